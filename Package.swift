@@ -1,0 +1,91 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// The layers, from pure to shell; imports only point up this list (Tests/TidyTests enforces it):
+// Codec → Session → Agents → Server → parley. LoadTests is a black-box client: Codec, never Server.
+//
+// Warnings are errors for `make test` (PARLEY_STRICT=1) but not for users, whose newer compiler may
+// know warnings that do not exist yet.
+let warningsAreErrors = Context.environment["PARLEY_STRICT"] == "1"
+let strict: [SwiftSetting] =
+    [.enableUpcomingFeature("ExistentialAny")]
+    + (warningsAreErrors ? [.treatAllWarnings(as: .error)] : [])
+let strictCXX: [CXXSetting] = warningsAreErrors ? [.treatAllWarnings(as: .error)] : []
+let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
+let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
+
+let package = Package(
+    name: "parley",
+    products: [
+        .executable(name: "parley", targets: ["parley"]),
+        .library(name: "Parley", targets: ["Codec", "Session", "Agents", "Server"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+    ],
+    targets: [
+        // System libraries: header-only, no logic.
+        .systemLibrary(name: "CLinux"),
+        .systemLibrary(name: "COpus", pkgConfig: "opus", providers: [.apt(["libopus-dev"])]),
+        .systemLibrary(
+            name: "CSpeexDSP", pkgConfig: "speexdsp", providers: [.apt(["libspeexdsp-dev"])]),
+        .systemLibrary(
+            name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(name: "CFlite", providers: [.apt(["flite1-dev"])]),
+        .systemLibrary(
+            name: "CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
+        .systemLibrary(name: "CSherpa"),
+        .target(
+            name: "CSimdjson", cxxSettings: strictCXX,
+            linkerSettings: [.linkedLibrary("simdjson")]),
+
+        .target(
+            name: "Codec", dependencies: ["COpus", "CSpeexDSP", "CSimdjson"],
+            swiftSettings: strict),
+        .target(name: "Session", dependencies: ["Codec"], swiftSettings: strict),
+        .target(
+            name: "Agents", dependencies: ["Codec", "Session", "CLinux", "CFlite", "CSherpa"],
+            swiftSettings: strict),
+        .target(
+            name: "Server",
+            dependencies: ["Codec", "Session", "Agents", "CLinux", "CCurl", logging],
+            resources: [.embedInCode("Resources")], swiftSettings: strict),
+        .executableTarget(
+            name: "parley",
+            dependencies: [
+                "Codec", "Session", "Agents", "Server", "CLinux", "CYAML", arguments, logging,
+            ],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "parley-load", dependencies: ["Codec", "CLinux", arguments], path: "LoadTests",
+            exclude: ["RESULTS.md"], swiftSettings: strict),
+
+        // Examples are built with everything else, so that they stay true.
+        .executableTarget(
+            name: "receptionist", dependencies: ["Session", "Agents", "Server", logging],
+            path: "examples/Receptionist", swiftSettings: strict),
+
+        .target(
+            name: "Simulation", dependencies: ["Codec", "Session", "Server", "CLinux", logging],
+            path: "Tests/Simulation", swiftSettings: strict),
+        .testTarget(
+            name: "CodecTests", dependencies: ["Codec", "COpus", "Simulation"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "SessionTests", dependencies: ["Session", "Codec", "Simulation"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "AgentsTests", dependencies: ["Agents", "Codec", "Session"],
+            swiftSettings: strict),
+        .testTarget(
+            name: "ServerTests", dependencies: ["Server", "Simulation", "CLinux", logging],
+            swiftSettings: strict),
+        .testTarget(
+            name: "ParleyTests", dependencies: ["parley", "Codec", "Server", "Session", logging],
+            swiftSettings: strict),
+        .testTarget(name: "TidyTests"),
+    ],
+    swiftLanguageModes: [.v6],
+    cxxLanguageStandard: .cxx20
+)

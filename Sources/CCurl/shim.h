@@ -1,0 +1,44 @@
+#pragma once
+// libcurl, and its variadic functions, which Swift cannot call, with their arguments typed.
+#include <curl/curl.h>
+
+typedef size_t (*parley_curl_data_callback)(
+    char *bytes, size_t size, size_t count, void *context);
+typedef int (*parley_curl_socket_callback)(
+    CURL *easy, curl_socket_t fd, int what, void *context, void *assigned);
+typedef int (*parley_curl_timer_callback)(CURLM *multi, long milliseconds, void *context);
+
+static inline CURLcode parley_curl_set_long(CURL *easy, CURLoption option, long value) {
+    return (curl_easy_setopt)(easy, option, value);
+}
+static inline CURLcode parley_curl_set_pointer(CURL *easy, CURLoption option, const void *value) {
+    return (curl_easy_setopt)(easy, option, value);
+}
+static inline void parley_curl_set_callbacks(
+    CURL *easy, parley_curl_data_callback head, parley_curl_data_callback body, void *context) {
+    curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, head);
+    curl_easy_setopt(easy, CURLOPT_HEADERDATA, context);
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, body);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, context);
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, context);
+}
+static inline CURLMcode parley_curl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
+    return (curl_multi_setopt)(multi, option, value);
+}
+static inline void parley_curl_multi_set_callbacks(
+    CURLM *multi, parley_curl_socket_callback socket, parley_curl_timer_callback timer,
+    void *context) {
+    curl_multi_setopt(multi, CURLMOPT_SOCKETFUNCTION, socket);
+    curl_multi_setopt(multi, CURLMOPT_SOCKETDATA, context);
+    curl_multi_setopt(multi, CURLMOPT_TIMERFUNCTION, timer);
+    curl_multi_setopt(multi, CURLMOPT_TIMERDATA, context);
+}
+static inline CURLcode parley_curl_info_long(CURL *easy, CURLINFO info, long *value) {
+    return (curl_easy_getinfo)(easy, info, value);
+}
+static inline CURLcode parley_curl_info_pointer(CURL *easy, CURLINFO info, void **value) {
+    return (curl_easy_getinfo)(easy, info, value);
+}
+static inline CURLcode parley_curl_message_result(const CURLMsg *message) {
+    return message->data.result;
+}

@@ -1,0 +1,3 @@
+#pragma once
+// speexdsp's resampler.
+#include <speex/speex_resampler.h>

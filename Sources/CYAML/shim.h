@@ -1,0 +1,3 @@
+#pragma once
+// libyaml: the reader of the configuration file.
+#include <yaml.h>

@@ -1,0 +1,256 @@
+// The protocol's session object: the effective values (`SessionParameters`), and the changes that
+// `session.update` asks for (`SessionUpdate`). Reading it is in SessionUpdateParser and
+// ResponseParametersParser, writing it in SessionWriter.
+
+/// JSON text that is passed on as it was received, never re-encoded.
+public struct RawJSON: Equatable, Sendable {
+    /// Valid JSON.
+    public var text: String
+
+    /// Wraps text that a parser has accepted.
+    public init(_ text: String) { self.text = text }
+}
+
+/// A field of an update: left alone, cleared with `null`, or set.
+public enum Patch<Value: Equatable & Sendable>: Equatable, Sendable {
+    case absent
+    case null
+    case value(Value)
+}
+
+/// A function that the model may call.
+public struct FunctionTool: Equatable, Sendable {
+    /// The function's name.
+    public var name: String
+    /// What it does, for the model.
+    public var description: String?
+    /// JSON Schema of the arguments, as the client sent it.
+    public var parameters: RawJSON?
+
+    /// Creates a tool.
+    public init(name: String, description: String? = nil, parameters: RawJSON? = nil) {
+        self.name = name
+        self.description = description
+        self.parameters = parameters
+    }
+}
+
+/// Whether and which function the model must call.
+public enum ToolChoice: Equatable, Sendable {
+    case auto, none, required
+    /// One named function.
+    case function(name: String)
+}
+
+/// What a response is made of. The protocol allows one modality at a time; audio includes its
+/// transcript.
+public enum OutputModality: String, CaseIterable, Sendable { case text, audio }
+
+/// How reply audio travels (an extension of Parley, `audio.output.transport`).
+public enum AudioTransport: String, CaseIterable, Sendable {
+    /// Base64 in `response.output_audio.delta` events; what stock clients expect.
+    case json
+    /// Binary messages with the header that PROTOCOL.md specifies.
+    case binary
+}
+
+/// `audio.input.transcription`.
+public struct TranscriptionParameters: Equatable, Sendable {
+    /// The model that the client named; reported back. Embedded recognition has one model.
+    public var model: String?
+    /// ISO-639-1 language hint.
+    public var language: String?
+    /// Guides the recogniser's vocabulary, where it can be guided.
+    public var prompt: String?
+
+    /// Creates the parameters.
+    public init(model: String? = nil, language: String? = nil, prompt: String? = nil) {
+        self.model = model
+        self.language = language
+        self.prompt = prompt
+    }
+}
+
+/// `audio.input.turn_detection`; absent (nil) means that the client commits turns itself.
+public struct TurnDetectionParameters: Equatable, Sendable {
+    /// What decides that a turn has ended.
+    public enum Mode: Equatable, Sendable {
+        /// Silence after speech. `threshold` 0…1 (0.5), `silenceMilliseconds` (500).
+        case serverVAD(threshold: Double, silenceMilliseconds: Int)
+        /// Meaning and silence. The protocol lets `eagerness` bound the wait: low 8 s, medium and
+        /// auto 4 s, high 2 s. Session's detector knows no meaning: it waits for silence alone,
+        /// 1.2, 0.7 and 0.4 s.
+        case semanticVAD(eagerness: Eagerness)
+    }
+
+    /// How soon semantic detection ends a turn.
+    public enum Eagerness: String, CaseIterable, Sendable { case low, medium, high, auto }
+
+    /// What decides that a turn has ended.
+    public var mode: Mode
+    /// Audio kept from before speech was noticed. Default 300 ms.
+    public var prefixPaddingMilliseconds: Int
+    /// Whether a turn's end creates a response. Default true.
+    public var createResponse: Bool
+    /// Whether speech cancels the active response. Default true.
+    public var interruptResponse: Bool
+    /// Silence after a response before the session prompts again, 5,000…30,000 ms, or nil: never.
+    public var idleTimeoutMilliseconds: Int?
+
+    /// Creates the parameters with the protocol's defaults.
+    public init(
+        mode: Mode = .serverVAD(threshold: 0.5, silenceMilliseconds: 500),
+        prefixPaddingMilliseconds: Int = 300, createResponse: Bool = true,
+        interruptResponse: Bool = true, idleTimeoutMilliseconds: Int? = nil
+    ) {
+        self.mode = mode
+        self.prefixPaddingMilliseconds = prefixPaddingMilliseconds
+        self.createResponse = createResponse
+        self.interruptResponse = interruptResponse
+        self.idleTimeoutMilliseconds = idleTimeoutMilliseconds
+    }
+}
+
+/// The whole effective session of type `realtime`, defaults filled in.
+public struct SessionParameters: Equatable, Sendable {
+    /// The model's name as the URL or the client gave it.
+    public var model: String
+    /// System instructions for the model.
+    public var instructions = ""
+    /// What responses are made of.
+    public var outputModality = OutputModality.audio
+    /// Functions that the model may call.
+    public var tools: [FunctionTool] = []
+    /// Whether and which function the model must call.
+    public var toolChoice = ToolChoice.auto
+    /// Limit of a response's tokens, 1…4096, or nil for `"inf"`.
+    public var maxOutputTokens: Int?
+    /// Format of the user's audio.
+    public var inputFormat = AudioFormat.pcm
+    /// Transcription events wanted, or nil: none are sent.
+    public var transcription: TranscriptionParameters?
+    /// How turns end, or nil: by `input_audio_buffer.commit`.
+    public var turnDetection: TurnDetectionParameters? = TurnDetectionParameters()
+    /// Format of the reply's audio.
+    public var outputFormat = AudioFormat.pcm
+    /// How reply audio travels.
+    public var outputTransport = AudioTransport.json
+    /// Voice name as the client gave it; the synthesiser maps it to one it has.
+    public var voice = "marin"
+    /// Speaking rate, 0.25…1.5.
+    public var speed = 1.0
+    /// `tracing`, passed through and reported back.
+    public var tracing: RawJSON?
+    /// `truncation`, passed through and reported back. Default `"auto"`.
+    public var truncation = RawJSON("\"auto\"")
+    /// `prompt`, passed through and reported back.
+    public var prompt: RawJSON?
+    /// `include`, passed through and reported back.
+    public var include: RawJSON?
+
+    /// Creates a session with the protocol's defaults.
+    public init(model: String) { self.model = model }
+
+    /// Applies what a client asked for; fields left alone keep their value, and `null` restores
+    /// the default or switches the feature off, as the protocol says for each.
+    public mutating func apply(_ update: SessionUpdate) {
+        func set<Value>(_ target: inout Value, _ patch: Patch<Value>, or fallback: Value) {
+            switch patch {
+            case .absent: break
+            case .null: target = fallback
+            case .value(let value): target = value
+            }
+        }
+        func set<Value>(_ target: inout Value?, _ patch: Patch<Value>) {
+            switch patch {
+            case .absent: break
+            case .null: target = nil
+            case .value(let value): target = value
+            }
+        }
+        let defaults = SessionParameters(model: model)
+        // The protocol fixes the model at connect time; clients that name another are tolerated.
+        set(&instructions, update.instructions, or: "")
+        set(&outputModality, update.outputModality, or: .audio)
+        set(&tools, update.tools, or: [])
+        set(&toolChoice, update.toolChoice, or: .auto)
+        set(&maxOutputTokens, update.maxOutputTokens)
+        set(&inputFormat, update.inputFormat, or: .pcm)
+        set(&transcription, update.transcription)
+        set(&turnDetection, update.turnDetection)
+        set(&outputFormat, update.outputFormat, or: .pcm)
+        set(&outputTransport, update.outputTransport, or: .json)
+        set(&voice, update.voice, or: defaults.voice)
+        set(&speed, update.speed, or: 1.0)
+        set(&tracing, update.tracing)
+        set(&truncation, update.truncation, or: defaults.truncation)
+        set(&prompt, update.prompt)
+        set(&include, update.include)
+    }
+}
+
+/// What one `session.update` changes.
+public struct SessionUpdate: Equatable, Sendable {
+    /// `instructions`
+    public var instructions = Patch<String>.absent
+    /// `output_modalities`
+    public var outputModality = Patch<OutputModality>.absent
+    /// `tools`
+    public var tools = Patch<[FunctionTool]>.absent
+    /// `tool_choice`
+    public var toolChoice = Patch<ToolChoice>.absent
+    /// `"inf"` arrives as null.
+    public var maxOutputTokens = Patch<Int>.absent
+    /// `audio.input.format`
+    public var inputFormat = Patch<AudioFormat>.absent
+    /// `audio.input.transcription`
+    public var transcription = Patch<TranscriptionParameters>.absent
+    /// `audio.input.turn_detection`
+    public var turnDetection = Patch<TurnDetectionParameters>.absent
+    /// `audio.output.format`
+    public var outputFormat = Patch<AudioFormat>.absent
+    /// `audio.output.transport` (an extension of Parley)
+    public var outputTransport = Patch<AudioTransport>.absent
+    /// `audio.output.voice`
+    public var voice = Patch<String>.absent
+    /// `audio.output.speed`, 0.25…1.5
+    public var speed = Patch<Double>.absent
+    /// `tracing`
+    public var tracing = Patch<RawJSON>.absent
+    /// `truncation`
+    public var truncation = Patch<RawJSON>.absent
+    /// `prompt`
+    public var prompt = Patch<RawJSON>.absent
+    /// `include`
+    public var include = Patch<RawJSON>.absent
+
+    /// Creates an update that changes nothing.
+    public init() {}
+}
+
+/// The overrides that one `response.create` carries (`response` object).
+public struct ResponseParameters: Equatable, Sendable {
+    /// `instructions`
+    public var instructions: String?
+    /// `output_modalities`
+    public var outputModality: OutputModality?
+    /// `tools`
+    public var tools: [FunctionTool]?
+    /// `tool_choice`
+    public var toolChoice: ToolChoice?
+    /// Limit of this response's tokens; `.null` is `"inf"`.
+    public var maxOutputTokens = Patch<Int>.absent
+    /// `audio.output.voice`
+    public var voice: String?
+    /// `audio.output.format`
+    public var outputFormat: AudioFormat?
+    /// Items that replace the conversation as the model's context.
+    public var input: [ConversationItem]?
+    /// False for `conversation: "none"`: the response stays out of the conversation.
+    public var isInConversation = true
+    /// `metadata`, echoed in `response.created` and `response.done`.
+    public var metadata: RawJSON?
+
+    /// Creates parameters that override nothing.
+    public init() {}
+}
