@@ -1,0 +1,240 @@
+// What requests and responses share: limits, version, method, the fields of a head, and the classes
+// of characters (RFC 9110 §5). Parsing is in HTTPRequestParser and HTTPResponseParser, writing in
+// HTTPResponse; this file only holds and looks up.
+// Invariant: every name in HTTPFields is a token and no value holds CR, LF or NUL, whoever made it.
+
+/// The most that one HTTP message may make us read or keep.
+public struct HTTPLimits: Sendable {
+    /// Bytes of the start line with its CR LF. Default 8 KiB, as RFC 9112 §3 recommends 8,000.
+    public var maxStartLineBytes = 8 * 1024
+    /// Bytes of the whole head, start line and last empty line included. Default 16 KiB: a
+    /// browser's cookies and a token fit, a flood does not.
+    public var maxHeaderBytes = 16 * 1024
+    /// Fields of a head, or of a trailer. Default 100, as in the servers people trust.
+    public var maxHeaderFields = 100
+    /// Bytes of the body as received, so that the framing of tiny chunks and a trailer count too.
+    /// Default 1 MiB.
+    public var maxBodyBytes = 1024 * 1024
+
+    /// The defaults.
+    public init() {}
+}
+
+/// A version of HTTP that is spoken here. A minor version above 1 counts as 1 (RFC 9110 §2.5).
+public enum HTTPVersion: Sendable {
+    /// HTTP/1.0: no Host needed, connections close by default.
+    case http10
+    /// HTTP/1.1.
+    case http11
+}
+
+/// A request's method (RFC 9110 §9). Methods are case-sensitive.
+public enum HTTPMethod: Hashable, Sendable {
+    /// GET
+    case get
+    /// HEAD: as GET, without the body.
+    case head
+    /// POST
+    case post
+    /// PUT
+    case put
+    /// DELETE
+    case delete
+    /// OPTIONS
+    case options
+    /// Any other token, as received.
+    case other(String)
+
+    /// The method of a token, as on the wire.
+    public init(_ token: String) {
+        switch token {
+        case "GET": self = .get
+        case "HEAD": self = .head
+        case "POST": self = .post
+        case "PUT": self = .put
+        case "DELETE": self = .delete
+        case "OPTIONS": self = .options
+        default: self = .other(token)
+        }
+    }
+}
+
+/// The fields of a head in the order received. Names compare without case (RFC 9110 §5.1).
+///
+/// All text lies in one array: a head costs two allocations however many fields it has, and a value
+/// becomes a `String` only when somebody asks for it.
+public struct HTTPFields: Sendable {
+    /// Where one field's name and value lie.
+    struct Entry {
+        var name: Range<Int>
+        var value: Range<Int>
+    }
+
+    private var bytes: [UInt8]
+    private var entries: [Entry]
+
+    /// Creates an empty list.
+    public init() {
+        bytes = []
+        entries = []
+    }
+
+    /// Takes over what a parser found. The entries are offsets into `bytes` that it has checked.
+    init(bytes: [UInt8], entries: [Entry]) {
+        self.bytes = bytes
+        self.entries = entries
+    }
+
+    /// Adds a field at the end. CR, LF and NUL in the value become spaces (RFC 9110 §5.5), so that
+    /// text from elsewhere cannot add fields of its own.
+    /// - Precondition: the name is a token.
+    public mutating func append(_ name: String, _ value: String) {
+        precondition(!name.isEmpty && name.utf8.allSatisfy(HTTPCharacter.isToken))
+        let nameStart = bytes.count
+        bytes += name.utf8
+        let valueStart = bytes.count
+        bytes += value.utf8.lazy.map { $0 == 0x0D || $0 == 0x0A || $0 == 0 ? 0x20 : $0 }
+        entries.append(Entry(name: nameStart..<valueStart, value: valueStart..<bytes.count))
+    }
+
+    /// The value of a field; if it occurs on several lines, all of them joined by `, `, which means
+    /// the same (RFC 9110 §5.3). Nil if it does not occur. Bytes that are no UTF-8 are replaced.
+    public subscript(name: String) -> String? {
+        var joined: String?
+        for entry in entries where matches(entry, name) {
+            let value = text(entry.value)
+            joined = joined.map { "\($0), \(value)" } ?? value
+        }
+        return joined
+    }
+
+    /// How many lines a field takes up.
+    public func count(of name: String) -> Int {
+        var count = 0
+        for entry in entries where matches(entry, name) { count += 1 }
+        return count
+    }
+
+    /// Whether a field that is a list of tokens holds a token, in any case, on any line.
+    public func contains(token: String, in name: String) -> Bool {
+        var found = false
+        forEachElement(of: name) { element in
+            found = found || Self.equalIgnoringCase(bytes[element], token)
+        }
+        return found
+    }
+
+    /// The elements of a field that is a list, over all of its lines, without those that are empty
+    /// (RFC 9110 §5.6.1). Takes time linear in the field's length.
+    public func elements(of name: String) -> [String] {
+        var elements: [String] = []
+        forEachElement(of: name) { elements.append(text($0)) }
+        return elements
+    }
+
+    private func forEachElement(of name: String, _ body: (Range<Int>) -> Void) {
+        for entry in entries where matches(entry, name) {
+            var start = entry.value.lowerBound
+            while start < entry.value.upperBound {
+                let rest = start..<entry.value.upperBound
+                let end = bytes[rest].firstIndex(of: UInt8(ascii: ",")) ?? rest.upperBound
+                let element = HTTPCharacter.trimmed(start..<end) { bytes[$0] }
+                if !element.isEmpty { body(element) }
+                start = end + 1
+            }
+        }
+    }
+
+    private func matches(_ entry: Entry, _ name: String) -> Bool {
+        entry.name.count == name.utf8.count && Self.equalIgnoringCase(bytes[entry.name], name)
+    }
+
+    private static func equalIgnoringCase(_ bytes: ArraySlice<UInt8>, _ text: String) -> Bool {
+        bytes.elementsEqual(text.utf8) {
+            HTTPCharacter.lowercased($0) == HTTPCharacter.lowercased($1)
+        }
+    }
+
+    private func text(_ range: Range<Int>) -> String {
+        String(decoding: bytes[range], as: UTF8.self)
+    }
+}
+
+extension HTTPFields: RandomAccessCollection {
+    /// 0.
+    public var startIndex: Int { 0 }
+    /// The number of field lines.
+    public var endIndex: Int { entries.count }
+    /// One field line.
+    public subscript(position: Int) -> (name: String, value: String) {
+        (text(entries[position].name), text(entries[position].value))
+    }
+}
+
+/// The classes of characters that HTTP's grammar speaks of.
+enum HTTPCharacter {
+    static let carriageReturn: UInt8 = 0x0D
+    static let lineFeed: UInt8 = 0x0A
+
+    /// RFC 9110 §5.6.2.
+    static func isToken(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "!"),
+            UInt8(ascii: "#")...UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"),
+            UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "^")...UInt8(ascii: "`"),
+            UInt8(ascii: "|"), UInt8(ascii: "~"):
+            true
+        default: false
+        }
+    }
+
+    /// A space or a tab (RFC 9110 §5.6.3).
+    static func isWhitespace(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
+
+    /// Visible, space, tab or beyond ASCII (RFC 9110 §5.5).
+    static func isFieldValue(_ byte: UInt8) -> Bool {
+        byte >= 0x20 && byte != 0x7F || byte == 0x09
+    }
+
+    /// Visible ASCII, which is what a target is made of, less the `#` of a fragment: it is never
+    /// sent (RFC 9112 §3.2). Browsers do send `|` and `^`, which the URI grammar lacks.
+    static func isTarget(_ byte: UInt8) -> Bool {
+        byte > 0x20 && byte < 0x7F && byte != UInt8(ascii: "#")
+    }
+
+    /// `host` or `host:port` by their characters (RFC 3986 §3.2.2).
+    static func isHost(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "!"), UInt8(ascii: "$"),
+            UInt8(ascii: "%"), UInt8(ascii: "&")...UInt8(ascii: "."), UInt8(ascii: ":"),
+            UInt8(ascii: ";"), UInt8(ascii: "="), UInt8(ascii: "["), UInt8(ascii: "]"),
+            UInt8(ascii: "_"), UInt8(ascii: "~"):
+            byte != UInt8(ascii: ",")
+        default: false
+        }
+    }
+
+    static func lowercased(_ byte: UInt8) -> UInt8 {
+        byte >= UInt8(ascii: "A") && byte <= UInt8(ascii: "Z") ? byte | 0x20 : byte
+    }
+
+    /// The value of a hexadecimal digit, or nil.
+    static func hexadecimalDigit(_ byte: UInt8) -> Int? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): Int(byte - UInt8(ascii: "0"))
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): Int(byte - UInt8(ascii: "a")) + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): Int(byte - UInt8(ascii: "A")) + 10
+        default: nil
+        }
+    }
+
+    /// A range less the white space at both ends.
+    static func trimmed(_ range: Range<Int>, byte: (Int) -> UInt8) -> Range<Int> {
+        var (start, end) = (range.lowerBound, range.upperBound)
+        while start < end && isWhitespace(byte(start)) { start += 1 }
+        while end > start && isWhitespace(byte(end - 1)) { end -= 1 }
+        return start..<end
+    }
+}

@@ -1,0 +1,66 @@
+// A request as a value: method, target, fields, body (RFC 9110, RFC 9112 §3).
+// Parsing is in HTTPRequestParser; which routes exist is up to Server.
+// Invariant: what the parser checked holds: the target's form, one valid Host, no bad character.
+
+/// One HTTP request, complete with its body.
+public struct HTTPRequest: Sendable {
+    /// The method.
+    public let method: HTTPMethod
+    /// The target's path as on the wire, percent-encoding and all: `/v1/realtime`. `*` for
+    /// `OPTIONS *`.
+    public let path: String
+    /// What follows the `?`, as on the wire; nil without one.
+    public let query: String?
+    /// The host and port that the request is for: from an absolute target, which takes precedence
+    /// (RFC 9112 §3.2.2), else from Host; empty when neither names one.
+    public let host: String
+    /// The version.
+    public let version: HTTPVersion
+    /// The fields in the order received.
+    public let fields: HTTPFields
+    /// The body, unchunked.
+    public let body: [UInt8]
+
+    /// The value of a field as `HTTPFields` defines it.
+    public func header(_ name: String) -> String? { fields[name] }
+
+    /// Whether the client wants to send another request on this connection (RFC 9112 §9.3).
+    public var wantsKeepAlive: Bool {
+        if fields.contains(token: "close", in: "Connection") { return false }
+        return version == .http11 || fields.contains(token: "keep-alive", in: "Connection")
+    }
+
+    /// The first value of a parameter of the query, decoded as a form's (WHATWG URL §5.1): `+` is a
+    /// space, `%41` is `A`, a `%` without two digits is itself, bytes that are no UTF-8 are
+    /// replaced. Nil if the parameter does not occur.
+    public func queryValue(_ name: String) -> String? {
+        guard let query else { return nil }
+        for pair in query.utf8.split(separator: UInt8(ascii: "&")) {
+            let parts = pair.split(
+                separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+            if Self.formDecoded(parts[0]) == name {
+                return parts.count > 1 ? Self.formDecoded(parts[1]) : ""
+            }
+        }
+        return nil
+    }
+
+    private static func formDecoded(_ text: Substring.UTF8View) -> String {
+        var decoded: [UInt8] = []
+        var rest = text[...]
+        while let byte = rest.popFirst() {
+            if byte == UInt8(ascii: "+") {
+                decoded.append(UInt8(ascii: " "))
+            } else if byte == UInt8(ascii: "%"),
+                let high = rest.first.flatMap(HTTPCharacter.hexadecimalDigit),
+                let low = rest.dropFirst().first.flatMap(HTTPCharacter.hexadecimalDigit)
+            {
+                decoded.append(UInt8(high << 4 | low))
+                rest = rest.dropFirst(2)
+            } else {
+                decoded.append(byte)
+            }
+        }
+        return String(decoding: decoded, as: UTF8.self)
+    }
+}

@@ -1,0 +1,166 @@
+// Bytes to requests, the server's side of RFC 9112, strictly: whatever two readers could take in
+// two ways is refused, because that is how requests are smuggled past the one that checks them.
+// It keeps no input; the caller does, presents it again when it has grown, and drops what a request
+// consumed. Invariant: a byte that has been searched is not searched again.
+
+/// Parses requests, pipelined ones too. After an error the connection has to be closed.
+public struct HTTPRequestParser: Sendable {
+    /// What the start line said.
+    private struct StartLine {
+        let method: HTTPMethod
+        let path: String
+        let query: String?
+        let authority: String?
+        let version: HTTPVersion
+    }
+
+    /// A request whose body is still due.
+    private struct Head {
+        let startLine: StartLine
+        let fields: HTTPFields
+        let host: String
+    }
+
+    /// Longer than any registered method by some way.
+    private static let maxMethodBytes = 32
+
+    private let limits: HTTPLimits
+    private var headParser: HTTPHeadParser
+    private var startLine: StartLine?
+    private var pending: (head: Head, body: HTTPBodyParser)?
+
+    /// Whether the client waits for an interim `100 Continue` before it sends the body that is due
+    /// (RFC 9110 §10.1.1). True from the call of `parse` that met the head; the caller may answer
+    /// at once with `HTTPResponse.continueHead`, and only once per request.
+    public private(set) var awaitsContinue = false
+
+    /// Creates a parser at the start of a connection.
+    public init(limits: HTTPLimits = HTTPLimits()) {
+        self.limits = limits
+        headParser = HTTPHeadParser(start: 0, limits: limits)
+    }
+
+    /// Parses the request at the front of `input`.
+    /// - Parameter input: all bytes received since the last request's end. On the next call it
+    ///   begins with the same bytes, unless this call returned a request.
+    /// - Returns: nil when more bytes are needed; else the request and how many bytes it took up:
+    ///   drop these and call again, as the next request may follow them.
+    public mutating func parse(
+        _ input: UnsafeRawBufferPointer
+    ) throws(HTTPError) -> (request: HTTPRequest, consumed: Int)? {
+        if pending == nil {
+            let limits = self.limits
+            var startLine = self.startLine
+            let head = try headParser.parse(input) { (line) throws(HTTPError) in
+                startLine = try Self.parseStartLine(
+                    UnsafeRawBufferPointer(rebasing: input[line]))
+            }
+            self.startLine = startLine
+            guard let head, let startLine else { return nil }
+            let framing = try Self.framing(of: head.fields, version: startLine.version)
+            let host = try Self.host(of: head.fields, startLine)
+            let body = try HTTPBodyParser(framing: framing, start: head.end, limits: limits)
+            try checkExpectation(head.fields, startLine.version, framing)
+            pending = (Head(startLine: startLine, fields: head.fields, host: host), body)
+        }
+        guard let (body, end) = try pending?.body.parse(input), let head = pending?.head else {
+            return nil
+        }
+        pending = nil
+        startLine = nil
+        awaitsContinue = false
+        headParser = HTTPHeadParser(start: 0, limits: limits)
+        let request = HTTPRequest(
+            method: head.startLine.method, path: head.startLine.path, query: head.startLine.query,
+            host: head.host, version: head.startLine.version, fields: head.fields, body: body)
+        return (request, end)
+    }
+
+    // MARK: The start line
+
+    /// Reads `method SP target SP version` (RFC 9112 §3), single spaces only.
+    private static func parseStartLine(
+        _ line: UnsafeRawBufferPointer
+    ) throws(HTTPError) -> StartLine {
+        let parts = line.split(separator: 0x20, omittingEmptySubsequences: false)
+        guard parts.count == 3, !parts[0].isEmpty, parts[0].allSatisfy(HTTPCharacter.isToken) else {
+            throw .malformedStartLine
+        }
+        let version = try parseVersion(parts[2])
+        guard parts[0].count <= maxMethodBytes else { throw .unsupportedMethod }
+        let method = HTTPMethod(String(decoding: parts[0], as: UTF8.self))
+        guard method != .other("CONNECT") else { throw .unsupportedMethod }
+        guard !parts[1].isEmpty, parts[1].allSatisfy(HTTPCharacter.isTarget) else {
+            throw .invalidTarget
+        }
+        let target = String(decoding: parts[1], as: UTF8.self)
+        let (authority, local) = try splitTarget(target, method)
+        let pieces = local.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let path = pieces[0].isEmpty ? "/" : String(pieces[0])
+        return StartLine(
+            method: method, path: path, query: pieces.count > 1 ? String(pieces[1]) : nil,
+            authority: authority, version: version)
+    }
+
+    /// Tells the forms of a target apart (RFC 9112 §3.2).
+    /// - Returns: an absolute target's authority, and the path with the query.
+    private static func splitTarget(
+        _ target: String, _ method: HTTPMethod
+    ) throws(HTTPError) -> (authority: String?, local: Substring) {
+        if target.utf8.first == UInt8(ascii: "/") { return (nil, target[...]) }
+        if target == "*" && method == .options { return (nil, target[...]) }
+        let scheme = target.prefix { $0 != ":" }.lowercased()
+        guard scheme == "http" || scheme == "https" else { throw .invalidTarget }
+        let rest = target.dropFirst(scheme.utf8.count)
+        guard rest.hasPrefix("://") else { throw .invalidTarget }
+        let authority = rest.dropFirst(3).prefix { $0 != "/" && $0 != "?" }
+        guard !authority.isEmpty, authority.utf8.allSatisfy(HTTPCharacter.isHost) else {
+            throw .invalidTarget
+        }
+        return (String(authority), target[authority.endIndex...])
+    }
+
+    /// Reads `HTTP/1.1` (RFC 9112 §2.3).
+    static func parseVersion(
+        _ text: Slice<UnsafeRawBufferPointer>
+    ) throws(HTTPError) -> HTTPVersion {
+        let digits: ClosedRange<UInt8> = UInt8(ascii: "0")...UInt8(ascii: "9")
+        let (major, minor) = (text.startIndex + 5, text.startIndex + 7)
+        guard text.count == 8, text.prefix(5).elementsEqual("HTTP/".utf8),
+            digits.contains(text[major]), text[major + 1] == UInt8(ascii: "."),
+            digits.contains(text[minor])
+        else { throw .malformedVersion }
+        guard text[major] == UInt8(ascii: "1") else { throw .unsupportedVersion }
+        return text[minor] == UInt8(ascii: "0") ? .http10 : .http11
+    }
+
+    // MARK: The fields
+
+    private static func host(
+        of fields: HTTPFields, _ startLine: StartLine
+    ) throws(HTTPError) -> String {
+        let lines = fields.count(of: "Host")
+        guard lines <= 1 else { throw .duplicateHost }
+        guard lines == 1 || startLine.version == .http10 else { throw .missingHost }
+        let host = fields["Host"] ?? ""
+        guard host.utf8.allSatisfy(HTTPCharacter.isHost) else { throw .invalidHost }
+        return startLine.authority ?? host
+    }
+
+    /// How a request's body ends (RFC 9112 §6.3): a request never lasts until the connection ends.
+    private static func framing(
+        of fields: HTTPFields, version: HTTPVersion
+    ) throws(HTTPError) -> HTTPBodyFraming {
+        if try HTTPBodyFraming.isChunked(fields, version: version) { return .chunked }
+        return .length(try HTTPBodyFraming.contentLength(of: fields) ?? 0)
+    }
+
+    private mutating func checkExpectation(
+        _ fields: HTTPFields, _ version: HTTPVersion, _ framing: HTTPBodyFraming
+    ) throws(HTTPError) {
+        // An HTTP/1.0 client cannot mean it, and is to be ignored (RFC 9110 §10.1.1).
+        guard version == .http11, let expectation = fields["Expect"] else { return }
+        guard expectation.lowercased() == "100-continue" else { throw .unsupportedExpectation }
+        awaitsContinue = framing != .length(0)
+    }
+}

@@ -1,0 +1,93 @@
+// What a peer can do wrong on a WebSocket, and the close code that each fault is answered with.
+// One case per broken rule of RFC 6455, so that tests, logs and metrics name the rule. Faults of
+// the opening handshake are in WebSocketHandshake: they are answered with an HTTP status instead.
+// The mapping from error to close code exists only here.
+
+/// The status code of a Close frame (RFC 6455 §7.4).
+public struct WebSocketCloseCode: RawRepresentable, Hashable, Sendable {
+    /// The code as on the wire.
+    public let rawValue: UInt16
+
+    /// Wraps any code, valid on the wire or not: see `isAllowedOnWire`.
+    public init(rawValue: UInt16) { self.rawValue = rawValue }
+
+    /// 1000: the purpose is fulfilled.
+    public static let normalClosure = WebSocketCloseCode(rawValue: 1000)
+    /// 1001: the endpoint goes away, as a server that stops or a page that is left.
+    public static let goingAway = WebSocketCloseCode(rawValue: 1001)
+    /// 1002: the peer broke a rule of RFC 6455.
+    public static let protocolError = WebSocketCloseCode(rawValue: 1002)
+    /// 1003: a kind of message that the endpoint cannot take, as binary where only text is known.
+    public static let unsupportedData = WebSocketCloseCode(rawValue: 1003)
+    /// 1007: a text message that is not UTF-8, or content that contradicts its type.
+    public static let invalidPayload = WebSocketCloseCode(rawValue: 1007)
+    /// 1008: a message that breaks a policy of the endpoint.
+    public static let policyViolation = WebSocketCloseCode(rawValue: 1008)
+    /// 1009: a message too big to process.
+    public static let messageTooBig = WebSocketCloseCode(rawValue: 1009)
+    /// 1011: the server met a condition that it did not expect.
+    public static let internalError = WebSocketCloseCode(rawValue: 1011)
+    /// 1012: the server restarts; the client may come back after a short random delay.
+    public static let serviceRestart = WebSocketCloseCode(rawValue: 1012)
+    /// 1013: the server is overloaded; the client should come back later.
+    public static let tryAgainLater = WebSocketCloseCode(rawValue: 1013)
+
+    /// Whether a Close frame may carry this code: 1000…1003, 1007…1014 (RFC 6455 §7.4.1 and the
+    /// IANA registry), 3000…4999 (§7.4.2). 1004 is undefined; 1005, 1006 and 1015 are for local
+    /// use.
+    public var isAllowedOnWire: Bool {
+        switch rawValue {
+        case 1000...1003, 1007...1014, 3000...4999: true
+        default: false
+        }
+    }
+}
+
+/// A rule of RFC 6455 that the peer broke, or a limit that it exceeded. The connection is lost.
+public enum WebSocketError: Error, Hashable, Sendable, CaseIterable {
+    /// A reserved bit is set and no extension gives it a meaning (RFC 6455 §5.2).
+    case reservedBitSet
+    /// An opcode of 3…7 or B…F (RFC 6455 §5.2).
+    case reservedOpcode
+    /// A client sent a frame without a mask (RFC 6455 §5.1).
+    case unmaskedClientFrame
+    /// A server sent a frame with a mask (RFC 6455 §5.1).
+    case maskedServerFrame
+    /// A Close, Ping or Pong without FIN (RFC 6455 §5.5).
+    case fragmentedControlFrame
+    /// A Close, Ping or Pong with more than 125 bytes of payload (RFC 6455 §5.5).
+    case controlFrameTooLong
+    /// A length in more bytes than it needs (RFC 6455 §5.2).
+    case nonMinimalLength
+    /// A 64-bit length with its top bit set (RFC 6455 §5.2).
+    case lengthTopBitSet
+    /// A continuation frame while no message is in progress (RFC 6455 §5.4).
+    case unexpectedContinuation
+    /// A new text or binary frame inside a fragmented message (RFC 6455 §5.4).
+    case interruptedMessage
+    /// A text message that is not UTF-8 (RFC 6455 §8.1).
+    case invalidUTF8
+    /// A Close frame with one byte of payload, too short for a code (RFC 6455 §5.5.1).
+    case truncatedCloseCode
+    /// A Close frame with a code that must not be sent (RFC 6455 §7.4).
+    case invalidCloseCode
+    /// A Close frame whose reason is not UTF-8 (RFC 6455 §5.5.1).
+    case invalidCloseReason
+    /// More than `WebSocketLimits.maxMessageBytes` in one message.
+    case messageTooBig
+    /// More than `WebSocketLimits.maxFramesPerMessage` in one message.
+    case tooManyFrames
+
+    /// The code to close the connection with.
+    public var closeCode: WebSocketCloseCode {
+        switch self {
+        case .reservedBitSet, .reservedOpcode, .unmaskedClientFrame, .maskedServerFrame,
+            .fragmentedControlFrame, .controlFrameTooLong, .nonMinimalLength, .lengthTopBitSet,
+            .unexpectedContinuation, .interruptedMessage, .truncatedCloseCode, .invalidCloseCode:
+            .protocolError
+        case .invalidUTF8, .invalidCloseReason: .invalidPayload
+        case .messageTooBig: .messageTooBig
+        case .tooManyFrames: .policyViolation
+        }
+    }
+}

@@ -1,0 +1,232 @@
+// The opening handshake (RFC 6455 §4), both sides: an HTTP request checked and answered, or made
+// and its answer checked. No extension is negotiated: offers are passed over in silence, which
+// declines them (§9.1). Whether the Origin, the path and the credentials are welcome is up to
+// Server. Invariant: work is linear in the size of the head, which HTTPLimits bounds.
+
+/// A rule of the opening handshake that the peer broke.
+public enum WebSocketHandshakeError: Error, Hashable, Sendable, CaseIterable {
+    /// A method other than GET (RFC 6455 §4.1, 2).
+    case methodNotGET
+    /// HTTP/1.0 (RFC 6455 §4.1, 2).
+    case httpTooOld
+    /// No host, or an empty one (RFC 6455 §4.2.1, 2).
+    case missingHost
+    /// No `Upgrade: websocket` (RFC 6455 §4.2.1, 3).
+    case missingUpgrade
+    /// No `Connection: Upgrade` (RFC 6455 §4.2.1, 4); typical of a proxy that is not set up for it.
+    case missingConnectionUpgrade
+    /// No Sec-WebSocket-Key (RFC 6455 §4.2.1, 5).
+    case missingKey
+    /// More than one Sec-WebSocket-Key (RFC 6455 §11.3.1).
+    case duplicateKey
+    /// A Sec-WebSocket-Key that is not the base64 of 16 bytes (RFC 6455 §4.2.1, 5).
+    case invalidKey
+    /// A Sec-WebSocket-Version other than 13 (RFC 6455 §4.4).
+    case unsupportedVersion
+    /// A Sec-WebSocket-Protocol that is no list of tokens (RFC 6455 §4.1, 10).
+    case invalidSubprotocols
+    /// An answer other than 101 (RFC 6455 §4.1).
+    case notAccepted
+    /// An answer whose Sec-WebSocket-Accept does not prove that our key was read.
+    case wrongAcceptKey
+    /// An answer that selects a subprotocol that was not offered.
+    case unofferedSubprotocol
+    /// An answer that selects an extension; none was offered.
+    case unofferedExtension
+
+    /// The status that refuses a request. The faults of an answer have no status of ours; they are
+    /// what a gateway reports as 502.
+    public var status: Int {
+        switch self {
+        case .methodNotGET: 405
+        case .httpTooOld, .missingHost, .missingConnectionUpgrade, .missingKey, .duplicateKey,
+            .invalidKey, .invalidSubprotocols:
+            400
+        case .missingUpgrade, .unsupportedVersion: 426
+        case .notAccepted, .wrongAcceptKey, .unofferedSubprotocol, .unofferedExtension: 502
+        }
+    }
+
+    /// One sentence for the client's developer.
+    public var explanation: String {
+        switch self {
+        case .methodNotGET: "A WebSocket is opened with GET."
+        case .httpTooOld: "A WebSocket is opened over HTTP/1.1."
+        case .missingHost: "The request names no host."
+        case .missingUpgrade: "This is a WebSocket: the request needs 'Upgrade: websocket'."
+        case .missingConnectionUpgrade:
+            "The request needs 'Connection: Upgrade'; is there a proxy that drops it?"
+        case .missingKey: "The request has no Sec-WebSocket-Key."
+        case .duplicateKey: "The request has more than one Sec-WebSocket-Key."
+        case .invalidKey: "Sec-WebSocket-Key is not the base64 of 16 bytes."
+        case .unsupportedVersion: "Only Sec-WebSocket-Version 13 is spoken here."
+        case .invalidSubprotocols: "Sec-WebSocket-Protocol is not a list of tokens."
+        case .notAccepted: "The server did not switch to WebSocket."
+        case .wrongAcceptKey: "The answer's Sec-WebSocket-Accept does not match the request."
+        case .unofferedSubprotocol: "The server selected a subprotocol that was not offered."
+        case .unofferedExtension: "The server selected an extension that was not offered."
+        }
+    }
+}
+
+/// A request for a WebSocket that may be accepted.
+public struct WebSocketUpgrade: Sendable {
+    /// The client's key, to be answered with `WebSocketHandshake.acceptKey(for:)`.
+    public let key: String
+    /// The subprotocols offered, tokens all, the most welcome first. Clients of OpenAI's API send
+    /// their credentials among them, as a browser can set no other header.
+    public let subprotocols: [String]
+
+    /// The first subprotocol on offer that is supported; nil if none is, and then none is answered.
+    public func selectSubprotocol(from supported: [String]) -> String? {
+        subprotocols.first(where: supported.contains)
+    }
+}
+
+/// Checks and makes the two messages of the handshake.
+public enum WebSocketHandshake {
+    /// The subprotocol that OpenAI's realtime clients offer and expect to be selected.
+    public static let realtimeSubprotocol = "realtime"
+    /// The version of the protocol (RFC 6455 §4.1, 9).
+    private static let version = "13"
+
+    // MARK: The server's side
+
+    /// Whether a request asks for a WebSocket at all, well formed or not.
+    public static func isRequested(by request: HTTPRequest) -> Bool {
+        request.fields.contains(token: "websocket", in: "Upgrade")
+    }
+
+    /// Checks a request (RFC 6455 §4.2.1).
+    /// - Throws: the first rule that it breaks; `refusal(of:)` makes the response.
+    public static func validate(
+        _ request: HTTPRequest
+    ) throws(WebSocketHandshakeError) -> WebSocketUpgrade {
+        let fields = request.fields
+        guard request.method == .get else { throw .methodNotGET }
+        guard request.version == .http11 else { throw .httpTooOld }
+        guard !request.host.isEmpty else { throw .missingHost }
+        guard isRequested(by: request) else { throw .missingUpgrade }
+        guard fields.contains(token: "upgrade", in: "Connection") else {
+            throw .missingConnectionUpgrade
+        }
+        guard fields["Sec-WebSocket-Version"] == version else { throw .unsupportedVersion }
+        guard fields.count(of: "Sec-WebSocket-Key") <= 1 else { throw .duplicateKey }
+        guard let key = fields["Sec-WebSocket-Key"] else { throw .missingKey }
+        guard isKey(key) else { throw .invalidKey }
+        let subprotocols = fields.elements(of: "Sec-WebSocket-Protocol")
+        let areTokens = subprotocols.allSatisfy { $0.utf8.allSatisfy(HTTPCharacter.isToken) }
+        let isOffered = fields.count(of: "Sec-WebSocket-Protocol") > 0
+        guard areTokens && isOffered == !subprotocols.isEmpty else { throw .invalidSubprotocols }
+        return WebSocketUpgrade(key: key, subprotocols: subprotocols)
+    }
+
+    /// Writes the response that accepts a request (RFC 6455 §4.2.2); frames follow it.
+    /// - Parameters:
+    ///   - subprotocol: one of those offered, or nil.
+    ///   - headers: more fields.
+    public static func writeAcceptance(
+        of upgrade: WebSocketUpgrade, subprotocol: String?, headers: HTTPFields = HTTPFields(),
+        into writer: inout ByteWriter
+    ) {
+        writer.append("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n")
+        writer.append("Connection: Upgrade\r\nSec-WebSocket-Accept: ")
+        writer.append(acceptKey(for: upgrade.key))
+        if let subprotocol {
+            writer.append("\r\nSec-WebSocket-Protocol: ")
+            writer.append(subprotocol)
+        }
+        writer.append("\r\n")
+        HTTPResponseHead.writeFields(headers, into: &writer)
+        writer.append("\r\n")
+    }
+
+    /// The response that refuses a request, with the fields that its status requires: Allow with
+    /// 405, Upgrade with 426 (RFC 9110 §15.5.6, §15.5.22), and the version (RFC 6455 §4.4).
+    public static func refusal(of error: WebSocketHandshakeError) -> HTTPResponse {
+        var response = HTTPResponse(status: error.status, text: error.explanation + "\n")
+        if error.status == 405 { response.fields.append("Allow", "GET") }
+        if error.status == 426 {
+            response.fields.append("Upgrade", "websocket")
+            response.fields.append("Sec-WebSocket-Version", version)
+        }
+        return response
+    }
+
+    /// What proves to a client that its key was read: the base64 of a hash of it (RFC 6455 §4.2.2).
+    public static func acceptKey(for key: String) -> String {
+        let proof = Array(key.utf8) + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8
+        return Base64.text(of: SHA1.digest(of: proof))
+    }
+
+    /// Whether this is the base64 of 16 bytes: 22 digits and two signs of padding.
+    private static func isKey(_ key: String) -> Bool {
+        key.utf8.count == 24 && key.utf8.suffix(2).elementsEqual("==".utf8)
+            && key.utf8.prefix(22).allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"):
+                    true
+                default: false
+                }
+            }
+    }
+
+    // MARK: The client's side
+
+    /// Makes a key of 16 random bytes (RFC 6455 §4.1, 7).
+    public static func makeKey() -> String {
+        var generator = SystemRandomNumberGenerator()
+        return Base64.text(of: (0..<16).map { _ in generator.next() })
+    }
+
+    /// Writes the request (RFC 6455 §4.1).
+    /// - Parameters:
+    ///   - target: path and query.
+    ///   - host: host, and port unless it is the scheme's own.
+    ///   - key: of `makeKey()`.
+    ///   - subprotocols: tokens, the most welcome first.
+    ///   - headers: more fields, as Authorization.
+    public static func writeRequest(
+        target: String, host: String, key: String, subprotocols: [String] = [],
+        headers: HTTPFields = HTTPFields(), into writer: inout ByteWriter
+    ) {
+        var fields = HTTPFields()
+        fields.append("Host", host)
+        fields.append("Upgrade", "websocket")
+        fields.append("Connection", "Upgrade")
+        fields.append("Sec-WebSocket-Key", key)
+        fields.append("Sec-WebSocket-Version", version)
+        if !subprotocols.isEmpty {
+            fields.append("Sec-WebSocket-Protocol", subprotocols.joined(separator: ", "))
+        }
+        writer.append("GET ")
+        writer.append(target)
+        writer.append(" HTTP/1.1\r\n")
+        HTTPResponseHead.writeFields(fields, into: &writer)
+        HTTPResponseHead.writeFields(headers, into: &writer)
+        writer.append("\r\n")
+    }
+
+    /// Checks the answer to a request (RFC 6455 §4.1, "the client MUST validate").
+    /// - Parameters:
+    ///   - key: the request's key.
+    ///   - subprotocols: what the request offered.
+    /// - Returns: the subprotocol selected, if any.
+    @discardableResult
+    public static func validate(
+        _ response: HTTPResponse, key: String, subprotocols: [String] = []
+    ) throws(WebSocketHandshakeError) -> String? {
+        let fields = response.fields
+        guard response.status == 101 else { throw .notAccepted }
+        guard fields.contains(token: "websocket", in: "Upgrade") else { throw .missingUpgrade }
+        guard fields.contains(token: "upgrade", in: "Connection") else {
+            throw .missingConnectionUpgrade
+        }
+        guard fields["Sec-WebSocket-Accept"] == acceptKey(for: key) else { throw .wrongAcceptKey }
+        guard fields.count(of: "Sec-WebSocket-Extensions") == 0 else { throw .unofferedExtension }
+        guard let selected = fields["Sec-WebSocket-Protocol"] else { return nil }
+        guard subprotocols.contains(selected) else { throw .unofferedSubprotocol }
+        return selected
+    }
+}

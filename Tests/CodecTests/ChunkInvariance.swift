@@ -1,0 +1,67 @@
+// The property that every parser of Codec has to have: what it makes of a byte stream does not
+// depend on how the network cut the stream into reads. Tests of parsers go through
+// `expectChunkInvariant`. Invariant: deterministic; the cuts come from a fixed seed.
+
+import Codec
+import Testing
+
+/// A small deterministic generator (SplitMix64) for cuts and other test data.
+struct SeededGenerator: RandomNumberGenerator {
+    private var state: UInt64
+
+    init(seed: UInt64) { state = seed }
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+}
+
+/// Expects the same outcome of the stream whole, byte by byte, in two pieces at the ends, with
+/// empty pieces, and in pieces of random sizes.
+/// - Parameter run: feeds the pieces to a fresh parser and returns all that came of it, errors too.
+/// - Returns: the outcome of the whole stream, to be compared with what the test expects.
+@discardableResult
+func expectChunkInvariant<Outcome: Equatable>(
+    _ stream: [UInt8], sourceLocation: SourceLocation = #_sourceLocation,
+    _ run: ([[UInt8]]) -> Outcome
+) -> Outcome {
+    let whole = run([stream])
+    var cuts: [(name: String, pieces: [[UInt8]])] = []
+    // Long streams would take minutes byte by byte in a debug build; random cuts cover them.
+    if stream.count <= 20_000 { cuts.append(("bytewise", stream.map { [$0] })) }
+    if stream.count >= 2 {
+        cuts.append(("first byte apart", [[stream[0]], Array(stream[1...])]))
+        cuts.append(("last byte apart", [stream.dropLast(), stream.suffix(1)]))
+    }
+    cuts.append(("empty pieces", [[], stream, []]))
+    for seed in 1...8 as ClosedRange<UInt64> {
+        var generator = SeededGenerator(seed: seed)
+        let longest = [3, 17, 200, 5000][Int(seed % 4)]
+        var pieces: [[UInt8]] = []
+        var start = 0
+        while start < stream.count {
+            let end = min(stream.count, start + Int.random(in: 0...longest, using: &generator))
+            pieces.append(Array(stream[start..<end]))
+            start = end
+        }
+        cuts.append(("random cuts, seed \(seed)", pieces))
+    }
+    for (name, pieces) in cuts {
+        #expect(run(pieces) == whole, "\(name)", sourceLocation: sourceLocation)
+    }
+    return whole
+}
+
+/// The bytes of a text.
+func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
+
+/// What a body writes, as an array.
+func written(_ body: (inout ByteWriter) -> Void) -> [UInt8] {
+    var writer = ByteWriter(capacity: 16)
+    body(&writer)
+    return writer.copiedBytes
+}
