@@ -1,0 +1,53 @@
+// A conversation item on the wire. In items and their content a field that does not apply is
+// absent, never `null`: browser clients drop an event that has a null there. Audio is not written:
+// the session keeps only the words of an item.
+
+extension JSONWriter {
+    /// Writes the protocol's `realtime.item`.
+    mutating func item(_ item: ConversationItem) {
+        beginObject()
+        if !item.id.isEmpty { member("id", item.id) }
+        member("object", "realtime.item")
+        switch item.kind {
+        case .message(let role, let content):
+            member("type", "message")
+            member("status", item.status.rawValue)
+            member("role", role.rawValue)
+            key("content")
+            beginArray()
+            for part in content { contentPart(part) }
+            endArray()
+        case .functionCall(let callID, let name, let arguments):
+            member("type", "function_call")
+            member("status", item.status.rawValue)
+            member("name", name)
+            if !callID.isEmpty { member("call_id", callID) }
+            member("arguments", arguments)
+        case .functionCallOutput(let callID, let output):
+            member("type", "function_call_output")
+            member("status", item.status.rawValue)
+            member("call_id", callID)
+            member("output", output)
+        }
+        endObject()
+    }
+
+    private mutating func contentPart(_ part: ContentPart) {
+        beginObject()
+        switch part {
+        case .inputText(let text):
+            member("type", "input_text")
+            member("text", text)
+        case .inputAudio(_, let transcript):
+            member("type", "input_audio")
+            if let transcript { member("transcript", transcript) }
+        case .outputText(let text):
+            member("type", "output_text")
+            member("text", text)
+        case .outputAudio(let transcript):
+            member("type", "output_audio")
+            member("transcript", transcript)
+        }
+        endObject()
+    }
+}

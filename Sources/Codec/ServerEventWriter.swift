@@ -1,0 +1,288 @@
+// One `ServerEvent` to the JSON of its text message, exactly as client libraries expect it: every
+// event has an `event_id`, integers are written as integers, and a field that does not apply is
+// `null` or absent as the protocol has it for that field. The larger objects are in SessionWriter,
+// ConversationItemWriter and ResponseWriter. When an event is sent is decided in Session.
+
+/// Writes the events of one session. Costs no memory beyond the session's id; writing a delta
+/// allocates nothing.
+public struct ServerEventWriter: Sendable {
+    /// The part of the session's id that makes event ids unique across sessions.
+    private let sessionID: String
+
+    /// Creates a writer.
+    /// - Parameter sessionID: `sess_…`.
+    public init(sessionID: String) {
+        self.sessionID = sessionID
+    }
+
+    /// Appends the event as one JSON object. Its `event_id` is `event_`, the session's id without
+    /// `sess_`, and `number`: unique as long as no number is used twice in the session.
+    public func write(_ event: ServerEvent, number: UInt64, into bytes: inout ByteWriter) {
+        var json = JSONWriter(bytes)
+        json.beginObject()
+        json.member("type", event.wireName)
+        json.eventID(sessionID: sessionID, number: number)
+        json.fields(of: event)
+        json.endObject()
+        bytes = json.finish()
+    }
+}
+
+extension ServerEvent {
+    /// The `type` of the event on the wire.
+    public var wireName: String {
+        switch self {
+        case .error: "error"
+        case .sessionCreated: "session.created"
+        case .sessionUpdated: "session.updated"
+        case .inputAudioBufferSpeechStarted: "input_audio_buffer.speech_started"
+        case .inputAudioBufferSpeechStopped: "input_audio_buffer.speech_stopped"
+        case .inputAudioBufferCommitted: "input_audio_buffer.committed"
+        case .inputAudioBufferCleared: "input_audio_buffer.cleared"
+        case .inputAudioBufferTimeoutTriggered: "input_audio_buffer.timeout_triggered"
+        case .conversationItemAdded: "conversation.item.added"
+        case .conversationItemDone: "conversation.item.done"
+        case .conversationItemDeleted: "conversation.item.deleted"
+        case .conversationItemRetrieved: "conversation.item.retrieved"
+        case .conversationItemTruncated: "conversation.item.truncated"
+        case .transcriptionDelta: "conversation.item.input_audio_transcription.delta"
+        case .transcriptionCompleted: "conversation.item.input_audio_transcription.completed"
+        case .transcriptionFailed: "conversation.item.input_audio_transcription.failed"
+        case .responseCreated: "response.created"
+        case .responseDone: "response.done"
+        case .responseOutputItemAdded: "response.output_item.added"
+        case .responseOutputItemDone: "response.output_item.done"
+        case .responseContentPartAdded: "response.content_part.added"
+        case .responseContentPartDone: "response.content_part.done"
+        case .responseOutputTextDelta: "response.output_text.delta"
+        case .responseOutputTextDone: "response.output_text.done"
+        case .responseOutputAudioTranscriptDelta: "response.output_audio_transcript.delta"
+        case .responseOutputAudioTranscriptDone: "response.output_audio_transcript.done"
+        case .responseOutputAudioDelta: "response.output_audio.delta"
+        case .responseOutputAudioDone: "response.output_audio.done"
+        case .responseFunctionCallArgumentsDelta: "response.function_call_arguments.delta"
+        case .responseFunctionCallArgumentsDone: "response.function_call_arguments.done"
+        case .rateLimitsUpdated: "rate_limits.updated"
+        case .outputAudioBufferCleared: "output_audio_buffer.cleared"
+        }
+    }
+}
+
+extension JSONWriter {
+    /// Writes everything of an event but its `type` and `event_id`.
+    fileprivate mutating func fields(of event: ServerEvent) {
+        switch event {
+        case .error(let error):
+            errorMember(error)
+        case .sessionCreated(let id, let parameters), .sessionUpdated(let id, let parameters):
+            sessionMember(id: id, parameters)
+        case .inputAudioBufferSpeechStarted(let itemID, let start):
+            audioRange(itemID, start: start)
+        case .inputAudioBufferSpeechStopped(let itemID, let end):
+            audioRange(itemID, end: end)
+        case .inputAudioBufferTimeoutTriggered(let itemID, let start, let end):
+            audioRange(itemID, start: start, end: end)
+        case .inputAudioBufferCommitted(let itemID, let previousItemID):
+            member("item_id", itemID)
+            member("previous_item_id", previousItemID)
+        case .inputAudioBufferCleared:
+            break
+        case .conversationItemAdded(let item, let previousItemID),
+            .conversationItemDone(let item, let previousItemID):
+            itemMember(item, after: previousItemID)
+        case .conversationItemDeleted(let itemID):
+            member("item_id", itemID)
+        case .conversationItemRetrieved(let item):
+            itemMember(item)
+        case .conversationItemTruncated(let itemID, let contentIndex, let end):
+            part(of: itemID, contentIndex, "audio_end_ms", end)
+        case .transcriptionDelta(let itemID, let contentIndex, let delta):
+            part(of: itemID, contentIndex, "delta", delta)
+        case .transcriptionCompleted(let itemID, let contentIndex, let transcript, let seconds):
+            part(of: itemID, contentIndex, "transcript", transcript)
+            durationUsage(seconds)
+        case .transcriptionFailed(let itemID, let contentIndex, let code, let message):
+            transcriptionError(itemID, contentIndex, code: code, message)
+        case .responseCreated(let response), .responseDone(let response):
+            responseMember(response)
+        case .responseOutputItemAdded(let responseID, let outputIndex, let item),
+            .responseOutputItemDone(let responseID, let outputIndex, let item):
+            outputItem(item, at: outputIndex, of: responseID)
+        case .responseContentPartAdded(let address, let modality):
+            contentPart(address, modality, text: "")
+        case .responseContentPartDone(let address, let modality, let text):
+            contentPart(address, modality, text: text)
+        case .responseOutputTextDelta(let address, let delta),
+            .responseOutputAudioTranscriptDelta(let address, let delta):
+            part(at: address, "delta", delta)
+        case .responseOutputTextDone(let address, let text):
+            part(at: address, "text", text)
+        case .responseOutputAudioTranscriptDone(let address, let transcript):
+            part(at: address, "transcript", transcript)
+        case .responseOutputAudioDelta(let address, let audio):
+            part(at: address)
+            key("delta")
+            base64(audio.span.bytes)
+        case .responseOutputAudioDone(let address):
+            part(at: address)
+        case .responseFunctionCallArgumentsDelta(let address, let callID, let delta):
+            call(callID, at: address)
+            member("delta", delta)
+        case .responseFunctionCallArgumentsDone(let address, let callID, let name, let arguments):
+            call(callID, at: address)
+            member("name", name)
+            member("arguments", arguments)
+        case .rateLimitsUpdated:
+            noRateLimits()
+        case .outputAudioBufferCleared(let responseID):
+            member("response_id", responseID)
+        }
+    }
+
+}
+// MARK: - Groups of fields that events share
+
+extension JSONWriter {
+    fileprivate mutating func eventID(sessionID: String, number: UInt64) {
+        key("event_id")
+        beginString()
+        continueString("event_")
+        continueString(sessionID, droppingPrefix: "sess_")
+        continueString("_")
+        continueString(decimal: number)
+        endString()
+    }
+
+    private mutating func errorMember(_ error: ClientEventError) {
+        key("error")
+        beginObject()
+        member("type", error.kind.rawValue)
+        member("code", error.code)
+        member("message", error.message)
+        member("param", error.param)
+        member("event_id", error.eventID)
+        endObject()
+    }
+
+    private mutating func sessionMember(id: String, _ parameters: SessionParameters) {
+        key("session")
+        session(id: id, parameters)
+    }
+
+    /// The item that audio in the buffer will become, and where its audio starts and ends.
+    private mutating func audioRange(_ itemID: String, start: Int? = nil, end: Int? = nil) {
+        member("item_id", itemID)
+        if let start { member("audio_start_ms", start) }
+        if let end { member("audio_end_ms", end) }
+    }
+
+    private mutating func itemMember(
+        _ conversationItem: ConversationItem, after previousID: String?
+    ) {
+        member("previous_item_id", previousID)
+        itemMember(conversationItem)
+    }
+
+    private mutating func itemMember(_ conversationItem: ConversationItem) {
+        key("item")
+        item(conversationItem)
+    }
+
+    private mutating func part(of itemID: String, _ contentIndex: Int) {
+        member("item_id", itemID)
+        member("content_index", contentIndex)
+    }
+
+    private mutating func part(
+        of itemID: String, _ contentIndex: Int, _ key: StaticString, _ value: String
+    ) {
+        part(of: itemID, contentIndex)
+        member(key, value)
+    }
+
+    private mutating func part(
+        of itemID: String, _ contentIndex: Int, _ key: StaticString, _ value: Int
+    ) {
+        part(of: itemID, contentIndex)
+        member(key, value)
+    }
+
+    /// The form of `usage` that counts seconds of audio.
+    private mutating func durationUsage(_ seconds: Double) {
+        key("usage")
+        beginObject()
+        member("type", "duration")
+        member("seconds", number: seconds)
+        endObject()
+    }
+
+    private mutating func transcriptionError(
+        _ itemID: String, _ contentIndex: Int, code: String, _ message: String
+    ) {
+        part(of: itemID, contentIndex)
+        key("error")
+        beginObject()
+        member("type", "transcription_error")
+        member("code", code)
+        member("message", message)
+        endObject()
+    }
+
+    private mutating func responseMember(_ description: ResponseDescription) {
+        key("response")
+        response(description)
+    }
+
+    private mutating func outputItem(
+        _ item: ConversationItem, at outputIndex: Int, of responseID: String
+    ) {
+        member("response_id", responseID)
+        member("output_index", outputIndex)
+        itemMember(item)
+    }
+
+    private mutating func output(_ address: PartAddress) {
+        member("response_id", address.responseID)
+        member("item_id", address.itemID)
+        member("output_index", address.outputIndex)
+    }
+
+    private mutating func part(at address: PartAddress) {
+        output(address)
+        member("content_index", address.contentIndex)
+    }
+
+    private mutating func part(at address: PartAddress, _ key: StaticString, _ value: String) {
+        part(at: address)
+        member(key, value)
+    }
+
+    /// A part's own object says `text` or `audio` where an item's content says `output_text` or
+    /// `output_audio`.
+    private mutating func contentPart(
+        _ address: PartAddress, _ modality: OutputModality, text: String
+    ) {
+        part(at: address)
+        key("part")
+        beginObject()
+        member("type", modality.rawValue)
+        switch modality {
+        case .text: member("text", text)
+        case .audio: member("transcript", text)
+        }
+        endObject()
+    }
+
+    private mutating func call(_ callID: String, at address: PartAddress) {
+        output(address)
+        member("call_id", callID)
+    }
+
+    /// This server has no quotas of tokens or requests. Clients wait for the event, and take it
+    /// empty.
+    private mutating func noRateLimits() {
+        key("rate_limits")
+        beginArray()
+        endArray()
+    }
+}

@@ -1,0 +1,398 @@
+// Client events off the wire: every event in its good shapes, and every way of being wrong with the
+// exact code and path that the client is told.
+
+import Codec
+import Simulation
+import Testing
+
+@Suite struct ClientEventParserTests {
+    static func parsed(
+        _ text: String, limits: ClientEventLimits = ClientEventLimits()
+    ) throws(ClientEventError) -> ClientEvent {
+        var parser = ClientEventParser(limits: limits)
+        return try parser.parse(text).event
+    }
+
+    // MARK: Good events
+
+    struct Good: Sendable, CustomTestStringConvertible {
+        let text: String
+        let event: ClientEvent
+        /// Whether the text is also what the protocol's tables ask for; false for what is accepted
+        /// beyond them.
+        var isInTable = true
+        var testDescription: String { text }
+    }
+
+    @Test(arguments: simpleEvents + itemEvents)
+    func accepts(_ good: Good) throws {
+        #expect(try Self.parsed(good.text) == good.event)
+        let violations = RealtimeSchema.shared.violations(inClientEvent: good.text)
+        #expect(violations.isEmpty == good.isInTable, "\(violations)")
+    }
+
+    static let simpleEvents: [Good] = [
+        Good(
+            text: #"{"type":"input_audio_buffer.append","audio":"AQID"}"#,
+            event: .inputAudioBufferAppend),
+        Good(
+            text: #"{"audio":"","event_id":"e","type":"input_audio_buffer.append"}"#,
+            event: .inputAudioBufferAppend),
+        Good(text: #"{"type":"input_audio_buffer.commit"}"#, event: .inputAudioBufferCommit),
+        Good(text: #"{"type":"input_audio_buffer.clear"}"#, event: .inputAudioBufferClear),
+        Good(text: #"{"type":"output_audio_buffer.clear"}"#, event: .outputAudioBufferClear),
+        Good(
+            text: #"{"type":"conversation.item.delete","item_id":"i"}"#,
+            event: .conversationItemDelete(itemID: "i")),
+        Good(
+            text: #"{"type":"conversation.item.retrieve","item_id":"i"}"#,
+            event: .conversationItemRetrieve(itemID: "i")),
+        Good(
+            text: #"{"type":"conversation.item.truncate","item_id":"i","content_index":0,"#
+                + #""audio_end_ms":1500}"#,
+            event: .conversationItemTruncate(
+                itemID: "i", contentIndex: 0, audioEndMilliseconds: 1_500)),
+        Good(
+            text: #"{"type":"conversation.item.truncate","item_id":"i","content_index":1,"#
+                + #""audio_end_ms":1500.0}"#,
+            event: .conversationItemTruncate(
+                itemID: "i", contentIndex: 1, audioEndMilliseconds: 1_500), isInTable: false),
+        Good(text: #"{"type":"response.cancel"}"#, event: .responseCancel(responseID: nil)),
+        Good(
+            text: #"{"type":"response.cancel","response_id":"r"}"#,
+            event: .responseCancel(responseID: "r")),
+        Good(
+            text: #"{"type":"response.create"}"#, event: .responseCreate(ResponseParameters())),
+        Good(
+            text: #"{"type":"response.create","response":null}"#,
+            event: .responseCreate(ResponseParameters())),
+        Good(
+            text: #"{"type":"session.update","session":{"type":"realtime"}}"#,
+            event: .sessionUpdate(SessionUpdate())),
+        Good(
+            text: #"{"type":"session.update","unknown":[1],"session":{"unknown":{}}}"#,
+            event: .sessionUpdate(SessionUpdate()), isInTable: false),
+    ]
+
+    static func create(_ item: String, _ rest: String = "") -> String {
+        #"{"type":"conversation.item.create","item":{\#(item)}\#(rest)}"#
+    }
+
+    static func created(_ kind: ConversationItem.Kind) -> ClientEvent {
+        .conversationItemCreate(item: ConversationItem(id: "", kind: kind), previousItemID: nil)
+    }
+
+    static let itemEvents: [Good] = [
+        Good(
+            text: create(
+                #""id":"i","status":"incomplete","object":"realtime.item","type":"message","#
+                    + #""role":"user","content":[{"type":"input_text","text":"h\u00e9"},"#
+                    + #"{"type":"input_audio","audio":"AQID","transcript":"t"},"#
+                    + #"{"type":"input_audio","transcript":"only"}]"#,
+                #","previous_item_id":"root""#),
+            event: .conversationItemCreate(
+                item: ConversationItem(
+                    id: "i", status: .incomplete,
+                    kind: .message(
+                        role: .user,
+                        content: [
+                            .inputText("hé"), .inputAudio(bytes: [1, 2, 3], transcript: "t"),
+                            .inputAudio(bytes: [], transcript: "only"),
+                        ])), previousItemID: "root")),
+        Good(
+            text: create(
+                #""type":"message","role":"system","content":[{"type":"input_text","text":"s"}]"#),
+            event: created(.message(role: .system, content: [.inputText("s")]))),
+        Good(
+            text: create(
+                #""type":"message","role":"assistant","content":[{"type":"output_text","#
+                    + #""text":"a"},{"type":"output_audio","transcript":"b"}]"#),
+            event: created(
+                .message(
+                    role: .assistant, content: [.outputText("a"), .outputAudio(transcript: "b")]))),
+        Good(
+            text: create(
+                #""type":"message","role":"assistant","content":[{"type":"text","text":"a"}]"#),
+            event: created(.message(role: .assistant, content: [.outputText("a")])),
+            isInTable: false),
+        Good(
+            text: create(#""type":"function_call","name":"f","arguments":"{}","call_id":"c""#),
+            event: created(.functionCall(callID: "c", name: "f", arguments: "{}"))),
+        Good(
+            text: create(#""type":"function_call","name":"f","arguments":"""#),
+            event: created(.functionCall(callID: "", name: "f", arguments: ""))),
+        Good(
+            text: create(#""type":"function_call_output","call_id":"c","output":"42","id":null"#),
+            event: created(.functionCallOutput(callID: "c", output: "42")), isInTable: false),
+    ]
+
+    @Test func everyEventOfTheTableHasAGoodSample() {
+        let names = (Self.simpleEvents + Self.itemEvents).compactMap { good in
+            RealtimeSchema.shared.clientEventTypes.first { good.text.contains(#""type":"\#($0)""#) }
+        }
+        #expect(Set(names) == RealtimeSchema.shared.clientEventTypes)
+    }
+
+    // MARK: Audio
+
+    @Test func appendedAudioIsDecodedAndForgotten() throws {
+        var parser = ClientEventParser()
+        let (event, eventID) = try parser.parse(
+            #"{"type":"input_audio_buffer.append","audio":"AAEC\/f7\/Bw==","event_id":"e1"}"#)
+        #expect(event == .inputAudioBufferAppend && eventID == "e1")
+        #expect([UInt8](parser.audio) == [0, 1, 2, 253, 254, 255, 7])
+        _ = try parser.parse(#"{"type":"input_audio_buffer.append","audio":"AQ=="}"#)
+        #expect([UInt8](parser.audio) == [1])
+        _ = try parser.parse(#"{"type":"input_audio_buffer.commit"}"#)
+        #expect(parser.audio.isEmpty)
+    }
+
+    @Test func theAudioLimitIsExact() throws {
+        var limits = ClientEventLimits()
+        limits.maxAudioBytes = 4
+        #expect(throws: Never.self) {
+            try Self.parsed(
+                #"{"type":"input_audio_buffer.append","audio":"AQIDBA=="}"#, limits: limits)
+        }
+        let error = #expect(throws: ClientEventError.self) {
+            try Self.parsed(
+                #"{"type":"input_audio_buffer.append","audio":"AQIDBAU="}"#, limits: limits)
+        }
+        #expect(error?.code == "invalid_value" && error?.param == "audio")
+        #expect(error?.message.contains("expected at most 4 bytes, got 5") == true)
+    }
+
+    @Test func aHugeAppendFitsAndTheNextSmallOneIsRight() throws {
+        var parser = ClientEventParser()
+        let huge = String(repeating: "A", count: 20 << 20)
+        _ = try parser.parse(#"{"type":"input_audio_buffer.append","audio":"\#(huge)"}"#)
+        #expect(parser.audio.count == 15 << 20)
+        _ = try parser.parse(#"{"type":"input_audio_buffer.append","audio":"AQID"}"#)
+        #expect([UInt8](parser.audio) == [1, 2, 3])
+    }
+
+    // MARK: Bad events
+
+    struct Bad: Sendable, CustomTestStringConvertible {
+        let text: String
+        let code: String
+        let param: String?
+        var testDescription: String { text }
+    }
+
+    static func bad(_ text: String, _ code: String, _ param: String?) -> Bad {
+        Bad(text: text, code: code, param: param)
+    }
+
+    @Test(arguments: badEvents + badItems)
+    func refuses(_ bad: Bad) throws {
+        let error = #expect(throws: ClientEventError.self) { try Self.parsed(bad.text) }
+        #expect(error?.code == bad.code)
+        #expect(error?.param == bad.param)
+        #expect(error?.kind == .invalidRequest)
+        let message = try #require(error?.message)
+        #expect(message.hasSuffix("."))
+        if let param = bad.param, bad.code.hasPrefix("invalid") || bad.code.hasPrefix("missing") {
+            #expect(message.contains("'\(param)'"))
+        }
+    }
+
+    static let badEvents: [Bad] = [
+        bad("", "invalid_json", nil),
+        bad("hello", "invalid_json", nil),
+        bad(#"{"type":"input_audio_buffer.commit""#, "invalid_json", nil),
+        bad(#"{"type":"\ud800"}"#, "invalid_json", nil),
+        bad("[]", "invalid_type", nil),
+        bad("{}", "missing_required_parameter", "type"),
+        bad(#"{"type":null}"#, "missing_required_parameter", "type"),
+        bad(#"{"type":5}"#, "invalid_type", "type"),
+        bad(#"{"type":"conversation.create"}"#, "unknown_event_type", "type"),
+        bad(#"{"type":"response.cancel","event_id":7}"#, "invalid_type", "event_id"),
+        bad(#"{"type":"response.cancel","response_id":{}}"#, "invalid_type", "response_id"),
+        bad(#"{"type":"input_audio_buffer.append"}"#, "missing_required_parameter", "audio"),
+        bad(#"{"type":"input_audio_buffer.append","audio":[]}"#, "invalid_type", "audio"),
+        bad(#"{"type":"input_audio_buffer.append","audio":"AQI"}"#, "invalid_value", "audio"),
+        bad(#"{"type":"input_audio_buffer.append","audio":"A*=="}"#, "invalid_value", "audio"),
+        bad(#"{"type":"session.update"}"#, "missing_required_parameter", "session"),
+        bad(#"{"type":"session.update","session":"x"}"#, "invalid_type", "session"),
+        bad(#"{"type":"response.create","response":[]}"#, "invalid_type", "response"),
+        bad(#"{"type":"conversation.item.delete"}"#, "missing_required_parameter", "item_id"),
+        bad(#"{"type":"conversation.item.delete","item_id":""}"#, "invalid_value", "item_id"),
+        bad(#"{"type":"conversation.item.retrieve","item_id":1}"#, "invalid_type", "item_id"),
+        bad(
+            #"{"type":"conversation.item.truncate","item_id":"i","audio_end_ms":1}"#,
+            "missing_required_parameter", "content_index"),
+        bad(
+            #"{"type":"conversation.item.truncate","item_id":"i","content_index":0}"#,
+            "missing_required_parameter", "audio_end_ms"),
+        bad(
+            #"{"type":"conversation.item.truncate","item_id":"i","content_index":-1,"#
+                + #""audio_end_ms":1}"#, "invalid_value", "content_index"),
+        bad(
+            #"{"type":"conversation.item.truncate","item_id":"i","content_index":0,"#
+                + #""audio_end_ms":1.5}"#, "invalid_value", "audio_end_ms"),
+        bad(
+            #"{"type":"conversation.item.truncate","item_id":"i","content_index":0,"#
+                + #""audio_end_ms":9223372036854775807}"#, "invalid_value", "audio_end_ms"),
+        bad(
+            #"{"type":"conversation.item.truncate","item_id":"i","content_index":0,"#
+                + #""audio_end_ms":"1"}"#, "invalid_type", "audio_end_ms"),
+    ]
+
+    private static func user(_ part: String) -> String {
+        create(
+            #""type":"message","role":"user","content":[{"type":"input_text","text":""},\#(part)]"#)
+    }
+
+    static let badItems: [Bad] = [
+        bad(
+            #"{"type":"conversation.item.create"}"#, "missing_required_parameter", "item"),
+        bad(create(""), "missing_required_parameter", "item.type"),
+        bad(create(#""type":"note""#), "invalid_value", "item.type"),
+        bad(create(#""type":"mcp_call""#), "unsupported_item_type", "item.type"),
+        bad(create(#""type":"item_reference","id":"i""#), "unsupported_item_type", "item.type"),
+        bad(create(#""type":"message","content":[]"#), "missing_required_parameter", "item.role"),
+        bad(create(#""type":"message","role":"bot","content":[]"#), "invalid_value", "item.role"),
+        bad(
+            create(#""type":"message","role":"user""#), "missing_required_parameter",
+            "item.content"),
+        bad(
+            create(#""type":"message","role":"user","content":"x""#), "invalid_type",
+            "item.content"),
+        bad(
+            create(#""type":"message","role":"user","content":[],"status":"done""#),
+            "invalid_value", "item.status"),
+        bad(
+            create(#""type":"message","role":"user","content":[],"id":5"#), "invalid_type",
+            "item.id"),
+        bad(
+            create(#""type":"message""#, #","previous_item_id":5"#), "missing_required_parameter",
+            "item.role"),
+        bad(
+            create(
+                #""type":"function_call_output","call_id":"c","output":"""#,
+                #","previous_item_id":5"#), "invalid_type", "previous_item_id"),
+        bad(user("7"), "invalid_type", "item.content[1]"),
+        bad(user("{}"), "missing_required_parameter", "item.content[1].type"),
+        bad(
+            user(#"{"type":"input_text"}"#), "missing_required_parameter",
+            "item.content[1].text"),
+        bad(
+            user(#"{"type":"input_text","text":5}"#), "invalid_type", "item.content[1].text"),
+        bad(
+            user(#"{"type":"input_audio"}"#), "missing_required_parameter",
+            "item.content[1].audio"),
+        bad(
+            user(#"{"type":"input_audio","audio":"?"}"#), "invalid_value",
+            "item.content[1].audio"),
+        bad(
+            user(#"{"type":"input_image","image_url":"data:"}"#), "unsupported_content_type",
+            "item.content[1].type"),
+        bad(
+            user(#"{"type":"output_text","text":""}"#), "invalid_value", "item.content[1].type"),
+        bad(
+            create(
+                #""type":"message","role":"system","content":[{"type":"input_audio","audio":""}]"#),
+            "invalid_value", "item.content[0].type"),
+        bad(
+            create(#""type":"message","role":"assistant","content":[{"type":"output_audio"}]"#),
+            "missing_required_parameter", "item.content[0].transcript"),
+        bad(
+            create(#""type":"function_call","arguments":"{}""#), "missing_required_parameter",
+            "item.name"),
+        bad(
+            create(#""type":"function_call","name":"f","arguments":{}"#), "invalid_type",
+            "item.arguments"),
+        bad(
+            create(#""type":"function_call_output","output":"""#), "missing_required_parameter",
+            "item.call_id"),
+        bad(
+            create(#""type":"function_call_output","call_id":"c""#),
+            "missing_required_parameter", "item.output"),
+    ]
+
+    // MARK: The client's event id
+
+    @Test(arguments: [
+        #"{"event_id":"e-1"}"#,
+        #"{"event_id":"e-1","type":"nonsense"}"#,
+        #"{"type":"session.update","session":{"audio":{"output":{"speed":9}}},"event_id":"e-1"}"#,
+        #"{"type":"input_audio_buffer.append","audio":"!","event_id":"e-1"}"#,
+    ])
+    func theEventIDIsEchoedWhateverIsWrong(_ text: String) {
+        let error = #expect(throws: ClientEventError.self) { try Self.parsed(text) }
+        #expect(error?.eventID == "e-1")
+    }
+
+    @Test func theEventIDComesWithTheEvent() throws {
+        var parser = ClientEventParser()
+        #expect(try parser.parse(#"{"type":"response.cancel","event_id":"e"}"#).eventID == "e")
+        #expect(try parser.parse(#"{"type":"response.cancel","event_id":null}"#).eventID == nil)
+        #expect(try parser.parse(#"{"type":"response.cancel"}"#).eventID == nil)
+    }
+
+    // MARK: Limits
+
+    @Test func limitsAreNamedInTheError() throws {
+        var limits = ClientEventLimits()
+        limits.maxNameBytes = 4
+        limits.maxTextBytes = 8
+        limits.maxContentParts = 1
+        func error(_ text: String) -> ClientEventError? {
+            #expect(throws: ClientEventError.self) { try Self.parsed(text, limits: limits) }
+        }
+        let name = error(#"{"type":"conversation.item.delete","item_id":"12345"}"#)
+        #expect(name?.code == "invalid_value" && name?.param == "type")
+        limits.maxNameBytes = 64
+        let long = error(
+            Self.create(#""type":"function_call_output","call_id":"c","output":"123456789""#))
+        #expect(long?.param == "item.output")
+        #expect(long?.message.contains("at most 8 bytes, got 9") == true)
+        let parts = error(Self.user(#"{"type":"input_text","text":""}"#))
+        #expect(parts?.param == "item.content")
+        #expect(parts?.message.contains("at most 1 elements, got 2") == true)
+    }
+
+    @Test func longValuesAreCutInMessages() throws {
+        let text = String(repeating: "x", count: 1_000)
+        let error = #expect(throws: ClientEventError.self) {
+            try Self.parsed(
+                #"{"type":"session.update","session":{"tool_choice":"\#(text)"}}"#)
+        }
+        #expect(try #require(error).message.utf8.count < 250)
+    }
+
+    /// Any damage to an event gives an event or an error; the oracle is that nothing traps.
+    @Test func damagedEventsNeverTrap() {
+        var random = SeededGenerator(seed: 2)
+        var parser = ClientEventParser()
+        let texts =
+            (Self.simpleEvents + Self.itemEvents).map(\.text) + SessionUpdateParserTests.texts
+        var refusedCount = 0
+        for round in 0..<3_000 {
+            var message = Array(texts[round % texts.count].utf8)
+            for _ in 0...Int.random(in: 0...3, using: &random) {
+                let index = Int.random(in: 0..<message.count, using: &random)
+                message[index] = UInt8.random(in: 0x20...0x7E, using: &random)
+            }
+            do {
+                _ = try parser.parse(String(decoding: message, as: UTF8.self))
+            } catch {
+                refusedCount += 1
+                #expect(!error.code.isEmpty && !error.message.isEmpty)
+            }
+        }
+        #expect(refusedCount > 200 && refusedCount < 3_000)
+    }
+}
+
+extension ClientEventParser {
+    /// Parses a message from a string.
+    mutating func parse(
+        _ text: String
+    ) throws(ClientEventError) -> (event: ClientEvent, eventID: String?) {
+        var bytes = ByteWriter(capacity: 64)
+        bytes.append(text)
+        return try bytes.withUnsafeBytes { bytes throws(ClientEventError) in try parse(bytes) }
+    }
+}

@@ -1,0 +1,259 @@
+// The protocol's tables as a checker: is this text a server event that every client library takes?
+// Tests hand it whatever a session or a server has sent. It reads
+// Tests/Fixtures/realtime-events.json, a table of the names and types of every event, and is
+// stricter than the table where real clients are: an unknown field is a violation, and so is a
+// `null` inside an item or a part.
+//
+// It does not know in which order events may come.
+
+import Codec
+import Foundation
+
+/// Checks events against the protocol's tables.
+public struct RealtimeSchema: Sendable {
+    /// A field of an object.
+    struct Field: Sendable {
+        let type: TypeExpression
+        let isRequired: Bool
+        let isNullable: Bool
+    }
+
+    /// The checker for the fixture of this repository.
+    public static let shared = RealtimeSchema()
+
+    private let serverEvents: [String: [String: Field]]
+    private let clientEvents: [String: [String: Field]]
+    private let objects: [String: [String: Field]]
+    /// From `type` (and, for messages, `type/role`) of an item to its object.
+    private let items: [String: String]
+
+    /// What a field may hold although the table does not have it.
+    private static let fieldsBesideTheTable: [String: Set<String>] = [
+        // Sent by the protocol's own server; the table describes the request's class.
+        "RealtimeSessionCreateRequest": ["id", "object", "expires_at"],
+        // Extensions of Parley, only sent to a client that has asked for them.
+        "RealtimeAudioConfigOutput": ["transport"],
+    ]
+    private static let formatsBesideTheTable: Set<String> = ["audio/opus"]
+
+    /// Reads the fixture.
+    /// - Precondition: the fixture is there and complete; it belongs to the repository.
+    public init() {
+        let file = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "../Fixtures/realtime-events.json")
+        guard let data = try? Data(contentsOf: file),
+            let root = try? JSONSerialization.jsonObject(with: data) as? [String: Any]
+        else { fatalError("Tests/Fixtures/realtime-events.json cannot be read") }
+        serverEvents = Self.fieldTables(root["server_events"])
+        clientEvents = Self.fieldTables(root["client_events"])
+        objects = Self.fieldTables(root["objects"])
+        items = root["conversation_item_types"] as? [String: String] ?? [:]
+        precondition(serverEvents.count == 46 && clientEvents.count == 11 && items.count == 9)
+    }
+
+    private static func fieldTables(_ section: Any?) -> [String: [String: Field]] {
+        guard let section = section as? [String: [String: Any]] else { return [:] }
+        return section.mapValues { description in
+            let rows = description["fields"] as? [[String: Any]] ?? []
+            let fields = rows.map { row in
+                let field = Field(
+                    type: TypeExpression(parsing: row["type"] as? String ?? ""),
+                    isRequired: row["required"] as? Bool ?? true,
+                    isNullable: row["nullable"] as? Bool ?? false)
+                return (row["name"] as? String ?? "", field)
+            }
+            return Dictionary(uniqueKeysWithValues: fields)
+        }
+    }
+
+    /// The names of all server events of the table.
+    public var serverEventTypes: Set<String> { Set(serverEvents.keys) }
+
+    /// The names of all client events of the table.
+    public var clientEventTypes: Set<String> { Set(clientEvents.keys) }
+
+    /// What is wrong with a server event, one sentence each; empty if nothing is.
+    public func violations(inServerEvent text: String) -> [String] {
+        violations(in: text, serverEvents)
+    }
+
+    /// What is wrong with a client event, one sentence each; empty if nothing is.
+    public func violations(inClientEvent text: String) -> [String] {
+        violations(in: text, clientEvents)
+    }
+
+    private func violations(in text: String, _ events: [String: [String: Field]]) -> [String] {
+        let event: JSONValue
+        do {
+            event = try JSONParser().parse(text)
+        } catch {
+            return ["not JSON: \(error.explanation)"]
+        }
+        guard let type = event["type"]?.string else { return ["the event has no type"] }
+        guard let fields = events[type] else { return ["'\(type)' is not an event"] }
+        return check(event, fields, named: type, at: type)
+    }
+
+    // MARK: Values
+
+    private func check(_ value: JSONValue, _ type: TypeExpression, at path: String) -> [String] {
+        func expect(_ isRight: Bool, _ what: String) -> [String] {
+            isRight ? [] : ["\(path): \(what) expected, found \(value.raw.text.prefix(40))"]
+        }
+        switch type {
+        case .any: return []
+        case .null: return expect(value.isNull, "null")
+        case .string: return expect(value.kind == .string, "a string")
+        case .boolean: return expect(value.kind == .bool, "a boolean")
+        case .number: return expect(value.kind == .number, "a number")
+        case .integer:
+            // As it is written: client libraries refuse 1.0 where they want 1.
+            let isInteger = value.kind == .number && !value.raw.text.contains { ".eE".contains($0) }
+            return expect(isInteger, "an integer")
+        case .choice(let names):
+            let name = value.string ?? value.raw.text
+            return expect(names.contains(name), "one of \(names.joined(separator: "|"))")
+        case .array(let element):
+            guard let elements = value.elements else { return expect(false, "an array") }
+            return elements.enumerated().flatMap { check($1, element, at: "\(path)[\($0)]") }
+        case .map(let element):
+            guard let members = value.members else { return expect(false, "an object") }
+            return members.flatMap { check($0.value, element, at: "\(path).\($0.key)") }
+        case .union(let alternatives): return check(value, oneOf: alternatives, at: path)
+        case .object("ConversationItem"): return checkItem(value, at: path)
+        case .object(let name):
+            guard let fields = objects[name] else {
+                return ["\(path): no object \(name) in the table"]
+            }
+            return check(value, fields, named: name, at: path)
+        }
+    }
+
+    private func check(
+        _ value: JSONValue, oneOf alternatives: [TypeExpression], at path: String
+    ) -> [String] {
+        if isFormatBesideTheTable(value, alternatives) { return [] }
+        let results = alternatives.map { (type: $0, violations: check(value, $0, at: path)) }
+        if results.contains(where: \.violations.isEmpty) { return [] }
+        // The alternative that has this `type` says best what is wrong.
+        let closest = results.first { hasTypeField($0.type, of: value) }
+        return closest?.violations ?? ["\(path): none of the alternatives fits \(value.raw.text)"]
+    }
+
+    private func isFormatBesideTheTable(
+        _ value: JSONValue, _ alternatives: [TypeExpression]
+    ) -> Bool {
+        guard value.count == 1, let type = value["type"]?.string else { return false }
+        let isFormat = alternatives.contains { $0 == .object("AudioPCMU") }
+        return isFormat && Self.formatsBesideTheTable.contains(type)
+    }
+
+    private func hasTypeField(_ alternative: TypeExpression, of value: JSONValue) -> Bool {
+        guard case .object(let name) = alternative, let type = value["type"],
+            let field = objects[name]?["type"]
+        else { return false }
+        return check(type, field.type, at: "").isEmpty
+    }
+
+    private func checkItem(_ item: JSONValue, at path: String) -> [String] {
+        let type = item["type"]?.string ?? ""
+        let role = item["role"]?.string ?? ""
+        guard let name = items[type] ?? items["\(type)/\(role)"], let fields = objects[name] else {
+            return ["\(path): no item of type '\(type)' and role '\(role)'"]
+        }
+        return check(item, fields, named: name, at: path)
+    }
+
+    private func check(
+        _ value: JSONValue, _ fields: [String: Field], named name: String, at path: String
+    ) -> [String] {
+        guard let members = value.members else { return ["\(path): an object expected"] }
+        var found: [String] = []
+        var seen: Set<String> = []
+        let forbidsNull = name.hasPrefix("RealtimeConversationItem") || name.hasSuffix("Part")
+        for (key, member) in members {
+            let memberPath = "\(path).\(key)"
+            if !seen.insert(key).inserted { found.append("\(memberPath): is there twice") }
+            guard let field = fields[key] else {
+                if Self.fieldsBesideTheTable[name]?.contains(key) != true {
+                    found.append("\(memberPath): not a field of \(name)")
+                }
+                continue
+            }
+            if member.isNull && !field.isNullable {
+                if field.isRequired || forbidsNull { found.append("\(memberPath): is null") }
+            } else {
+                found += check(member, field.type, at: memberPath)
+            }
+        }
+        for (key, field) in fields.sorted(by: { $0.key < $1.key })
+        where field.isRequired && !seen.contains(key) {
+            found.append("\(path).\(key): is missing")
+        }
+        return found
+    }
+}
+
+/// A type as the table writes it, for example `union(integer | enum(inf))`.
+indirect enum TypeExpression: Equatable, Sendable {
+    case any, null, string, integer, number, boolean
+    case choice([String])
+    case array(TypeExpression)
+    case map(TypeExpression)
+    case union([TypeExpression])
+    case object(String)
+
+    /// - Precondition: the text is one type; the table belongs to the repository.
+    init(parsing text: String) {
+        var reader = TypeReader(rest: text[...])
+        self = reader.alternatives()
+        precondition(reader.rest.isEmpty, "cannot read the type \(text)")
+    }
+}
+
+/// Reads a type expression from the front of a text.
+private struct TypeReader {
+    var rest: Substring
+
+    mutating func skip(_ text: String) -> Bool {
+        guard rest.hasPrefix(text) else { return false }
+        rest.removeFirst(text.count)
+        return true
+    }
+
+    /// One type, or several with bars between them.
+    mutating func alternatives() -> TypeExpression {
+        var types = [single()]
+        while skip(" | ") || skip("|") { types.append(single()) }
+        return types.count == 1 ? types[0] : .union(types)
+    }
+
+    mutating func single() -> TypeExpression {
+        if skip("enum(") {
+            let names = rest.prefix { $0 != ")" }
+            rest.removeFirst(names.count + 1)
+            return .choice(names.split(separator: "|").map(String.init))
+        }
+        if skip("array<") { return .array(nested(until: ">")) }
+        if skip("map<string,") { return .map(nested(until: ">")) }
+        if skip("union(") { return nested(until: ")") }
+        let name = rest.prefix { $0.isLetter || $0.isNumber || $0 == "." || $0 == "_" }
+        precondition(!name.isEmpty, "cannot read a type at \(rest)")
+        rest.removeFirst(name.count)
+        switch name {
+        case "any": return .any
+        case "null": return .null
+        case "string": return .string
+        case "integer": return .integer
+        case "number": return .number
+        case "boolean": return .boolean
+        default: return .object(String(name))
+        }
+    }
+
+    mutating func nested(until end: String) -> TypeExpression {
+        let type = alternatives()
+        precondition(skip(end), "'\(end)' expected at \(rest)")
+        return type
+    }
+}
