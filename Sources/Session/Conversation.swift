@@ -1,0 +1,230 @@
+// The conversation of one session: its items in order, and what the model is shown of them.
+// What happens when an item comes or goes is said by VoiceSession.
+
+import Codec
+
+/// Items in order, with unique ids, bounded in number and in text.
+struct Conversation {
+    /// Why an item cannot be added, found or cut; becomes an `error` event.
+    enum Failure: Error, Equatable {
+        case duplicateID, previousItemMissing, itemMissing, full
+        /// `audio_end_ms` is past the item's audio, or the part is no spoken one.
+        case notTruncatable(audioMilliseconds: Int)
+    }
+
+    /// How much of an assistant's transcript had been said when its audio reached a point.
+    struct SpokenMark: Equatable {
+        /// UTF-8 bytes of the transcript.
+        var transcriptBytes: Int
+        /// Milliseconds of the item's audio.
+        var audioMilliseconds: Int
+    }
+
+    /// What is known of an assistant's speech once its item is done.
+    struct Speech: Equatable {
+        /// Ends of the spoken clauses, in order.
+        var marks: [SpokenMark] = []
+        /// Milliseconds that were sent; what came after was never heard.
+        var sentMilliseconds = 0
+    }
+
+    private struct Entry {
+        var item: ConversationItem
+        var speech = Speech()
+    }
+
+    private var entries: [Entry] = []
+    /// UTF-8 bytes of all items' text.
+    private(set) var textBytes = 0
+    private let maxItems: Int
+    private let maxBytes: Int
+
+    init(maxItems: Int, maxBytes: Int) {
+        self.maxItems = maxItems
+        self.maxBytes = maxBytes
+    }
+
+    /// Whether another item, of so many bytes, would keep the limits.
+    func hasRoom(forBytes bytes: Int) -> Bool {
+        entries.count < maxItems && bytes <= maxBytes - min(textBytes, maxBytes)
+            && textBytes < maxBytes
+    }
+    /// The newest item's id.
+    var lastItemID: String? { entries.last?.item.id }
+
+    /// The item with an id.
+    func item(_ id: String) -> ConversationItem? { index(of: id).map { entries[$0].item } }
+
+    /// Inserts an item after `previousItemID`; nil appends, `"root"` puts it first.
+    /// - Returns: the id of the item before it, or nil when it is the first.
+    @discardableResult
+    mutating func insert(
+        _ item: ConversationItem, after previousItemID: String?
+    ) throws(Failure) -> String? {
+        let bytes = item.textBytes
+        guard hasRoom(forBytes: bytes) else { throw .full }
+        if index(of: item.id) != nil { throw .duplicateID }
+        var position = entries.count
+        if previousItemID == "root" {
+            position = 0
+        } else if let previousItemID {
+            guard let previous = index(of: previousItemID) else { throw .previousItemMissing }
+            position = previous + 1
+        }
+        entries.insert(Entry(item: item), at: position)
+        textBytes += bytes
+        return position == 0 ? nil : entries[position - 1].item.id
+    }
+
+    /// Appends an item of the server's own making, past the limits if need be.
+    /// - Returns: the id of the item before it, or nil when it is the first.
+    mutating func append(_ item: ConversationItem) -> String? {
+        defer {
+            entries.append(Entry(item: item))
+            textBytes += item.textBytes
+        }
+        return entries.last?.item.id
+    }
+
+    /// Removes the oldest item; returns its id, or nil when there is none.
+    mutating func removeOldest() -> String? {
+        guard let oldest = entries.first?.item else { return nil }
+        textBytes -= oldest.textBytes
+        entries.removeFirst()
+        return oldest.id
+    }
+
+    /// Removes an item.
+    mutating func remove(_ id: String) throws(Failure) {
+        guard let index = index(of: id) else { throw .itemMissing }
+        textBytes -= entries[index].item.textBytes
+        entries.remove(at: index)
+    }
+
+    /// Replaces an item that is still there with its final form. An item that the client deleted
+    /// meanwhile stays deleted.
+    mutating func update(_ item: ConversationItem, speech: Speech = Speech()) {
+        guard let index = index(of: item.id) else { return }
+        textBytes += item.textBytes - entries[index].item.textBytes
+        entries[index] = Entry(item: item, speech: speech)
+    }
+
+    /// Sets what was heard in a user's audio item.
+    mutating func setTranscript(_ transcript: String, of id: String) {
+        guard let index = index(of: id),
+            case .message(role: .user, content: var content) = entries[index].item.kind
+        else { return }
+        for (position, part) in content.enumerated() {
+            if case .inputAudio = part {
+                content[position] = .inputAudio(bytes: [], transcript: transcript)
+            }
+        }
+        var item = entries[index].item
+        item.kind = .message(role: .user, content: content)
+        update(item)
+    }
+
+    /// Cuts an assistant's speech at what was heard; its transcript ends at a word.
+    mutating func truncate(
+        _ id: String, contentIndex: Int, audioMilliseconds: Int
+    ) throws(Failure) {
+        guard let index = index(of: id) else { throw .itemMissing }
+        guard case .message(role: .assistant, content: var content) = entries[index].item.kind,
+            content.indices.contains(contentIndex),
+            case .outputAudio(let transcript) = content[contentIndex]
+        else { throw .notTruncatable(audioMilliseconds: 0) }
+        let speech = entries[index].speech
+        guard audioMilliseconds <= speech.sentMilliseconds else {
+            throw .notTruncatable(audioMilliseconds: speech.sentMilliseconds)
+        }
+        let heard = Self.heard(
+            transcript, marks: speech.marks, audioMilliseconds: audioMilliseconds)
+        content[contentIndex] = .outputAudio(transcript: heard)
+        var item = entries[index].item
+        item.kind = .message(role: .assistant, content: content)
+        let cut = SpokenMark(
+            transcriptBytes: heard.utf8.count, audioMilliseconds: audioMilliseconds)
+        let before = speech.marks.filter { $0.audioMilliseconds < audioMilliseconds }
+        update(
+            item, speech: Speech(marks: before + [cut], sentMilliseconds: audioMilliseconds))
+    }
+
+    /// The words of a transcript that had been said at a point of its audio: whole clauses by
+    /// their marks, the clause in progress in proportion, cut back to its last whole word.
+    static func heard(
+        _ transcript: String, marks: [SpokenMark], audioMilliseconds: Int
+    ) -> String {
+        var before = SpokenMark(transcriptBytes: 0, audioMilliseconds: 0)
+        for mark in marks {
+            if mark.audioMilliseconds > audioMilliseconds {
+                let share = audioMilliseconds - before.audioMilliseconds
+                let length = mark.audioMilliseconds - before.audioMilliseconds
+                let bytes = mark.transcriptBytes - before.transcriptBytes
+                return prefix(
+                    of: transcript, bytes: before.transcriptBytes + bytes * share / length)
+            }
+            before = mark
+        }
+        return prefix(of: transcript, bytes: before.transcriptBytes)
+    }
+
+    private static func prefix(of transcript: String, bytes: Int) -> String {
+        let text = Array(transcript.utf8)
+        guard bytes < text.count else { return transcript }
+        var end = bytes
+        while end > 0, text[end] > 32 { end -= 1 }
+        while end > 0, text[end - 1] <= 32 { end -= 1 }
+        return String(decoding: text[..<end], as: UTF8.self)
+    }
+
+    /// What a model is shown of the conversation, oldest first. Audio that has no transcript says
+    /// nothing to it.
+    func modelMessages() -> [ModelMessage] { entries.flatMap { $0.item.modelMessages } }
+
+    /// The position of an item; searched from the end, where the items in use are.
+    private func index(of id: String) -> Int? { entries.lastIndex { $0.item.id == id } }
+}
+
+extension ConversationItem {
+    /// UTF-8 bytes of the text that the item holds.
+    var textBytes: Int {
+        switch kind {
+        case .message(_, let content):
+            content.reduce(0) { sum, part in
+                switch part {
+                case .inputText(let text), .outputText(let text), .outputAudio(let text):
+                    sum + text.utf8.count
+                case .inputAudio(let bytes, let transcript):
+                    sum + bytes.count + (transcript?.utf8.count ?? 0)
+                }
+            }
+        case .functionCall(let callID, let name, let arguments):
+            callID.utf8.count + name.utf8.count + arguments.utf8.count
+        case .functionCallOutput(let callID, let output): callID.utf8.count + output.utf8.count
+        }
+    }
+
+    /// The item as a model is shown it.
+    var modelMessages: [ModelMessage] {
+        switch kind {
+        case .message(let role, let content):
+            let texts = content.compactMap { part in
+                switch part {
+                case .inputText(let text), .outputText(let text), .outputAudio(let text): text
+                case .inputAudio(_, let transcript): transcript
+                }
+            }
+            let text = texts.joined(separator: " ")
+            guard !text.isEmpty else { return [] }
+            switch role {
+            case .system: return [.system(text)]
+            case .user: return [.user(text)]
+            case .assistant: return [.assistant(text)]
+            }
+        case .functionCall(let callID, let name, let arguments):
+            return [.functionCall(callID: callID, name: name, arguments: arguments)]
+        case .functionCallOutput(let callID, let output):
+            return [.functionOutput(callID: callID, output: output)]
+        }
+    }
+}

@@ -1,0 +1,107 @@
+// From what a client sends to what the session listens to: the input format's bytes become mono
+// samples at 16 kHz. The codecs themselves are in Codec; where samples go is VoiceSession's.
+
+import Codec
+
+/// Decodes one session's input. Made with the first audio, dropped when the format changes.
+final class InputAudioDecoder {
+    /// Why a payload was refused; becomes an `error` event.
+    enum Failure: Error, Equatable {
+        case oddByteCount
+        case opus(String)
+        case unsupported(String)
+    }
+
+    /// Samples decoded at a time: 100 ms at 24 kHz, and any Opus packet (120 ms at 16 kHz).
+    static let scratchSamples = 2_880
+
+    let format: AudioFormat
+    private var opus: OpusDecoder?
+    private var resampler: Resampler?
+
+    /// Creates a decoder with the state that its format needs.
+    init(format: AudioFormat) throws(Failure) {
+        self.format = format
+        do {
+            if format == .opus {
+                opus = try OpusDecoder(rate: .hz16000)
+            } else {
+                resampler = try Resampler(from: format.sampleRate, to: .hz16000)
+            }
+        } catch {
+            throw .unsupported("\(error)")
+        }
+    }
+
+    /// Decodes a payload (an Opus packet, or any number of PCM or G.711 samples) and hands `sink`
+    /// runs of at most `scratchSamples` samples.
+    func decode(
+        _ bytes: RawSpan, scratch: AudioScratch, _ sink: (UnsafeBufferPointer<Int16>) -> Void
+    ) throws(Failure) {
+        switch format {
+        case .opus:
+            let count: Int
+            do {
+                count = try opus!.decode(bytes, into: scratch.decoded)
+            } catch {
+                throw .opus("\(error)")
+            }
+            sink(UnsafeBufferPointer(rebasing: scratch.decoded[..<count]))
+        case .pcm:
+            guard bytes.byteCount % 2 == 0 else { throw .oddByteCount }
+            let total = bytes.byteCount / 2
+            var done = 0
+            while done < total {
+                let count = min(Self.scratchSamples, total - done)
+                for index in 0..<count {
+                    let sample = bytes.unsafeLoadUnaligned(
+                        fromUncheckedByteOffset: (done + index) * 2, as: Int16.self)
+                    scratch.decoded[index] = Int16(littleEndian: sample)
+                }
+                resample(count, scratch, sink)
+                done += count
+            }
+        case .pcmu, .pcma:
+            var done = 0
+            while done < bytes.byteCount {
+                let count = min(Self.scratchSamples, bytes.byteCount - done)
+                G711.decode(
+                    bytes.extracting(done..<done + count), law: format == .pcmu ? .mu : .a,
+                    into: scratch.decoded)
+                resample(count, scratch, sink)
+                done += count
+            }
+        }
+    }
+
+    private func resample(
+        _ count: Int, _ scratch: AudioScratch, _ sink: (UnsafeBufferPointer<Int16>) -> Void
+    ) {
+        let written = resampler!.process(
+            UnsafeBufferPointer(rebasing: scratch.decoded[..<count]), into: scratch.resampled)
+        sink(UnsafeBufferPointer(rebasing: scratch.resampled[..<written]))
+    }
+}
+
+/// Room for one run of samples before and after resampling, and for one coded packet; shared by a
+/// shard's sessions so that decoding allocates nothing, and encoding only what is sent.
+public final class AudioScratch {
+    let decoded: UnsafeMutableBufferPointer<Int16>
+    let resampled: UnsafeMutableBufferPointer<Int16>
+    let packet: UnsafeMutableRawBufferPointer
+
+    init() {
+        decoded = .allocate(capacity: InputAudioDecoder.scratchSamples)
+        // Upsampling from 8 to 48 kHz is the largest growth, plus the resampler's own rounding.
+        resampled = .allocate(capacity: InputAudioDecoder.scratchSamples * 6 + 64)
+        packet = .allocate(byteCount: OpusEncoder.maxPacketBytes, alignment: 16)
+        decoded.initialize(repeating: 0)
+        resampled.initialize(repeating: 0)
+    }
+
+    deinit {
+        decoded.deallocate()
+        resampled.deallocate()
+        packet.deallocate()
+    }
+}

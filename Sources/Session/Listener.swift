@@ -1,0 +1,100 @@
+// What a session needs to hear: decoder, buffer, voice activity and turn detection. It says what
+// the audio means; VoiceSession says what follows from it.
+
+import Codec
+
+/// The audio side of one session; exists from the first audio on.
+final class Listener {
+    /// Uncommitted audio that is kept, in samples at 16 kHz.
+    let maxSamples: Int
+    private(set) var buffer: InputAudioBuffer
+    private var decoder: InputAudioDecoder?
+    private var activity: VoiceActivityDetector?
+    private(set) var turns: TurnDetector?
+    /// Timeline position up to which voice activity is known.
+    private var analysed = 0
+    /// The item that the speech in progress will become. Without turn detection it is the client
+    /// who ends that speech, with a commit.
+    var speechItemID: String?
+    /// Where that item's audio starts on the timeline, padding included.
+    var speechStart = 0
+
+    init(parameters: SessionParameters, context: SessionContext) {
+        maxSamples = SampleRate.hz16000.samples(
+            inMilliseconds: context.limits.maxBufferedAudioSeconds * 1_000)
+        buffer = InputAudioBuffer(maxSamples: maxSamples)
+        turns = parameters.turnDetection.map { TurnDetector($0) }
+    }
+
+    /// Decodes a payload and hands `hear` its samples in runs.
+    func decode(
+        _ payload: RawSpan, format: AudioFormat, context: SessionContext,
+        _ hear: (UnsafeBufferPointer<Int16>) -> Void
+    ) throws(InputAudioDecoder.Failure) {
+        if decoder == nil { decoder = try InputAudioDecoder(format: format) }
+        try decoder?.decode(payload, scratch: context.scratch, hear)
+    }
+
+    /// Appends what fits of a run of samples; returns how many did.
+    func append(_ samples: UnsafeBufferPointer<Int16>) -> Int {
+        let count = min(samples.count, buffer.room)
+        buffer.append(UnsafeBufferPointer(rebasing: samples[..<count]))
+        return count
+    }
+
+    /// Analyses the next whole window; nil when none is complete or turns are the client's to end.
+    /// - Returns: what it changed, if anything.
+    func analyseNextWindow(_ model: VoiceActivityModel?) -> TurnDetector.Change?? {
+        guard turns != nil, let model else { return nil }
+        let window =
+            max(analysed, buffer.start)..<max(analysed, buffer.start)
+            + VoiceActivityDetector.windowSamples
+        guard window.upperBound <= buffer.end else { return nil }
+        if activity == nil { activity = VoiceActivityDetector(model: model) }
+        let probability = buffer.withSamples(in: window) { activity!.process($0) }
+        analysed = window.upperBound
+        return .some(turns?.handle(probability: probability, window: window))
+    }
+
+    /// While nobody speaks, only the padding before a possible onset is worth keeping.
+    func discardSilence(paddingMilliseconds: Int) {
+        guard let turns, !turns.isSpeaking, speechItemID == nil else { return }
+        let padding = SampleRate.hz16000.samples(inMilliseconds: paddingMilliseconds)
+        // The windows of an onset that is not confirmed yet belong to the speech, not the padding.
+        let onset = TurnDetector.onsetWindows * VoiceActivityDetector.windowSamples
+        buffer.discard(before: min(analysed, buffer.end) - padding - onset)
+    }
+
+    /// Takes the audio from a timeline position on; the turn is over.
+    func take(from position: Int) -> [Int16] {
+        let taken = buffer.take(from: position)
+        forgetSpeech()
+        return taken
+    }
+
+    /// Forgets all audio and the speech in it.
+    func clear() {
+        buffer.clear()
+        forgetSpeech()
+    }
+
+    /// The session has changed; state that no longer fits is dropped.
+    func handleUpdate(from before: SessionParameters, to after: SessionParameters) {
+        if before.inputFormat != after.inputFormat { decoder = nil }
+        guard before.turnDetection != after.turnDetection else { return }
+        if let parameters = after.turnDetection, turns != nil {
+            turns?.update(parameters)
+        } else {
+            turns = after.turnDetection.map { TurnDetector($0) }
+            activity = nil
+            // Audio from before stays in the buffer; only what comes is analysed.
+            analysed = buffer.end
+        }
+    }
+
+    private func forgetSpeech() {
+        speechItemID = nil
+        turns?.reset()
+        analysed = max(analysed, buffer.start)
+    }
+}

@@ -1,0 +1,36 @@
+// When reply audio may leave. Sending faster than it is played fills every buffer on the way and
+// makes an interruption late; sending as it is played leaves gaps when the network hiccups. So it
+// leaves as it is played, with a bounded lead.
+
+/// Paces one response's audio.
+struct Playout {
+    /// How long audio is gathered before it is sent: fewer, larger messages inside the lead.
+    static let quantum = Duration.milliseconds(100)
+
+    /// How far audio is sent ahead of its playing.
+    let lead: Duration
+    /// When a client that plays at once will have played everything sent so far.
+    private(set) var playedOut: Instant?
+
+    /// - Parameter lead: at least one quantum, or nothing could ever be gathered.
+    init(lead: Duration) { self.lead = max(lead, Self.quantum) }
+
+    /// How much audio may be sent now, in whole milliseconds.
+    func allowance(at now: Instant) -> Int {
+        guard let playedOut, playedOut > now else { return lead.wholeMilliseconds }
+        return max(0, (lead - (playedOut - now)).wholeMilliseconds)
+    }
+
+    /// Audio of this many milliseconds has been sent.
+    mutating func handleSent(milliseconds: Int, at now: Instant) {
+        playedOut = max(playedOut ?? now, now) + .milliseconds(milliseconds)
+    }
+
+    /// When the next quantum may be sent, always after `now`: at once, if it is due already.
+    func nextSend(after now: Instant) -> Instant {
+        // One nanosecond later than now, because a deadline that is not after now never comes.
+        let earliest = Instant(nanoseconds: now.nanoseconds + 1)
+        guard let playedOut else { return earliest }
+        return max(playedOut + (Self.quantum - lead), earliest)
+    }
+}

@@ -1,0 +1,97 @@
+// What an agent may ask of the server that runs it. The server implements it on the session's own
+// shard (Server/ShardAgentHost); tests implement it on a virtual clock.
+
+/// The services of the shard that runs a turn. All methods may be called from any async context.
+public protocol AgentHost: Sendable {
+    /// Suspends the turn for a while on the shard's clock.
+    /// - Throws: `CancellationError` when the turn is cancelled first.
+    func sleep(for duration: Duration) async throws
+
+    /// Runs CPU-heavy work on the server's bounded worker pool, never on the shard's thread.
+    /// - Throws: what `work` throws, or `AgentError.overloaded` when the pool's queue is full.
+    func compute<Result: Sendable>(
+        _ work: @escaping @Sendable () throws -> Result
+    ) async throws -> Result
+
+    /// Runs CPU-heavy work that yields pieces as it goes; `each` receives them on the shard.
+    /// `yield` returns false once nobody wants more.
+    /// - Throws: what `work` throws, or `AgentError.overloaded` when the pool's queue is full.
+    func compute<Element: Sendable>(
+        yielding work: @escaping @Sendable (_ yield: (Element) -> Bool) throws -> Void,
+        each: @Sendable (Element) async throws -> Void
+    ) async throws
+
+    /// Sends an HTTP request on the shard's own event loop and returns once the head of the
+    /// answer is there.
+    /// - Throws: `AgentError.upstream`, or `CancellationError`.
+    func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse
+}
+
+/// An HTTP request to a model or speech service.
+public struct UpstreamRequest: Sendable {
+    /// Absolute URL, http or https.
+    public var url: String
+    /// For example `POST`.
+    public var method: String
+    /// Header fields in order.
+    public var headers: [(name: String, value: String)]
+    /// Body bytes.
+    public var body: [UInt8]
+    /// Limit of the time until the answer's head, and between pieces of its body. Default 30 s.
+    public var timeout: Duration
+
+    /// Creates a request.
+    public init(
+        url: String, method: String = "POST", headers: [(name: String, value: String)] = [],
+        body: [UInt8] = [], timeout: Duration = .seconds(30)
+    ) {
+        self.url = url
+        self.method = method
+        self.headers = headers
+        self.body = body
+        self.timeout = timeout
+    }
+}
+
+/// The answer to an `UpstreamRequest`. Dropping the last reference, or cancelling the task that
+/// waits for it, ends the transfer.
+public protocol UpstreamResponse: AnyObject, Sendable {
+    /// HTTP status.
+    var status: Int { get }
+
+    /// The next piece of the body, or nil at its end.
+    /// - Throws: `AgentError.upstream` when the transfer breaks, or `CancellationError`.
+    func nextChunk() async throws -> [UInt8]?
+}
+
+/// Why an agent could not do its part; becomes a failed response or a failed transcription.
+public enum AgentError: Error, Equatable, Sendable {
+    /// The part is not configured or its model is not installed; `message` says what to do.
+    case unavailable(message: String)
+    /// The worker pool's queue is full.
+    case overloaded
+    /// A model or speech service failed: HTTP status (0 when none came) and what it said.
+    case upstream(status: Int, message: String)
+    /// The service answered with something that cannot be understood.
+    case malformedReply(message: String)
+
+    /// The protocol's error code.
+    public var code: String {
+        switch self {
+        case .unavailable: "agent_unavailable"
+        case .overloaded: "server_overloaded"
+        case .upstream: "upstream_error"
+        case .malformedReply: "upstream_malformed_reply"
+        }
+    }
+
+    /// A sentence for a person.
+    public var message: String {
+        switch self {
+        case .unavailable(let message), .malformedReply(let message): message
+        case .overloaded: "The server's worker queue is full; try again."
+        case .upstream(let status, let message):
+            status == 0 ? message : "The model server answered \(status): \(message)"
+        }
+    }
+}

@@ -1,0 +1,21 @@
+// The agents that a server hands to its sessions.
+
+/// One of each part. A missing recogniser or synthesiser limits sessions to what remains.
+public struct AgentSet: Sendable {
+    /// Answers turns.
+    public var model: any LanguageModel
+    /// Hears words, or nil: audio is not understood.
+    public var recognizer: (any SpeechRecognizer)?
+    /// Speaks replies, or nil: replies are text.
+    public var synthesizer: (any SpeechSynthesizer)?
+
+    /// Creates a set.
+    public init(
+        model: any LanguageModel, recognizer: (any SpeechRecognizer)? = nil,
+        synthesizer: (any SpeechSynthesizer)? = nil
+    ) {
+        self.model = model
+        self.recognizer = recognizer
+        self.synthesizer = synthesizer
+    }
+}

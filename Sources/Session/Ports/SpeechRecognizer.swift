@@ -1,0 +1,35 @@
+// The port to speech recognition.
+
+/// One utterance of the user.
+public struct Utterance: Sendable {
+    /// Mono samples at 16 kHz.
+    public var samples: [Int16]
+    /// ISO-639-1 hint, or nil.
+    public var language: String?
+    /// Vocabulary hint, or nil.
+    public var prompt: String?
+
+    /// Creates an utterance.
+    public init(samples: [Int16], language: String? = nil, prompt: String? = nil) {
+        self.samples = samples
+        self.language = language
+        self.prompt = prompt
+    }
+}
+
+/// Turns speech into text.
+public protocol SpeechRecognizer: Sendable {
+    /// Transcribes one utterance. Empty text means that no words were heard.
+    /// - Throws: an `AgentError`; the transcription fails and the session lives on.
+    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String
+
+    /// Somebody has begun to send audio: load what transcribing will take, so that the first words
+    /// do not wait for it. Called at least once; what fails here fails again, and is told, in
+    /// `transcribe`. The default does nothing.
+    func prepare(on host: any AgentHost) async
+}
+
+extension SpeechRecognizer {
+    /// Nothing to load.
+    public func prepare(on host: any AgentHost) async {}
+}

@@ -1,0 +1,118 @@
+// One output item of a response while it is written and spoken.
+
+import Codec
+
+/// A message or a function call in the making.
+struct ResponseOutput {
+    /// The item as last announced.
+    private(set) var item: ConversationItem
+    let modality: OutputModality
+    /// The item before it in the conversation.
+    var previousItemID: String?
+    /// The message's text, or the call's arguments, so far.
+    var text = ""
+    /// Whether the model may still write to it.
+    var isOpen = true
+    /// Whether its done events have been said.
+    private(set) var isComplete = false
+    /// Clauses that are not spoken yet, the one in progress included.
+    var unspokenClauses = 0
+    /// UTF-8 bytes of the clause in progress.
+    var clauseBytes = 0
+    /// Speech that was not sent yet.
+    var speech = SpeechQueue()
+    /// Samples sent, at the synthesiser's rate.
+    var sentSamples = 0
+    /// Ends of the spoken clauses.
+    private(set) var marks: [Conversation.SpokenMark] = []
+    private var enqueuedSamples = 0
+    /// Whether the item ended before its last clause was synthesised.
+    private var isCutOff = false
+    /// Spoken English takes about 65 ms a letter.
+    private static let millisecondsPerByte = 65
+
+    init(item: ConversationItem, modality: OutputModality) {
+        self.item = item
+        self.modality = modality
+    }
+
+    var isFunctionCall: Bool {
+        if case .functionCall = item.kind { true } else { false }
+    }
+
+    var callID: String {
+        if case .functionCall(let callID, _, _) = item.kind { callID } else { "" }
+    }
+
+    var functionName: String {
+        if case .functionCall(_, let name, _) = item.kind { name } else { "" }
+    }
+
+    /// Whether speech waits to be sent.
+    var hasSpeech: Bool { speech.count > 0 }
+    /// Whether a frame of it can be sent. A partial frame leaves only at the item's end, so that no
+    /// gap is coded into it.
+    func hasSendableSpeech(frameSamples: Int) -> Bool {
+        hasSpeech && (speech.count >= frameSamples || (!isOpen && unspokenClauses == 0))
+    }
+    /// Whether something of it has still to be synthesised or sent.
+    var awaitsSpeech: Bool { unspokenClauses > 0 || hasSpeech }
+
+    /// Samples of the clause in progress.
+    mutating func enqueue(_ samples: [Int16]) {
+        speech.append(samples)
+        enqueuedSamples += samples.count
+    }
+
+    /// The clause in progress is synthesised; `rate` is nil when it had no sound.
+    mutating func handleClauseSpoken(rate: SampleRate?) {
+        unspokenClauses -= 1
+        let said = (marks.last?.transcriptBytes ?? 0) + clauseBytes
+        marks.append(
+            Conversation.SpokenMark(
+                transcriptBytes: said,
+                audioMilliseconds: rate?.milliseconds(ofSamples: enqueuedSamples) ?? 0))
+    }
+
+    /// What is known of the speech at the item's end. A clause that was cut off in the middle of
+    /// its synthesis has no mark of its own; its words are taken to come at the usual pace.
+    func said(rate: SampleRate?) -> Conversation.Speech {
+        guard let rate else { return Conversation.Speech() }
+        var marks = marks
+        let before = marks.last ?? Conversation.SpokenMark(transcriptBytes: 0, audioMilliseconds: 0)
+        let synthesised = rate.milliseconds(ofSamples: enqueuedSamples)
+        if synthesised > before.audioMilliseconds, isCutOff {
+            let bytes = (synthesised - before.audioMilliseconds) / Self.millisecondsPerByte
+            marks.append(
+                Conversation.SpokenMark(
+                    transcriptBytes: before.transcriptBytes + min(bytes, clauseBytes),
+                    audioMilliseconds: synthesised))
+        }
+        return Conversation.Speech(
+            marks: marks, sentMilliseconds: rate.milliseconds(ofSamples: sentSamples))
+    }
+
+    /// Forgets what has not been sent.
+    mutating func dropSpeech() {
+        isCutOff = isCutOff || unspokenClauses > 0
+        speech = SpeechQueue()
+        unspokenClauses = 0
+    }
+
+    /// Gives the item its final form.
+    mutating func complete(_ status: ConversationItem.Status) {
+        isOpen = false
+        isComplete = true
+        dropSpeech()
+        item.status = status
+        switch item.kind {
+        case .functionCall(let callID, let name, _):
+            item.kind = .functionCall(callID: callID, name: name, arguments: text)
+        case .message:
+            let part: ContentPart =
+                modality == .text ? .outputText(text) : .outputAudio(transcript: text)
+            item.kind = .message(role: .assistant, content: [part])
+        case .functionCallOutput: break
+        }
+    }
+}

@@ -1,0 +1,105 @@
+// What all sessions of one shard share: limits, the VAD's weights, counters and work space. No
+// session's own state lives here.
+
+/// Named limits of one session. Every one bounds memory or work that a peer could cause.
+public struct SessionLimits: Equatable, Sendable {
+    /// Uncommitted audio that is kept, in seconds. 60: longer utterances are committed in pieces.
+    public var maxBufferedAudioSeconds = 60
+    /// Turns whose words are being recognised at once. 8: more wait only when recognition cannot
+    /// keep up, and each holds its audio.
+    public var maxAwaitedTranscripts = 8
+    /// Items in the conversation. 1,000: hours of talk.
+    public var maxConversationItems = 1_000
+    /// UTF-8 bytes of all items' text. 1 MiB: more than any model's context.
+    public var maxConversationBytes = 1 << 20
+    /// UTF-8 bytes that one response may write. 256 KiB: far past any model's output limit.
+    public var maxResponseBytes = 256 << 10
+    /// Output items (messages and function calls) of one response. 128, as the APIs allow tools.
+    public var maxResponseItems = 128
+    /// Responses in flight: one in the conversation, the others out of band.
+    public var maxActiveResponses = 4
+    /// Synthesised audio that may wait to be sent, in seconds; synthesis of the next clause waits
+    /// until less is queued. 10: several clauses ahead, 320 kB at 16 kHz.
+    public var maxQueuedSpeechSeconds = 10
+    /// How far reply audio is sent ahead of its playing, at least 100 ms. 500 ms: bridges a
+    /// network's hiccup.
+    public var playoutLeadMilliseconds = 500
+
+    /// The defaults.
+    public init() {}
+}
+
+/// Counts of one shard's sessions, read by its metrics. Only the shard's thread touches them.
+public struct SessionCounters: Equatable, Sendable {
+    /// Audio received, in samples at 16 kHz.
+    public var samplesIn = 0
+    /// Audio sent, in milliseconds.
+    public var millisecondsOut = 0
+    /// Packets or base64 payloads that did not decode.
+    public var decodeErrors = 0
+    /// User turns committed.
+    public var turns = 0
+    /// Responses that ran to their end.
+    public var responsesCompleted = 0
+    /// Responses that the user or the client stopped.
+    public var responsesCancelled = 0
+    /// Responses that reached a limit.
+    public var responsesIncomplete = 0
+    /// Responses whose agent failed.
+    public var responsesFailed = 0
+
+    /// All zero.
+    public init() {}
+}
+
+/// Shared by the sessions of one shard; confined to the shard's thread.
+public final class SessionContext {
+    /// Limits of each session.
+    public let limits: SessionLimits
+    /// The voice activity model, or nil when it is not installed: sessions then refuse
+    /// server-side turn detection.
+    public let voiceActivityModel: VoiceActivityModel?
+    /// Whether the server can transcribe. Without it, what is said fails to be transcribed.
+    public let hasRecognizer: Bool
+    /// Whether the server can speak.
+    public let hasSynthesizer: Bool
+    /// What the shard's sessions have done so far.
+    public var counters = SessionCounters()
+    /// Outputs of the session that was last mutated; drained before the next mutation, so that one
+    /// queue serves all and an idle session holds none.
+    var outputs = OutputQueue()
+    /// Decoding and encoding space.
+    let scratch = AudioScratch()
+
+    /// Creates a context for one shard.
+    public init(
+        limits: SessionLimits = SessionLimits(), voiceActivityModel: VoiceActivityModel?,
+        hasRecognizer: Bool, hasSynthesizer: Bool
+    ) {
+        self.limits = limits
+        self.voiceActivityModel = voiceActivityModel
+        self.hasRecognizer = hasRecognizer
+        self.hasSynthesizer = hasSynthesizer
+    }
+}
+
+/// Outputs in order, in memory that is reused.
+struct OutputQueue {
+    private var outputs: [SessionOutput] = []
+    private var head = 0
+
+    /// Whether everything has been taken.
+    var isDrained: Bool { outputs.isEmpty }
+
+    mutating func append(_ output: SessionOutput) { outputs.append(output) }
+
+    mutating func next() -> SessionOutput? {
+        guard head < outputs.count else {
+            outputs.removeAll(keepingCapacity: true)
+            head = 0
+            return nil
+        }
+        defer { head += 1 }
+        return outputs[head]
+    }
+}

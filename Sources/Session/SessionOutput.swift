@@ -1,0 +1,71 @@
+// What goes out of a VoiceSession, and what comes back from the agents it commands.
+
+import Codec
+
+/// One thing that the shell must do for a session, in order.
+public enum SessionOutput: Sendable {
+    /// Send this event to the client.
+    case event(ServerEvent)
+    /// Send this as a binary message (`audio.output.transport: "binary"`).
+    case audio(OutputAudioPacket)
+    /// Start, feed or stop an agent.
+    case command(AgentCommand)
+    /// A hop of a turn took this long; for the histograms.
+    case measured(TurnHop, Duration)
+}
+
+/// A piece of reply audio in the response's output format; PROTOCOL.md gives its bytes.
+public struct OutputAudioPacket: Equatable, Sendable {
+    /// The item that the audio belongs to.
+    public var itemID: String
+    /// The part's place in the item, from 0.
+    public var contentIndex: Int
+    /// What the payload is.
+    public var format: AudioFormat
+    /// Where in the item's audio it starts, in samples at the format's `sampleRate`.
+    public var position: Int
+    /// Samples, or one Opus packet.
+    public var payload: [UInt8]
+}
+
+/// The hops of a spoken turn, each measured from the end of the user's speech.
+public enum TurnHop: String, CaseIterable, Sendable {
+    /// Until the transcript is there.
+    case transcript
+    /// Until the model's first delta.
+    case firstToken = "first_token"
+    /// Until the first byte of reply audio leaves the session.
+    case firstAudio = "first_audio"
+}
+
+/// What a session asks of its agents. Work is named by the item or response that it is for.
+public enum AgentCommand: Sendable {
+    /// Audio has begun to come: whatever recognition must load, it should load now. No answer.
+    case prepareRecognition
+    /// Answer with `.transcript` or `.transcriptionFailed`.
+    case transcribe(itemID: String, Utterance)
+    /// Answer with `.modelDelta`s, then `.modelFinished` or `.modelFailed`.
+    case respond(responseID: String, ModelRequest)
+    /// Answer with `.speech` chunks, then `.speechFinished` or `.speechFailed`. Clauses of one
+    /// response are spoken one after another, in the order of their commands.
+    case speak(responseID: String, SpeechRequest)
+    /// Stop all work for a response; nothing of it may be answered afterwards.
+    case cancelResponse(responseID: String)
+    /// Stop the clause that is being spoken; nothing of it may be answered afterwards.
+    case cancelSpeech(responseID: String)
+    /// Stop transcribing an item; nothing of it may be answered afterwards.
+    case cancelTranscription(itemID: String)
+}
+
+/// What an agent's work came to.
+public enum AgentEvent: Sendable {
+    case transcript(itemID: String, text: String)
+    case transcriptionFailed(itemID: String, AgentError)
+    case modelDelta(responseID: String, ModelDelta)
+    case modelFinished(responseID: String)
+    case modelFailed(responseID: String, AgentError)
+    case speech(responseID: String, SpeechChunk)
+    /// One `speak` command is complete.
+    case speechFinished(responseID: String)
+    case speechFailed(responseID: String, AgentError)
+}

@@ -1,0 +1,87 @@
+// Where speech starts and stops, from the voice activity of consecutive windows. It knows nothing
+// of samples' content, of items or of responses: VoiceSession acts on what it says.
+//
+//   silent ── onset windows in a row ≥ threshold ──▶ speaking
+//   speaking ── silence for `silenceSamples` ──▶ silent
+
+import Codec
+
+/// Turns the probabilities of 32 ms windows into speech started / speech stopped.
+struct TurnDetector {
+    /// What a window changed; positions are on the audio timeline (16 kHz).
+    enum Change: Equatable {
+        /// Speech began with the window that starts at this position.
+        case started(at: Int)
+        /// Speech ended at this position, and enough silence has followed.
+        case stopped(at: Int)
+    }
+
+    /// Windows in a row that must be speech before it counts: one alone is a click or a cough's
+    /// edge. 2 (64 ms) keeps the onset inside the default 300 ms of prefix padding.
+    static let onsetWindows = 2
+    /// How far below the threshold the probability must fall to count as silence; the VAD's own
+    /// authors use 0.15, which bridges soft consonants.
+    static let hysteresis: Float = 0.15
+
+    /// Silence itself reaches about 0.005; a threshold below this would never be left.
+    static let lowestThreshold: Float = 0.01
+
+    private var threshold: Float
+    private var silenceSamples: Int
+    private var windowsAboveThreshold = 0
+    private var onset = 0
+    private var lastSpeechEnd = 0
+    /// Whether speech has started and not stopped.
+    private(set) var isSpeaking = false
+
+    init(_ parameters: TurnDetectionParameters) {
+        switch parameters.mode {
+        case .serverVAD(let threshold, let silenceMilliseconds):
+            self.threshold = max(Float(threshold), Self.lowestThreshold)
+            silenceSamples = SampleRate.hz16000.samples(inMilliseconds: silenceMilliseconds)
+        case .semanticVAD(let eagerness):
+            // The wait that the eagerness names, by silence alone.
+            let milliseconds =
+                switch eagerness {
+                case .low: 1_200
+                case .medium, .auto: 700
+                case .high: 400
+                }
+            threshold = 0.5
+            silenceSamples = SampleRate.hz16000.samples(inMilliseconds: milliseconds)
+        }
+    }
+
+    /// Takes the probability (0…1) that the window `window` of the timeline holds speech.
+    mutating func handle(probability: Float, window: Range<Int>) -> Change? {
+        if probability >= threshold {
+            if windowsAboveThreshold == 0 { onset = window.lowerBound }
+            windowsAboveThreshold += 1
+            lastSpeechEnd = window.upperBound
+            guard !isSpeaking, windowsAboveThreshold >= Self.onsetWindows else { return nil }
+            isSpeaking = true
+            return .started(at: onset)
+        }
+        if isSpeaking, probability >= max(threshold - Self.hysteresis, Self.lowestThreshold) {
+            lastSpeechEnd = window.upperBound
+            return nil
+        }
+        windowsAboveThreshold = 0
+        guard isSpeaking, window.upperBound - lastSpeechEnd >= silenceSamples else { return nil }
+        isSpeaking = false
+        return .stopped(at: lastSpeechEnd)
+    }
+
+    /// Goes on with other parameters; speech in progress stays speech.
+    mutating func update(_ parameters: TurnDetectionParameters) {
+        let fresh = TurnDetector(parameters)
+        threshold = fresh.threshold
+        silenceSamples = fresh.silenceSamples
+    }
+
+    /// Forgets speech in progress: its audio was committed or cleared by the client.
+    mutating func reset() {
+        windowsAboveThreshold = 0
+        isSpeaking = false
+    }
+}

@@ -1,0 +1,226 @@
+// The user's audio: packets in, speech noticed, turns committed. What the words are is in
+// VoiceSession+Conversation.
+
+import Codec
+
+extension VoiceSession {
+    /// The shortest audio that can be committed, as the protocol has it: 100 ms.
+    static let minCommittedMilliseconds = 100
+
+    /// Audio of the client: `input_audio_buffer.append` or a binary message.
+    func append(_ payload: RawSpan, at now: Instant) throws(ClientEventError) {
+        let format = parameters.inputFormat
+        let listener = listener ?? startListening()
+        guard format.milliseconds(inBytes: payload.byteCount) <= maxBufferedMilliseconds else {
+            throw bufferFull
+        }
+        var isFull = false
+        do {
+            try listener.decode(payload, format: format, context: context) {
+                isFull = !hear($0, listener, at: now) || isFull
+            }
+        } catch {
+            context.counters.decodeErrors += 1
+            throw error.clientEventError(format: format)
+        }
+        guard !isFull else { throw bufferFull }
+    }
+
+    private func startListening() -> Listener {
+        let listener = Listener(parameters: parameters, context: context)
+        self.listener = listener
+        if context.hasRecognizer { command(.prepareRecognition) }
+        return listener
+    }
+
+    private var maxBufferedMilliseconds: Int { context.limits.maxBufferedAudioSeconds * 1_000 }
+
+    private var bufferFull: ClientEventError {
+        ClientEventError(
+            code: "input_audio_buffer_full",
+            message: "The input audio buffer holds at most "
+                + "\(context.limits.maxBufferedAudioSeconds) s: commit or clear it.",
+            param: "audio")
+    }
+
+    /// A run of samples; returns false when some of them found no room.
+    private func hear(
+        _ samples: UnsafeBufferPointer<Int16>, _ listener: Listener, at now: Instant
+    ) -> Bool {
+        context.counters.samplesIn += samples.count
+        let appended = listener.append(samples)
+        while let change = listener.analyseNextWindow(context.voiceActivityModel) {
+            switch change {
+            case .started(let position): handleSpeechStarted(at: position, listener, at: now)
+            case .stopped(let position): handleSpeechStopped(at: position, listener, at: now)
+            case nil: break
+            }
+        }
+        if let turnDetection = parameters.turnDetection {
+            listener.discardSilence(
+                paddingMilliseconds: turnDetection.prefixPaddingMilliseconds)
+        }
+        guard appended < samples.count else { return true }
+        guard listener.speechItemID != nil else { return false }
+        // Someone who speaks this long is committed in pieces; nothing of it is lost.
+        handleSpeechStopped(at: listener.buffer.end, listener, at: now)
+        let rest = UnsafeBufferPointer(rebasing: samples[appended...])
+        return listener.append(rest) == rest.count
+    }
+
+    private func handleSpeechStarted(at position: Int, _ listener: Listener, at now: Instant) {
+        let padding = parameters.turnDetection?.prefixPaddingMilliseconds ?? 0
+        listener.speechStart = max(
+            listener.buffer.start,
+            position - SampleRate.hz16000.samples(inMilliseconds: padding))
+        let itemID = ids.make("item_")
+        listener.speechItemID = itemID
+        emit(
+            .inputAudioBufferSpeechStarted(
+                itemID: itemID,
+                audioStartMilliseconds: SampleRate.hz16000.milliseconds(
+                    ofSamples: listener.speechStart)))
+        if parameters.turnDetection?.interruptResponse == true { interrupt() }
+    }
+
+    /// Turn detection was switched off while somebody spoke: what was said so far stays in the
+    /// buffer, under the id that was announced, until the client commits it.
+    func announceSpeechStopped() {
+        guard let listener, let itemID = listener.speechItemID else { return }
+        emit(
+            .inputAudioBufferSpeechStopped(
+                itemID: itemID,
+                audioEndMilliseconds: SampleRate.hz16000.milliseconds(
+                    ofSamples: listener.buffer.end)))
+    }
+
+    private func handleSpeechStopped(at position: Int, _ listener: Listener, at now: Instant) {
+        guard let itemID = listener.speechItemID else { return }
+        emit(
+            .inputAudioBufferSpeechStopped(
+                itemID: itemID,
+                audioEndMilliseconds: SampleRate.hz16000.milliseconds(ofSamples: position)))
+        let silence = SampleRate.hz16000.milliseconds(ofSamples: listener.buffer.end - position)
+        do {
+            try commit(
+                listener, itemID: itemID, speechEnd: now + .milliseconds(-silence),
+                responds: parameters.turnDetection?.createResponse == true)
+        } catch {
+            // The speech is over, whether or not it could become an item.
+            listener.clear()
+            emit(.error(error))
+        }
+    }
+
+    /// `input_audio_buffer.commit`
+    func commit(at now: Instant) throws(ClientEventError) {
+        let held = SampleRate.hz16000.milliseconds(ofSamples: listener?.buffer.count ?? 0)
+        guard let listener, held >= Self.minCommittedMilliseconds else {
+            throw ClientEventError(
+                code: "input_audio_buffer_commit_empty",
+                message: "Error committing input audio buffer: buffer too small. Expected at "
+                    + "least \(Self.minCommittedMilliseconds)ms of audio, but buffer only has "
+                    + "\(held)ms of audio.")
+        }
+        if listener.speechItemID == nil { listener.speechStart = listener.buffer.start }
+        try commit(
+            listener, itemID: listener.speechItemID ?? ids.make("item_"), speechEnd: now,
+            responds: false)
+    }
+
+    /// Makes an item of the buffered audio and asks what was said in it.
+    private func commit(
+        _ listener: Listener, itemID: String, speechEnd: Instant, responds: Bool
+    ) throws(ClientEventError) {
+        try checkTranscriptionLimit()
+        try makeRoom()
+        let samples = listener.take(from: listener.speechStart)
+        let item = ConversationItem(
+            id: itemID,
+            kind: .message(role: .user, content: [.inputAudio(bytes: [], transcript: nil)]))
+        emit(
+            .inputAudioBufferCommitted(itemID: itemID, previousItemID: conversation.lastItemID))
+        try add(item, after: nil)
+        context.counters.turns += 1
+        transcribe(samples, itemID: itemID, speechEnd: speechEnd, responds: responds)
+    }
+
+    /// `input_audio_buffer.clear`
+    func clearInput() {
+        listener?.clear()
+        emit(.inputAudioBufferCleared)
+    }
+
+    // MARK: The idle timeout
+
+    /// When the session prompts because nobody has spoken since the last response.
+    var idleDeadline: Instant? {
+        guard let quietSince, responses.isEmpty, awaitedTranscripts.isEmpty,
+            listener?.speechItemID == nil,
+            let timeout = parameters.turnDetection?.idleTimeoutMilliseconds
+        else { return nil }
+        return quietSince + .milliseconds(timeout)
+    }
+
+    /// Nobody spoke: an empty turn is committed, and the model is asked to go on.
+    func handleIdleTimeout(at now: Instant) {
+        quietSince = nil
+        do {
+            try makeRoom()
+        } catch {
+            return emit(.error(error))
+        }
+        let itemID = ids.make("item_")
+        let start = listener?.buffer.start ?? 0
+        let end = listener?.buffer.end ?? 0
+        emit(
+            .inputAudioBufferTimeoutTriggered(
+                itemID: itemID,
+                audioStartMilliseconds: SampleRate.hz16000.milliseconds(ofSamples: start),
+                audioEndMilliseconds: SampleRate.hz16000.milliseconds(ofSamples: end)))
+        listener?.clear()
+        emit(
+            .inputAudioBufferCommitted(itemID: itemID, previousItemID: conversation.lastItemID))
+        let silence = ConversationItem(
+            id: itemID,
+            kind: .message(role: .user, content: [.inputAudio(bytes: [], transcript: "")]))
+        do {
+            try add(silence, after: nil)
+            try createResponse(ResponseParameters(), at: now)
+        } catch {
+            emit(.error(error))
+        }
+    }
+}
+
+extension AudioFormat {
+    /// How long so many bytes of PCM or G.711 last, rounded down. An Opus packet says itself, and
+    /// lasts 120 ms at most: 0.
+    fileprivate func milliseconds(inBytes bytes: Int) -> Int {
+        switch self {
+        case .pcm: sampleRate.milliseconds(ofSamples: bytes / 2)
+        case .pcmu, .pcma: sampleRate.milliseconds(ofSamples: bytes)
+        case .opus: 0
+        }
+    }
+}
+
+extension InputAudioDecoder.Failure {
+    /// What the client is told.
+    func clientEventError(format: AudioFormat) -> ClientEventError {
+        switch self {
+        case .oddByteCount:
+            ClientEventError(
+                code: "invalid_audio",
+                message: "The audio is not a whole number of 16-bit samples.", param: "audio")
+        case .opus(let reason):
+            ClientEventError(
+                code: "invalid_audio", message: "The packet is not valid Opus: \(reason).",
+                param: "audio")
+        case .unsupported(let reason):
+            ClientEventError(
+                kind: .server, code: "audio_unavailable",
+                message: "\(format.wireName) cannot be decoded: \(reason).", param: "audio")
+        }
+    }
+}

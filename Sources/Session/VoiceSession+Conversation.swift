@@ -1,0 +1,242 @@
+// The conversation's items as the client makes, reads and cuts them, and the transcripts of the
+// user's audio.
+
+import Codec
+
+/// An item whose words are still being recognised.
+struct AwaitedTranscript {
+    let itemID: String
+    /// When the user stopped speaking.
+    let speechEnd: Instant
+    /// Samples at 16 kHz.
+    let samples: Int
+    /// Whether its words are to be answered.
+    var responds: Bool
+}
+
+extension VoiceSession {
+    /// `conversation.item.create`
+    func create(
+        _ item: ConversationItem, after previousItemID: String?, at now: Instant
+    ) throws(ClientEventError) {
+        var item = item
+        if item.id.isEmpty { item.id = ids.make("item_") }
+        guard item.id != listener?.speechItemID else {
+            // Promised to the speech in progress.
+            throw Conversation.Failure.duplicateID
+                .clientEventError(itemID: item.id, action: "create")
+        }
+        var speech: [Int16] = []
+        if case .message(let role, var content) = item.kind {
+            for (index, part) in content.enumerated() {
+                guard case .inputAudio(let bytes, let transcript) = part else { continue }
+                if transcript == nil { speech += try samples(of: bytes, after: speech.count) }
+                content[index] = .inputAudio(bytes: [], transcript: transcript)
+            }
+            item.kind = .message(role: role, content: content)
+        }
+        if !speech.isEmpty { try checkTranscriptionLimit() }
+        try makeRoom(forBytes: item.textBytes)
+        try add(item, after: previousItemID)
+        guard !speech.isEmpty else { return }
+        transcribe(speech, itemID: item.id, speechEnd: now, responds: false)
+    }
+
+    /// Sees to it that an item of so many bytes finds room: with `truncation: "auto"` the oldest
+    /// items go, and the client is told.
+    func makeRoom(forBytes bytes: Int = 0) throws(ClientEventError) {
+        while !conversation.hasRoom(forBytes: bytes) {
+            guard parameters.truncation.text == "\"auto\"",
+                let oldest = conversation.removeOldest()
+            else {
+                throw Conversation.Failure.full.clientEventError(itemID: "", action: "create")
+            }
+            emit(.conversationItemDeleted(itemID: oldest))
+        }
+    }
+
+    /// Puts an item into the conversation and says so.
+    func add(
+        _ item: ConversationItem, after previousItemID: String?
+    ) throws(ClientEventError) {
+        let previous: String?
+        do {
+            previous = try conversation.insert(item, after: previousItemID)
+        } catch {
+            throw error.clientEventError(itemID: item.id, action: "create")
+        }
+        emit(.conversationItemAdded(item, previousItemID: previous))
+        emit(.conversationItemDone(item, previousItemID: previous))
+    }
+
+    /// `conversation.item.delete`
+    func delete(_ itemID: String) throws(ClientEventError) {
+        do {
+            try conversation.remove(itemID)
+        } catch {
+            throw error.clientEventError(itemID: itemID, action: "delete")
+        }
+        if let index = awaitedTranscripts.firstIndex(where: { $0.itemID == itemID }) {
+            awaitedTranscripts.remove(at: index)
+            command(.cancelTranscription(itemID: itemID))
+        }
+        emit(.conversationItemDeleted(itemID: itemID))
+    }
+
+    /// `conversation.item.retrieve`
+    func retrieve(_ itemID: String) throws(ClientEventError) {
+        guard let item = conversation.item(itemID) else {
+            throw Conversation.Failure.itemMissing
+                .clientEventError(itemID: itemID, action: "retrieve")
+        }
+        emit(.conversationItemRetrieved(item))
+    }
+
+    /// `conversation.item.truncate`
+    func truncate(
+        _ itemID: String, _ contentIndex: Int, _ milliseconds: Int
+    ) throws(ClientEventError) {
+        do {
+            try conversation.truncate(
+                itemID, contentIndex: contentIndex, audioMilliseconds: milliseconds)
+        } catch {
+            throw error.clientEventError(itemID: itemID, action: "truncate")
+        }
+        emit(
+            .conversationItemTruncated(
+                itemID: itemID, contentIndex: contentIndex, audioEndMilliseconds: milliseconds))
+    }
+
+    /// The samples of audio that a client put into an item, which holds `before` samples already.
+    private func samples(
+        of bytes: [UInt8], after before: Int
+    ) throws(ClientEventError) -> [Int16] {
+        let format = parameters.inputFormat
+        guard format != .opus else {
+            throw ClientEventError(
+                code: "unsupported_audio",
+                message: "An item's audio cannot be audio/opus: append its packets to the input "
+                    + "audio buffer, one a message.", param: "item.content.audio")
+        }
+        let seconds = context.limits.maxBufferedAudioSeconds
+        let room = SampleRate.hz16000.samples(inMilliseconds: seconds * 1_000) - before
+        let tooLong = ClientEventError(
+            code: "audio_too_long", message: "An item's audio lasts at most \(seconds) s.",
+            param: "item.content.audio")
+        // Checked before any of it is decoded: no format has fewer than one byte for two samples
+        // at 16 kHz.
+        guard bytes.count <= 3 * room else { throw tooLong }
+        var samples: [Int16] = []
+        do {
+            try InputAudioDecoder(format: format).decode(
+                bytes.span.bytes, scratch: context.scratch
+            ) { samples.append(contentsOf: $0) }
+        } catch {
+            context.counters.decodeErrors += 1
+            throw error.clientEventError(format: format)
+        }
+        guard samples.count <= room else { throw tooLong }
+        return samples
+    }
+
+    // MARK: Transcripts
+
+    /// Another turn may only be recognised while few are.
+    func checkTranscriptionLimit() throws(ClientEventError) {
+        guard awaitedTranscripts.count < context.limits.maxAwaitedTranscripts else {
+            throw ClientEventError(
+                kind: .server, code: "too_many_transcriptions",
+                message: "At most \(context.limits.maxAwaitedTranscripts) turns can wait for "
+                    + "their transcript: wait for one.")
+        }
+    }
+
+    /// Asks what was said in an item.
+    func transcribe(_ samples: [Int16], itemID: String, speechEnd: Instant, responds: Bool) {
+        awaitedTranscripts.append(
+            AwaitedTranscript(
+                itemID: itemID, speechEnd: speechEnd, samples: samples.count, responds: responds))
+        command(
+            .transcribe(
+                itemID: itemID,
+                Utterance(
+                    samples: samples, language: parameters.transcription?.language,
+                    prompt: parameters.transcription?.prompt)))
+    }
+
+    func handleTranscript(_ text: String, of itemID: String, at now: Instant) {
+        guard let awaited = takeAwaited(itemID) else { return }
+        conversation.setTranscript(text, of: itemID)
+        context.outputs.append(.measured(.transcript, now - awaited.speechEnd))
+        if parameters.transcription != nil {
+            if !text.isEmpty {
+                emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: text))
+            }
+            emit(
+                .transcriptionCompleted(
+                    itemID: itemID, contentIndex: 0, transcript: text,
+                    seconds: Double(awaited.samples) / Double(SampleRate.hz16000.hertz)))
+        }
+        // A turn without words (a cough, a slammed door) is not answered.
+        if awaited.responds, !text.isEmpty { unansweredSince = awaited.speechEnd }
+        // Somebody was there, so the idle timeout starts anew.
+        if quietSince != nil { quietSince = now }
+    }
+
+    func handleTranscriptionFailed(_ error: AgentError, of itemID: String, at now: Instant) {
+        guard let awaited = takeAwaited(itemID) else { return }
+        if parameters.transcription != nil {
+            emit(
+                .transcriptionFailed(
+                    itemID: itemID, contentIndex: 0, code: error.code, message: error.message))
+        }
+        if awaited.responds, canRespond {
+            begin(ResponseParameters(), speechEnd: awaited.speechEnd)
+        }
+        // A reply to words that nobody could read would be a guess. Responses with an input of
+        // their own do not depend on them.
+        for response in responses
+        where response.stage == .waiting && response.parameters.input == nil {
+            response.fail(error, &conversation)
+        }
+    }
+
+    private func takeAwaited(_ itemID: String) -> AwaitedTranscript? {
+        guard let index = awaitedTranscripts.firstIndex(where: { $0.itemID == itemID }) else {
+            return nil
+        }
+        return awaitedTranscripts.remove(at: index)
+    }
+}
+
+extension Conversation.Failure {
+    /// What the client is told; codes as the protocol's clients key on them.
+    func clientEventError(itemID: String, action: String) -> ClientEventError {
+        switch self {
+        case .duplicateID:
+            ClientEventError(
+                code: "item_create_duplicate_item_id",
+                message: "An item with the id '\(itemID)' already exists.", param: "item.id")
+        case .previousItemMissing:
+            ClientEventError(
+                code: "item_create_invalid_previous_item_id",
+                message: "The previous_item_id does not name an item of this conversation.",
+                param: "previous_item_id")
+        case .itemMissing:
+            ClientEventError(
+                code: "item_\(action)_invalid_item_id",
+                message: "Error \(action == "retrieve" ? "retrieving" : action) item: the item "
+                    + "with id '\(itemID)' does not exist.", param: "item_id")
+        case .full:
+            ClientEventError(
+                code: "conversation_full",
+                message: "The conversation has reached its limit of items or text: delete items.",
+                param: "item")
+        case .notTruncatable(let milliseconds):
+            ClientEventError(
+                code: "invalid_value",
+                message: "Only an assistant's spoken audio can be truncated, and only within it: "
+                    + "this part has \(milliseconds) ms.", param: "audio_end_ms")
+        }
+    }
+}

@@ -1,0 +1,134 @@
+// Asking the model, and stopping it: response.create and response.cancel, the answer to a spoken
+// turn, and interruption. How one response is told is in Response.
+
+import Codec
+
+extension VoiceSession {
+    /// The response in flight that belongs to the conversation.
+    var activeResponse: Response? { responses.first { $0.isInConversation } }
+
+    /// The response in flight with an id.
+    func response(_ id: String) -> Response? { responses.first { $0.id == id } }
+
+    /// `response.create`
+    func createResponse(
+        _ parameters: ResponseParameters, at now: Instant
+    ) throws(ClientEventError) {
+        if parameters.isInConversation, let active = activeResponse {
+            throw ClientEventError(
+                code: "conversation_already_has_active_response",
+                message: "Conversation already has an active response in progress: \(active.id). "
+                    + "Wait until the response is finished before creating a new one.")
+        }
+        guard responses.count < context.limits.maxActiveResponses else {
+            throw ClientEventError(
+                code: "too_many_active_responses",
+                message: "At most \(context.limits.maxActiveResponses) responses can be in "
+                    + "flight in one session.")
+        }
+        if parameters.isInConversation { try makeRoom() }
+        for awaiting in awaitedTranscripts.indices {
+            // This response will answer them; they must not be answered a second time.
+            awaitedTranscripts[awaiting].responds = false
+        }
+        begin(parameters, speechEnd: awaitedTranscripts.last?.speechEnd)
+    }
+
+    /// Answers what the user has said, once all of it is recognised, nobody speaks and no other
+    /// response is in flight. What was said while one was, is answered after it.
+    func answerSpokenWords() {
+        guard let speechEnd = unansweredSince, canRespond,
+            !awaitedTranscripts.contains(where: \.responds), listener?.speechItemID == nil
+        else { return }
+        do {
+            try makeRoom()
+            begin(ResponseParameters(), speechEnd: speechEnd)
+        } catch {
+            unansweredSince = nil
+            emit(.error(error))
+        }
+    }
+
+    /// Whether nothing in flight stands in the way of a response in the conversation.
+    var canRespond: Bool {
+        activeResponse == nil && responses.count < context.limits.maxActiveResponses
+    }
+
+    /// Creates a response; it is asked for when nothing is left to transcribe.
+    func begin(_ overrides: ResponseParameters, speechEnd: Instant?) {
+        quietSince = nil
+        if overrides.isInConversation { unansweredSince = nil }
+        let maxOutputTokens: Int? =
+            switch overrides.maxOutputTokens {
+            case .absent: parameters.maxOutputTokens
+            case .null: nil
+            case .value(let tokens): tokens
+            }
+        let voice = overrides.voice ?? parameters.voice
+        let description = ResponseDescription(
+            id: ids.make("resp_"),
+            conversationID: overrides.isInConversation ? conversationID : nil,
+            outputModality: overrides.outputModality ?? parameters.outputModality,
+            outputFormat: overrides.outputFormat ?? parameters.outputFormat, voice: voice,
+            maxOutputTokens: maxOutputTokens, metadata: overrides.metadata)
+        let response = Response(
+            description: description, parameters: overrides,
+            voice: SpeechRequest(text: "", voice: voice, speed: parameters.speed),
+            transport: parameters.outputTransport, speechEnd: speechEnd, context: context)
+        responses.append(response)
+        if description.outputModality == .audio, !context.hasSynthesizer {
+            response.fail(
+                .unavailable(
+                    message: "This server has no speech synthesis: ask for text "
+                        + "(output_modalities [\"text\"])."), &conversation)
+        }
+    }
+
+    /// Asks the model for every response that waits, once nothing is left to transcribe.
+    func askWaitingResponses() {
+        guard awaitedTranscripts.isEmpty else { return }
+        for response in responses where response.stage == .waiting {
+            response.handleAsked()
+            command(.respond(responseID: response.id, request(for: response)))
+        }
+    }
+
+    private func request(for response: Response) -> ModelRequest {
+        let overrides = response.parameters
+        let messages =
+            overrides.input.map { $0.flatMap(\.modelMessages) } ?? conversation.modelMessages()
+        return ModelRequest(
+            model: parameters.model,
+            instructions: overrides.instructions ?? parameters.instructions,
+            messages: messages, tools: overrides.tools ?? parameters.tools,
+            toolChoice: overrides.toolChoice ?? parameters.toolChoice,
+            maxOutputTokens: response.description.maxOutputTokens)
+    }
+
+    /// `response.cancel`
+    func cancelResponse(_ responseID: String?) throws(ClientEventError) {
+        guard let response = responseID.map({ self.response($0) }) ?? activeResponse else {
+            throw ClientEventError(
+                code: "response_cancel_not_active",
+                message: "Cancellation failed: no active response found", param: "response_id")
+        }
+        response.end(.cancelled(reason: "client_cancelled"), &conversation)
+    }
+
+    /// `output_audio_buffer.clear`
+    func clearOutput(at now: Instant) throws(ClientEventError) {
+        guard let response = activeResponse else {
+            throw ClientEventError(
+                code: "output_audio_buffer_empty",
+                message: "No response is playing, so there is no output audio to clear.")
+        }
+        emit(.outputAudioBufferCleared(responseID: response.id))
+        response.dropQueuedSpeech(&conversation, at: now)
+    }
+
+    /// The user speaks over the active response. Words that are still being recognised will be
+    /// answered together with what is being said now.
+    func interrupt() {
+        activeResponse?.end(.cancelled(reason: "turn_detected"), &conversation)
+    }
+}

@@ -1,0 +1,238 @@
+// One session: the state machine that everything else serves. Read this first.
+//
+// This file holds its state, its inputs and its outputs. What each input does is beside it:
+// VoiceSession+Audio (packets, speech, turns), VoiceSession+Conversation (items, transcripts) and
+// VoiceSession+Responses (asking the model, interruption).
+
+import Codec
+
+/// One conversation with one client. Sans-IO: inputs with the time, outputs drained, one deadline.
+///
+/// Call order: one `handle…` (or `start`), then `nextOutput()` until it returns nil, then read
+/// `nextDeadline(after:)`; when that instant comes, `handleDeadline(at:)`.
+/// - Getters: `id`, `parameters`, `isIdle`, `nextDeadline(after:)`.
+/// - Inputs: `start(at:)`, `handle(_:eventID:audio:at:)`, `handle(_: ClientEventError, at:)`,
+///   `handleAudioPacket(_:at:)`, `handle(_: AgentEvent, at:)`, `handleDeadline(at:)`.
+/// - Outputs: `nextOutput()`.
+///
+/// It does not close the connection, answer pings or know of sockets; `Connection` does.
+public final class VoiceSession {
+    /// `sess_…`
+    public let id: String
+    /// The effective session.
+    public internal(set) var parameters: SessionParameters
+
+    let context: SessionContext
+    var ids: IdentifierSource
+    let conversationID: String
+    var conversation: Conversation
+    /// Audio state; nil until the first audio comes, so that a text session holds none.
+    var listener: Listener?
+    /// Items whose transcript is awaited, oldest first.
+    var awaitedTranscripts: [AwaitedTranscript] = []
+    /// When the user finished saying words that no response has taken up yet.
+    var unansweredSince: Instant?
+    /// Responses in flight: at most one in the conversation.
+    var responses: [Response] = []
+    /// Since when nobody has spoken after a response; only while the idle timeout counts.
+    var quietSince: Instant?
+
+    /// Creates a session in its initial state; emits nothing before `start(at:)`.
+    /// - Parameters:
+    ///   - parameters: the effective session to begin with. Turn detection is switched off where
+    ///     the context has no voice activity model.
+    ///   - seed: of the session's own random numbers (ids).
+    public init(parameters: SessionParameters, context: SessionContext, seed: UInt64) {
+        var ids = IdentifierSource(seed: seed)
+        id = ids.make("sess_")
+        conversationID = ids.make("conv_")
+        self.ids = ids
+        self.context = context
+        self.parameters = parameters
+        if context.voiceActivityModel == nil { self.parameters.turnDetection = nil }
+        conversation = Conversation(
+            maxItems: context.limits.maxConversationItems,
+            maxBytes: context.limits.maxConversationBytes)
+    }
+
+    /// Whether nothing is in flight: no speech, no transcript awaited, no response.
+    public var isIdle: Bool {
+        responses.isEmpty && awaitedTranscripts.isEmpty && listener?.speechItemID == nil
+    }
+
+    /// Bytes of audio and text that the session keeps: uncommitted audio, the conversation, and
+    /// speech that was not sent yet.
+    public var heldBytes: Int {
+        responses.reduce((listener?.buffer.count ?? 0) * 2 + conversation.textBytes) {
+            $0 + $1.heldBytes
+        }
+    }
+
+    // MARK: Inputs
+
+    /// Emits `session.created`.
+    public func start(at now: Instant) {
+        begin()
+        emit(.sessionCreated(id: id, parameters))
+    }
+
+    /// A validated event of the client. `audio` holds the decoded bytes of
+    /// `input_audio_buffer.append`, and is empty for the others.
+    public func handle(
+        _ event: ClientEvent, eventID: String?, audio: RawSpan, at now: Instant
+    ) {
+        begin()
+        do {
+            switch event {
+            case .sessionUpdate(let update): try apply(update, at: now)
+            case .inputAudioBufferAppend: try append(audio, at: now)
+            case .inputAudioBufferCommit: try commit(at: now)
+            case .inputAudioBufferClear: clearInput()
+            case .conversationItemCreate(let item, let previousItemID):
+                try create(item, after: previousItemID, at: now)
+            case .conversationItemDelete(let itemID): try delete(itemID)
+            case .conversationItemRetrieve(let itemID): try retrieve(itemID)
+            case .conversationItemTruncate(let itemID, let contentIndex, let milliseconds):
+                try truncate(itemID, contentIndex, milliseconds)
+            case .responseCreate(let parameters): try createResponse(parameters, at: now)
+            case .responseCancel(let responseID): try cancelResponse(responseID)
+            case .outputAudioBufferClear: try clearOutput(at: now)
+            }
+        } catch {
+            var refused = error
+            refused.eventID = eventID
+            emit(.error(refused))
+        }
+        finish(at: now)
+    }
+
+    /// An event that the parser refused: emits `error`.
+    public func handle(_ error: ClientEventError, at now: Instant) {
+        begin()
+        emit(.error(error))
+    }
+
+    /// A binary message: one packet of audio in the session's input format.
+    public func handleAudioPacket(_ packet: RawSpan, at now: Instant) {
+        begin()
+        do {
+            try append(packet, at: now)
+        } catch {
+            emit(.error(error))
+        }
+        finish(at: now)
+    }
+
+    /// What an agent's work came to. Events of cancelled work are ignored.
+    public func handle(_ event: AgentEvent, at now: Instant) {
+        begin()
+        switch event {
+        case .transcript(let itemID, let text): handleTranscript(text, of: itemID, at: now)
+        case .transcriptionFailed(let itemID, let error):
+            handleTranscriptionFailed(error, of: itemID, at: now)
+        case .modelDelta(let id, let delta):
+            response(id)?.handle(delta, ids: &ids, conversation: &conversation, at: now)
+        case .modelFinished(let id): response(id)?.handleModelFinished(&conversation, at: now)
+        case .modelFailed(let id, let error), .speechFailed(let id, let error):
+            response(id)?.fail(error, &conversation)
+        case .speech(let id, let chunk):
+            if let response = response(id) {
+                do {
+                    try response.handle(chunk, conversation: &conversation, at: now)
+                } catch {
+                    response.fail(error, &conversation)
+                }
+            }
+        case .speechFinished(let id): response(id)?.handleSpeechFinished(&conversation, at: now)
+        }
+        finish(at: now)
+    }
+
+    /// The deadline has come.
+    public func handleDeadline(at now: Instant) {
+        begin()
+        for response in responses { response.handleDeadline(&conversation, at: now) }
+        if let due = idleDeadline, due <= now { handleIdleTimeout(at: now) }
+        finish(at: now)
+    }
+
+    // MARK: Outputs
+
+    /// When `handleDeadline(at:)` wants to be called, always after `now`; nil: not before the next
+    /// input.
+    public func nextDeadline(after now: Instant) -> Instant? {
+        var earliest = idleDeadline.map { max($0, Instant(nanoseconds: now.nanoseconds + 1)) }
+        for response in responses {
+            guard let due = response.nextDeadline(after: now) else { continue }
+            earliest = earliest.map { min($0, due) } ?? due
+        }
+        return earliest
+    }
+
+    /// The next thing to do, or nil when the session is drained.
+    public func nextOutput() -> SessionOutput? { context.outputs.next() }
+
+    func emit(_ event: ServerEvent) { context.outputs.append(.event(event)) }
+    func command(_ command: AgentCommand) { context.outputs.append(.command(command)) }
+
+    /// Every mutation begins here: the shard's sessions share one output queue, so the one before
+    /// must have been drained.
+    private func begin() {
+        precondition(context.outputs.isDrained, "a session was mutated before it was drained")
+    }
+
+    /// Every mutation that may end a response, or make one possible, ends here.
+    private func finish(at now: Instant) {
+        removeEndedResponses(at: now)
+        answerSpokenWords()
+        askWaitingResponses()
+        removeEndedResponses(at: now)
+        checkInvariants()
+    }
+
+    private func removeEndedResponses(at now: Instant) {
+        responses.removeAll { response in
+            guard response.stage == .done else { return false }
+            if response.isInConversation { quietSince = max(response.playedOut ?? now, now) }
+            return true
+        }
+    }
+
+    private func checkInvariants() {
+        precondition(responses.count { $0.isInConversation } <= 1)
+        precondition(responses.count <= context.limits.maxActiveResponses)
+        precondition(awaitedTranscripts.count <= context.limits.maxAwaitedTranscripts)
+    }
+
+    // MARK: session.update
+
+    private func apply(_ update: SessionUpdate, at now: Instant) throws(ClientEventError) {
+        var updated = parameters
+        updated.apply(update)
+        if updated.turnDetection != nil, context.voiceActivityModel == nil {
+            if case .value = update.turnDetection {
+                throw ClientEventError(
+                    code: "turn_detection_unavailable",
+                    message: "This server has no voice activity model: run `make models`, or set "
+                        + "turn_detection to null and commit turns.",
+                    param: "session.audio.input.turn_detection")
+            }
+            updated.turnDetection = nil
+        }
+        if let turnDetection = updated.turnDetection {
+            // What is kept before speech must leave room for the speech.
+            let most = context.limits.maxBufferedAudioSeconds * 1_000 / 2
+            guard turnDetection.prefixPaddingMilliseconds <= most else {
+                throw ClientEventError(
+                    code: "invalid_value",
+                    message: "prefix_padding_ms is at most \(most), half of the input buffer.",
+                    param: "session.audio.input.turn_detection.prefix_padding_ms")
+            }
+        }
+        let before = parameters
+        parameters = updated
+        listener?.handleUpdate(from: before, to: updated)
+        if updated.turnDetection == nil, before.turnDetection != nil { announceSpeechStopped() }
+        emit(.sessionUpdated(id: id, parameters))
+    }
+}

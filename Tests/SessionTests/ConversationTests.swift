@@ -1,0 +1,113 @@
+// Items in order, limits, and truncation at what was heard.
+
+import Codec
+import Testing
+
+@testable import Session
+
+private func text(_ id: String, _ text: String = "hi") -> ConversationItem {
+    ConversationItem(id: id, kind: .message(role: .user, content: [.inputText(text)]))
+}
+
+private func spoken(_ id: String, _ transcript: String) -> ConversationItem {
+    ConversationItem(
+        id: id,
+        kind: .message(role: .assistant, content: [.outputAudio(transcript: transcript)]))
+}
+
+@Suite struct ConversationTests {
+    @Test func itemsGoWhereTheClientPutsThem() throws {
+        var conversation = Conversation(maxItems: 10, maxBytes: 1_000)
+        #expect(try conversation.insert(text("a", "A"), after: nil) == nil)
+        #expect(try conversation.insert(text("b", "B"), after: nil) == "a")
+        #expect(try conversation.insert(text("c", "C"), after: "root") == nil)
+        #expect(try conversation.insert(text("d", "D"), after: "a") == "a")
+        #expect(
+            conversation.modelMessages() == [.user("C"), .user("A"), .user("D"), .user("B")])
+    }
+
+    @Test func wrongIDsAreRefusedAndChangeNothing() throws {
+        var conversation = Conversation(maxItems: 10, maxBytes: 1_000)
+        try conversation.insert(text("a"), after: nil)
+        #expect(throws: Conversation.Failure.duplicateID) {
+            try conversation.insert(text("a"), after: nil)
+        }
+        #expect(throws: Conversation.Failure.previousItemMissing) {
+            try conversation.insert(text("b"), after: "nobody")
+        }
+        #expect(throws: Conversation.Failure.itemMissing) { try conversation.remove("nobody") }
+        #expect(conversation.modelMessages().count == 1)
+    }
+
+    @Test func limitsHold() throws {
+        var few = Conversation(maxItems: 1, maxBytes: 1_000)
+        try few.insert(text("a"), after: nil)
+        #expect(!few.hasRoom(forBytes: 0))
+        #expect(throws: Conversation.Failure.full) { try few.insert(text("b"), after: nil) }
+        try few.remove("a")
+        try few.insert(text("b"), after: nil)
+
+        var small = Conversation(maxItems: 10, maxBytes: 5)
+        #expect(throws: Conversation.Failure.full) {
+            try small.insert(text("a", "123456"), after: nil)
+        }
+        try small.insert(text("a", "12345"), after: nil)
+        #expect(!small.hasRoom(forBytes: 0))
+        #expect(small.removeOldest() == "a")
+        #expect(small.hasRoom(forBytes: 5))
+    }
+
+    @Test func audioWithoutWordsSaysNothingToTheModel() throws {
+        var conversation = Conversation(maxItems: 10, maxBytes: 1_000)
+        let item = ConversationItem(
+            id: "a", kind: .message(role: .user, content: [.inputAudio(bytes: [], transcript: nil)])
+        )
+        try conversation.insert(item, after: nil)
+        #expect(conversation.modelMessages().isEmpty)
+        conversation.setTranscript("go forward", of: "a")
+        #expect(conversation.modelMessages() == [.user("go forward")])
+    }
+
+    @Test(arguments: [
+        (0, ""), (500, "One"), (1_000, "One two."), (1_500, "One two. Three"),
+        (2_000, "One two. Three four."),
+    ])
+    func truncationKeepsTheWordsThatWereHeard(milliseconds: Int, expected: String) throws {
+        var conversation = Conversation(maxItems: 10, maxBytes: 1_000)
+        try conversation.insert(text("q"), after: nil)
+        _ = conversation.append(spoken("a", ""))
+        conversation.update(
+            spoken("a", "One two. Three four."),
+            speech: .init(
+                marks: [
+                    .init(transcriptBytes: 8, audioMilliseconds: 1_000),
+                    .init(transcriptBytes: 20, audioMilliseconds: 2_000),
+                ], sentMilliseconds: 2_000))
+        try conversation.truncate("a", contentIndex: 0, audioMilliseconds: milliseconds)
+        let said: [ModelMessage] = expected.isEmpty ? [] : [.assistant(expected)]
+        #expect(conversation.modelMessages() == [.user("hi")] + said)
+    }
+
+    @Test func truncationOutsideTheAudioIsRefused() throws {
+        var conversation = Conversation(maxItems: 10, maxBytes: 1_000)
+        try conversation.insert(text("q"), after: nil)
+        _ = conversation.append(spoken("a", "One"))
+        conversation.update(
+            spoken("a", "One"),
+            speech: .init(
+                marks: [.init(transcriptBytes: 3, audioMilliseconds: 200)],
+                sentMilliseconds: 100))
+        #expect(throws: Conversation.Failure.notTruncatable(audioMilliseconds: 100)) {
+            try conversation.truncate("a", contentIndex: 0, audioMilliseconds: 101)
+        }
+        #expect(throws: Conversation.Failure.notTruncatable(audioMilliseconds: 0)) {
+            try conversation.truncate("a", contentIndex: 1, audioMilliseconds: 50)
+        }
+        #expect(throws: Conversation.Failure.notTruncatable(audioMilliseconds: 0)) {
+            try conversation.truncate("q", contentIndex: 0, audioMilliseconds: 0)
+        }
+        #expect(throws: Conversation.Failure.itemMissing) {
+            try conversation.truncate("nobody", contentIndex: 0, audioMilliseconds: 0)
+        }
+    }
+}

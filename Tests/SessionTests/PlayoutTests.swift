@@ -1,0 +1,53 @@
+// Pacing of reply audio, and the samples that wait for it.
+
+import Testing
+
+@testable import Session
+
+@Suite struct PlayoutTests {
+    @Test func audioLeavesAsItIsPlayedPlusTheLead() {
+        var playout = Playout(lead: .milliseconds(500))
+        #expect(playout.allowance(at: .milliseconds(0)) == 500)
+        playout.handleSent(milliseconds: 500, at: .milliseconds(0))
+        #expect(playout.allowance(at: .milliseconds(0)) == 0)
+        #expect(playout.allowance(at: .milliseconds(100)) == 100)
+        #expect(playout.nextSend(after: .milliseconds(0)) == .milliseconds(100))
+        // Due already: at once, but never now or before.
+        let overdue = playout.nextSend(after: .milliseconds(150))
+        #expect(overdue.nanoseconds == Instant.milliseconds(150).nanoseconds + 1)
+    }
+
+    @Test func aStarvedPlayoutStartsAfreshInsteadOfCatchingUp() {
+        var playout = Playout(lead: .milliseconds(500))
+        playout.handleSent(milliseconds: 200, at: .milliseconds(0))
+        #expect(playout.allowance(at: .milliseconds(5_000)) == 500)
+        playout.handleSent(milliseconds: 500, at: .milliseconds(5_000))
+        #expect(playout.playedOut == .milliseconds(5_500))
+    }
+
+    @Test func theNextSendIsAlwaysAfterNow() {
+        var playout = Playout(lead: .milliseconds(0))
+        #expect(playout.lead == Playout.quantum)
+        playout.handleSent(milliseconds: 1, at: .milliseconds(0))
+        let now = Instant.milliseconds(0)
+        #expect(playout.nextSend(after: now) > now)
+    }
+}
+
+@Suite struct SpeechQueueTests {
+    @Test func samplesLeaveInOrderWhateverTheChunks() {
+        var queue = SpeechQueue()
+        let samples = (0..<1_000).map { Int16($0) }
+        for start in stride(from: 0, to: 1_000, by: 37) {
+            queue.append(Array(samples[start..<min(start + 37, 1_000)]))
+        }
+        #expect(queue.count == 1_000)
+        var taken: [Int16] = []
+        var room = [Int16](repeating: 0, count: 64)
+        while queue.count > 0 {
+            let count = room.withUnsafeMutableBufferPointer { queue.take(into: $0) }
+            taken += room[..<count]
+        }
+        #expect(taken == samples)
+    }
+}

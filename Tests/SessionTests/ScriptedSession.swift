@@ -1,0 +1,301 @@
+// A conversation as data: who says what and when, what the agents answer and how late. It drives
+// one real VoiceSession on a virtual clock and writes down what the client would see.
+
+import Codec
+import Foundation
+import Session
+import Simulation
+
+/// What the scripted model does in answer to one request.
+struct ScriptedReply {
+    /// Pieces of the reply, each with its delay after the one before.
+    var pieces: [(after: Duration, delta: ModelDelta)]
+    /// How the reply ends after the last piece; nil: it never does.
+    var end: AgentError?? = .some(nil)
+
+    /// Text, word by word, 20 ms a word, the first after 100 ms.
+    static func text(_ text: String) -> ScriptedReply {
+        var pieces: [(after: Duration, delta: ModelDelta)] = []
+        for word in text.split(separator: " ", omittingEmptySubsequences: false) {
+            let first = pieces.isEmpty
+            pieces.append(
+                (.milliseconds(first ? 100 : 20), .text(first ? "\(word)" : " \(word)")))
+        }
+        return ScriptedReply(pieces: pieces)
+    }
+}
+
+final class ScriptedSession {
+    let session: VoiceSession
+    let context: SessionContext
+    /// What will be recognised, in order; each after `recognitionDelay`.
+    var transcripts: [Result<String, AgentError>] = []
+    var recognitionDelay = Duration.milliseconds(120)
+    /// What the model will answer, in order.
+    var replies: [ScriptedReply] = []
+    /// Requests that the model got.
+    private(set) var requests: [ModelRequest] = []
+    /// Clauses that were spoken: 50 ms of sound a character, all of it 15 ms after it was asked.
+    private(set) var spoken: [String] = []
+    var speechFails = false
+    var speechRate = SampleRate.hz16000
+    /// Lengths of the utterances that were to be transcribed, in samples at 16 kHz.
+    private(set) var samplesTranscribed: [Int] = []
+    /// One line per event, in the order in which the client sees them.
+    private(set) var transcript: [String] = []
+    /// Every event as parsed JSON.
+    private(set) var events: [[String: Any]] = []
+    /// What the protocol's table has against those events.
+    private(set) var violations: [String] = []
+    private(set) var audioPackets: [OutputAudioPacket] = []
+    private(set) var measured: [TurnHop] = []
+    /// How often recognition was told to load.
+    private(set) var preparations = 0
+
+    private var now = Instant(nanoseconds: 0)
+    private var queue: [(at: Instant, order: Int, what: (ScriptedSession) -> Void)] = []
+    private var order = 0
+    private var cancelled: Set<String> = []
+    private var speechGeneration = 0
+    private var aliases: [String: String] = [:]
+    private var writer: ServerEventWriter
+    private var eventNumber: UInt64 = 0
+
+    init(
+        _ configure: (inout SessionParameters) -> Void = { _ in }, limits: SessionLimits = .init(),
+        voiceActivity: VoiceActivityModel? = nil, hasSynthesizer: Bool = true
+    ) {
+        var parameters = SessionParameters(model: "scripted")
+        configure(&parameters)
+        context = SessionContext(
+            limits: limits, voiceActivityModel: voiceActivity, hasRecognizer: true,
+            hasSynthesizer: hasSynthesizer)
+        session = VoiceSession(parameters: parameters, context: context, seed: 7)
+        writer = ServerEventWriter(sessionID: session.id)
+        session.start(at: now)
+        drain()
+    }
+
+    // MARK: The script
+
+    /// Sends a client event at a time.
+    func send(_ event: ClientEvent, at milliseconds: Int, eventID: String? = nil) {
+        schedule(at: .milliseconds(milliseconds)) { script in
+            script.note("C→S", script.name(of: event))
+            script.session.handle(event, eventID: eventID, audio: RawSpan(), at: script.now)
+        }
+    }
+
+    /// Sends audio from a time on, one binary message of 20 ms at a time, as it would be spoken.
+    func speak(_ packets: [[UInt8]], from milliseconds: Int) {
+        for (index, packet) in packets.enumerated() {
+            schedule(at: .milliseconds(milliseconds + 20 * index)) { script in
+                script.session.handleAudioPacket(packet.span.bytes, at: script.now)
+            }
+        }
+    }
+
+    /// Appends audio as `input_audio_buffer.append` does, all at once.
+    func append(_ audio: [UInt8], at milliseconds: Int) {
+        schedule(at: .milliseconds(milliseconds)) { script in
+            script.session.handle(
+                .inputAudioBufferAppend, eventID: nil, audio: audio.span.bytes, at: script.now)
+        }
+    }
+
+    /// Runs everything that happens until a time, jumping from one deadline to the next.
+    func run(until milliseconds: Int) {
+        let end = Instant.milliseconds(milliseconds)
+        var steps = 0
+        while true {
+            steps += 1
+            precondition(steps < 1_000_000, "the session never becomes idle")
+            let deadline = session.nextDeadline(after: now)
+            let next = queue.min { ($0.at, $0.order) < ($1.at, $1.order) }
+            switch (next, deadline) {
+            case (let next?, _) where next.at <= end && next.at <= deadline ?? next.at:
+                queue.removeAll { $0.order == next.order }
+                now = max(now, next.at)
+                next.what(self)
+            case (_, let deadline?) where deadline <= end:
+                precondition(deadline > now, "a deadline must be after now")
+                now = deadline
+                session.handleDeadline(at: now)
+            default:
+                now = end
+                return
+            }
+            drain()
+        }
+    }
+
+    private func schedule(at: Instant, _ what: @escaping (ScriptedSession) -> Void) {
+        order += 1
+        queue.append((at, order, what))
+    }
+
+    // MARK: What comes out
+
+    private func drain() {
+        while let output = session.nextOutput() {
+            switch output {
+            case .event(let event): see(event)
+            case .audio(let packet): audioPackets.append(packet)
+            case .measured(let hop, _): measured.append(hop)
+            case .command(let command): perform(command)
+            }
+        }
+    }
+
+    private func perform(_ command: AgentCommand) {
+        switch command {
+        case .prepareRecognition: preparations += 1
+        case .transcribe(let itemID, let utterance):
+            samplesTranscribed.append(utterance.samples.count)
+            let result = transcripts.isEmpty ? .success("") : transcripts.removeFirst()
+            answer(after: recognitionDelay, unless: itemID) {
+                switch result {
+                case .success(let text): .transcript(itemID: itemID, text: text)
+                case .failure(let error): .transcriptionFailed(itemID: itemID, error)
+                }
+            }
+        case .respond(let id, let request):
+            requests.append(request)
+            play(replies.isEmpty ? .text("Yes.") : replies.removeFirst(), for: id)
+        case .speak(let id, let request):
+            spoken.append(request.text)
+            let rate = speechRate
+            let samples = [Int16](
+                repeating: 1_000, count: rate.samples(inMilliseconds: 50 * request.text.count))
+            speechGeneration += 1
+            let generation = "speech\(speechGeneration)"
+            cancelled.remove(id)
+            if speechFails {
+                answer(after: .milliseconds(15), unless: id) {
+                    .speechFailed(responseID: id, .overloaded)
+                }
+                return
+            }
+            answer(after: .milliseconds(15), unless: id, generation) {
+                .speech(responseID: id, SpeechChunk(samples: samples, rate: rate))
+            }
+            answer(after: .milliseconds(15), unless: id, generation) {
+                .speechFinished(responseID: id)
+            }
+        case .cancelResponse(let id): cancelled.insert(id)
+        case .cancelSpeech: cancelled.insert("speech\(speechGeneration)")
+        case .cancelTranscription(let itemID): cancelled.insert(itemID)
+        }
+    }
+
+    private func play(_ reply: ScriptedReply, for id: String) {
+        var delay = Duration.zero
+        for piece in reply.pieces {
+            delay += piece.after
+            answer(after: delay, unless: id) { .modelDelta(responseID: id, piece.delta) }
+        }
+        switch reply.end {
+        case nil: break
+        case .some(nil): answer(after: delay, unless: id) { .modelFinished(responseID: id) }
+        case .some(let error?):
+            answer(after: delay, unless: id) { .modelFailed(responseID: id, error) }
+        }
+    }
+
+    private func answer(
+        after delay: Duration, unless names: String..., event: @escaping () -> AgentEvent
+    ) {
+        schedule(at: now + delay) { script in
+            guard script.cancelled.isDisjoint(with: names) else { return }
+            script.session.handle(event(), at: script.now)
+        }
+    }
+
+    private func see(_ event: ServerEvent) {
+        var bytes = ByteWriter(capacity: 1_024)
+        eventNumber += 1
+        writer.write(event, number: eventNumber, into: &bytes)
+        let data = Data(bytes.copiedBytes)
+        violations += RealtimeSchema.shared.violations(
+            inServerEvent: String(decoding: data, as: UTF8.self))
+        // swift-format-ignore: NeverUseForceTry
+        let parsed = try! JSONSerialization.jsonObject(with: data) as! [String: Any]
+        events.append(parsed)
+        note("S→C", TranscriptLine(parsed, alias: alias).text)
+    }
+
+    private func note(_ direction: String, _ text: String) {
+        let milliseconds = now.nanoseconds / 1_000_000
+        let padding = String(repeating: "0", count: max(0, 5 - "\(milliseconds)".count))
+        transcript.append("+\(padding)\(milliseconds)ms \(direction) \(text)")
+    }
+
+    /// A short stable name for an id: `item_…` becomes i1, i2 … in order of appearance.
+    private func alias(_ id: String) -> String {
+        if let known = aliases[id] { return known }
+        guard let prefix = id.first, id.contains("_") else { return id }
+        let count = aliases.keys.count { $0.first == prefix } + 1
+        aliases[id] = "\(prefix)\(count)"
+        return "\(prefix)\(count)"
+    }
+
+    private func name(of event: ClientEvent) -> String {
+        switch event {
+        case .sessionUpdate: "session.update"
+        case .inputAudioBufferAppend: "input_audio_buffer.append"
+        case .inputAudioBufferCommit: "input_audio_buffer.commit"
+        case .inputAudioBufferClear: "input_audio_buffer.clear"
+        case .conversationItemCreate: "conversation.item.create"
+        case .conversationItemDelete: "conversation.item.delete"
+        case .conversationItemRetrieve: "conversation.item.retrieve"
+        case .conversationItemTruncate: "conversation.item.truncate"
+        case .responseCreate: "response.create"
+        case .responseCancel: "response.cancel"
+        case .outputAudioBufferClear: "output_audio_buffer.clear"
+        }
+    }
+}
+
+/// One server event as a line that a person can compare: its type and the fields that matter,
+/// ids as aliases, audio as its duration.
+struct TranscriptLine {
+    let text: String
+
+    init(_ event: [String: Any], alias: (String) -> String) {
+        var words = [event["type"] as? String ?? "?"]
+        func add(_ label: String, _ value: Any?) {
+            switch value {
+            case let text as String: words.append("\(label)=\"\(text)\"")
+            case let number as NSNumber: words.append("\(label)=\(number)")
+            default: break
+            }
+        }
+        func addID(_ label: String, _ value: Any?) {
+            if let id = value as? String { words.append("\(label)=\(alias(id))") }
+        }
+        let item = event["item"] as? [String: Any]
+        let response = event["response"] as? [String: Any]
+        let details = response?["status_details"] as? [String: Any]
+        addID("response", event["response_id"] ?? response?["id"])
+        addID("item", event["item_id"] ?? item?["id"])
+        addID("after", event["previous_item_id"])
+        add("role", item?["role"])
+        add("status", item?["status"] ?? response?["status"])
+        add("reason", details?["reason"])
+        add(
+            "code",
+            (event["error"] as? [String: Any] ?? details?["error"] as? [String: Any])?["code"])
+        for field in ["audio_start_ms", "audio_end_ms", "name", "arguments", "transcript", "text"] {
+            add(field, event[field])
+        }
+        if let delta = event["delta"] as? String {
+            if words[0] == "response.output_audio.delta" {
+                let bytes = Data(base64Encoded: delta)?.count ?? -1
+                words.append("audio=\(bytes / 48)ms")
+            } else {
+                add("delta", delta)
+            }
+        }
+        text = words.joined(separator: " ")
+    }
+}

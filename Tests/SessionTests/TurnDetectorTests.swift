@@ -1,0 +1,99 @@
+// Where speech starts and stops, from made-up probabilities.
+
+import Codec
+import Testing
+
+@testable import Session
+
+/// Feeds one probability a 32 ms window, from position 0 on; returns what changed, with the index
+/// of the window that changed it.
+private func changes(
+    _ probabilities: [Float], _ parameters: TurnDetectionParameters = .init()
+) -> [(window: Int, change: TurnDetector.Change)] {
+    var detector = TurnDetector(parameters)
+    var found: [(window: Int, change: TurnDetector.Change)] = []
+    for (index, probability) in probabilities.enumerated() {
+        let window = index * 512..<(index + 1) * 512
+        if let change = detector.handle(probability: probability, window: window) {
+            found.append((index, change))
+        }
+    }
+    return found
+}
+
+@Suite struct TurnDetectorTests {
+    @Test func speechStartsWithItsFirstWindowOnceTheSecondConfirmsIt() {
+        let found = changes([0.1, 0.1, 0.9, 0.9, 0.9])
+        #expect(found.count == 1)
+        #expect(found.first?.window == 3)
+        #expect(found.first?.change == .started(at: 2 * 512))
+    }
+
+    @Test func oneLoudWindowIsNoSpeech() {
+        #expect(changes([0.1, 0.9, 0.1, 0.1, 0.95, 0.1]).isEmpty)
+    }
+
+    @Test func speechStopsWhereItEndedAfterTheSilenceThatTheClientAskedFor() {
+        // 500 ms are 8,000 samples: the 16th silent window is the first to complete them.
+        let found = changes([0.9, 0.9, 0.9] + Array(repeating: 0.1, count: 20))
+        #expect(found.count == 2)
+        #expect(found.last?.window == 3 + 15)
+        #expect(found.last?.change == .stopped(at: 3 * 512))
+    }
+
+    @Test(arguments: [(200, 7), (500, 16), (1_000, 32)])
+    func silenceDurationIsRespected(milliseconds: Int, windows: Int) {
+        let parameters = TurnDetectionParameters(
+            mode: .serverVAD(threshold: 0.5, silenceMilliseconds: milliseconds))
+        let found = changes([0.9, 0.9] + Array(repeating: 0, count: 40), parameters)
+        #expect(found.last?.window == 1 + windows)
+    }
+
+    @Test func aPauseShorterThanTheSilenceBelongsToTheSpeech() {
+        let pause = Array(repeating: Float(0.05), count: 10)
+        let found = changes([0.9, 0.9] + pause + [0.9, 0.9] + Array(repeating: 0, count: 20))
+        #expect(found.map(\.change) == [.started(at: 0), .stopped(at: 14 * 512)])
+    }
+
+    @Test func softSoundsInsideTheHysteresisKeepSpeechGoing() {
+        let soft = Array(repeating: Float(0.4), count: 30)
+        #expect(changes([0.9, 0.9] + soft).map(\.change) == [.started(at: 0)])
+    }
+
+    @Test func thresholdIsRespected() {
+        let strict = TurnDetectionParameters(
+            mode: .serverVAD(threshold: 0.8, silenceMilliseconds: 500))
+        #expect(changes([0.7, 0.7, 0.7], strict).isEmpty)
+        #expect(changes([0.8, 0.8, 0.8], strict).count == 1)
+    }
+
+    @Test(arguments: [0.0, 0.005, 0.1, 0.15])
+    func aLowThresholdCanBeLeft(threshold: Double) {
+        let parameters = TurnDetectionParameters(
+            mode: .serverVAD(threshold: threshold, silenceMilliseconds: 500))
+        let found = changes([0.9, 0.9] + Array(repeating: 0.004, count: 20), parameters)
+        #expect(found.map(\.change) == [.started(at: 0), .stopped(at: 2 * 512)])
+    }
+
+    @Test func eagernessOrdersTheWaits() {
+        func wait(_ eagerness: TurnDetectionParameters.Eagerness) -> Int? {
+            changes(
+                [0.9, 0.9] + Array(repeating: 0, count: 80),
+                TurnDetectionParameters(mode: .semanticVAD(eagerness: eagerness))
+            ).last?.window
+        }
+        #expect(wait(.high)! < wait(.medium)!)
+        #expect(wait(.medium) == wait(.auto))
+        #expect(wait(.auto)! < wait(.low)!)
+    }
+
+    @Test func resetForgetsSpeechInProgress() {
+        var detector = TurnDetector(TurnDetectionParameters())
+        _ = detector.handle(probability: 0.9, window: 0..<512)
+        _ = detector.handle(probability: 0.9, window: 512..<1_024)
+        #expect(detector.isSpeaking)
+        detector.reset()
+        #expect(!detector.isSpeaking)
+        #expect(detector.handle(probability: 0.9, window: 1_024..<1_536) == nil)
+    }
+}
