@@ -1,0 +1,123 @@
+// A language model behind any server that speaks OpenAI's chat completions, streaming: one POST per
+// turn. The request's body is ChatCompletionsRequest, the meaning of the answer's pieces is
+// ChatCompletionsReply; connections, TLS and reuse are the host's.
+//
+// Source: OpenAI API reference, "Create chat completion" and "Streaming"; what llama.cpp, vLLM,
+// Ollama and others do differently is noted where it is handled.
+
+import Codec
+import Session
+
+/// Answers turns through `POST {baseURL}/chat/completions`.
+public struct ChatCompletions: LanguageModel {
+    /// Bytes of one answer, its framing included, that are read at most: 16 MiB, far above any
+    /// model's longest reply at about 200 bytes of framing per token.
+    static let maxReplyBytes = 16 << 20
+    /// Bytes of an error's body that are read at most; its message is near the start.
+    static let maxErrorBytes = 64 << 10
+
+    private let url: String
+    private let apiKey: String?
+    private let model: String?
+    private let timeout: Duration
+
+    /// Creates a client for one service.
+    /// - Parameters:
+    ///   - baseURL: up to and including the version, for example `http://127.0.0.1:8000/v1`.
+    ///   - apiKey: sent as a bearer token when it is neither nil nor empty.
+    ///   - model: the model's name at the service; nil passes on the name that the client of the
+    ///     session gave.
+    ///   - timeout: limit of the silence before the answer and between its pieces. 60 s: a model
+    ///     on a CPU reads a long conversation for tens of seconds before its first word.
+    public init(
+        baseURL: String, apiKey: String? = nil, model: String? = nil,
+        timeout: Duration = .seconds(60)
+    ) {
+        var base = baseURL[...]
+        while base.hasSuffix("/") { base.removeLast() }
+        url = base + "/chat/completions"
+        self.apiKey = apiKey.flatMap { $0.isEmpty ? nil : $0 }
+        self.model = model
+        self.timeout = timeout
+    }
+
+    /// Asks the service and passes on what it answers as it comes.
+    /// - Throws: `AgentError.upstream` when the service cannot be reached, refuses, or breaks off;
+    ///   `AgentError.malformedReply` when its answer cannot be understood or is not complete.
+    public func respond(
+        to request: ModelRequest, on host: any AgentHost,
+        reply: @Sendable (ModelDelta) async throws -> Void
+    ) async throws {
+        let response = try await host.send(upstreamRequest(for: request))
+        guard (200..<300).contains(response.status) else {
+            let body = try await Self.beginning(of: response, maxBytes: Self.maxErrorBytes)
+            throw AgentError.upstream(
+                status: response.status, message: ChatCompletionsReply.errorMessage(in: body))
+        }
+        var answer = ChatCompletionsReply()
+        var events = ServerSentEventsParser()
+        // Servers that do not stream answer with one JSON object, which no event stream begins
+        // with.
+        var plain: [UInt8] = []
+        var isPlain: Bool?
+        var received = 0
+        while let chunk = try await response.nextChunk() {
+            received += chunk.count
+            guard received <= Self.maxReplyBytes else {
+                throw AgentError.malformedReply(message: "The model server's answer is too large.")
+            }
+            if isPlain == nil {
+                isPlain = chunk.first { !$0.isJSONSpace }.map { $0 == UInt8(ascii: "{") }
+            }
+            if isPlain == true {
+                plain += chunk
+                continue
+            }
+            for delta in try Self.deltas(in: chunk, events: &events, answer: &answer) {
+                try await reply(delta)
+            }
+        }
+        if isPlain == true {
+            for delta in try answer.handle(completion: plain) { try await reply(delta) }
+        }
+        for delta in try answer.finish() { try await reply(delta) }
+    }
+
+    private func upstreamRequest(for request: ModelRequest) -> UpstreamRequest {
+        var headers = [
+            (name: "Content-Type", value: "application/json"),
+            (name: "Accept", value: "text/event-stream"),
+        ]
+        if let apiKey { headers.append((name: "Authorization", value: "Bearer \(apiKey)")) }
+        let body = ChatCompletionsRequest(request, model: model ?? request.model).encoded()
+        return UpstreamRequest(url: url, headers: headers, body: body, timeout: timeout)
+    }
+
+    private static func deltas(
+        in chunk: [UInt8], events: inout ServerSentEventsParser, answer: inout ChatCompletionsReply
+    ) throws -> [ModelDelta] {
+        var deltas: [ModelDelta] = []
+        do {
+            try chunk.withUnsafeBytes { bytes in
+                try events.append(bytes) { deltas += try answer.handle(event: $0.data) }
+            }
+        } catch let error as ServerSentEventsError {
+            throw AgentError.malformedReply(
+                message: "The model server's event stream cannot be read: \(error).")
+        }
+        return deltas
+    }
+
+    private static func beginning(
+        of response: any UpstreamResponse, maxBytes: Int
+    ) async throws -> [UInt8] {
+        var body: [UInt8] = []
+        while body.count < maxBytes, let chunk = try await response.nextChunk() { body += chunk }
+        return body
+    }
+}
+
+extension UInt8 {
+    /// White space of RFC 8259 §2.
+    fileprivate var isJSONSpace: Bool { self == 32 || self == 9 || self == 10 || self == 13 }
+}

@@ -1,0 +1,190 @@
+// What the pieces of a chat completions answer mean: `chat.completion.chunk` objects, a whole
+// `chat.completion`, and error bodies. No bytes are framed here: see ServerSentEventsParser.
+//
+// Invariant: the deltas of function calls come out one call after the other, as `ModelDelta` asks,
+// however the service interleaves them: the first call streams, the others wait for the end.
+
+import Codec
+import Session
+
+/// Collects one answer.
+struct ChatCompletionsReply {
+    /// A function call as far as it has come.
+    private struct Call {
+        var index: Int
+        var callID: String
+        var name = ""
+        /// Arguments that have not been passed on.
+        var arguments = ""
+        var hasStarted = false
+    }
+
+    private let parser = JSONParser(limits: Self.limits)
+    private var calls: [Call] = []
+    private var completionID = ""
+    private var finishReason: String?
+    /// Whether a choice has come; an answer without one is no completion.
+    private var hasChoice = false
+    private var isDone = false
+    private var usage: ModelDelta?
+
+    private static let limits: JSONLimits = {
+        var limits = JSONLimits()
+        // A parser per turn in flight: it gives back what one long piece took.
+        limits.retainedDocumentBytes = 4 << 10
+        return limits
+    }()
+
+    /// Takes the data of one event of the stream.
+    /// - Returns: what can be passed on at once.
+    /// - Throws: `.malformedReply`, or `.upstream` when the service reports an error.
+    mutating func handle(event data: String) throws(AgentError) -> [ModelDelta] {
+        if data == "[DONE]" {
+            isDone = true
+            return []
+        }
+        guard !isDone, !data.isEmpty else { return [] }
+        do {
+            return try handle(try parser.parse(data))
+        } catch let error as JSONError {
+            throw Self.unreadable(error)
+        } catch let error as AgentError {
+            throw error
+        } catch {
+            throw .malformedReply(message: "The model server's answer cannot be read.")
+        }
+    }
+
+    /// Takes a whole answer that was not streamed.
+    mutating func handle(completion body: [UInt8]) throws(AgentError) -> [ModelDelta] {
+        let deltas = try handle(event: String(decoding: body, as: UTF8.self))
+        guard hasChoice else {
+            throw .malformedReply(message: "The model server's answer holds no choice.")
+        }
+        isDone = true
+        return deltas
+    }
+
+    /// The stream has ended.
+    /// - Returns: the deltas that had to wait for the end.
+    /// - Throws: `.malformedReply` when the answer is not complete.
+    mutating func finish() throws(AgentError) -> [ModelDelta] {
+        guard isDone || finishReason != nil else {
+            throw .malformedReply(
+                message: "The model server's answer ended before it was complete.")
+        }
+        var deltas: [ModelDelta] = []
+        for call in calls {
+            if !call.hasStarted {
+                deltas.append(.functionCallStarted(callID: call.callID, name: call.name))
+            }
+            if !call.arguments.isEmpty { deltas.append(.functionCallArguments(call.arguments)) }
+        }
+        calls = []
+        if finishReason == "length" { deltas.append(.incomplete(reason: "max_output_tokens")) }
+        if finishReason == "content_filter" {
+            deltas.append(.incomplete(reason: "content_filter"))
+        }
+        if let usage { deltas.append(usage) }
+        usage = nil
+        return deltas
+    }
+
+    /// The message of an error body, in the shapes that services use; its beginning when it is no
+    /// JSON.
+    static func errorMessage(in body: [UInt8]) -> String {
+        if let value = try? body.withUnsafeBytes({ try JSONParser(limits: limits).parse($0) }) {
+            if let message = message(of: value) { return message }
+        }
+        let text = String(decoding: body.prefix(300), as: UTF8.self)
+            .split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        return text.isEmpty ? "it gave no reason" : text
+    }
+
+    private static func message(of value: JSONValue) -> String? {
+        for candidate in [value["error"]?["message"], value["error"], value["message"]] {
+            if let text = candidate?.string, !text.isEmpty { return text }
+        }
+        // FastAPI: `detail` is a text, or a list of what is wrong with the request.
+        if let detail = value["detail"] { return detail.string ?? detail.raw.text }
+        return nil
+    }
+
+    private static func unreadable(_ error: JSONError) -> AgentError {
+        .malformedReply(
+            message: "The model server's answer cannot be read: \(error.explanation).")
+    }
+
+    private mutating func handle(_ chunk: JSONValue) throws(AgentError) -> [ModelDelta] {
+        if let error = chunk["error"], !error.isNull {
+            throw .upstream(
+                status: 0,
+                message: "The model server broke off: "
+                    + (Self.message(of: chunk) ?? "it gave no reason"))
+        }
+        if completionID.isEmpty, let id = chunk["id"]?.string { completionID = id }
+        if let usage = chunk["usage"] { noteUsage(usage) }
+        guard var choices = chunk["choices"]?.elements, let choice = choices.next() else {
+            return []
+        }
+        hasChoice = true
+        var deltas: [ModelDelta] = []
+        if let delta = choice["delta"] ?? choice["message"] {
+            for text in [delta["content"]?.string, delta["refusal"]?.string] {
+                if let text, !text.isEmpty { deltas.append(.text(text)) }
+            }
+            if let fragments = delta["tool_calls"]?.elements {
+                for (position, fragment) in fragments.enumerated() {
+                    deltas += handleCall(fragment, position: position)
+                }
+            }
+        }
+        if let reason = choice["finish_reason"]?.string { finishReason = reason }
+        return deltas
+    }
+
+    /// Takes a fragment of a call. Fragments of one call share an index; some services leave it
+    /// out and send whole calls in a list, others give every call index 0 and tell them apart by
+    /// their ids.
+    private mutating func handleCall(_ fragment: JSONValue, position: Int) -> [ModelDelta] {
+        let index = fragment["index"]?.int ?? position
+        let callID = fragment["id"]?.string ?? ""
+        let function = fragment["function"]
+        let name = function?["name"]?.string ?? ""
+        let known = calls.lastIndex { $0.index == index }
+        let place: Int
+        if let known, callID.isEmpty || calls[known].callID == callID {
+            place = known
+        } else {
+            place = calls.count
+            let fallback = "call_\(completionID)_\(place)"
+            calls.append(Call(index: index, callID: callID.isEmpty ? fallback : callID))
+        }
+        if calls[place].name.isEmpty { calls[place].name = name }
+        calls[place].arguments += function?["arguments"]?.string ?? ""
+        return place == 0 ? takeFirstCall() : []
+    }
+
+    private mutating func takeFirstCall() -> [ModelDelta] {
+        guard !calls[0].name.isEmpty else { return [] }
+        var deltas: [ModelDelta] = []
+        if !calls[0].hasStarted {
+            calls[0].hasStarted = true
+            deltas.append(.functionCallStarted(callID: calls[0].callID, name: calls[0].name))
+        }
+        if !calls[0].arguments.isEmpty {
+            deltas.append(.functionCallArguments(calls[0].arguments))
+            calls[0].arguments = ""
+        }
+        return deltas
+    }
+
+    /// Some services repeat the usage so far with every piece; the last one counts.
+    private mutating func noteUsage(_ usage: JSONValue) {
+        guard let input = usage["prompt_tokens"]?.int else { return }
+        self.usage = .usage(
+            inputTokens: input,
+            cachedTokens: usage["prompt_tokens_details"]?["cached_tokens"]?.int ?? 0,
+            outputTokens: usage["completion_tokens"]?.int ?? 0)
+    }
+}

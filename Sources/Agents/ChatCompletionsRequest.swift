@@ -1,0 +1,170 @@
+// The body of a chat completions request. What a conversation looks like to the service is decided
+// here; sending it is ChatCompletions'.
+//
+// Invariant: the service's rule for functions holds whatever the conversation looks like: the calls
+// of one assistant message are followed by exactly one output each.
+
+import Codec
+import Session
+
+/// Writes a `ModelRequest` as OpenAI's chat completions expect it.
+struct ChatCompletionsRequest {
+    private let request: ModelRequest
+    private let model: String
+    /// The first output of each call, by its id.
+    private let outputs: [String: String]
+
+    init(_ request: ModelRequest, model: String) {
+        self.request = request
+        self.model = model
+        var outputs: [String: String] = [:]
+        for case .functionOutput(let callID, let output) in request.messages
+        where outputs[callID] == nil {
+            outputs[callID] = output
+        }
+        self.outputs = outputs
+    }
+
+    /// The body.
+    func encoded() -> [UInt8] { encodedJSON { write(to: &$0) } }
+
+    private func write(to json: inout JSONWriter) {
+        json.beginObject()
+        json.member("model", model)
+        json.member("stream", true)
+        json.key("stream_options")
+        json.beginObject()
+        json.member("include_usage", true)
+        json.endObject()
+        if let limit = request.maxOutputTokens { json.member("max_tokens", limit) }
+        writeTools(to: &json)
+        json.key("messages")
+        json.beginArray()
+        writeMessages(to: &json)
+        json.endArray()
+        json.endObject()
+    }
+
+    private func writeTools(to json: inout JSONWriter) {
+        // Services refuse `tool_choice` without tools.
+        guard !request.tools.isEmpty else { return }
+        json.key("tools")
+        json.beginArray()
+        for tool in request.tools {
+            json.beginObject()
+            json.member("type", "function")
+            json.key("function")
+            json.beginObject()
+            json.member("name", tool.name)
+            if let description = tool.description { json.member("description", description) }
+            if let parameters = tool.parameters { json.member("parameters", parameters) }
+            json.endObject()
+            json.endObject()
+        }
+        json.endArray()
+        json.key("tool_choice")
+        switch request.toolChoice {
+        case .auto: json.string("auto")
+        case .none: json.string("none")
+        case .required: json.string("required")
+        case .function(let name):
+            json.beginObject()
+            json.member("type", "function")
+            json.key("function")
+            json.beginObject()
+            json.member("name", name)
+            json.endObject()
+            json.endObject()
+        }
+    }
+
+    private func writeMessages(to json: inout JSONWriter) {
+        if !request.instructions.isEmpty { write("system", request.instructions, to: &json) }
+        var rest = request.messages[...]
+        while let message = rest.first {
+            switch message {
+            case .system(let text):
+                write("system", text, to: &json)
+                rest.removeFirst()
+            case .user(let text):
+                write("user", text, to: &json)
+                rest.removeFirst()
+            case .assistant(let text):
+                rest.removeFirst()
+                writeAssistant(text, calls: takeCalls(from: &rest), to: &json)
+            case .functionCall:
+                writeAssistant(nil, calls: takeCalls(from: &rest), to: &json)
+            case .functionOutput:
+                // Written after its call; one without a call answers nothing.
+                rest.removeFirst()
+            }
+        }
+    }
+
+    private func write(_ role: String, _ text: String, to json: inout JSONWriter) {
+        json.beginObject()
+        json.member("role", role)
+        json.member("content", text)
+        json.endObject()
+    }
+
+    private struct Call {
+        var callID: String
+        var name: String
+        var arguments: String
+    }
+
+    /// The calls at the front of the conversation, outputs between them skipped. A call without an
+    /// output is left out: the user went on before there was one, and services refuse such a call.
+    private func takeCalls(from rest: inout ArraySlice<ModelMessage>) -> [Call] {
+        var calls: [Call] = []
+        while let message = rest.first {
+            switch message {
+            case .functionCall(let callID, let name, let arguments):
+                if outputs[callID] != nil {
+                    calls.append(Call(callID: callID, name: name, arguments: arguments))
+                }
+                rest.removeFirst()
+            case .functionOutput:
+                // Calls after an output were made knowing it: they begin a message of their own.
+                return calls
+            case .system, .user, .assistant:
+                return calls
+            }
+        }
+        return calls
+    }
+
+    private func writeAssistant(_ text: String?, calls: [Call], to json: inout JSONWriter) {
+        guard text != nil || !calls.isEmpty else { return }
+        json.beginObject()
+        json.member("role", "assistant")
+        json.member("content", text)
+        if !calls.isEmpty {
+            json.key("tool_calls")
+            json.beginArray()
+            for call in calls { write(call, to: &json) }
+            json.endArray()
+        }
+        json.endObject()
+        for call in calls {
+            json.beginObject()
+            json.member("role", "tool")
+            json.member("tool_call_id", call.callID)
+            json.member("content", outputs[call.callID])
+            json.endObject()
+        }
+    }
+
+    private func write(_ call: Call, to json: inout JSONWriter) {
+        json.beginObject()
+        json.member("id", call.callID)
+        json.member("type", "function")
+        json.key("function")
+        json.beginObject()
+        json.member("name", call.name)
+        json.member("arguments", call.arguments.isEmpty ? "{}" : call.arguments)
+        json.endObject()
+        json.endObject()
+    }
+}

@@ -1,0 +1,126 @@
+// flite's slt voice as an object that one thread at a time may use. Text, streaming to a session
+// and the choice of a voice are in FliteSynthesizer.
+//
+// flite registers a voice once per process and counts references to its features without atomics,
+// so two threads may not speak through it. Its data (phones, trees, the statistical model) is only
+// read. A `FliteVoice` therefore shares the data and owns its features: copies of one voice speak
+// concurrently, and a test checks that they say the same (but for the hiss of `s` and `f`, which
+// comes from the process's random numbers).
+
+import CFlite
+import Glibc
+
+/// A copy of the slt voice: 16 kHz, mono. It is never freed, as flite would free the shared data
+/// with it; whoever makes one keeps it for later.
+struct FliteVoice {
+    /// Samples of a streamed piece. 1,600 (100 ms): their synthesis takes about 1 ms, so smaller
+    /// ones would hardly come sooner and cost a thread change each.
+    static let pieceSamples: Int32 = 1_600
+
+    /// What flite's callback needs while it speaks.
+    private struct Listener {
+        var deliver: (UnsafeBufferPointer<Int16>) -> Bool
+    }
+
+    private let voice: UnsafeMutablePointer<cst_voice>
+    /// Owned by the voice's features.
+    private let streaming: UnsafeMutablePointer<cst_audio_streaming_info>
+
+    /// The registered voice, from which copies are made; nil when flite cannot make it. Nothing
+    /// speaks through it. The voice's library is opened with its first use: its tables are 2 MB
+    /// that a server which does not speak need not hold.
+    nonisolated(unsafe) private static let registered: UnsafeMutablePointer<cst_voice>? = {
+        typealias Register =
+            @convention(c) (UnsafePointer<CChar>?) -> UnsafeMutablePointer<cst_voice>?
+        flite_init()
+        guard let library = dlopen("libflite_cmu_us_slt.so.1", RTLD_NOW | RTLD_LOCAL),
+            let register = dlsym(library, "register_cmu_us_slt")
+        else { return nil }
+        return unsafeBitCast(register, to: Register.self)(nil)
+    }()
+
+    /// Copies the registered voice, or returns nil when there is none.
+    init?() {
+        guard let registered = Self.registered, let copy = new_voice() else { return nil }
+        copy.pointee.name = registered.pointee.name
+        copy.pointee.utt_init = registered.pointee.utt_init
+        Self.copyFeatures(of: registered.pointee.features, into: copy.pointee.features)
+        Self.copyFeatures(of: registered.pointee.ffunctions, into: copy.pointee.ffunctions)
+        streaming = new_audio_streaming_info()
+        streaming.pointee.min_buffsize = Self.pieceSamples
+        streaming.pointee.asc = { wave, start, count, _, info in
+            guard let wave, let samples = wave.pointee.samples, count > 0,
+                let listener = info?.pointee.userdata?.assumingMemoryBound(to: Listener.self)
+            else { return Int32(CST_AUDIO_STREAM_CONT) }
+            let piece = UnsafeBufferPointer(start: samples + Int(start), count: Int(count))
+            return listener.pointee.deliver(piece)
+                ? Int32(CST_AUDIO_STREAM_CONT) : Int32(CST_AUDIO_STREAM_STOP)
+        }
+        Self.set("streaming_info", to: audio_streaming_info_val(streaming), in: copy)
+        voice = copy
+    }
+
+    /// Speaks a piece of text, which must be ASCII and have something to say in it.
+    /// - Parameters:
+    ///   - speed: 1 is the voice's own rate; flite stretches durations by its inverse.
+    ///   - deliver: receives runs of samples at 16 kHz as they are made; false ends it.
+    /// - Returns: false when `deliver` ended it.
+    func speak(
+        _ text: String, speed: Double, deliver: (UnsafeBufferPointer<Int16>) -> Bool
+    ) -> Bool {
+        Self.set("duration_stretch", to: float_val(Float(1 / speed)), in: voice)
+        var isWanted = true
+        withoutActuallyEscaping(deliver) { deliver in
+            var listener = Listener { piece in
+                // flite may call once more after it was told to stop.
+                if isWanted { isWanted = deliver(piece) }
+                return isWanted
+            }
+            withUnsafeMutablePointer(to: &listener) { listener in
+                streaming.pointee.userdata = UnsafeMutableRawPointer(listener)
+                // flite also returns the whole wave, all of which has been delivered by now.
+                if let wave = flite_text_to_wave(text, voice) { delete_wave(wave) }
+                streaming.pointee.userdata = nil
+            }
+        }
+        return isWanted
+    }
+
+    /// flite keeps the name by its address: it must be static.
+    private static func set(
+        _ name: StaticString, to value: UnsafePointer<cst_val>?,
+        in voice: UnsafeMutablePointer<cst_voice>
+    ) {
+        name.utf8Start.withMemoryRebound(to: CChar.self, capacity: name.utf8CodeUnitCount + 1) {
+            feat_set(voice.pointee.features, $0, value)
+        }
+    }
+
+    /// Copies features so that no counted reference is shared; what they point to is.
+    private static func copyFeatures(
+        of source: UnsafeMutablePointer<cst_features>?,
+        into destination: UnsafeMutablePointer<cst_features>?
+    ) {
+        var pair = source?.pointee.head
+        while let feature = pair {
+            if let value = feature.pointee.val {
+                feat_set(destination, feature.pointee.name, copy(of: value))
+            }
+            pair = feature.pointee.next
+        }
+    }
+
+    private static func copy(of value: UnsafePointer<cst_val>) -> UnsafePointer<cst_val> {
+        // Lists and compiled-in constants are not counted.
+        guard cst_val_consp(value) == 0, value.pointee.c.a.ref_count != -1 else { return value }
+        let type = Int32(value.pointee.c.a.type)
+        let copy: UnsafeMutablePointer<cst_val>? =
+            switch type {
+            case CST_VAL_TYPE_INT: int_val(val_int(value))
+            case CST_VAL_TYPE_FLOAT: float_val(val_float(value))
+            case CST_VAL_TYPE_STRING: string_val(val_string(value))
+            default: val_new_typed(type, value.pointee.c.a.v.vval)
+            }
+        return UnsafePointer(copy!)
+    }
+}

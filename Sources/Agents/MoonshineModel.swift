@@ -1,0 +1,85 @@
+// The Moonshine model in memory, behind sherpa-onnx: samples in, text out. Loading at the right
+// moment, long utterances and the worker pool are MoonshineRecognizer's.
+
+import CSherpa
+import Session
+
+/// A loaded model. `transcribe` may run on several threads at once; each decode uses one thread.
+final class MoonshineModel: @unchecked Sendable {
+    /// Where a model's parts lie, under the server's models directory.
+    struct Files {
+        let library: String
+        let encoder: String
+        let decoder: String
+        let tokens: String
+
+        init(modelsDirectory: String) {
+            library = modelsDirectory + "/sherpa-onnx/lib/libsherpa-onnx-c-api.so"
+            // sherpa-onnx tells formats apart by the names: these must end in `.onnx`.
+            encoder = modelsDirectory + "/moonshine-base-en/encoder_model.onnx"
+            decoder = modelsDirectory + "/moonshine-base-en/decoder_model_merged.onnx"
+            tokens = modelsDirectory + "/moonshine-base-en/tokens.txt"
+        }
+
+        var all: [String] { [library, encoder, decoder, tokens] }
+    }
+
+    private let sherpa: SherpaLibrary
+    private let recognizer: SherpaLibrary.Recognizer
+
+    /// Loads a model, or returns nil when sherpa-onnx refuses it. It reports why on standard error
+    /// only.
+    init?(files: Files, sherpa: SherpaLibrary) {
+        self.sherpa = sherpa
+        let created = Self.withCStrings([
+            files.encoder, files.decoder, files.tokens, "cpu", "greedy_search",
+        ]) { texts in
+            var configuration = SherpaOnnxOfflineRecognizerConfig()
+            configuration.feat_config.sample_rate = 16_000
+            configuration.feat_config.feature_dim = 80
+            configuration.model_config.moonshine.encoder = texts[0]
+            configuration.model_config.moonshine.merged_decoder = texts[1]
+            configuration.model_config.tokens = texts[2]
+            configuration.model_config.num_threads = 1
+            configuration.model_config.provider = texts[3]
+            configuration.decoding_method = texts[4]
+            return sherpa.createOfflineRecognizer(&configuration)
+        }
+        guard let created else { return nil }
+        recognizer = created
+    }
+
+    deinit { sherpa.destroyOfflineRecognizer(recognizer) }
+
+    /// Transcribes samples at 16 kHz, at most about 30 s of them: the model was trained on no more.
+    /// - Throws: `AgentError.malformedReply` when the library gives no result.
+    func transcribe(_ samples: ArraySlice<Int16>) throws(AgentError) -> String {
+        let failure = AgentError.malformedReply(
+            message: "The speech recognition library gave no result.")
+        guard let stream = sherpa.createOfflineStream(recognizer) else { throw failure }
+        defer { sherpa.destroyOfflineStream(stream) }
+        let wave = samples.map { Float($0) / 32_768 }
+        wave.withUnsafeBufferPointer {
+            sherpa.acceptWaveformOffline(stream, 16_000, $0.baseAddress!, Int32($0.count))
+        }
+        sherpa.decodeOfflineStream(recognizer, stream)
+        guard let result = sherpa.getOfflineStreamResult(stream) else { throw failure }
+        defer { sherpa.destroyOfflineRecognizerResult(result) }
+        return String(cString: result.pointee.text)
+    }
+
+    /// Gives `body` C copies of strings that live as long as it runs.
+    private static func withCStrings<Result>(
+        _ strings: [String], _ body: ([UnsafePointer<CChar>]) -> Result
+    ) -> Result {
+        let copies = strings.map { string in
+            let bytes = string.utf8CString
+            let copy = UnsafeMutablePointer<CChar>.allocate(capacity: bytes.count)
+            _ = UnsafeMutableBufferPointer(start: copy, count: bytes.count)
+                .initialize(from: bytes)
+            return copy
+        }
+        defer { for copy in copies { copy.deallocate() } }
+        return body(copies.map { UnsafePointer($0) })
+    }
+}

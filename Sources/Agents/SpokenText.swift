@@ -1,0 +1,88 @@
+// Text as an English synthesiser can speak it: ASCII words and punctuation, in pieces of bounded
+// length. What is said is not changed here, only how it is written; no synthesiser lives here.
+
+/// Makes a model's text speakable.
+enum SpokenText {
+    /// UTF-8 bytes of one piece, at most. A synthesiser makes a whole piece ready before its first
+    /// sound, so a long one delays it: 300 bytes are about 20 s of speech.
+    static let maxPieceBytes = 300
+
+    /// The pieces in which a text is spoken, none when nothing in it can be: it has no letter and
+    /// no digit.
+    static func pieces(of text: String) -> [String] {
+        var pieces: [String] = []
+        var piece: [UInt8] = []
+        var hasSound = false
+        func finishPiece() {
+            if hasSound { pieces.append(String(decoding: piece, as: UTF8.self)) }
+            piece = []
+            hasSound = false
+        }
+        for word in ascii(text).split(separator: UInt8(ascii: " ")) {
+            // A "word" longer than a piece is no word: cut it anywhere.
+            var rest = word[...]
+            while !rest.isEmpty {
+                let part = rest.prefix(maxPieceBytes)
+                rest = rest.dropFirst(part.count)
+                if piece.count + 1 + part.count > maxPieceBytes { finishPiece() }
+                if !piece.isEmpty { piece.append(UInt8(ascii: " ")) }
+                piece += part
+                hasSound = hasSound || part.contains(where: isAlphanumeric)
+            }
+            if piece.count >= maxPieceBytes / 2, let last = word.last, ".!?;".utf8.contains(last) {
+                finishPiece()
+            }
+        }
+        finishPiece()
+        return pieces
+    }
+
+    /// ASCII bytes that read the same: control characters, Markdown's marks and what has no
+    /// counterpart become spaces.
+    private static func ascii(_ text: String) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.utf8.count)
+        for scalar in text.unicodeScalars {
+            switch scalar {
+            case "*", "#", "`", "_", "~", "|", "<", ">", "{", "}", "[", "]", "\\", "^":
+                bytes.append(UInt8(ascii: " "))
+            case " "..."~": bytes.append(UInt8(scalar.value))
+            default: bytes += (spellings[scalar] ?? " ").utf8
+            }
+        }
+        return bytes
+    }
+
+    private static func isAlphanumeric(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+            UInt8(ascii: "a")...UInt8(ascii: "z"):
+            true
+        default: false
+        }
+    }
+
+    /// What models write beyond ASCII: typography, signs, and the letters of Latin-1.
+    private static let spellings: [Unicode.Scalar: String] = {
+        var table: [Unicode.Scalar: String] = [
+            "‘": "'", "’": "'", "‚": ",", "“": "\"", "”": "\"", "„": "\"", "«": "\"", "»": "\"",
+            "‐": "-", "‑": "-", "–": ", ", "—": ", ", "…": "...", "•": ", ", "·": " ",
+            "€": " euros ", "£": " pounds ", "¥": " yen ", "°": " degrees ", "×": " times ",
+            "÷": " divided by ", "±": " plus or minus ", "½": " one half ", "¼": " one quarter ",
+            "¾": " three quarters ", "→": " to ", "©": " copyright ", "²": " squared ",
+            "³": " cubed ", "µ": " micro ", "ß": "ss", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe",
+            "ø": "o", "Ø": "O", "đ": "d", "ð": "d", "þ": "th", "ł": "l", "Ł": "L", "ı": "i",
+        ]
+        let families: [(plain: String, accented: String)] = [
+            ("A", "ÀÁÂÃÄÅ"), ("C", "ÇĆČ"), ("E", "ÈÉÊËĚ"), ("I", "ÌÍÎÏ"), ("N", "ÑŃŇ"),
+            ("O", "ÒÓÔÕÖ"), ("S", "ŚŠŞ"), ("U", "ÙÚÛÜŮ"), ("Y", "ÝŸ"), ("Z", "ŹŻŽ"), ("R", "Ř"),
+            ("a", "àáâãäåąă"), ("c", "çćč"), ("e", "èéêëęě"), ("g", "ğ"), ("i", "ìíîï"),
+            ("n", "ñńň"), ("o", "òóôõöő"), ("r", "ř"), ("s", "śšş"), ("t", "ťţ"), ("u", "ùúûüůű"),
+            ("y", "ýÿ"), ("z", "źżž"),
+        ]
+        for family in families {
+            for scalar in family.accented.unicodeScalars { table[scalar] = family.plain }
+        }
+        return table
+    }()
+}

@@ -1,0 +1,52 @@
+// Cuts a long utterance where a recogniser with a limited span can take it: at its quiet points.
+// Pure arithmetic on samples; which span is good is the recogniser's to say.
+
+/// Cuts utterances into segments of bounded length.
+struct UtteranceSplitter {
+    /// Samples of the longest segment.
+    var maxSamples: Int
+    /// How far before the limit a cut may be, in samples; the rest is never cut.
+    var searchSamples: Int
+    /// Length over which loudness is measured, in samples: about a pause between words.
+    var quietSamples: Int
+
+    /// The segments of an utterance, in order and without gaps; a cut lies in the middle of the
+    /// quietest stretch of the search range before each limit.
+    func segments(of samples: [Int16]) -> [Range<Int>] {
+        precondition(0 < quietSamples && quietSamples <= searchSamples)
+        precondition(searchSamples < maxSamples)
+        var segments: [Range<Int>] = []
+        var start = 0
+        while samples.count - start > maxSamples {
+            let limit = start + maxSamples
+            let cut = samples.withUnsafeBufferPointer {
+                quietestPoint(of: $0, in: limit - searchSamples..<limit)
+            }
+            segments.append(start..<cut)
+            start = cut
+        }
+        if start < samples.count { segments.append(start..<samples.count) }
+        return segments
+    }
+
+    /// The middle of the stretch with the least energy; of equal ones, the last.
+    private func quietestPoint(
+        of samples: UnsafeBufferPointer<Int16>, in range: Range<Int>
+    ) -> Int {
+        var energy: UInt64 = 0
+        var least = UInt64.max
+        var quietest = range.upperBound
+        for end in range {
+            energy += square(samples[end])
+            let start = end - quietSamples
+            if start >= range.lowerBound { energy -= square(samples[start]) }
+            if start + 1 >= range.lowerBound, energy <= least {
+                least = energy
+                quietest = end + 1 - quietSamples / 2
+            }
+        }
+        return quietest
+    }
+
+    private func square(_ sample: Int16) -> UInt64 { UInt64(Int(sample) * Int(sample)) }
+}

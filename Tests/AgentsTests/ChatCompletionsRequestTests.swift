@@ -1,0 +1,127 @@
+// What is asked of a chat completions service: headers, and the body to the byte.
+
+import Agents
+import Codec
+import Session
+import Testing
+
+@Suite struct ChatCompletionsRequestTests {
+    private static let done = Array("data: [DONE]\n\n".utf8)
+
+    private func sent(
+        _ request: ModelRequest, by model: ChatCompletions = ChatCompletions(baseURL: "http://m/v1")
+    ) async throws -> UpstreamRequest {
+        let host = ScriptedAgentHost(answers: [.init(chunks: [Self.done])])
+        try await model.respond(to: request, on: host) { _ in }
+        return try #require(host.requests.first)
+    }
+
+    /// The `messages` array as it is sent.
+    private func messages(_ messages: [ModelMessage], instructions: String = "") async throws
+        -> String
+    {
+        let request = ModelRequest(model: "m", instructions: instructions, messages: messages)
+        let body = String(decoding: try await sent(request).body, as: UTF8.self)
+        return try #require(JSONParser().parse(body)["messages"]).raw.text
+    }
+
+    @Test func postsToTheServiceWithItsKey() async throws {
+        let model = ChatCompletions(
+            baseURL: "https://m.test/v1//", apiKey: "k", model: "fixed", timeout: .seconds(7))
+        let request = try await sent(ModelRequest(model: "asked", messages: []), by: model)
+        #expect(request.url == "https://m.test/v1/chat/completions")
+        #expect(request.method == "POST")
+        #expect(request.timeout == .seconds(7))
+        #expect(
+            request.headers.map { "\($0.name): \($0.value)" } == [
+                "Content-Type: application/json", "Accept: text/event-stream",
+                "Authorization: Bearer k",
+            ])
+        #expect(
+            String(decoding: request.body, as: UTF8.self)
+                == #"{"model":"fixed","stream":true,"stream_options":{"include_usage":true},"#
+                + #""messages":[]}"#)
+    }
+
+    @Test(arguments: [nil, ""])
+    func sendsNoAuthorizationWithoutAKey(key: String?) async throws {
+        let model = ChatCompletions(baseURL: "http://m/v1", apiKey: key)
+        let request = try await sent(ModelRequest(model: "asked", messages: []), by: model)
+        #expect(!request.headers.contains { $0.name == "Authorization" })
+        let body = try JSONParser().parse(String(decoding: request.body, as: UTF8.self))
+        #expect(body["model"]?.string == "asked")
+    }
+
+    @Test(arguments: [
+        (ToolChoice.auto, #""auto""#), (.none, #""none""#), (.required, #""required""#),
+        (.function(name: "f"), #"{"type":"function","function":{"name":"f"}}"#),
+    ])
+    func passesToolsOn(choice: ToolChoice, written: String) async throws {
+        // Odd white space and key order show that the schema is passed on, not rewritten.
+        let schema = RawJSON(#"{ "type":"object",  "properties":{"b":{},"a":{}} }"#)
+        let request = ModelRequest(
+            model: "m", messages: [.user("Hi")],
+            tools: [
+                FunctionTool(name: "f", description: "does \"f\"", parameters: schema),
+                FunctionTool(name: "g"),
+            ], toolChoice: choice, maxOutputTokens: 64)
+        #expect(
+            String(decoding: try await sent(request).body, as: UTF8.self)
+                == #"{"model":"m","stream":true,"stream_options":{"include_usage":true},"#
+                + #""max_tokens":64,"tools":[{"type":"function","function":{"name":"f","#
+                + #""description":"does \"f\"","parameters":\#(schema.text)}},"#
+                + #"{"type":"function","function":{"name":"g"}}],"tool_choice":\#(written),"#
+                + #""messages":[{"role":"user","content":"Hi"}]}"#)
+    }
+
+    @Test func writesTheConversation() async throws {
+        let written = try await messages(
+            [.system("s\n"), .user("ü"), .assistant("a"), .user("b")], instructions: "be brief")
+        #expect(
+            written
+                == #"[{"role":"system","content":"be brief"},{"role":"system","content":"s\n"},"#
+                + #"{"role":"user","content":"ü"},{"role":"assistant","content":"a"},"#
+                + #"{"role":"user","content":"b"}]"#)
+    }
+
+    @Test func gathersParallelCallsAndTheirOutputs() async throws {
+        let written = try await messages([
+            .assistant("Let me see."),
+            .functionCall(callID: "1", name: "f", arguments: "{}"),
+            .functionCall(callID: "2", name: "g", arguments: ""),
+            .functionOutput(callID: "2", output: "two"),
+            .user("And?"),
+            .functionOutput(callID: "1", output: "one"),
+        ])
+        #expect(
+            written == #"[{"role":"assistant","content":"Let me see.","tool_calls":["#
+                + #"{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}},"#
+                + #"{"id":"2","type":"function","function":{"name":"g","arguments":"{}"}}]},"#
+                + #"{"role":"tool","tool_call_id":"1","content":"one"},"#
+                + #"{"role":"tool","tool_call_id":"2","content":"two"},"#
+                + #"{"role":"user","content":"And?"}]"#)
+    }
+
+    @Test func keepsCallsThatFollowedAnOutputInAMessageOfTheirOwn() async throws {
+        let written = try await messages([
+            .functionCall(callID: "1", name: "f", arguments: "{}"),
+            .functionOutput(callID: "1", output: "one"),
+            .functionCall(callID: "2", name: "f", arguments: "{}"),
+            .functionOutput(callID: "2", output: "two"),
+        ])
+        let call = #""type":"function","function":{"name":"f","arguments":"{}"}}]}"#
+        #expect(
+            written == #"[{"role":"assistant","content":null,"tool_calls":[{"id":"1",\#(call),"#
+                + #"{"role":"tool","tool_call_id":"1","content":"one"},"#
+                + #"{"role":"assistant","content":null,"tool_calls":[{"id":"2",\#(call),"#
+                + #"{"role":"tool","tool_call_id":"2","content":"two"}]"#)
+    }
+
+    @Test func leavesOutCallsAndOutputsWithoutEachOther() async throws {
+        let written = try await messages([
+            .functionCall(callID: "1", name: "f", arguments: "{}"), .user("Never mind."),
+            .functionOutput(callID: "9", output: "stray"),
+        ])
+        #expect(written == #"[{"role":"user","content":"Never mind."}]"#)
+    }
+}

@@ -1,0 +1,79 @@
+// The embedded recogniser with its real model on real speech. Without the models these tests fail:
+// a recogniser that was not tried is not known to work.
+
+import Agents
+import Session
+import Testing
+
+@Suite struct MoonshineRecognizerTests {
+    /// One for all tests: loading takes a second and 290 MB.
+    private static let recognizer = MoonshineRecognizer(modelsDirectory: modelsDirectory)
+
+    private func transcript(of samples: [Int16]) async throws -> String {
+        try #require(
+            Self.recognizer.isInstalled,
+            "the speech models are not in \(modelsDirectory): run `make models`")
+        return try await Self.recognizer.transcribe(
+            Utterance(samples: samples), on: ScriptedAgentHost())
+    }
+
+    @Test func hearsRecordedSpeechWithAWordErrorRateOfAtMostEightPercent() async throws {
+        var errors = 0
+        var words = 0
+        var report: [String] = []
+        for recording in Recording.all {
+            let transcript = try await transcript(of: try recording.samples())
+            let missed = recording.wordErrors(in: transcript)
+            errors += missed
+            words += recording.wordCount
+            if missed > 0 { report.append("\(recording.file): \(transcript)") }
+        }
+        #expect(errors * 100 <= words * 8, "\(errors) of \(words) words; \(report)")
+    }
+
+    @Test func hearsEveryWordOfALongUtteranceThatMustBeCut() async throws {
+        let parts = Recording.all.filter { $0.file.hasPrefix("librivox") }
+        let pause = [Int16](repeating: 0, count: 4_000)
+        var samples: [Int16] = []
+        // Twice the five recordings: about 50 s.
+        for part in parts + parts { samples += try part.samples() + pause }
+        #expect(samples.count > 28 * 16_000)
+        let whole = Recording(
+            file: "whole", words: (parts + parts).map(\.words).joined(separator: " "))
+        let errors = whole.wordErrors(in: try await transcript(of: samples))
+        #expect(errors * 100 <= whole.wordCount * 8, "\(errors) of \(whole.wordCount) words")
+    }
+
+    @Test func decodesConcurrentlyWithTheSameResult() async throws {
+        let recording = Recording.all[0]
+        let samples = try recording.samples()
+        let expected = try await transcript(of: samples)
+        let transcripts = try await withThrowingTaskGroup(of: String.self) { group in
+            for _ in 0..<6 { group.addTask { try await self.transcript(of: samples) } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(transcripts == Array(repeating: expected, count: 6))
+        #expect(recording.wordErrors(in: expected) == 0)
+    }
+
+    @Test(arguments: [0, 1, 1_599, 1_600, 16_000, 80_000])
+    func hearsNothingInSilence(sampleCount: Int) async throws {
+        let silence = [Int16](repeating: 0, count: sampleCount)
+        #expect(try await transcript(of: silence) == "")
+    }
+
+    @Test func saysWhatToDoWhenItIsNotInstalled() async throws {
+        let recognizer = MoonshineRecognizer(modelsDirectory: "/nonexistent")
+        let expected = AgentError.unavailable(
+            message: "Speech recognition is not installed: run `make models`.")
+        #expect(!recognizer.isInstalled)
+        #expect(throws: expected) { try recognizer.prepare() }
+        for count in [10, 16_000] {
+            await #expect(throws: expected) {
+                try await recognizer.transcribe(
+                    Utterance(samples: [Int16](repeating: 0, count: count)),
+                    on: ScriptedAgentHost())
+            }
+        }
+    }
+}

@@ -1,0 +1,103 @@
+// An agent's host without a server: requests are answered from a script, and work runs at once on
+// the caller's thread. Time does not pass here.
+
+import Session
+import Synchronization
+
+/// Answers each request with the next of its scripted answers.
+final class ScriptedAgentHost: AgentHost {
+    struct Answer: Sendable {
+        var status = 200
+        var chunks: [[UInt8]] = []
+        /// Breaks the answer off after its chunks.
+        var failure: AgentError?
+    }
+
+    private let answers: Mutex<[Answer]>
+    private let sent = Mutex<[UpstreamRequest]>([])
+    /// Pieces of a streaming computation that are wanted; `yield` returns false for the last.
+    private let wantedPieces: Int
+
+    init(answers: [Answer] = [], wantedPieces: Int = .max) {
+        self.answers = Mutex(answers)
+        self.wantedPieces = wantedPieces
+    }
+
+    /// The requests so far.
+    var requests: [UpstreamRequest] { sent.withLock { $0 } }
+
+    func sleep(for duration: Duration) async throws { try Task.checkCancellation() }
+
+    func compute<Result: Sendable>(
+        _ work: @escaping @Sendable () throws -> Result
+    ) async throws -> Result { try work() }
+
+    func compute<Element: Sendable>(
+        yielding work: @escaping @Sendable (_ yield: (Element) -> Bool) throws -> Void,
+        each: @Sendable (Element) async throws -> Void
+    ) async throws {
+        let pieces = Mutex<[Element]>([])
+        try work { piece in
+            pieces.withLock {
+                if $0.count < wantedPieces { $0.append(piece) }
+                return $0.count < wantedPieces
+            }
+        }
+        for piece in pieces.withLock({ $0 }) { try await each(piece) }
+    }
+
+    func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse {
+        sent.withLock { $0.append(request) }
+        let answer = answers.withLock { $0.isEmpty ? nil : $0.removeFirst() }
+        guard let answer else {
+            throw AgentError.upstream(status: 0, message: "the script has no answer left")
+        }
+        return ScriptedResponse(answer)
+    }
+}
+
+private final class ScriptedResponse: UpstreamResponse {
+    let status: Int
+    private let rest: Mutex<[[UInt8]]>
+    private let failure: AgentError?
+
+    init(_ answer: ScriptedAgentHost.Answer) {
+        status = answer.status
+        rest = Mutex(answer.chunks)
+        failure = answer.failure
+    }
+
+    func nextChunk() async throws -> [UInt8]? {
+        try Task.checkCancellation()
+        let chunk = rest.withLock { $0.isEmpty ? nil : $0.removeFirst() }
+        if chunk == nil, let failure { throw failure }
+        return chunk
+    }
+}
+
+/// Collects what an agent replies.
+final class Collected<Element: Sendable>: Sendable {
+    private let elements = Mutex<[Element]>([])
+
+    var all: [Element] { elements.withLock { $0 } }
+
+    func append(_ element: Element) { elements.withLock { $0.append(element) } }
+}
+
+extension LanguageModel {
+    /// The whole reply to a request.
+    func deltas(for request: ModelRequest, on host: any AgentHost) async throws -> [ModelDelta] {
+        let collected = Collected<ModelDelta>()
+        try await respond(to: request, on: host) { collected.append($0) }
+        return collected.all
+    }
+}
+
+extension [ModelDelta] {
+    /// The reply's text.
+    var text: String {
+        reduce(into: "") { text, delta in
+            if case .text(let piece) = delta { text += piece }
+        }
+    }
+}

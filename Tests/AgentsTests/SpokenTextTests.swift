@@ -1,0 +1,39 @@
+// Text on its way to a synthesiser: what is left out, respelled and cut.
+
+import Testing
+
+@testable import Agents
+
+@Suite struct SpokenTextTests {
+    @Test(arguments: [
+        ("Hello there.", "Hello there."),
+        ("tab\tand\nline\u{0}\u{1B}[31m", "tab and line 31m"),
+        ("**Bold** and `code`", "Bold and code"),
+        ("It’s “fine” — really…", "It's \"fine\" , really..."),
+        ("Café, naïve, Ångström, straße", "Cafe, naive, Angstrom, strasse"),
+        ("20 °C for 5€", "20 degrees C for 5 euros"),
+        ("ok 👍 then 好", "ok then"),
+    ])
+    func writesTextAsItIsSpoken(text: String, spoken: String) {
+        #expect(SpokenText.pieces(of: text) == [spoken])
+    }
+
+    @Test(arguments: ["", " ", "\n\t", "...", "?! — …", "👍", "**", "好的。"])
+    func findsNothingToSay(text: String) {
+        #expect(SpokenText.pieces(of: text) == [])
+    }
+
+    @Test func cutsLongTextAfterSentences() {
+        let sentence = "This sentence has exactly eight words in it. "
+        let pieces = SpokenText.pieces(of: String(repeating: sentence, count: 40))
+        #expect(pieces.count > 1)
+        for piece in pieces { #expect(piece.utf8.count <= SpokenText.maxPieceBytes) }
+        for piece in pieces { #expect(piece.hasSuffix("it.")) }
+        #expect(pieces.joined(separator: " ") + " " == String(repeating: sentence, count: 40))
+    }
+
+    @Test func cutsAWordWithoutEnd() {
+        let pieces = SpokenText.pieces(of: String(repeating: "a", count: 1_000))
+        #expect(pieces.map(\.utf8.count) == [300, 300, 300, 100])
+    }
+}
