@@ -1,0 +1,226 @@
+// Carries out what sessions command: one task on the shard's executor per transcription, per model
+// reply and per clause of speech; stops them; and tells which of their results still count.
+// What the results mean is the session's business.
+//
+// Invariant: at most one clause of a response is being spoken; a cancelled task's results are
+// refused even if they were delivered before the cancellation.
+
+import Logging
+import Session
+
+/// The agents' tasks of one session. Empty, and without memory of its own, while nothing is asked.
+struct AgentWork {
+    /// What a task is for.
+    enum Purpose: Equatable {
+        case transcription(itemID: String)
+        case model(responseID: String)
+        case speech(responseID: String)
+    }
+
+    struct Running {
+        let serial: UInt64
+        let purpose: Purpose
+        let task: Task<Void, Never>
+    }
+
+    struct Clause {
+        let responseID: String
+        let request: SpeechRequest
+    }
+
+    /// In the order of their start. Few, so that a search costs less than a dictionary.
+    fileprivate(set) var running: [Running] = []
+    /// Clauses that wait for the one before them, in order.
+    fileprivate(set) var waiting: [Clause] = []
+
+    /// Whether a delivery of this task still counts.
+    func accepts(serial: UInt64) -> Bool { running.contains { $0.serial == serial } }
+}
+
+/// Starts and stops the agents of one shard's sessions. Confined to the shard's thread.
+final class AgentLink {
+    private let agents: AgentSet
+    private let host: ShardAgentHost
+    private let gate: ShardGate
+    private let logger: Logger
+    private var nextSerial: UInt64 = 0
+    private var hasPreparedRecognition = false
+    /// Tasks whose end has not been taken note of.
+    private(set) var runningTasks = 0
+
+    init(agents: AgentSet, host: ShardAgentHost, gate: ShardGate, logger: Logger) {
+        self.agents = agents
+        self.host = host
+        self.gate = gate
+        self.logger = logger
+    }
+
+    /// Carries out one command of the session at `token`.
+    func perform(_ command: AgentCommand, for token: EventToken, work: inout AgentWork) {
+        switch command {
+        case .prepareRecognition:
+            prepareRecognition()
+        case .transcribe(let itemID, let utterance):
+            transcribe(itemID, utterance, for: token, work: &work)
+        case .respond(let responseID, let request):
+            respond(responseID, request, for: token, work: &work)
+        case .speak(let responseID, let request):
+            work.waiting.append(.init(responseID: responseID, request: request))
+            startNextClause(of: responseID, for: token, work: &work)
+        case .cancelResponse(let responseID):
+            work.waiting.removeAll { $0.responseID == responseID }
+            stop(&work) {
+                $0 == .model(responseID: responseID) || $0 == .speech(responseID: responseID)
+            }
+        case .cancelSpeech(let responseID):
+            work.waiting.removeAll { $0.responseID == responseID }
+            stop(&work) { $0 == .speech(responseID: responseID) }
+        case .cancelTranscription(let itemID):
+            stop(&work) { $0 == .transcription(itemID: itemID) }
+        }
+    }
+
+    /// Takes note of a delivery that the session has handled: tasks that end with it make room.
+    func handleDelivered(_ delivery: AgentDelivery, work: inout AgentWork) {
+        switch delivery.event {
+        case .modelDelta, .speech: return
+        case .transcript, .transcriptionFailed, .modelFinished, .modelFailed:
+            end(delivery.serial, work: &work)
+        case .speechFinished(let responseID), .speechFailed(let responseID, _):
+            end(delivery.serial, work: &work)
+            startNextClause(of: responseID, for: delivery.token, work: &work)
+        }
+    }
+
+    /// Stops everything; the session is gone.
+    func stopAll(_ work: inout AgentWork) {
+        work.waiting = []
+        stop(&work) { _ in true }
+    }
+
+    // MARK: Starting
+
+    /// Lets the recogniser load what it needs, once a shard; nobody waits for it.
+    private func prepareRecognition() {
+        guard !hasPreparedRecognition, let recognizer = agents.recognizer else { return }
+        hasPreparedRecognition = true
+        let host = host
+        Task(executorPreference: gate.executor.task) { await recognizer.prepare(on: host) }
+    }
+
+    private func transcribe(
+        _ itemID: String, _ utterance: Utterance, for token: EventToken, work: inout AgentWork
+    ) {
+        let recognizer = agents.recognizer
+        let host = host
+        let logger = logger
+        start(.transcription(itemID: itemID), for: token, work: &work) { report in
+            do {
+                guard let recognizer else { throw AgentLink.missing("speech recogniser") }
+                let text = try await recognizer.transcribe(utterance, on: host)
+                await report(.transcript(itemID: itemID, text: text))
+            } catch {
+                let failure = AgentLink.describe(error, of: "recogniser", logger)
+                await report(.transcriptionFailed(itemID: itemID, failure))
+            }
+        }
+    }
+
+    private func respond(
+        _ responseID: String, _ request: ModelRequest, for token: EventToken,
+        work: inout AgentWork
+    ) {
+        let model = agents.model
+        let host = host
+        let logger = logger
+        start(.model(responseID: responseID), for: token, work: &work) { report in
+            do {
+                try await model.respond(to: request, on: host) { delta in
+                    try Task.checkCancellation()
+                    await report(.modelDelta(responseID: responseID, delta))
+                }
+                await report(.modelFinished(responseID: responseID))
+            } catch {
+                let failure = AgentLink.describe(error, of: "model", logger)
+                await report(.modelFailed(responseID: responseID, failure))
+            }
+        }
+    }
+
+    private func startNextClause(
+        of responseID: String, for token: EventToken, work: inout AgentWork
+    ) {
+        let purpose = AgentWork.Purpose.speech(responseID: responseID)
+        guard !work.running.contains(where: { $0.purpose == purpose }),
+            let index = work.waiting.firstIndex(where: { $0.responseID == responseID })
+        else { return }
+        let request = work.waiting.remove(at: index).request
+        let synthesizer = agents.synthesizer
+        let host = host
+        let logger = logger
+        start(purpose, for: token, work: &work) { report in
+            do {
+                guard let synthesizer else { throw AgentLink.missing("speech synthesiser") }
+                try await synthesizer.speak(request, on: host) { chunk in
+                    try Task.checkCancellation()
+                    await report(.speech(responseID: responseID, chunk))
+                }
+                await report(.speechFinished(responseID: responseID))
+            } catch {
+                let failure = AgentLink.describe(error, of: "synthesiser", logger)
+                await report(.speechFailed(responseID: responseID, failure))
+            }
+        }
+    }
+
+    private func start(
+        _ purpose: AgentWork.Purpose, for token: EventToken, work: inout AgentWork,
+        _ body: @escaping @Sendable (_ report: @Sendable (AgentEvent) async -> Void) async -> Void
+    ) {
+        nextSerial += 1
+        runningTasks += 1
+        let serial = nextSerial
+        let gate = gate
+        let task = Task(executorPreference: gate.executor.task) {
+            // Cancelled before its first step, it must not cost the shard what it was for: a client
+            // that creates and cancels responses would get the work of all of them.
+            guard !Task.isCancelled else { return }
+            await body { event in
+                await gate.deliver(AgentDelivery(token: token, serial: serial, event: event))
+            }
+        }
+        work.running.append(.init(serial: serial, purpose: purpose, task: task))
+    }
+
+    // MARK: Ending
+
+    private func end(_ serial: UInt64, work: inout AgentWork) {
+        guard let index = work.running.firstIndex(where: { $0.serial == serial }) else { return }
+        work.running.remove(at: index)
+        runningTasks -= 1
+    }
+
+    private func stop(_ work: inout AgentWork, where matches: (AgentWork.Purpose) -> Bool) {
+        for running in work.running where matches(running.purpose) {
+            running.task.cancel()
+            runningTasks -= 1
+        }
+        work.running.removeAll { matches($0.purpose) }
+    }
+
+    private static func missing(_ part: String) -> AgentError {
+        .unavailable(message: "This server has no \(part).")
+    }
+
+    /// Agents may throw anything; only an `AgentError` is meant for the client's eyes, and the
+    /// operator alone is told of the others. What ends a cancelled task is no failure.
+    private static func describe(
+        _ error: any Error, of part: StaticString, _ logger: Logger
+    ) -> AgentError {
+        if let error = error as? AgentError { return error }
+        if !Task.isCancelled {
+            logger.warning("agent failed", metadata: ["part": "\(part)", "error": "\(error)"])
+        }
+        return .unavailable(message: "The agent failed.")
+    }
+}

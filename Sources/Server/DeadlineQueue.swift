@@ -1,0 +1,151 @@
+// A shard's deadlines: a binary heap that gives the earliest, and finds any by its handle.
+// It reads no clock and calls nobody; the shard asks it once per turn.
+//
+// Invariant: no entry is earlier than its parent, and `positions` of each entry's handle is where
+// the entry is. Equal deadlines expire in the order in which they were scheduled.
+
+import Session
+
+/// Deadlines in order, each with a value to tell whose it is.
+struct DeadlineQueue<Owner> {
+    /// Names a scheduled deadline until it expires or is cancelled; then it may name another.
+    struct Handle: Equatable, Sendable {
+        fileprivate let index: Int32
+        /// Names no deadline. Takes less room in a connection than an optional.
+        static var none: Handle { Handle(index: -1) }
+    }
+
+    private struct Entry {
+        var deadline: Instant
+        /// Order of scheduling, for ties.
+        var sequence: UInt64
+        var handle: Int32
+        var owner: Owner
+
+        func expiresBefore(_ other: Entry) -> Bool {
+            deadline == other.deadline ? sequence < other.sequence : deadline < other.deadline
+        }
+    }
+
+    private var heap: [Entry] = []
+    /// Where in `heap` the entry of each handle is; −1 for handles that are free.
+    private var positions: [Int32] = []
+    private var freeHandles: [Int32] = []
+    private var nextSequence: UInt64 = 0
+
+    /// How many deadlines are scheduled.
+    var count: Int { heap.count }
+
+    /// The earliest deadline.
+    var next: Instant? { heap.first?.deadline }
+
+    /// Schedules a deadline. O(log n).
+    mutating func schedule(_ owner: Owner, at deadline: Instant) -> Handle {
+        let handle: Int32
+        if let free = freeHandles.popLast() {
+            handle = free
+        } else {
+            handle = Int32(positions.count)
+            positions.append(-1)
+        }
+        heap.append(
+            Entry(deadline: deadline, sequence: takeSequence(), handle: handle, owner: owner))
+        positions[Int(handle)] = Int32(heap.count - 1)
+        moveUp(from: heap.count - 1)
+        return Handle(index: handle)
+    }
+
+    /// Moves a deadline; among equal ones it is now the last. O(log n).
+    /// - Precondition: the handle's deadline is scheduled.
+    mutating func reschedule(_ handle: Handle, at deadline: Instant) {
+        let position = position(of: handle)
+        heap[position].deadline = deadline
+        heap[position].sequence = takeSequence()
+        restore(at: position)
+    }
+
+    /// The deadline that a handle names.
+    /// - Precondition: it is scheduled.
+    func deadline(of handle: Handle) -> Instant { heap[position(of: handle)].deadline }
+
+    /// Takes a deadline away and returns whose it was. O(log n).
+    /// - Precondition: the handle's deadline is scheduled.
+    @discardableResult
+    mutating func cancel(_ handle: Handle) -> Owner {
+        let position = position(of: handle)
+        return remove(at: position).owner
+    }
+
+    /// Takes the earliest deadline that is not after `now`, or returns nil.
+    mutating func popExpired(at now: Instant) -> (owner: Owner, deadline: Instant)? {
+        guard let first = heap.first, first.deadline <= now else { return nil }
+        let entry = remove(at: 0)
+        return (entry.owner, entry.deadline)
+    }
+
+    /// Checks the invariant of this file. O(n); for tests and debug builds.
+    func checkInvariants() {
+        for position in heap.indices {
+            precondition(positions[Int(heap[position].handle)] == Int32(position))
+            let parent = (position - 1) / 2
+            precondition(position == 0 || heap[parent].expiresBefore(heap[position]))
+        }
+        precondition(positions.count == heap.count + freeHandles.count)
+    }
+
+    private func position(of handle: Handle) -> Int {
+        let position = Int(positions[Int(handle.index)])
+        precondition(position >= 0, "the deadline has expired or was cancelled")
+        return position
+    }
+
+    private mutating func takeSequence() -> UInt64 {
+        defer { nextSequence += 1 }
+        return nextSequence
+    }
+
+    private mutating func remove(at position: Int) -> Entry {
+        let last = heap.count - 1
+        if position != last { swapEntries(position, last) }
+        let entry = heap.removeLast()
+        positions[Int(entry.handle)] = -1
+        freeHandles.append(entry.handle)
+        if position != last { restore(at: position) }
+        return entry
+    }
+
+    private mutating func restore(at position: Int) {
+        moveUp(from: position)
+        moveDown(from: position)
+    }
+
+    private mutating func moveUp(from start: Int) {
+        var position = start
+        while position > 0 {
+            let parent = (position - 1) / 2
+            guard heap[position].expiresBefore(heap[parent]) else { return }
+            swapEntries(position, parent)
+            position = parent
+        }
+    }
+
+    private mutating func moveDown(from start: Int) {
+        var position = start
+        while true {
+            let left = 2 * position + 1
+            guard left < heap.count else { return }
+            let right = left + 1
+            let child =
+                right < heap.count && heap[right].expiresBefore(heap[left]) ? right : left
+            guard heap[child].expiresBefore(heap[position]) else { return }
+            swapEntries(position, child)
+            position = child
+        }
+    }
+
+    private mutating func swapEntries(_ one: Int, _ other: Int) {
+        heap.swapAt(one, other)
+        positions[Int(heap[one].handle)] = Int32(one)
+        positions[Int(heap[other].handle)] = Int32(other)
+    }
+}

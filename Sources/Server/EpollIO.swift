@@ -1,0 +1,164 @@
+// The kernel as a shard sees it: one epoll, level-triggered, and an eventfd that other threads
+// poke. It knows nothing of connections; it passes their tokens through `epoll_data.u64`.
+// The server's only monotonic clock is read here.
+
+import CLinux
+import Session
+
+/// The monotonic clock of the kernel. Every `Instant` of a running server comes from here.
+public enum MonotonicClock {
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    public static var now: Instant {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return Instant(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
+    }
+}
+
+/// An eventfd with an owner: threads that still hold it may poke it after the epoll is gone.
+final class EventDescriptor: Sendable {
+    let descriptor: Int32
+
+    /// - Throws: `IOError` when the process is out of descriptors.
+    init() throws(IOError) {
+        descriptor = eventfd(0, Int32(EFD_NONBLOCK | EFD_CLOEXEC))
+        guard descriptor >= 0 else { throw IOError(call: "eventfd", code: parley_errno()) }
+    }
+
+    deinit { close(descriptor) }
+
+    /// Makes the descriptor readable.
+    func signal() {
+        var one: UInt64 = 1
+        // Fails only when the counter is full, and then the descriptor is readable anyhow.
+        _ = write(descriptor, &one, 8)
+    }
+
+    /// Makes it unreadable again.
+    func clear() {
+        var count: UInt64 = 0
+        _ = read(descriptor, &count, 8)
+    }
+}
+
+/// The production backend.
+package final class EpollIO: IO {
+    /// Reports taken from the kernel at once. 512: a turn stays short, and 6 kB stay in the cache.
+    static let maxEventsPerWait = 512
+    /// Marks the eventfd's own reports; no `EventToken` has kind 15.
+    private static let wakeData = UInt64.max
+
+    private let epoll: Int32
+    private let wakeEvent: EventDescriptor
+    private let events: UnsafeMutablePointer<epoll_event>
+    package let wake: @Sendable () -> Void
+
+    /// - Throws: `IOError` when the process is out of descriptors.
+    package init() throws(IOError) {
+        let wakeEvent = try EventDescriptor()
+        let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
+        guard epoll >= 0 else { throw IOError(call: "epoll_create1", code: parley_errno()) }
+        let added = parley_epoll_control(
+            epoll, EPOLL_CTL_ADD, wakeEvent.descriptor, EPOLLIN.rawValue, EpollIO.wakeData)
+        guard added == 0 else {
+            let code = parley_errno()
+            _ = CLinux.close(epoll)
+            throw IOError(call: "epoll_ctl", code: code)
+        }
+        self.epoll = epoll
+        self.wakeEvent = wakeEvent
+        events = .allocate(capacity: EpollIO.maxEventsPerWait)
+        wake = { wakeEvent.signal() }
+    }
+
+    deinit {
+        events.deallocate()
+        _ = CLinux.close(epoll)
+    }
+
+    package var now: Instant { MonotonicClock.now }
+
+    package func wait(until deadline: Instant?) -> Int {
+        let count = epoll_wait(
+            epoll, events, Int32(EpollIO.maxEventsPerWait), milliseconds(until: deadline))
+        // EINTR and nothing else can happen here; the shard simply takes another turn.
+        guard count > 0 else { return 0 }
+        var kept = 0
+        for position in 0..<Int(count) {
+            if events[position].data.u64 == EpollIO.wakeData {
+                wakeEvent.clear()
+            } else {
+                if kept != position { events[kept] = events[position] }
+                kept += 1
+            }
+        }
+        return kept
+    }
+
+    package func readiness(at position: Int) -> Readiness {
+        let bits = events[position].events
+        return Readiness(
+            token: EventToken(rawValue: events[position].data.u64),
+            isReadable: bits & EPOLLIN.rawValue != 0,
+            isWritable: bits & EPOLLOUT.rawValue != 0,
+            hasFailed: bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0)
+    }
+
+    package func accept(from listener: IOHandle) -> IOOutcome {
+        let handle = parley_accept(listener, nil, nil)
+        guard handle >= 0 else { return failure() }
+        var on: Int32 = 1
+        // Small events must not wait for the peer's acknowledgement of the last one.
+        setsockopt(
+            handle, Int32(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<Int32>.size))
+        return .done(Int(handle))
+    }
+
+    package func read(
+        _ handle: IOHandle, into buffer: UnsafeMutableRawBufferPointer
+    ) -> IOOutcome {
+        let count = CLinux.recv(handle, buffer.baseAddress, buffer.count, 0)
+        if count > 0 { return .done(count) }
+        return count == 0 ? .ended : failure()
+    }
+
+    package func write(_ handle: IOHandle, _ bytes: UnsafeRawBufferPointer) -> IOOutcome {
+        let count = CLinux.send(
+            handle, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+        return count > 0 ? .done(count) : failure()
+    }
+
+    package func finishWriting(_ handle: IOHandle) {
+        _ = CLinux.shutdown(handle, Int32(SHUT_WR))
+    }
+
+    package func close(_ handle: IOHandle) { _ = CLinux.close(handle) }
+
+    package func watch(
+        _ handle: IOHandle, for interest: Interest, token: EventToken, isNew: Bool
+    ) -> Int32 {
+        var bits: UInt32 = 0
+        if interest.contains(.reads) { bits |= EPOLLIN.rawValue }
+        if interest.contains(.writes) { bits |= EPOLLOUT.rawValue }
+        let operation = isNew ? EPOLL_CTL_ADD : EPOLL_CTL_MOD
+        let result = parley_epoll_control(epoll, operation, handle, bits, token.rawValue)
+        return result == 0 ? 0 : parley_errno()
+    }
+
+    package func unwatch(_ handle: IOHandle) {
+        _ = parley_epoll_control(epoll, EPOLL_CTL_DEL, handle, 0, 0)
+    }
+
+    private func failure() -> IOOutcome {
+        let code = parley_errno()
+        return code == EAGAIN || code == EINTR ? .wouldBlock : .failed(code)
+    }
+
+    /// Rounded up: a wait that ends early would only spin until the deadline.
+    private func milliseconds(until deadline: Instant?) -> Int32 {
+        guard let deadline else { return -1 }
+        let left = deadline.nanoseconds - MonotonicClock.now.nanoseconds
+        guard left > 0 else { return 0 }
+        return Int32(clamping: (left - 1) / 1_000_000 + 1)
+    }
+}

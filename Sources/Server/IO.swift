@@ -1,0 +1,165 @@
+// What a shard needs of an operating system: nine calls and a clock. `EpollIO` (beside this file)
+// is the kernel's; `SimulatedIO` (Tests/Simulation) is driven by a seed and a virtual clock, so
+// that the same shard code runs under both.
+//
+// Invariant: no call blocks, except `wait(until:)`; no call is made from any but the shard's
+// thread, except `wake`.
+
+import Session
+
+/// A file descriptor, or the simulation's number for one.
+package typealias IOHandle = Int32
+
+/// Whom a readiness report or a deadline is for; travels through `epoll_data.u64`.
+///
+/// ```
+///  63    60 59                    32 31                     0
+/// ┌────────┬────────────────────────┬────────────────────────┐
+/// │  kind  │         index          │       generation       │
+/// └────────┴────────────────────────┴────────────────────────┘
+/// ```
+/// The generation tells a reused index from the one that a late report was meant for.
+package struct EventToken: Hashable, Sendable {
+    /// What the index counts.
+    package enum Kind: UInt64, Sendable {
+        /// A slot of the shard's connections.
+        case connection
+        /// The listening socket.
+        case listener
+        /// A file descriptor of an upstream transfer.
+        case upstream
+    }
+
+    /// The largest index, 2²⁸ − 1.
+    package static let maxIndex = 1 << 28 - 1
+
+    /// The bits as drawn above.
+    package let rawValue: UInt64
+
+    /// Takes the bits that a backend gives back.
+    @inlinable
+    package init(rawValue: UInt64) { self.rawValue = rawValue }
+
+    /// Packs a token.
+    /// - Precondition: `index` is in 0…`maxIndex`.
+    @inlinable
+    package init(_ kind: Kind, index: Int, generation: UInt32) {
+        precondition(index >= 0 && index <= EventToken.maxIndex)
+        rawValue = kind.rawValue << 60 | UInt64(index) << 32 | UInt64(generation)
+    }
+
+    /// What the index counts, or nil for bits that no token has.
+    @inlinable
+    package var kind: Kind? { Kind(rawValue: rawValue >> 60) }
+
+    /// The slot or descriptor.
+    @inlinable
+    package var index: Int { Int(rawValue >> 32 & UInt64(EventToken.maxIndex)) }
+
+    /// Which use of the index is meant.
+    @inlinable
+    package var generation: UInt32 { UInt32(truncatingIfNeeded: rawValue) }
+}
+
+/// What to be told of a handle. Failures are always reported.
+package struct Interest: OptionSet, Sendable {
+    package let rawValue: UInt8
+
+    package init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    /// Bytes, a connection to accept, or the end of the stream.
+    package static let reads = Interest(rawValue: 1)
+    /// Room for bytes.
+    package static let writes = Interest(rawValue: 2)
+}
+
+/// One report of `wait(until:)`.
+package struct Readiness: Sendable {
+    /// Whom it is for, as given to `watch`.
+    package var token: EventToken
+    /// A read will not block.
+    package var isReadable: Bool
+    /// A write will not block.
+    package var isWritable: Bool
+    /// The peer reset the connection, or both directions are shut.
+    package var hasFailed: Bool
+
+    /// Creates a report.
+    @inlinable
+    package init(token: EventToken, isReadable: Bool, isWritable: Bool, hasFailed: Bool) {
+        self.token = token
+        self.isReadable = isReadable
+        self.isWritable = isWritable
+        self.hasFailed = hasFailed
+    }
+}
+
+/// A failed system call.
+package struct IOError: Error, Equatable, Sendable {
+    /// The call, for example `accept4`.
+    package var call: String
+    /// Its `errno`.
+    package var code: Int32
+
+    /// Creates an error.
+    package init(call: String, code: Int32) {
+        self.call = call
+        self.code = code
+    }
+}
+
+/// What became of a read, a write or an accept.
+package enum IOOutcome: Equatable, Sendable {
+    /// So many bytes were moved (1 or more), or this handle was accepted.
+    case done(Int)
+    /// Nothing now; `wait(until:)` will tell when.
+    case wouldBlock
+    /// The peer will send no more.
+    case ended
+    /// The call failed with this `errno`.
+    case failed(Int32)
+}
+
+/// The operating system as a shard sees it. Level-triggered: readiness is reported again until it
+/// is used up.
+package protocol IO: AnyObject {
+    /// The monotonic clock.
+    var now: Instant { get }
+
+    /// Makes a `wait(until:)` in progress, or the next one, return. Called from any thread, and
+    /// safe even after the backend is gone.
+    var wake: @Sendable () -> Void { get }
+
+    /// Waits until a watched handle is ready, `wake` is called, or the deadline has come; nil waits
+    /// without limit. Returns how many reports there are; they stay valid until the next call.
+    func wait(until deadline: Instant?) -> Int
+
+    /// A report of the last `wait(until:)`.
+    /// - Precondition: `position` is below what that call returned.
+    func readiness(at position: Int) -> Readiness
+
+    /// Accepts one connection: non-blocking, and without delay of small writes.
+    func accept(from listener: IOHandle) -> IOOutcome
+
+    /// Reads what is there, up to the buffer's size.
+    func read(_ handle: IOHandle, into buffer: UnsafeMutableRawBufferPointer) -> IOOutcome
+
+    /// Writes what there is room for.
+    /// - Precondition: `bytes` is not empty.
+    func write(_ handle: IOHandle, _ bytes: UnsafeRawBufferPointer) -> IOOutcome
+
+    /// Tells the peer that nothing more will be written; reading goes on.
+    func finishWriting(_ handle: IOHandle)
+
+    /// Closes a handle. It must not be watched any more.
+    func close(_ handle: IOHandle)
+
+    /// Watches a handle, or changes what it is watched for.
+    /// - Returns: 0, or the `errno` of the failure.
+    func watch(
+        _ handle: IOHandle, for interest: Interest, token: EventToken, isNew: Bool
+    ) -> Int32
+
+    /// Stops watching a handle.
+    func unwatch(_ handle: IOHandle)
+}

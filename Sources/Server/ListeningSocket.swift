@@ -1,0 +1,128 @@
+// A listening TCP socket: resolving, binding, and telling a person why it cannot be done.
+
+import CLinux
+
+/// Where to listen: a socket address without its port.
+struct ListeningAddress {
+    fileprivate var storage = sockaddr_storage()
+    fileprivate var length: socklen_t = 0
+
+    fileprivate var family: Int32 { Int32(storage.ss_family) }
+
+    /// The port lies at the same offset in both families (RFC 3493 §3.3 keeps it so).
+    fileprivate mutating func setPort(_ port: Int) {
+        withUnsafeMutableBytes(of: &storage) {
+            $0.storeBytes(of: UInt16(port).bigEndian, toByteOffset: 2, as: UInt16.self)
+        }
+    }
+
+    fileprivate func withPointer<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result)
+        -> Result
+    {
+        withUnsafeBytes(of: storage) {
+            body($0.baseAddress!.assumingMemoryBound(to: sockaddr.self), length)
+        }
+    }
+}
+
+/// A bound and listening socket. Closed when it goes away, unless `release()` gave it to a shard.
+final class ListeningSocket {
+    private var handle: IOHandle
+    /// The port, chosen by the kernel if 0 was asked for.
+    let port: Int
+
+    /// Binds and listens. Several of a server share a port; the kernel spreads connections.
+    init(
+        _ address: ListeningAddress, port: Int, _ configuration: ServerConfiguration
+    ) throws(ServerError) {
+        var address = address
+        address.setPort(port)
+        let handle = try ListeningSocket.bind(address, sharesPort: true, configuration)
+        guard CLinux.listen(handle, Int32(clamping: configuration.listenBacklog)) == 0 else {
+            let code = parley_errno()
+            close(handle)
+            throw ListeningSocket.error(code, "listen", configuration)
+        }
+        var bound = ListeningAddress()
+        bound.length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        withUnsafeMutableBytes(of: &bound.storage) {
+            let pointer = $0.baseAddress!.assumingMemoryBound(to: sockaddr.self)
+            _ = getsockname(handle, pointer, &bound.length)
+        }
+        self.handle = handle
+        self.port = withUnsafeBytes(of: bound.storage) {
+            Int(UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self)))
+        }
+    }
+
+    deinit { if handle >= 0 { close(handle) } }
+
+    /// Gives the socket away.
+    func release() -> IOHandle {
+        defer { handle = -1 }
+        return handle
+    }
+
+    /// Finds the address of the configuration's host.
+    static func resolve(_ configuration: ServerConfiguration) throws(ServerError)
+        -> ListeningAddress
+    {
+        var hints = addrinfo()
+        hints.ai_flags = AI_PASSIVE
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        var found: UnsafeMutablePointer<addrinfo>?
+        guard getaddrinfo(configuration.host, nil, &hints, &found) == 0, let first = found else {
+            throw .unknownHost(configuration.host)
+        }
+        defer { freeaddrinfo(found) }
+        var address = ListeningAddress()
+        address.length = first.pointee.ai_addrlen
+        withUnsafeMutableBytes(of: &address.storage) {
+            $0.copyMemory(
+                from: UnsafeRawBufferPointer(
+                    start: first.pointee.ai_addr, count: Int(first.pointee.ai_addrlen)))
+        }
+        return address
+    }
+
+    /// Sockets that share a port would also share it with another process by mistake, which then
+    /// gets half of the connections. A socket that does not share finds out.
+    static func checkUnused(
+        _ address: ListeningAddress, _ configuration: ServerConfiguration
+    ) throws(ServerError) {
+        guard configuration.port != 0 else { return }
+        var address = address
+        address.setPort(configuration.port)
+        close(try bind(address, sharesPort: false, configuration))
+    }
+
+    private static func bind(
+        _ address: ListeningAddress, sharesPort: Bool, _ configuration: ServerConfiguration
+    ) throws(ServerError) -> IOHandle {
+        let type = Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+        let handle = socket(address.family, type, 0)
+        guard handle >= 0 else { throw error(parley_errno(), "socket", configuration) }
+        var on: Int32 = 1
+        let size = socklen_t(MemoryLayout<Int32>.size)
+        // Connections of an earlier run that linger in TIME_WAIT are no obstacle.
+        setsockopt(handle, SOL_SOCKET, SO_REUSEADDR, &on, size)
+        if sharesPort { setsockopt(handle, SOL_SOCKET, SO_REUSEPORT, &on, size) }
+        guard address.withPointer({ CLinux.bind(handle, $0, $1) }) == 0 else {
+            let code = parley_errno()
+            close(handle)
+            throw error(code, "bind", configuration)
+        }
+        return handle
+    }
+
+    private static func error(
+        _ code: Int32, _ call: String, _ configuration: ServerConfiguration
+    ) -> ServerError {
+        switch code {
+        case EADDRINUSE: .portInUse(host: configuration.host, port: configuration.port)
+        case EACCES: .portForbidden(port: configuration.port)
+        case EADDRNOTAVAIL: .unknownHost(configuration.host)
+        default: .system(.init(call: call, code: code))
+        }
+    }
+}

@@ -1,0 +1,147 @@
+// What the server counts, and the Prometheus text that shows it. Every shard writes its own cells
+// and nobody else's, with plain loads and stores of relaxed atomics; a scrape adds them up.
+// Names and units: ARCHITECTURE.md; text format: Prometheus exposition format 0.0.4.
+//
+// Invariant: one writer per cell. No label has a value that a peer can choose.
+
+import Codec
+import Session
+import Synchronization
+
+/// Numbers of one shard: counters that only grow, and gauges that its thread sets.
+package enum ShardMetric: Int, CaseIterable, Sendable {
+    case connectionsOpen, sessionsOpen, connectionsAccepted, connectionsRefused, acceptFailures
+    case sessionsStarted, sessionsRefused
+    case bytesReceived, bytesSent, outputLimitCloses, protocolErrors
+    case requests
+    case eventsInSession, eventsInAudio, eventsInConversation, eventsInResponse, eventsInOutputAudio
+    case eventsInAudioPacket, eventsInRefused
+    case eventsOutError, eventsOutSession, eventsOutInputAudio, eventsOutConversation
+    case eventsOutResponse, eventsOutOutputAudio, eventsOutRateLimits, eventsOutAudioPacket
+    case turns, samplesIn, millisecondsOut, decodeErrors
+    case responsesCompleted, responsesCancelled, responsesIncomplete, responsesFailed
+    case sessionBytes, sendBufferBytes, scratchBytes, agentTasks, upstreamTransfers
+}
+
+/// The distributions of one shard.
+package enum ShardHistogram: Int, CaseIterable, Sendable {
+    case transcript, firstToken, firstAudio, eventLoopLag, eventLoopTurn
+}
+
+/// One shard's cells.
+package final class ShardMetrics: Sendable {
+    /// Cells with a fixed address, so that they may be read while they are written.
+    private struct Cells: @unchecked Sendable {
+        let base: UnsafeMutablePointer<Atomic<Int>>
+        let count: Int
+
+        init(count: Int) {
+            base = .allocate(capacity: count)
+            self.count = count
+            for index in 0..<count { (base + index).initialize(to: Atomic(0)) }
+        }
+
+        func deallocate() {
+            base.deinitialize(count: count)
+            base.deallocate()
+        }
+    }
+
+    /// The first bucket's upper bound: 0.1 ms. The others double it, up to 26 s.
+    static let firstBoundNanoseconds = 100_000
+    /// How many bounds there are.
+    static let boundCount = 19
+    /// A bucket per bound, one for what is beyond, and the sum in nanoseconds.
+    private static let histogramCells = boundCount + 2
+    private static let metricCount = ShardMetric.allCases.count
+
+    private let cells: Cells
+
+    /// All zero.
+    init() {
+        let histograms = ShardHistogram.allCases.count * ShardMetrics.histogramCells
+        cells = Cells(count: ShardMetrics.metricCount + histograms)
+    }
+
+    deinit { cells.deallocate() }
+
+    /// Adds to a counter or gauge. Only the shard's thread may call this.
+    func add(_ metric: ShardMetric, _ amount: Int = 1) { addToCell(metric.rawValue, amount) }
+
+    /// Sets a gauge. Only the shard's thread may call this.
+    func set(_ metric: ShardMetric, to value: Int) {
+        cells.base[metric.rawValue].store(value, ordering: .relaxed)
+    }
+
+    /// Reads a number; any thread.
+    package func value(of metric: ShardMetric) -> Int {
+        cells.base[metric.rawValue].load(ordering: .relaxed)
+    }
+
+    /// Counts a duration; negative ones count as zero. Only the shard's thread may call this.
+    func observe(_ histogram: ShardHistogram, _ duration: Duration) {
+        let nanoseconds = Int(clamping: max(0, duration.wholeNanoseconds))
+        // The bounds double, so the bucket is the number of bits above the first bound.
+        let units = UInt(max(0, nanoseconds - 1) / ShardMetrics.firstBoundNanoseconds)
+        let bucket = min(UInt.bitWidth - units.leadingZeroBitCount, ShardMetrics.boundCount)
+        let first = firstCell(of: histogram)
+        addToCell(first + bucket, 1)
+        addToCell(first + ShardMetrics.boundCount + 1, nanoseconds)
+    }
+
+    /// Observations per bucket, the last of them beyond all bounds; and their sum in nanoseconds.
+    package func distribution(of histogram: ShardHistogram) -> (buckets: [Int], sum: Int) {
+        let first = firstCell(of: histogram)
+        let last = first + ShardMetrics.boundCount + 1
+        return ((first..<last).map(cell), cell(last))
+    }
+
+    private func firstCell(of histogram: ShardHistogram) -> Int {
+        ShardMetrics.metricCount + histogram.rawValue * ShardMetrics.histogramCells
+    }
+
+    private func cell(_ index: Int) -> Int { cells.base[index].load(ordering: .relaxed) }
+
+    /// A load and a store, not a read-modify-write: there is one writer, and no lock prefix to pay.
+    private func addToCell(_ index: Int, _ amount: Int) {
+        let cell = cells.base + index
+        let sum = cell.pointee.load(ordering: .relaxed) &+ amount
+        cell.pointee.store(sum, ordering: .relaxed)
+    }
+}
+
+/// The cells of all shards, and what belongs to the process.
+package final class ServerMetrics: Sendable {
+    /// One per shard, in their order.
+    package let shards: [ShardMetrics]
+    /// Sessions of all shards, counted before they are accepted: the limit holds for their sum.
+    package let sessions = Atomic<Int>(0)
+    /// Connections of all shards.
+    package let connections = Atomic<Int>(0)
+    /// Whether the server is going away.
+    package let isDraining = Atomic<Bool>(false)
+    private let workers: @Sendable () -> WorkerCounts
+
+    /// Creates the cells. `workers` reads the worker pool.
+    package init(shards: Int, workers: @escaping @Sendable () -> WorkerCounts) {
+        self.shards = (0..<shards).map { _ in ShardMetrics() }
+        self.workers = workers
+    }
+
+    /// Takes a place among at most `limit`; false when there is none.
+    func reserve(_ count: borrowing Atomic<Int>, limit: Int) -> Bool {
+        if count.add(1, ordering: .relaxed).newValue <= limit { return true }
+        count.subtract(1, ordering: .relaxed)
+        return false
+    }
+
+    /// The sum over all shards.
+    package func total(of metric: ShardMetric) -> Int {
+        shards.reduce(0) { $0 + $1.value(of: metric) }
+    }
+
+    /// Writes the whole exposition.
+    package func write(into text: inout ByteWriter) {
+        MetricsText(metrics: self).writeAll(workers: workers(), into: &text)
+    }
+}

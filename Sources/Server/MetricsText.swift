@@ -1,0 +1,254 @@
+// The Prometheus text of the server's numbers: names, help, units. Nothing is counted here.
+// Format: Prometheus exposition format 0.0.4; `promtool check metrics` accepts it.
+//
+// Invariant: HELP and TYPE once per name; base units; counters end in `_total`; all labels are
+// fixed.
+
+import CLinux
+import Codec
+
+/// What the process takes of the machine, as the kernel counts it.
+enum ProcessMemory {
+    /// Resident bytes, or 0 where `/proc` is not mounted.
+    static var residentBytes: Int {
+        let file = parley_open_readonly("/proc/self/statm")
+        guard file >= 0 else { return 0 }
+        defer { close(file) }
+        return withUnsafeTemporaryAllocation(byteCount: 128, alignment: 1) { buffer in
+            let count = read(file, buffer.baseAddress, buffer.count)
+            guard count > 0 else { return 0 }
+            // "total resident shared …", in pages.
+            let text = String(
+                decoding: UnsafeRawBufferPointer(rebasing: buffer[..<count]), as: UTF8.self)
+            let fields = text.split(separator: " ")
+            guard fields.count > 1, let pages = Int(fields[1]) else { return 0 }
+            return pages * Int(sysconf(Int32(_SC_PAGESIZE)))
+        }
+    }
+}
+
+/// A name in the exposition, and the cells that it shows.
+private struct MetricFamily {
+    /// One line: a label with its value, or none, and the cell.
+    typealias Sample = (label: String, metric: ShardMetric)
+
+    let name: String
+    let kind: String
+    let help: String
+    /// What a cell is divided by to come to the base unit.
+    var divisor = 1
+    let samples: [Sample]
+
+    static func counter(
+        _ name: String, _ help: String, divisor: Int = 1, _ metric: ShardMetric
+    ) -> MetricFamily {
+        MetricFamily(
+            name: name, kind: "counter", help: help, divisor: divisor, samples: [("", metric)])
+    }
+
+    static func gauge(_ name: String, _ help: String, _ metric: ShardMetric) -> MetricFamily {
+        MetricFamily(name: name, kind: "gauge", help: help, samples: [("", metric)])
+    }
+
+    static func labelled(
+        _ name: String, _ help: String, _ label: String, _ samples: [(String, ShardMetric)]
+    ) -> MetricFamily {
+        MetricFamily(
+            name: name, kind: "counter", help: help,
+            samples: samples.map { ("\(label)=\"\($0.0)\"", $0.1) })
+    }
+
+    /// What all shards add up to.
+    static let summed: [MetricFamily] = [
+        .gauge("parley_connections", "Open connections.", .connectionsOpen),
+        .gauge("parley_sessions", "Open sessions.", .sessionsOpen),
+        .counter(
+            "parley_connections_accepted_total", "Connections accepted.", .connectionsAccepted),
+        .counter(
+            "parley_connections_refused_total", "Connections refused because of max-connections.",
+            .connectionsRefused),
+        .counter(
+            "parley_accept_failures_total", "Accepts that failed, as for lack of descriptors.",
+            .acceptFailures),
+        .counter("parley_sessions_started_total", "Sessions started.", .sessionsStarted),
+        .counter(
+            "parley_sessions_refused_total", "Upgrades answered with 503.", .sessionsRefused),
+        .counter("parley_http_requests_total", "HTTP requests answered.", .requests),
+        .counter("parley_received_bytes_total", "Bytes read from sockets.", .bytesReceived),
+        .counter("parley_sent_bytes_total", "Bytes written to sockets.", .bytesSent),
+        .counter(
+            "parley_output_limit_closes_total", "Connections cut off as too slow readers.",
+            .outputLimitCloses),
+        .counter(
+            "parley_protocol_errors_total", "HTTP and WebSocket rules broken by peers.",
+            .protocolErrors),
+        .labelled(
+            "parley_client_events_total", "Events received, by class.", "class",
+            [
+                ("session", .eventsInSession), ("input_audio_buffer", .eventsInAudio),
+                ("conversation", .eventsInConversation), ("response", .eventsInResponse),
+                ("output_audio_buffer", .eventsInOutputAudio),
+                ("audio_packet", .eventsInAudioPacket), ("refused", .eventsInRefused),
+            ]),
+        .labelled(
+            "parley_server_events_total", "Events sent, by class.", "class",
+            [
+                ("error", .eventsOutError), ("session", .eventsOutSession),
+                ("input_audio_buffer", .eventsOutInputAudio),
+                ("conversation", .eventsOutConversation), ("response", .eventsOutResponse),
+                ("output_audio_buffer", .eventsOutOutputAudio),
+                ("rate_limits", .eventsOutRateLimits), ("audio_packet", .eventsOutAudioPacket),
+            ]),
+        .counter("parley_turns_total", "User turns committed.", .turns),
+        .labelled(
+            "parley_responses_total", "Responses that ended, by status.", "status",
+            [
+                ("completed", .responsesCompleted), ("cancelled", .responsesCancelled),
+                ("incomplete", .responsesIncomplete), ("failed", .responsesFailed),
+            ]),
+        .counter(
+            "parley_audio_received_seconds_total", "Audio received.", divisor: 16_000, .samplesIn),
+        .counter(
+            "parley_audio_sent_seconds_total", "Audio sent.", divisor: 1_000, .millisecondsOut),
+        .counter(
+            "parley_audio_decode_errors_total", "Audio that did not decode.", .decodeErrors),
+        .gauge("parley_agent_tasks", "Agents' tasks in flight.", .agentTasks),
+        .gauge(
+            "parley_upstream_transfers", "Descriptors of transfers to model servers.",
+            .upstreamTransfers),
+    ]
+
+    /// What is worth seeing of each shard.
+    static let perShard: [MetricFamily] = [
+        .gauge("parley_shard_connections", "Open connections of a shard.", .connectionsOpen),
+        .gauge("parley_shard_sessions", "Open sessions of a shard.", .sessionsOpen),
+        .gauge(
+            "parley_shard_session_bytes",
+            "Audio and text that the sessions of a shard hold.", .sessionBytes),
+        .gauge(
+            "parley_shard_send_buffer_bytes", "Memory of a shard's send buffers.",
+            .sendBufferBytes),
+        .gauge(
+            "parley_shard_scratch_bytes", "Memory that a shard's connections share.",
+            .scratchBytes),
+    ]
+}
+
+/// A name in the exposition, and the distributions that it shows.
+private struct HistogramFamily {
+    let name: String
+    let help: String
+    let samples: [(label: String, histogram: ShardHistogram)]
+
+    static let all = [
+        HistogramFamily(
+            name: "parley_turn_latency_seconds",
+            help: "Time from the end of the user's speech to a hop of the turn.",
+            samples: [
+                ("hop=\"transcript\"", .transcript), ("hop=\"first_token\"", .firstToken),
+                ("hop=\"first_audio\"", .firstAudio),
+            ]),
+        HistogramFamily(
+            name: "parley_event_loop_lag_seconds",
+            help: "How late deadlines expired, as audio would be.",
+            samples: [("", .eventLoopLag)]),
+        HistogramFamily(
+            name: "parley_event_loop_turn_seconds",
+            help: "Work of a turn, from the return of one wait to the next.",
+            samples: [("", .eventLoopTurn)]),
+    ]
+}
+
+/// Writes one exposition.
+struct MetricsText {
+    private let metrics: ServerMetrics
+
+    init(metrics: ServerMetrics) { self.metrics = metrics }
+
+    /// Writes every metric.
+    func writeAll(workers: WorkerCounts, into text: inout ByteWriter) {
+        for family in MetricFamily.summed {
+            writeHead(family.name, family.kind, family.help, into: &text)
+            for sample in family.samples {
+                let value = metrics.total(of: sample.metric)
+                writeLine(
+                    family.name, sample.label, scaled(value, by: family.divisor), into: &text)
+            }
+        }
+        for family in MetricFamily.perShard {
+            writeHead(family.name, family.kind, family.help, into: &text)
+            for (index, shard) in metrics.shards.enumerated() {
+                let value = shard.value(of: family.samples[0].metric)
+                writeLine(family.name, "shard=\"\(index)\"", "\(value)", into: &text)
+            }
+        }
+        for family in HistogramFamily.all {
+            writeHead(family.name, "histogram", family.help, into: &text)
+            for sample in family.samples {
+                write(sample.histogram, as: family.name, sample.label, into: &text)
+            }
+        }
+        writeProcess(workers, into: &text)
+    }
+
+    private func writeProcess(_ workers: WorkerCounts, into text: inout ByteWriter) {
+        writeHead(
+            "parley_worker_queue_jobs", "gauge", "Jobs that wait for a worker thread.", into: &text)
+        writeLine("parley_worker_queue_jobs", "", "\(workers.queued)", into: &text)
+        writeHead(
+            "parley_worker_running_jobs", "gauge", "Jobs that a worker thread runs.", into: &text)
+        writeLine("parley_worker_running_jobs", "", "\(workers.running)", into: &text)
+        writeHead(
+            "parley_worker_refused_jobs_total", "counter",
+            "Jobs refused because too many waited.", into: &text)
+        writeLine("parley_worker_refused_jobs_total", "", "\(workers.refused)", into: &text)
+        writeHead(
+            "process_resident_memory_bytes", "gauge", "Resident memory of the process.",
+            into: &text)
+        writeLine(
+            "process_resident_memory_bytes", "", "\(ProcessMemory.residentBytes)", into: &text)
+        writeHead(
+            "parley_draining", "gauge", "1 while the server takes no new sessions.", into: &text)
+        let isDraining = metrics.isDraining.load(ordering: .relaxed)
+        writeLine("parley_draining", "", isDraining ? "1" : "0", into: &text)
+    }
+
+    private func write(
+        _ histogram: ShardHistogram, as name: String, _ label: String, into text: inout ByteWriter
+    ) {
+        var buckets = [Int](repeating: 0, count: ShardMetrics.boundCount + 1)
+        var nanoseconds = 0
+        for shard in metrics.shards {
+            let (counts, sum) = shard.distribution(of: histogram)
+            for index in buckets.indices { buckets[index] += counts[index] }
+            nanoseconds += sum
+        }
+        let prefix = label.isEmpty ? "" : label + ","
+        var total = 0
+        for (index, count) in buckets.enumerated() {
+            total += count
+            let isLast = index == ShardMetrics.boundCount
+            let nanoseconds = ShardMetrics.firstBoundNanoseconds << index
+            let bound = isLast ? "+Inf" : scaled(nanoseconds, by: 1_000_000_000)
+            writeLine("\(name)_bucket", "\(prefix)le=\"\(bound)\"", "\(total)", into: &text)
+        }
+        writeLine("\(name)_sum", label, scaled(nanoseconds, by: 1_000_000_000), into: &text)
+        writeLine("\(name)_count", label, "\(total)", into: &text)
+    }
+
+    private func scaled(_ value: Int, by divisor: Int) -> String {
+        divisor == 1 ? "\(value)" : "\(Double(value) / Double(divisor))"
+    }
+
+    private func writeHead(
+        _ name: String, _ kind: String, _ help: String, into text: inout ByteWriter
+    ) {
+        text.append("# HELP \(name) \(help)\n# TYPE \(name) \(kind)\n")
+    }
+
+    private func writeLine(
+        _ name: String, _ label: String, _ value: String, into text: inout ByteWriter
+    ) {
+        text.append(label.isEmpty ? "\(name) \(value)\n" : "\(name){\(label)} \(value)\n")
+    }
+}

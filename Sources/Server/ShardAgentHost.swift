@@ -1,0 +1,109 @@
+// What a shard offers to the agents that run on it: its clock, the worker pool, its HTTP client.
+// Sleeping is ShardGate's, HTTP is UpstreamHTTP's; here is how work comes back from other threads.
+
+import Session
+import Synchronization
+
+/// Runs CPU-heavy work elsewhere. `WorkerPool` does so on threads, tests at once.
+package protocol ComputePool: Sendable {
+    /// Takes a job, or returns false when too many wait. A taken job is run exactly once.
+    func submit(_ job: @escaping @Sendable () -> Void) -> Bool
+}
+
+/// An HTTP client on a shard's event loop. `UpstreamHTTP` is one; tests script another.
+package protocol UpstreamClient: AnyObject, Sendable {
+    /// Sends a request and returns once the head of the answer is there.
+    func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse
+    /// A watched descriptor is ready. On the shard's thread.
+    func handleReady(fd: Int32, readable: Bool, writable: Bool, failed: Bool)
+    /// The upstream timer has fired. On the shard's thread.
+    func handleTimer()
+    /// Ends every transfer. On the shard's thread.
+    func shutdown()
+}
+
+extension WorkerPool: ComputePool {}
+
+extension UpstreamHTTP: UpstreamClient {}
+
+/// The services of one shard for its agents.
+final class ShardAgentHost: AgentHost {
+    /// Pieces of one streaming job that may wait for the shard. 4,096: minutes of speech; a job
+    /// that runs further ahead of its consumer fails as overloaded.
+    static let maxWaitingPieces = 4_096
+
+    private let gate: ShardGate
+    private let pool: any ComputePool
+    private let upstream: (any UpstreamClient)?
+
+    init(gate: ShardGate, pool: any ComputePool, upstream: (any UpstreamClient)?) {
+        self.gate = gate
+        self.pool = pool
+        self.upstream = upstream
+    }
+
+    func sleep(for duration: Duration) async throws {
+        try await gate.sleep(for: duration)
+    }
+
+    func compute<Result: Sendable>(
+        _ work: @escaping @Sendable () throws -> Result
+    ) async throws -> Result {
+        let interest = ComputeInterest()
+        return try await withTaskCancellationHandler {
+            try await withCheckedThrowingContinuation { continuation in
+                let isTaken = pool.submit {
+                    // A turn that was interrupted while it queued must not cost others a worker.
+                    guard !interest.isLost else {
+                        continuation.resume(throwing: CancellationError())
+                        return
+                    }
+                    continuation.resume(with: Swift.Result(catching: work))
+                }
+                if !isTaken { continuation.resume(throwing: AgentError.overloaded) }
+            }
+        } onCancel: {
+            interest.lose()
+        }
+    }
+
+    func compute<Element: Sendable>(
+        yielding work: @escaping @Sendable (_ yield: (Element) -> Bool) throws -> Void,
+        each: @Sendable (Element) async throws -> Void
+    ) async throws {
+        let pieces = ComputePieces<Element>(limit: ShardAgentHost.maxWaitingPieces)
+        let isTaken = pool.submit {
+            guard !pieces.isAbandoned else { return }
+            do {
+                try work { pieces.append($0) }
+                pieces.finish(throwing: nil)
+            } catch {
+                pieces.finish(throwing: error)
+            }
+        }
+        guard isTaken else { throw AgentError.overloaded }
+        // Whatever ends the consumer, the worker must hear of it.
+        defer { pieces.abandon() }
+        try await withTaskCancellationHandler {
+            while let piece = try await pieces.next() { try await each(piece) }
+        } onCancel: {
+            pieces.abandon()
+        }
+    }
+
+    func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse {
+        guard let upstream else {
+            throw AgentError.unavailable(message: "This server has no upstream HTTP client.")
+        }
+        return try await upstream.send(request)
+    }
+}
+
+/// Whether whoever asked for a job still wants it.
+private final class ComputeInterest: Sendable {
+    private let flag = Atomic<Bool>(false)
+
+    var isLost: Bool { flag.load(ordering: .relaxed) }
+
+    func lose() { flag.store(true, ordering: .relaxed) }
+}

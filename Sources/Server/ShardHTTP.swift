@@ -1,0 +1,187 @@
+// HTTP on a shard's connections: requests out of bytes, one after another, answers into the send
+// buffer, and the change to WebSocket. Which answer belongs to a request is up to Routes.
+//
+// Invariant: requests behind an answer that is still being sent wait in `Connection.held`, and
+// nothing more is read until they are answered: a client that pipelines without reading costs one
+// read buffer, not the sum of its answers.
+
+import Codec
+import Session
+
+extension Shard {
+    /// Bytes came on a connection that speaks HTTP.
+    func receiveHTTP(_ bytes: UnsafeMutableRawBufferPointer, on connection: Connection) {
+        guard let http = connection.http else { return }
+        if connection.held.isEmpty {
+            // The first request's time counts from the connection's start.
+            if http.hasAnswered { connection.phaseStart = now }
+            // The usual case: a whole request in one read is parsed where it lies.
+            let rest = answerRequests(in: bytes, on: connection)
+            if connection.state == .http { hold(rest, on: connection) }
+        } else {
+            connection.held.append(contentsOf: bytes)
+            if !http.isPaused { answerHeld(on: connection) }
+        }
+    }
+
+    /// The output has drained and requests wait.
+    func resumeHTTP(_ connection: Connection) {
+        guard let http = connection.http, http.isPaused else { return }
+        http.isPaused = false
+        answerHeld(on: connection)
+        if connection.state == .http, connection.hasEnded, !http.isPaused,
+            connection.output.isEmpty
+        {
+            close(connection)
+        }
+        updateInterest(of: connection)
+    }
+
+    /// The time for a request is over; silence between requests ends a connection without a word.
+    func handleHTTPTimeout(of connection: Connection) {
+        if !connection.held.isEmpty, !connection.isPaused {
+            refuse(RouteFailure.timeout.response, on: connection)
+        } else {
+            close(connection)
+        }
+    }
+
+    private func answerHeld(on connection: Connection) {
+        var held: [UInt8] = []
+        swap(&held, &connection.held)
+        held.withUnsafeMutableBytes { bytes in
+            let rest = answerRequests(in: bytes, on: connection)
+            if connection.state == .http { hold(rest, on: connection) }
+        }
+    }
+
+    private func hold(_ rest: UnsafeMutableRawBufferPointer, on connection: Connection) {
+        guard !rest.isEmpty else { return }
+        connection.held = Array(rest)
+        armDeadline(of: connection)
+    }
+
+    /// Answers the requests at the front of `bytes`, until more bytes are needed, the connection
+    /// changes its state, or enough output waits.
+    /// - Returns: the bytes that were not used.
+    private func answerRequests(
+        in bytes: UnsafeMutableRawBufferPointer, on connection: Connection
+    ) -> UnsafeMutableRawBufferPointer {
+        var rest = bytes
+        while connection.state == .http, let http = connection.http, !rest.isEmpty {
+            if connection.output.count > configuration.maxWriteBytesPerTurn {
+                http.isPaused = true
+                updateInterest(of: connection)
+                return rest
+            }
+            do {
+                guard
+                    let (request, consumed) = try http.parser.parse(UnsafeRawBufferPointer(rest))
+                else {
+                    if http.parser.awaitsContinue { sendContinue(on: connection) }
+                    return rest
+                }
+                http.didSendContinue = false
+                http.hasAnswered = true
+                connection.phaseStart = now
+                rest = UnsafeMutableRawBufferPointer(rebasing: rest[consumed...])
+                answer(request, followedBy: rest, on: connection)
+            } catch {
+                metrics.add(.protocolErrors)
+                logger.debug("bad request", metadata: ["rule": "\(error)"])
+                refuse(RouteFailure(error).response, on: connection)
+            }
+        }
+        return rest
+    }
+
+    private func answer(
+        _ request: HTTPRequest, followedBy rest: UnsafeMutableRawBufferPointer,
+        on connection: Connection
+    ) {
+        metrics.add(.requests)
+        switch routes.decide(request) {
+        case .respond(let response): send(response, to: request, on: connection)
+        case .upgrade(let model):
+            upgrade(request, model: model, on: connection)
+            // A client may have sent its first messages without waiting for the answer.
+            if connection.state == .webSocket, !rest.isEmpty {
+                receiveMessages(rest, on: connection)
+            }
+        }
+    }
+
+    private func send(
+        _ response: HTTPResponse, to request: HTTPRequest, on connection: Connection
+    ) {
+        let keepAlive = request.wantsKeepAlive && !isStopping
+        enqueue(response, answering: request.method, keepAlive: keepAlive, on: connection)
+        if !keepAlive { linger(connection) }
+    }
+
+    /// Answers what cannot be answered otherwise; where the next request begins is not known.
+    private func refuse(_ response: HTTPResponse, on connection: Connection) {
+        enqueue(response, answering: .get, keepAlive: false, on: connection)
+        linger(connection)
+    }
+
+    private func enqueue(
+        _ response: HTTPResponse, answering method: HTTPMethod, keepAlive: Bool,
+        on connection: Connection
+    ) {
+        scratch.removeAll()
+        response.write(answering: method, keepAlive: keepAlive, into: &scratch)
+        enqueueScratch(on: connection)
+    }
+
+    private func sendContinue(on connection: Connection) {
+        guard connection.http?.didSendContinue == false else { return }
+        connection.http?.didSendContinue = true
+        scratch.removeAll()
+        scratch.append(HTTPResponse.continueHead)
+        enqueueScratch(on: connection)
+    }
+
+    /// Queues what was written into `scratch`.
+    func enqueueScratch(on connection: Connection) {
+        scratch.withUnsafeBytes { connection.output.append($0, pool: chunks) }
+        scratch.removeAll()
+        markDirty(connection)
+    }
+
+    // MARK: Upgrade
+
+    private func upgrade(_ request: HTTPRequest, model: String, on connection: Connection) {
+        let upgrade: WebSocketUpgrade
+        do {
+            upgrade = try WebSocketHandshake.validate(request)
+        } catch {
+            metrics.add(.protocolErrors)
+            logger.debug("bad handshake", metadata: ["rule": "\(error)"])
+            return send(RouteFailure.response(to: error), to: request, on: connection)
+        }
+        guard services.metrics.reserve(services.metrics.sessions, limit: configuration.maxSessions)
+        else {
+            metrics.add(.sessionsRefused)
+            logger.debug("session refused", metadata: ["reason": "max-sessions"])
+            return send(routes.full.response, to: request, on: connection)
+        }
+        scratch.removeAll()
+        // Browsers carry a key in another subprotocol; only `realtime` is ever selected.
+        WebSocketHandshake.writeAcceptance(
+            of: upgrade,
+            subprotocol: upgrade.selectSubprotocol(from: [WebSocketHandshake.realtimeSubprotocol]),
+            into: &scratch)
+        enqueueScratch(on: connection)
+        guard connection.state == .http else {
+            // The answer was the byte too many for a reader this slow; nobody takes the place.
+            services.metrics.sessions.subtract(1, ordering: .relaxed)
+            return
+        }
+        connection.http = nil
+        connection.state = .webSocket
+        connection.webSocket = WebSocketConnection(
+            role: .server, limits: configuration.webSocketLimits)
+        startSession(model: model, on: connection)
+    }
+}

@@ -1,0 +1,43 @@
+// What a shard is given at its start, apart from its backend. The server gives the real things, a
+// simulation gives ones that a seed decides.
+
+import Logging
+import Session
+
+/// Makes a shard's HTTP client, given the loop and the executor to run it on.
+package typealias UpstreamFactory =
+    (_ loop: any UpstreamEventLoop, _ executor: any TaskExecutor) -> any UpstreamClient
+
+/// What a shard works with.
+package struct ShardServices {
+    /// Which of the server's shards it is, from 0.
+    package var index = 0
+    /// Every setting and limit.
+    package var configuration: ServerConfiguration
+    /// Who answers.
+    package var agents: AgentSet
+    /// Nil when it is not installed.
+    package var voiceActivityModel: VoiceActivityModel?
+    /// Where CPU-heavy work goes.
+    package var pool: any ComputePool
+    /// The numbers of the whole server.
+    package var metrics: ServerMetrics
+    /// Where lines go.
+    package var logger: Logger
+    /// Nil: agents have no HTTP client.
+    package var makeUpstream: UpstreamFactory?
+    /// Seed of each new session. Unpredictable by default; a simulation counts.
+    package var makeSessionSeed: () -> UInt64 = { .random(in: .min ... .max) }
+
+    /// Collects what has no default.
+    package init(
+        configuration: ServerConfiguration, agents: AgentSet, pool: any ComputePool,
+        metrics: ServerMetrics, logger: Logger
+    ) {
+        self.configuration = configuration
+        self.agents = agents
+        self.pool = pool
+        self.metrics = metrics
+        self.logger = logger
+    }
+}

@@ -1,0 +1,253 @@
+// WebSocket messages on a shard's connections, and the sessions behind them: messages become events
+// of the session, what the session says becomes messages, what it commands goes to the agents.
+//
+// Invariant: a session is drained after every input, before anything else touches it; after the end
+// of its connection neither a message nor an agent reaches it. A connection that holds messages is
+// on the list of those to go on with, and nothing more is read from it.
+
+import Codec
+import Session
+
+extension Shard {
+    // MARK: In
+
+    /// Bytes came on a WebSocket.
+    func receiveMessages(_ bytes: UnsafeMutableRawBufferPointer, on connection: Connection) {
+        let unused = handleMessages(in: bytes, on: connection)
+        guard unused > 0 else { return }
+        hold(Array(bytes.suffix(unused)), on: connection)
+    }
+
+    /// Goes on with the messages that the turn before left: each connection has its share again,
+    /// in the order in which they came to wait.
+    func continueMessages() {
+        let slots = unfinishedSlots
+        guard !slots.isEmpty else { return }
+        unfinishedSlots.removeAll(keepingCapacity: true)
+        for slot in slots {
+            guard let connection = connections[slot: slot], connection.isReceivingMessages,
+                !connection.held.isEmpty
+            else { continue }
+            var held: [UInt8] = []
+            swap(&held, &connection.held)
+            let unused = held.withUnsafeMutableBytes { handleMessages(in: $0, on: connection) }
+            if unused > 0 {
+                held.removeFirst(held.count - unused)
+                hold(held, on: connection)
+            } else {
+                updateInterest(of: connection)
+            }
+        }
+    }
+
+    private func hold(_ bytes: [UInt8], on connection: Connection) {
+        connection.held = bytes
+        unfinishedSlots.append(connection.token.index)
+        updateInterest(of: connection)
+    }
+
+    /// Handles messages until the bytes are used up, the connection takes no more, or its share of
+    /// the turn is. Audio counts as what it lasts: eight bytes of Opus may stand for 120 ms.
+    /// - Returns: how many bytes at the end wait for the next turn.
+    private func handleMessages(
+        in bytes: UnsafeMutableRawBufferPointer, on connection: Connection
+    ) -> Int {
+        var rest = bytes
+        var messages = 0
+        let lastSample =
+            sessionContext.counters.samplesIn
+            + SampleRate.hz16000.samples(
+                inMilliseconds: Int(clamping: configuration.maxAudioPerTurn.wholeMilliseconds))
+        do throws(WebSocketError) {
+            while connection.isReceivingMessages {
+                // With nothing left, `next` is called once more: it lets go of the last message.
+                if !rest.isEmpty,
+                    messages >= configuration.maxMessagesPerTurn
+                        || sessionContext.counters.samplesIn >= lastSample
+                {
+                    return rest.count
+                }
+                guard let event = try connection.webSocket?.next(&rest) else { return 0 }
+                messages += 1
+                handle(event, on: connection)
+            }
+        } catch {
+            metrics.add(.protocolErrors)
+            logger.debug("bad message", metadata: ["rule": "\(error)"])
+            closeWebSocket(connection, error.closeCode, reason: error.closeReason)
+        }
+        return 0
+    }
+
+    private func handle(_ event: WebSocketEvent, on connection: Connection) {
+        switch event {
+        case .text(let message): handleText(message, on: connection)
+        case .binary(let packet): handleAudio(packet, on: connection)
+        case .ping(let payload):
+            if connection.state == .webSocket { send(.pong, payload, on: connection) }
+        case .pong: break
+        case .close(let code, _):
+            // The same code goes back (RFC 6455 §5.5.1); both sides have then said their last.
+            connection.webSocket?.close(code, into: &scratch)
+            if scratch.count > 0 { enqueueScratch(on: connection) }
+            linger(connection)
+        }
+    }
+
+    private func handleText(_ message: UnsafeRawBufferPointer, on connection: Connection) {
+        guard let live = connection.live else { return }
+        do throws(ClientEventError) {
+            let (event, eventID) = try eventParser.parse(message)
+            metrics.add(event.metric)
+            live.session.handle(event, eventID: eventID, audio: eventParser.audio.bytes, at: now)
+        } catch {
+            metrics.add(.eventsInRefused)
+            live.session.handle(error, at: now)
+        }
+        drain(live, of: connection)
+    }
+
+    private func handleAudio(_ packet: UnsafeRawBufferPointer, on connection: Connection) {
+        guard let live = connection.live else { return }
+        metrics.add(.eventsInAudioPacket)
+        live.session.handleAudioPacket(packet.bytes, at: now)
+        drain(live, of: connection)
+    }
+
+    // MARK: Sessions
+
+    /// Gives a connection its session. The place for it is already reserved.
+    func startSession(model: String, on connection: Connection) {
+        let session = VoiceSession(
+            parameters: SessionParameters(model: model), context: sessionContext,
+            seed: services.makeSessionSeed())
+        let live = LiveSession(session: session)
+        connection.live = live
+        metrics.add(.sessionsStarted)
+        metrics.add(.sessionsOpen)
+        sessionLog.noteStart(of: session.id, model: model)
+        session.start(at: now)
+        drain(live, of: connection)
+    }
+
+    /// Takes a connection's session away, if it has one, and stops its agents.
+    func endSession(of connection: Connection) {
+        guard let live = connection.live else { return }
+        connection.live = nil
+        agentLink.stopAll(&live.work)
+        releaseAgents(of: connection)
+        sessionLog.noteEnd(of: live.session.id)
+        metrics.add(.sessionsOpen, -1)
+        metrics.add(.sessionBytes, -live.heldBytes)
+        services.metrics.sessions.subtract(1, ordering: .relaxed)
+    }
+
+    /// Does what the session wants done, and takes note of when it wants to be called.
+    func drain(_ live: LiveSession, of connection: Connection) {
+        while let output = live.session.nextOutput() {
+            // Output of a session whose connection broke while it was drained goes nowhere.
+            guard connection.live === live else { continue }
+            switch output {
+            case .event(let event): send(event, of: live, on: connection)
+            case .audio(let packet): send(packet, on: connection)
+            case .command(let command):
+                agentLink.perform(command, for: connection.token, work: &live.work)
+            case .measured(let hop, let duration): metrics.observe(hop.histogram, duration)
+            }
+        }
+        guard connection.live === live else { return }
+        // The difference of one session after each input keeps the shard's sum exact; adding all of
+        // them up, per turn or per scrape, would cost with every idle session.
+        let heldBytes = live.session.heldBytes
+        if heldBytes != live.heldBytes {
+            metrics.add(.sessionBytes, heldBytes - live.heldBytes)
+            live.heldBytes = heldBytes
+        }
+        // A deadline that has come but was not served yet, because this turn read the client's
+        // bytes first, stands: the session only tells deadlines that are still to come.
+        if let due = live.deadline, due <= now { return armDeadline(of: connection) }
+        live.deadline = live.session.nextDeadline(after: now)
+        armDeadline(of: connection)
+    }
+
+    // MARK: Out
+
+    private func send(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
+        metrics.add(event.metric)
+        sessionLog.note(event, of: live.session.id)
+        scratch.removeAll()
+        live.writer.write(event, number: live.eventNumber, into: &scratch)
+        live.eventNumber += 1
+        sendScratch(as: .text, on: connection)
+    }
+
+    private func send(_ packet: OutputAudioPacket, on connection: Connection) {
+        metrics.add(.eventsOutAudioPacket)
+        scratch.removeAll()
+        OutputAudioMessage.write(packet, into: &scratch)
+        sendScratch(as: .binary, on: connection)
+    }
+
+    private func send(
+        _ opcode: WebSocketOpcode, _ payload: UnsafeRawBufferPointer, on connection: Connection
+    ) {
+        frameHeader.removeAll()
+        WebSocketFrame.writeHeader(opcode, payloadBytes: payload.count, into: &frameHeader)
+        frameHeader.withUnsafeBytes { connection.output.append($0, pool: chunks) }
+        connection.output.append(payload, pool: chunks)
+        markDirty(connection)
+    }
+
+    private func sendScratch(as opcode: WebSocketOpcode, on connection: Connection) {
+        scratch.withUnsafeBytes { send(opcode, $0, on: connection) }
+        scratch.removeAll()
+    }
+
+    // MARK: Liveness and the end
+
+    /// Nothing came for a while: a ping first, the end when that is not answered either. Any bytes
+    /// count as a sign of life, and so does this shard's own delay: the silence is counted from
+    /// when the bytes were read, after which they wait no more.
+    func handleWebSocketSilence(of connection: Connection) {
+        if now >= connection.lastReceived + configuration.idleTimeout {
+            closeWebSocket(connection, .policyViolation, reason: "No sign of life.")
+        } else if !connection.isPinged {
+            connection.isPinged = true
+            send(.ping, UnsafeRawBufferPointer(start: nil, count: 0), on: connection)
+        }
+    }
+
+    /// Says our Close. The session ends now; the connection when the peer has answered, or after
+    /// `closeTimeout`.
+    func closeWebSocket(
+        _ connection: Connection, _ code: WebSocketCloseCode, reason: StaticString
+    ) {
+        endSession(of: connection)
+        scratch.removeAll()
+        connection.webSocket?.close(code, reason: "\(reason)", into: &scratch)
+        enqueueScratch(on: connection)
+        guard connection.state == .webSocket else {
+            // Our Close went out before, and now the peer broke a rule instead of answering it.
+            return linger(connection)
+        }
+        guard connection.webSocket?.isClosed == false else { return linger(connection) }
+        connection.state = .closing
+        connection.phaseStart = now
+        armDeadline(of: connection)
+    }
+}
+
+extension WebSocketError {
+    /// For the people who debug the peer.
+    fileprivate var closeReason: StaticString {
+        switch self {
+        case .messageTooBig: "The message is too big."
+        case .tooManyFrames: "The message has too many frames."
+        case .invalidUTF8, .invalidCloseReason: "The text is not UTF-8."
+        case .reservedBitSet, .reservedOpcode, .unmaskedClientFrame, .maskedServerFrame,
+            .fragmentedControlFrame, .controlFrameTooLong, .nonMinimalLength, .lengthTopBitSet,
+            .unexpectedContinuation, .interruptedMessage, .truncatedCloseCode, .invalidCloseCode:
+            "The frame breaks a rule of RFC 6455."
+        }
+    }
+}

@@ -1,0 +1,24 @@
+// What the HTTP client for upstream services needs of the event loop that it runs on. The shard
+// implements it on its own epoll; tests implement it on a loop of their own. No HTTP lives here.
+
+import Session
+
+/// The part of an event loop that `UpstreamHTTP` uses. All of it is called on the loop's thread.
+///
+/// The loop answers with `UpstreamHTTP.handleReady(fd:readable:writable:failed:)` and
+/// `UpstreamHTTP.handleTimer()`. Readiness must be level-triggered: libcurl may leave bytes in a
+/// socket and expects to be told again.
+package protocol UpstreamEventLoop: AnyObject {
+    /// Watches a socket, or changes what it is watched for.
+    func watch(fd: Int32, readable: Bool, writable: Bool)
+
+    /// Forgets a socket, which is closed soon after; its number may then be reused.
+    func unwatch(fd: Int32)
+
+    /// Sets the one timer, replacing what it was set to; nil disarms it. It fires once, and at once
+    /// when the instant has passed.
+    func setUpstreamTimer(at instant: Instant?)
+
+    /// The loop's time.
+    var now: Instant { get }
+}

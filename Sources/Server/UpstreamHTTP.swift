@@ -1,0 +1,332 @@
+// HTTP to model and speech services, on the shard's own event loop: libcurl's multi_socket
+// interface, which brings HTTP/2, TLS, proxies and connection reuse. One per shard.
+//
+// Lives here: the multi handle, its sockets and timer, the table of transfers, deadlines. One
+// transfer's buffer and waiters are in UpstreamTransfer; what a caller holds is UpstreamReply.
+// Invariant: libcurl is only entered on the loop's thread, and never from one of its callbacks.
+
+import CCurl
+import CLinux
+import Session
+import Synchronization
+
+/// Limits of one shard's upstream transfers.
+package struct UpstreamLimits: Equatable, Sendable {
+    /// Transfers at once. 10,000: as many turns as a shard can have in flight.
+    package var maxTransfers = 10_000
+    /// Bytes of one answer that wait for a slow consumer before the transfer is paused, which
+    /// stops the sender through TCP or HTTP/2 flow control. 64 KiB: seconds of any model's text.
+    package var maxBufferedBytes = 64 << 10
+    /// Bytes of one answer's head. 64 KiB: far above any real one.
+    package var maxHeadBytes = 64 << 10
+    /// libcurl's receive buffer, 1,024…16,384. 1,024: a piece of a token stream is about 200 bytes,
+    /// and this halves the memory of a transfer (27.8 kB with libcurl's default, 12.5 kB so).
+    package var receiveBufferBytes = 1_024
+    /// Idle connections that are kept for reuse. 64: more only hold memory at both ends.
+    package var maxIdleConnections = 64
+
+    /// The defaults.
+    package init() {}
+}
+
+/// An HTTP client confined to one event loop's thread.
+///
+/// `send(_:)` and `UpstreamResponse.nextChunk()` may be called from any async context: off the
+/// loop's thread they hop to it by preferring `executor` for the time of the call. Everything else
+/// is called by the loop, on its thread. That confinement is why `@unchecked Sendable` holds: other
+/// threads only carry the reference.
+package final class UpstreamHTTP: @unchecked Sendable {
+    /// Limits of this client.
+    package let limits: UpstreamLimits
+    private unowned let loop: any UpstreamEventLoop
+    private let executor: any TaskExecutor
+    /// `pthread_self()` of the loop, from its first call; 0 before.
+    private let loopThread = Atomic<UInt>(0)
+    /// Made by the first request, so that a server without upstream services does not pay for it.
+    private var multi: UnsafeMutableRawPointer?
+    private var transfers: [UInt64: UpstreamTransfer] = [:]
+    private var lastTransferID: UInt64 = 0
+    private var isShutDown = false
+    /// When libcurl wants to be called without a socket being ready.
+    private var curlDeadline: Instant?
+    /// The earliest instant at which some transfer may have been silent for too long. Activity does
+    /// not move it: an early look is cheaper than a timer per piece.
+    private var silenceCheck: Instant?
+    private var armedTimer: Instant?
+
+    /// The number of requests that have not ended.
+    package var activeTransfers: Int { transfers.count }
+
+    /// Creates a client. It does nothing until the first request.
+    /// - Parameters:
+    ///   - loop: the event loop; it must outlive this client or call `shutdown()` first.
+    ///   - executor: runs jobs on the loop's thread.
+    package init(
+        loop: any UpstreamEventLoop, executor: any TaskExecutor,
+        limits: UpstreamLimits = UpstreamLimits()
+    ) {
+        self.loop = loop
+        self.executor = executor
+        self.limits = limits
+    }
+
+    deinit {
+        guard let multi else { return }
+        // The loop may be gone, so libcurl must not call back; closing a socket ends its watch.
+        parley_curl_multi_set_callbacks(multi, nil, nil, nil)
+        for transfer in transfers.values {
+            curl_multi_remove_handle(multi, transfer.easy)
+            transfer.releaseHandle()
+        }
+        curl_multi_cleanup(multi)
+    }
+
+    /// Sends a request and returns once the head of the answer is there, whatever its status.
+    /// - Throws: `AgentError.upstream` with status 0 when no answer came, `AgentError.overloaded`
+    ///   beyond `limits.maxTransfers`, `CancellationError`.
+    package func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse {
+        if isOnLoopThread { return try await begin(request) }
+        return try await withTaskExecutorPreference(executor) { try await self.begin(request) }
+    }
+
+    /// Ends every transfer with an error and closes all connections.
+    package func shutdown() {
+        claimThread()
+        isShutDown = true
+        for transfer in transfers.values.sorted(by: { $0.id < $1.id }) {
+            end(transfer, as: .failed(.upstream(status: 0, message: "The server is stopping.")))
+        }
+        if let multi { curl_multi_cleanup(multi) }
+        multi = nil
+        curlDeadline = nil
+        armTimer()
+    }
+
+    // MARK: What the loop calls
+
+    /// A watched socket is ready.
+    package func handleReady(fd: Int32, readable: Bool, writable: Bool, failed: Bool) {
+        claimThread()
+        guard let multi else { return }
+        var ready: Int32 = 0
+        if readable { ready |= CURL_CSELECT_IN }
+        if writable { ready |= CURL_CSELECT_OUT }
+        if failed { ready |= CURL_CSELECT_ERR }
+        var running: Int32 = 0
+        curl_multi_socket_action(multi, fd, ready, &running)
+        finishDoneTransfers()
+        armTimer()
+    }
+
+    /// The timer has fired.
+    package func handleTimer() {
+        claimThread()
+        armedTimer = nil
+        let now = loop.now
+        if let multi, let curlDeadline, curlDeadline <= now {
+            self.curlDeadline = nil
+            var running: Int32 = 0
+            curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &running)
+            finishDoneTransfers()
+        }
+        if let silenceCheck, silenceCheck <= now { endSilentTransfers(at: now) }
+        armTimer()
+    }
+
+    // MARK: What replies call
+
+    /// Whether the caller runs on the loop's thread, where it may touch transfers.
+    var isOnLoopThread: Bool { loopThread.load(ordering: .relaxed) == UInt(pthread_self()) }
+
+    /// The next piece of an answer; the counterpart of `UpstreamResponse.nextChunk()`.
+    func nextChunk(of transfer: UpstreamTransfer) async throws -> [UInt8]? {
+        if isOnLoopThread { return try await chunk(of: transfer) }
+        return try await withTaskExecutorPreference(executor) {
+            try await self.chunk(of: transfer)
+        }
+    }
+
+    /// Ends a transfer that nobody wants any more, from any thread.
+    func abandon(_ transfer: UpstreamTransfer) {
+        if isOnLoopThread {
+            cancel(transfer)
+        } else {
+            Task(executorPreference: executor) { self.cancel(transfer) }
+        }
+    }
+
+    // MARK: One request
+
+    private nonisolated(nonsending) func begin(
+        _ request: UpstreamRequest
+    ) async throws -> any UpstreamResponse {
+        claimThread()
+        try Task.checkCancellation()
+        let transfer = try start(request)
+        return try await withTaskCancellationHandler {
+            let status = try await withCheckedThrowingContinuation { transfer.awaitHead($0) }
+            return UpstreamReply(status: status, transfer: transfer, client: self)
+        } onCancel: {
+            self.abandon(transfer)
+        }
+    }
+
+    private nonisolated(nonsending) func chunk(
+        of transfer: UpstreamTransfer
+    ) async throws -> [UInt8]? {
+        claimThread()
+        if Task.isCancelled { cancel(transfer) }
+        switch transfer.takeChunk() {
+        case .chunk(let bytes):
+            resumeIfDrained(transfer)
+            return bytes
+        case .end(let error):
+            if let error { throw error }
+            return nil
+        case .empty:
+            return try await withTaskCancellationHandler {
+                try await withCheckedThrowingContinuation { transfer.awaitChunk($0) }
+            } onCancel: {
+                self.abandon(transfer)
+            }
+        }
+    }
+
+    private func start(_ request: UpstreamRequest) throws -> UpstreamTransfer {
+        guard !isShutDown else {
+            throw AgentError.upstream(status: 0, message: "The server is stopping.")
+        }
+        guard transfers.count < limits.maxTransfers else { throw AgentError.overloaded }
+        let multi = try readyMulti()
+        lastTransferID += 1
+        let transfer = try UpstreamTransfer(
+            id: lastTransferID, request: request, limits: limits, loop: loop)
+        guard curl_multi_add_handle(multi, transfer.easy) == CURLM_OK else {
+            transfer.releaseHandle()
+            throw AgentError.upstream(status: 0, message: "libcurl refused the request.")
+        }
+        transfers[transfer.id] = transfer
+        watchSilence(of: transfer, at: loop.now)
+        armTimer()
+        return transfer
+    }
+
+    /// A slow consumer has caught up: let the paused transfer go on. libcurl delivers what it kept
+    /// back from inside this call.
+    private func resumeIfDrained(_ transfer: UpstreamTransfer) {
+        guard transfer.shouldResume, multi != nil else { return }
+        transfer.handleResume()
+        curl_easy_pause(transfer.easy, CURLPAUSE_CONT)
+        armTimer()
+    }
+
+    private func cancel(_ transfer: UpstreamTransfer) {
+        claimThread()
+        end(transfer, as: .cancelled)
+        armTimer()
+    }
+
+    /// Takes a transfer out of libcurl, which closes its connection when it was in use, and tells
+    /// whoever waits for it. Does nothing to a transfer that has ended.
+    private func end(_ transfer: UpstreamTransfer, as outcome: UpstreamTransfer.Outcome) {
+        guard transfers.removeValue(forKey: transfer.id) != nil else {
+            transfer.discardIfCancelled(outcome)
+            return
+        }
+        if let multi { curl_multi_remove_handle(multi, transfer.easy) }
+        transfer.releaseHandle()
+        transfer.handleEnd(outcome)
+    }
+
+    // MARK: libcurl
+
+    /// `curl_global_init` may run once per process; a static initialiser does just that.
+    private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
+
+    private func readyMulti() throws -> UnsafeMutableRawPointer {
+        if let multi { return multi }
+        guard Self.isLibraryReady, let created = curl_multi_init() else {
+            throw AgentError.unavailable(message: "libcurl could not be started.")
+        }
+        parley_curl_multi_set_long(
+            created, CURLMOPT_MAXCONNECTS, limits.maxIdleConnections)
+        parley_curl_multi_set_callbacks(
+            created,
+            { _, fd, what, context, _ in
+                UpstreamHTTP.from(context).handleInterest(fd: fd, what: what)
+                return 0
+            },
+            { _, milliseconds, context in
+                UpstreamHTTP.from(context).handleCurlTimer(milliseconds: milliseconds)
+                return 0
+            },
+            Unmanaged.passUnretained(self).toOpaque())
+        multi = created
+        return created
+    }
+
+    private static func from(_ context: UnsafeMutableRawPointer?) -> UpstreamHTTP {
+        Unmanaged<UpstreamHTTP>.fromOpaque(context!).takeUnretainedValue()
+    }
+
+    private func handleInterest(fd: Int32, what: Int32) {
+        if what == CURL_POLL_REMOVE {
+            loop.unwatch(fd: fd)
+        } else {
+            loop.watch(
+                fd: fd, readable: what & CURL_POLL_IN != 0, writable: what & CURL_POLL_OUT != 0)
+        }
+    }
+
+    /// Only noted here: libcurl may not be entered from its own callback.
+    private func handleCurlTimer(milliseconds: Int) {
+        curlDeadline = milliseconds < 0 ? nil : loop.now + .milliseconds(milliseconds)
+    }
+
+    private func finishDoneTransfers() {
+        guard let multi else { return }
+        var remaining: Int32 = 0
+        while let message = curl_multi_info_read(multi, &remaining) {
+            guard message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle
+            else { continue }
+            let result = parley_curl_message_result(message)
+            let transfer = UpstreamTransfer.owner(of: easy)
+            end(transfer, as: transfer.outcome(of: result))
+        }
+    }
+
+    // MARK: Time
+
+    private func endSilentTransfers(at now: Instant) {
+        silenceCheck = nil
+        for transfer in transfers.values.sorted(by: { $0.id < $1.id }) {
+            if let error = transfer.silenceError(at: now) {
+                end(transfer, as: .failed(error))
+            } else {
+                watchSilence(of: transfer, at: now)
+            }
+        }
+    }
+
+    private func watchSilence(of transfer: UpstreamTransfer, at now: Instant) {
+        let deadline = transfer.silenceDeadline(at: now)
+        silenceCheck = min(silenceCheck ?? deadline, deadline)
+    }
+
+    private func armTimer() {
+        if transfers.isEmpty { silenceCheck = nil }
+        var next = curlDeadline ?? silenceCheck
+        if let earliest = next, let silenceCheck { next = min(earliest, silenceCheck) }
+        guard next != armedTimer else { return }
+        armedTimer = next
+        loop.setUpstreamTimer(at: next)
+    }
+
+    private func claimThread() {
+        let current = UInt(pthread_self())
+        let (_, owner) = loopThread.compareExchange(
+            expected: 0, desired: current, ordering: .relaxed)
+        precondition(
+            owner == 0 || owner == current, "UpstreamHTTP is used off its event loop's thread")
+    }
+}

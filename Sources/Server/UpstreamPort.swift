@@ -1,0 +1,55 @@
+// How a shard lends its event loop to the HTTP client for upstream services: descriptors in the
+// same backend under tokens of their own kind, and one timer. No HTTP lives here.
+
+import Session
+
+/// The upstream client's view of its shard. Confined to the shard's thread.
+final class UpstreamPort<Backend: IO>: UpstreamEventLoop {
+    private let io: Backend
+    /// Generation of each watched descriptor, as libcurl's numbers are soon reused.
+    private var watches: [Int32: UInt32] = [:]
+    private var nextGeneration: UInt32 = 0
+    /// When the client wants to be called.
+    private(set) var deadline: Instant?
+
+    init(io: Backend) { self.io = io }
+
+    /// Descriptors that are watched.
+    var watchCount: Int { watches.count }
+
+    var now: Instant { io.now }
+
+    func watch(fd: Int32, readable: Bool, writable: Bool) {
+        var interest: Interest = []
+        if readable { interest.insert(.reads) }
+        if writable { interest.insert(.writes) }
+        let known = watches[fd]
+        let generation = known ?? nextGeneration
+        if known == nil { nextGeneration &+= 1 }
+        let token = EventToken(.upstream, index: Int(fd), generation: generation)
+        // A failure leaves the transfer to its time limit; there is nobody to tell here.
+        if io.watch(fd, for: interest, token: token, isNew: known == nil) == 0 {
+            watches[fd] = generation
+        }
+    }
+
+    func unwatch(fd: Int32) {
+        guard watches.removeValue(forKey: fd) != nil else { return }
+        io.unwatch(fd)
+    }
+
+    func setUpstreamTimer(at instant: Instant?) { deadline = instant }
+
+    /// The descriptor of a report, or nil when the report is for one that is gone.
+    func descriptor(of token: EventToken) -> Int32? {
+        let descriptor = Int32(token.index)
+        return watches[descriptor] == token.generation ? descriptor : nil
+    }
+
+    /// Whether the timer has fired; it fires once.
+    func takeExpired(at now: Instant) -> Bool {
+        guard let deadline, deadline <= now else { return false }
+        self.deadline = nil
+        return true
+    }
+}

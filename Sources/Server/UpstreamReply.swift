@@ -1,0 +1,23 @@
+// What a caller of `UpstreamHTTP.send(_:)` holds: the answer's status and the right to its pieces.
+// Letting go of it ends the transfer. The transfer itself is in UpstreamTransfer.
+
+import Session
+
+/// An answer of an upstream service. It has one consumer.
+final class UpstreamReply: UpstreamResponse {
+    let status: Int
+    private let transfer: UpstreamTransfer
+    private let client: UpstreamHTTP
+
+    init(status: Int, transfer: UpstreamTransfer, client: UpstreamHTTP) {
+        self.status = status
+        self.transfer = transfer
+        self.client = client
+    }
+
+    deinit { client.abandon(transfer) }
+
+    func nextChunk() async throws -> [UInt8]? {
+        try await client.nextChunk(of: transfer)
+    }
+}

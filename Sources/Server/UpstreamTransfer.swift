@@ -1,0 +1,390 @@
+// One HTTP request in flight: its libcurl handle, the pieces that wait for their consumer, and
+// whoever waits for it. Entering libcurl and deciding when a transfer ends is UpstreamHTTP's.
+//
+// Invariant: pieces wait only while nobody waits for a piece; at most one waiter; after the end the
+// handle is released and no callback comes. Confined to the event loop's thread.
+
+import CCurl
+import Session
+
+/// One request and its answer, as far as it has come.
+final class UpstreamTransfer: @unchecked Sendable {
+    /// How a transfer ends.
+    enum Outcome {
+        case completed
+        case failed(AgentError)
+        case cancelled
+    }
+
+    /// What `takeChunk()` finds.
+    enum Taken {
+        case chunk([UInt8])
+        /// The answer is over; the error, if it broke.
+        case end((any Error)?)
+        /// Nothing yet.
+        case empty
+    }
+
+    /// awaitingHead → streaming → ended, or awaitingHead → ended.
+    private enum Stage {
+        case awaitingHead
+        case streaming
+        case ended(Outcome)
+    }
+
+    let id: UInt64
+    /// libcurl's handle; valid until `releaseHandle()`.
+    let easy: UnsafeMutableRawPointer
+    private var headerList: UnsafeMutablePointer<curl_slist>?
+    /// Where libcurl writes what went wrong, in words.
+    private let errorText: UnsafeMutablePointer<CChar>
+    /// Only its clock is read here.
+    private unowned let loop: any UpstreamEventLoop
+    private let origin: String
+    private let timeout: Duration
+    private let maxBufferedBytes: Int
+    private let maxHeadBytes: Int
+
+    private var stage = Stage.awaitingHead
+    private var status = 0
+    private var headBytes = 0
+    /// Why we refused to take more, when it was us.
+    private var refusal: AgentError?
+    /// Pieces in order; those before `firstPending` have been taken.
+    private var pending: [[UInt8]] = []
+    private var firstPending = 0
+    private var pendingBytes = 0
+    private var isPaused = false
+    /// When something last came, or when the consumer last let a paused transfer go on. Each piece
+    /// moves it, the deadline follows.
+    private var lastActivity: Instant
+    private var headWaiter: CheckedContinuation<Int, any Error>?
+    private var chunkWaiter: CheckedContinuation<[UInt8]?, any Error>?
+
+    /// Prepares a request; `UpstreamHTTP` hands it to libcurl.
+    /// - Throws: `AgentError.upstream` when the request cannot be expressed.
+    init(
+        id: UInt64, request: UpstreamRequest, limits: UpstreamLimits,
+        loop: any UpstreamEventLoop
+    ) throws {
+        self.id = id
+        self.loop = loop
+        origin = Self.origin(of: request.url)
+        timeout = request.timeout
+        maxBufferedBytes = limits.maxBufferedBytes
+        maxHeadBytes = limits.maxHeadBytes
+        lastActivity = loop.now
+        for field in request.headers where !Self.isSafe(field.name) || !Self.isSafe(field.value) {
+            throw AgentError.upstream(
+                status: 0, message: "A header field for \(origin) contains a control character.")
+        }
+        guard let easy = curl_easy_init() else {
+            throw AgentError.upstream(status: 0, message: "libcurl has no memory for a request.")
+        }
+        self.easy = easy
+        errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
+        errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
+        configure(request, receiveBufferBytes: limits.receiveBufferBytes)
+    }
+
+    deinit { errorText.deallocate() }
+
+    /// Frees what libcurl holds. Called once, after the handle has left the multi handle.
+    func releaseHandle() {
+        curl_easy_cleanup(easy)
+        curl_slist_free_all(headerList)
+        headerList = nil
+    }
+
+    // MARK: Consumer
+
+    /// Registers who waits for the head; resumes at once when it or the end is there.
+    func awaitHead(_ waiter: CheckedContinuation<Int, any Error>) {
+        switch stage {
+        case .awaitingHead: headWaiter = waiter
+        case .streaming: waiter.resume(returning: status)
+        case .ended(let outcome):
+            if let error = Self.error(of: outcome) {
+                waiter.resume(throwing: error)
+            } else {
+                waiter.resume(returning: status)
+            }
+        }
+    }
+
+    /// Takes the oldest piece that waits.
+    func takeChunk() -> Taken {
+        if firstPending < pending.count {
+            var bytes: [UInt8] = []
+            swap(&bytes, &pending[firstPending])
+            firstPending += 1
+            pendingBytes -= bytes.count
+            if firstPending == pending.count {
+                pending.removeAll(keepingCapacity: true)
+                firstPending = 0
+            }
+            return .chunk(bytes)
+        }
+        switch stage {
+        case .awaitingHead, .streaming: return .empty
+        case .ended(let outcome): return .end(Self.error(of: outcome))
+        }
+    }
+
+    /// Registers who waits for the next piece; resumes at once when the transfer has ended.
+    func awaitChunk(_ waiter: CheckedContinuation<[UInt8]?, any Error>) {
+        precondition(chunkWaiter == nil, "an upstream answer has one consumer")
+        switch takeChunk() {
+        case .chunk(let bytes): waiter.resume(returning: bytes)
+        case .end(let error?): waiter.resume(throwing: error)
+        case .end(nil): waiter.resume(returning: nil)
+        case .empty: chunkWaiter = waiter
+        }
+    }
+
+    /// Whether a paused transfer's consumer has caught up: half the limit, so that a consumer at
+    /// its edge does not switch at every piece.
+    var shouldResume: Bool { isPaused && pendingBytes <= maxBufferedBytes / 2 }
+
+    /// The transfer is about to go on; the time that it was paused does not count as silence.
+    func handleResume() {
+        isPaused = false
+        lastActivity = loop.now
+    }
+
+    // MARK: Progress
+
+    /// The transfer is over.
+    func handleEnd(_ outcome: Outcome) {
+        stage = .ended(outcome)
+        if case .cancelled = outcome { dropPending() }
+        let error = Self.error(of: outcome)
+        if let waiter = headWaiter {
+            headWaiter = nil
+            if let error {
+                waiter.resume(throwing: error)
+            } else {
+                waiter.resume(returning: status)
+            }
+        }
+        if let waiter = chunkWaiter {
+            chunkWaiter = nil
+            if let error {
+                waiter.resume(throwing: error)
+            } else {
+                waiter.resume(returning: nil)
+            }
+        }
+    }
+
+    /// A cancellation that comes after the end still throws away what waits.
+    func discardIfCancelled(_ outcome: Outcome) {
+        guard case .cancelled = outcome else { return }
+        stage = .ended(.cancelled)
+        dropPending()
+    }
+
+    /// What libcurl's result means.
+    func outcome(of result: CURLcode) -> Outcome {
+        if let refusal { return .failed(refusal) }
+        if result == CURLE_OK {
+            readStatus()
+            return .completed
+        }
+        let written = String(cString: errorText)
+        let detail = written.isEmpty ? String(cString: curl_easy_strerror(result)) : written
+        switch stage {
+        case .awaitingHead:
+            return .failed(
+                .upstream(status: 0, message: "No answer from \(origin): \(detail)."))
+        case .streaming, .ended:
+            return .failed(
+                .upstream(status: 0, message: "The answer of \(origin) broke off: \(detail)."))
+        }
+    }
+
+    private func handleHead(_ line: UnsafeRawBufferPointer) -> Bool {
+        lastActivity = loop.now
+        headBytes += line.count
+        guard headBytes <= maxHeadBytes else {
+            refusal = .upstream(
+                status: 0, message: "The head of the answer of \(origin) is too large.")
+            return false
+        }
+        // An empty line ends a head; heads of 1xx answers come before the real one, and trailers
+        // come after the body (RFC 9110 §15.2, §6.5).
+        guard case .awaitingHead = stage, line.count <= 2, line.first == 13 || line.first == 10
+        else { return true }
+        readStatus()
+        guard status >= 200 else { return true }
+        stage = .streaming
+        headWaiter?.resume(returning: status)
+        headWaiter = nil
+        return true
+    }
+
+    /// Takes a piece of the body; false asks libcurl to keep it and pause.
+    private func handleBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        lastActivity = loop.now
+        if let waiter = chunkWaiter {
+            chunkWaiter = nil
+            waiter.resume(returning: [UInt8](bytes))
+            return true
+        }
+        if pendingBytes > 0, pendingBytes + bytes.count > maxBufferedBytes {
+            isPaused = true
+            return false
+        }
+        pending.append([UInt8](bytes))
+        pendingBytes += bytes.count
+        return true
+    }
+
+    private func readStatus() {
+        var code = 0
+        parley_curl_info_long(easy, CURLINFO_RESPONSE_CODE, &code)
+        status = code
+    }
+
+    private func dropPending() {
+        pending = []
+        firstPending = 0
+        pendingBytes = 0
+    }
+
+    private static func error(of outcome: Outcome) -> (any Error)? {
+        switch outcome {
+        case .completed: nil
+        case .failed(let error): error
+        case .cancelled: CancellationError()
+        }
+    }
+}
+
+// MARK: - Silence
+
+extension UpstreamTransfer {
+    /// When the silence so far becomes too long. A paused transfer is silent because its consumer
+    /// is slow, which is no fault of the service.
+    func silenceDeadline(at now: Instant) -> Instant {
+        (isPaused ? now : lastActivity) + timeout
+    }
+
+    /// The error of a transfer that has been silent for too long, or nil.
+    func silenceError(at now: Instant) -> AgentError? {
+        guard silenceDeadline(at: now) <= now else { return nil }
+        let limit = Self.seconds(timeout)
+        switch stage {
+        case .awaitingHead:
+            return .upstream(status: 0, message: "\(origin) gave no answer within \(limit).")
+        case .streaming, .ended:
+            return .upstream(
+                status: 0, message: "\(origin) fell silent for \(limit) within its answer.")
+        }
+    }
+
+    private static func seconds(_ duration: Duration) -> String {
+        let milliseconds = duration.wholeMilliseconds
+        return milliseconds % 1_000 == 0 ? "\(milliseconds / 1_000) s" : "\(milliseconds) ms"
+    }
+}
+
+// MARK: - The request as libcurl takes it
+
+extension UpstreamTransfer {
+    /// The transfer that a handle was made for.
+    static func owner(of easy: UnsafeMutableRawPointer) -> UpstreamTransfer {
+        var context: UnsafeMutableRawPointer?
+        parley_curl_info_pointer(easy, CURLINFO_PRIVATE, &context)
+        return from(context)
+    }
+
+    private static func from(_ context: UnsafeMutableRawPointer?) -> UpstreamTransfer {
+        Unmanaged<UpstreamTransfer>.fromOpaque(context!).takeUnretainedValue()
+    }
+
+    private func configure(_ request: UpstreamRequest, receiveBufferBytes: Int) {
+        parley_curl_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText)
+        setText(CURLOPT_URL, request.url)
+        setText(CURLOPT_PROTOCOLS_STR, "http,https")
+        setText(CURLOPT_USERAGENT, "parley")
+        setNumber(CURLOPT_NOSIGNAL, 1)
+        // Otherwise removing a transfer whose name is still being resolved waits for the resolver's
+        // thread, and with it the whole shard.
+        setNumber(CURLOPT_QUICK_EXIT, 1)
+        setNumber(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
+        setNumber(CURLOPT_BUFFERSIZE, receiveBufferBytes)
+        setNumber(CURLOPT_UPLOAD_BUFFERSIZE, Int(CURL_MAX_WRITE_SIZE))
+        // HTTP/2 where TLS offers it, one connection for many turns; HTTP/1.1 otherwise.
+        setNumber(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
+        // Over TLS a request waits for a connection in the making that may carry many; plain HTTP
+        // never can, and would wait for the whole answer before it.
+        if request.url.hasPrefix("https:") { setNumber(CURLOPT_PIPEWAIT, 1) }
+        setMethod(request)
+        // libcurl would wait up to a second for `100 Continue` before a large body.
+        headerList = curl_slist_append(headerList, "Expect:")
+        for field in request.headers {
+            // `Name;` is libcurl's way to send a field without a value.
+            let line = field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
+            headerList = curl_slist_append(headerList, line)
+        }
+        parley_curl_set_pointer(easy, CURLOPT_HTTPHEADER, headerList)
+        parley_curl_set_callbacks(
+            easy,
+            { bytes, size, count, context in
+                let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
+                return UpstreamTransfer.from(context).handleHead(line) ? line.count : 0
+            },
+            { bytes, size, count, context in
+                let piece = UnsafeRawBufferPointer(start: bytes, count: size * count)
+                return UpstreamTransfer.from(context).handleBody(piece)
+                    ? piece.count : Int(CURL_WRITEFUNC_PAUSE)
+            },
+            Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    private func setMethod(_ request: UpstreamRequest) {
+        if !request.body.isEmpty || request.method == "POST" {
+            setNumber(CURLOPT_POSTFIELDSIZE, request.body.count)
+            // libcurl's own copy of the body: ours may move.
+            request.body.withUnsafeBytes { body in
+                _ = parley_curl_set_pointer(
+                    easy, CURLOPT_COPYPOSTFIELDS, body.baseAddress ?? UnsafeRawPointer(easy))
+            }
+        }
+        if request.method == "HEAD" {
+            setNumber(CURLOPT_NOBODY, 1)
+        } else if request.method != "POST" {
+            setText(CURLOPT_CUSTOMREQUEST, request.method)
+        }
+    }
+
+    private func setNumber(_ option: CURLoption, _ value: Int) {
+        let result = parley_curl_set_long(easy, option, value)
+        precondition(result == CURLE_OK, "libcurl refuses option \(option.rawValue)")
+    }
+
+    private func setText(_ option: CURLoption, _ value: String) {
+        _ = value.withCString { parley_curl_set_pointer(easy, option, $0) }
+    }
+
+    /// Whether a field cannot smuggle another one into the request (RFC 9110 §5.5).
+    private static func isSafe(_ text: String) -> Bool {
+        text.utf8.allSatisfy { $0 >= 32 && $0 != 127 || $0 == 9 }
+    }
+
+    /// Scheme and authority without credentials, for messages.
+    private static func origin(of url: String) -> String {
+        let bytes = Array(url.utf8)
+        var start = 0
+        if let colon = bytes.firstIndex(of: UInt8(ascii: ":")),
+            bytes[colon...].starts(with: "://".utf8)
+        {
+            start = colon + 3
+        }
+        let end = bytes[start...].firstIndex { "/?#".utf8.contains($0) } ?? bytes.count
+        let authority = bytes[start..<end]
+        let host = authority.lastIndex(of: UInt8(ascii: "@")).map { authority[($0 + 1)...] }
+        return String(decoding: bytes[..<start] + (host ?? authority), as: UTF8.self)
+    }
+}

@@ -1,0 +1,96 @@
+// The numbers and their text.
+
+import Codec
+import Session
+import Testing
+
+@testable import Server
+
+@Suite struct MetricsTests {
+    private func exposition(_ metrics: ServerMetrics) -> [String] {
+        var text = ByteWriter(capacity: 1_024)
+        metrics.write(into: &text)
+        let whole = String(decoding: text.copiedBytes, as: UTF8.self)
+        return whole.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
+    }
+
+    @Test func addsUpTheShards() {
+        let metrics = ServerMetrics(shards: 3) {
+            var counts = WorkerCounts()
+            (counts.queued, counts.running, counts.refused) = (4, 2, 9)
+            return counts
+        }
+        for (index, shard) in metrics.shards.enumerated() {
+            shard.add(.connectionsAccepted, index + 1)
+            shard.set(.connectionsOpen, to: index)
+        }
+        metrics.shards[0].set(.samplesIn, to: 24_000)
+        let lines = exposition(metrics)
+        #expect(lines.contains("parley_connections_accepted_total 6"))
+        #expect(lines.contains("parley_connections 3"))
+        #expect(lines.contains("parley_shard_connections{shard=\"2\"} 2"))
+        #expect(lines.contains("parley_audio_received_seconds_total 1.5"))
+        #expect(lines.contains("parley_worker_queue_jobs 4"))
+        #expect(lines.contains("parley_worker_running_jobs 2"))
+        #expect(lines.contains("parley_worker_refused_jobs_total 9"))
+    }
+
+    @Test(arguments: [
+        (-5, 0), (0, 0), (1, 0), (100_000, 0), (100_001, 1), (200_000, 1), (200_001, 2),
+        (400_001, 3), (26_214_400_000, 18), (26_214_400_001, 19), (900_000_000_000, 19),
+    ])
+    func putsADurationIntoItsBucket(nanoseconds: Int, bucket: Int) {
+        let shard = ShardMetrics()
+        shard.observe(.firstToken, .nanoseconds(nanoseconds))
+        let (buckets, sum) = shard.distribution(of: .firstToken)
+        #expect(buckets.firstIndex(of: 1) == bucket)
+        #expect(buckets.reduce(0, +) == 1)
+        #expect(sum == max(0, nanoseconds))
+        #expect(shard.distribution(of: .firstAudio).sum == 0)
+    }
+
+    @Test func bucketsAreCumulative() {
+        let metrics = ServerMetrics(shards: 2, workers: { WorkerCounts() })
+        metrics.shards[0].observe(.transcript, .milliseconds(1))
+        metrics.shards[1].observe(.transcript, .milliseconds(3))
+        metrics.shards[1].observe(.transcript, .seconds(100))
+        let name = "parley_turn_latency_seconds"
+        let lines = exposition(metrics).filter { $0.contains("hop=\"transcript\"") }
+        #expect(lines.contains("\(name)_bucket{hop=\"transcript\",le=\"0.0016\"} 1"))
+        #expect(lines.contains("\(name)_bucket{hop=\"transcript\",le=\"0.0032\"} 2"))
+        #expect(lines.contains("\(name)_bucket{hop=\"transcript\",le=\"+Inf\"} 3"))
+        #expect(lines.contains("\(name)_count{hop=\"transcript\"} 3"))
+        #expect(lines.contains("\(name)_sum{hop=\"transcript\"} 100.004"))
+    }
+
+    /// The rules of the text format that a scraper relies on.
+    @Test func namesAndTypesEveryMetricOnce() throws {
+        let lines = exposition(ServerMetrics(shards: 2, workers: { WorkerCounts() }))
+        #expect(lines.last == "")
+        var types: [String: String] = [:]
+        for line in lines.dropLast() {
+            let words = line.split(separator: " ").map(String.init)
+            if line.hasPrefix("# HELP ") { continue }
+            if line.hasPrefix("# TYPE ") {
+                #expect(types.updateValue(words[3], forKey: words[2]) == nil, "\(line)")
+                continue
+            }
+            #expect(words.count == 2 && Double(words[1]) != nil, "\(line)")
+            let name = String(words[0].prefix { $0 != "{" })
+            let families = ["", "_bucket", "_sum", "_count"].compactMap { suffix in
+                name.hasSuffix(suffix) ? types[String(name.dropLast(suffix.count))] : nil
+            }
+            let type = try #require(families.first, "\(line)")
+            #expect((type == "counter") == name.hasSuffix("_total"), "\(line)")
+        }
+        #expect(types.count > 20)
+        #expect(lines.filter { $0.hasPrefix("# HELP") }.count == types.count)
+    }
+
+    @Test func reservesPlacesUpToTheLimit() {
+        let metrics = ServerMetrics(shards: 1, workers: { WorkerCounts() })
+        let taken = (0..<5).map { _ in metrics.reserve(metrics.sessions, limit: 3) }
+        #expect(taken == [true, true, true, false, false])
+        #expect(metrics.sessions.load(ordering: .relaxed) == 3)
+    }
+}

@@ -1,0 +1,58 @@
+// Which settings a server refuses, and what it says then.
+
+import Testing
+
+@testable import Server
+
+@Suite struct SettingRangeTests {
+    /// A change that makes the configuration wrong, and the line that says so.
+    struct Refusal: Sendable {
+        let expected: String
+        let change: @Sendable (inout ServerConfiguration) -> Void
+
+        init(_ expected: String, _ change: @escaping @Sendable (inout ServerConfiguration) -> Void)
+        {
+            self.expected = expected
+            self.change = change
+        }
+    }
+
+    private static let refusals = [
+        Refusal("port must be from 0 to 65535, not 70000") { $0.port = 70_000 },
+        Refusal("shards must be from 1 to 1024, not 0") { $0.shards = 0 },
+        Refusal("max-header-bytes must be from 1024 to 1048576, not 1023") {
+            $0.maxHeaderBytes = 1_023
+        },
+        Refusal("read-buffer-bytes must be from 4096 to 67108864, not 1") {
+            $0.readBufferBytes = 1
+        },
+        Refusal("max-audio-per-turn-ms must be from 20 to 60000, not 19") {
+            $0.maxAudioPerTurn = .milliseconds(19)
+        },
+        Refusal("playout-lead-ms must be from 100 to 60000, not 0") {
+            $0.session.playoutLeadMilliseconds = 0
+        },
+        Refusal("max-queued-output-bytes must be at least twice max-write-bytes-per-turn") {
+            $0.maxWriteBytesPerTurn = 1 << 20
+            $0.maxQueuedOutputBytes = (2 << 20) - 1
+        },
+        Refusal("soft-queued-output-bytes must not be more than max-queued-output-bytes") {
+            $0.softQueuedOutputBytes = $0.maxQueuedOutputBytes + 1
+        },
+    ]
+
+    @Test func takesTheDefaults() {
+        #expect(ServerConfiguration().objection == nil)
+    }
+
+    @Test func namesEachSettingOnce() {
+        #expect(Set(SettingRange.all.map(\.name)).count == SettingRange.all.count)
+    }
+
+    @Test(arguments: refusals)
+    func namesTheOptionThatIsWrong(refusal: Refusal) {
+        var configuration = ServerConfiguration()
+        refusal.change(&configuration)
+        #expect(configuration.objection == refusal.expected)
+    }
+}

@@ -1,0 +1,229 @@
+// What one client can make a shard do in a turn: messages, audio, and output that it does not read.
+
+import Codec
+import Session
+import Simulation
+import Synchronization
+import Testing
+
+@testable import Server
+
+@Suite struct ShardFairnessTests {
+    private func openServer(
+        _ configuration: ServerConfiguration = ServerConfiguration(), seed: UInt64 = 1,
+        faults: SimulatedFaults = SimulatedFaults(),
+        model: any LanguageModel = SilentModel()
+    ) throws -> (SimulatedServer, SimulatedClient) {
+        let server = try SimulatedServer(
+            configuration: configuration, agents: AgentSet(model: model), seed: seed,
+            faults: faults)
+        let client = server.openClient()
+        #expect(server.run())
+        try #require(client.isOpen)
+        return (server, client)
+    }
+
+    private func pongs(_ client: SimulatedClient) -> [ReceivedMessage] {
+        client.messages.filter { if case .pong = $0 { true } else { false } }
+    }
+
+    // MARK: Input
+
+    @Test func handlesABoundedNumberOfMessagesPerTurn() throws {
+        let (server, client) = try openServer()
+        let other = server.openClient()
+        #expect(server.run())
+        let expected = (0..<1_000).map { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
+        for payload in expected { client.send(.ping, payload) }
+        other.send(.ping, [7])
+        #expect(server.shard.turn())
+        client.poll()
+        other.poll()
+        #expect(pongs(client).count == ServerConfiguration().maxMessagesPerTurn)
+        #expect(pongs(other) == [.pong([7])], "the other's turn came at once")
+        #expect(server.run())
+        #expect(pongs(client) == expected.map { .pong($0) }, "nothing is lost or out of order")
+    }
+
+    /// A byte of Opus stands for 60 ms: a read buffer of them for minutes.
+    @Test func handlesABoundedLengthOfAudioPerTurn() throws {
+        var configuration = ServerConfiguration()
+        configuration.maxMessagesPerTurn = 1_000_000
+        let (server, client) = try openServer(configuration)
+        client.send(
+            """
+            {"type":"session.update","session":{"type":"realtime","audio":{"input":{"format":
+            {"type":"audio/opus"},"turn_detection":null}}}}
+            """)
+        #expect(server.run())
+        #expect(client.eventTypes.last == "session.updated")
+        // RFC 6716 §3.1: configuration 3 (SILK, 60 ms), mono, one frame, and that of no bytes.
+        for _ in 0..<500 { client.send(.binary, [3 << 3]) }
+        let packet = 16 * 60
+        var before = 0
+        var turns = 0
+        while before < 500 * packet {
+            try #require(turns < 100, "audio was lost")
+            #expect(server.shard.turn())
+            let samples = server.metrics.total(of: .samplesIn)
+            #expect(samples - before <= 16_000 + packet)
+            before = samples
+            turns += 1
+        }
+        #expect(turns >= 500 * packet / (16_000 + packet))
+        #expect(before == 500 * packet)
+    }
+
+    @Test func servesFloodingClientsInTurn() throws {
+        let (server, first) = try openServer()
+        let clients = [first] + (0..<3).map { _ in server.openClient() }
+        #expect(server.run())
+        for client in clients {
+            for number in 0..<500 { client.send(.ping, [UInt8(number & 0xFF)]) }
+        }
+        for turn in 1...5 {
+            #expect(server.shard.turn())
+            for client in clients { client.poll() }
+            #expect(clients.map { pongs($0).count } == [Int](repeating: turn * 64, count: 4))
+        }
+        #expect(server.run())
+        #expect(clients.allSatisfy { pongs($0).count == 500 })
+    }
+
+    /// However the bytes come, and whatever ends the connection while messages wait.
+    @Test(arguments: [false, true])
+    func handlesWhatItHeldBeforeTheEnd(isHarsh: Bool) throws {
+        for seed in UInt64(0)..<10 {
+            let (server, client) = try openServer(
+                seed: seed, faults: isHarsh ? .harsh : SimulatedFaults())
+            for number in 0..<300 { client.send(.ping, [UInt8(number & 0xFF)]) }
+            client.close()
+            #expect(server.run())
+            #expect(pongs(client) == (0..<300).map { .pong([UInt8($0 & 0xFF)]) })
+            #expect(client.closeCode == 1000)
+            #expect(server.run(for: .seconds(10)))
+            #expect(client.peer.isClosed && !client.peer.isReset)
+            #expect(server.io.openHandles == 0)
+        }
+    }
+
+    @Test(arguments: [false, true])
+    func forgetsWhatItHeldForAConnectionThatBreaks(isStopped: Bool) throws {
+        let (server, client) = try openServer()
+        for _ in 0..<1_000 { client.send(.ping, [1]) }
+        #expect(server.shard.turn())
+        if isStopped {
+            server.shard.stop(.goingAway)
+            #expect(server.run())
+            #expect(client.closeCode == 1001)
+        } else {
+            client.peer.reset()
+        }
+        #expect(server.run(for: .seconds(10)))
+        #expect(client.peer.isClosed && server.io.openHandles == 0)
+        #expect(pongs(client).count < 1_000)
+        #expect(server.metrics.total(of: .sessionsOpen) == 0)
+    }
+
+    // MARK: Output
+
+    /// Writes words as fast as it is let, and notes that it has ended.
+    private final class FastModel: LanguageModel {
+        let words: Int
+        let ended = Atomic<Int>(0)
+
+        init(words: Int) { self.words = words }
+
+        func respond(
+            to request: ModelRequest, on host: any AgentHost,
+            reply: @Sendable (ModelDelta) async throws -> Void
+        ) async throws {
+            defer { ended.add(1, ordering: .relaxed) }
+            for number in 0..<words { try await reply(.text("\(number) ")) }
+        }
+    }
+
+    private let slowReaderLimits: ServerConfiguration = {
+        var configuration = ServerConfiguration()
+        configuration.softQueuedOutputBytes = 32 << 10
+        // Less than all deltas, more than the text of the whole reply in its last events.
+        configuration.maxQueuedOutputBytes = 192 << 10
+        configuration.maxJobsPerTurn = 64
+        return configuration
+    }()
+
+    /// A client that has asked a fast model and reads nothing.
+    private func openSlowReader(
+        _ model: FastModel, _ configuration: ServerConfiguration
+    ) throws -> (SimulatedServer, SimulatedClient) {
+        let (server, client) = try openServer(configuration, model: model)
+        client.send(
+            #"{"type":"session.update","session":{"type":"realtime","output_modalities":["text"]}}"#
+        )
+        #expect(server.run())
+        client.isReading = false
+        client.peer.window = 4_096
+        client.send(#"{"type":"response.create"}"#)
+        #expect(server.run())
+        return (server, client)
+    }
+
+    @Test func holdsUpAModelThatIsFasterThanItsReader() throws {
+        let model = FastModel(words: 2_000)
+        let (server, client) = try openSlowReader(model, slowReaderLimits)
+        #expect(!client.peer.isClosed && model.ended.load(ordering: .relaxed) == 0)
+        let waits = server.io.waits
+        #expect(server.run(for: .seconds(10)))
+        #expect(server.io.waits - waits < 10, "waiting must cost nothing")
+        client.peer.window = 64 << 10
+        for _ in 0..<2_000 where server.metrics.total(of: .agentTasks) > 0 {
+            client.poll()
+            #expect(server.run())
+            #expect(server.metrics.total(of: .sendBufferBytes) < 2 << 20)
+        }
+        client.isReading = true
+        #expect(server.run())
+        #expect(server.metrics.total(of: .responsesCompleted) == 1)
+        let written = (0..<2_000).map { "\($0) " }
+        let deltas = client.texts.filter { $0.contains("response.output_text.delta") }
+        #expect(deltas.count == written.count)
+        #expect(zip(deltas, written).allSatisfy { $0.contains("\"delta\":\"\($1)\"") })
+        #expect(server.metrics.total(of: .outputLimitCloses) == 0)
+        #expect(server.metrics.total(of: .agentTasks) == 0)
+    }
+
+    /// The same without the soft limit, so that the test above is known to test it.
+    @Test func cutsOffTheReaderWhoseModelIsNotHeldUp() throws {
+        var configuration = slowReaderLimits
+        configuration.softQueuedOutputBytes = configuration.maxQueuedOutputBytes
+        let (server, client) = try openSlowReader(FastModel(words: 2_000), configuration)
+        #expect(client.peer.isClosed)
+        #expect(server.metrics.total(of: .outputLimitCloses) == 1)
+    }
+
+    @Test(arguments: [false, true])
+    func aModelThatIsHeldUpEndsWithItsResponse(isReset: Bool) throws {
+        let model = FastModel(words: 2_000)
+        let (server, client) = try openSlowReader(model, slowReaderLimits)
+        #expect(server.metrics.total(of: .agentTasks) == 1)
+        if isReset {
+            client.peer.reset()
+        } else {
+            client.send(#"{"type":"response.cancel"}"#)
+        }
+        #expect(server.run())
+        #expect(model.ended.load(ordering: .relaxed) == 1, "nothing may wait for ever")
+        #expect(server.metrics.total(of: .agentTasks) == 0)
+        guard !isReset else {
+            #expect(server.io.openHandles == 0)
+            return
+        }
+        // The session goes on, for a reader who reads again.
+        client.isReading = true
+        #expect(server.run())
+        client.send(#"{"type":"response.create"}"#)
+        #expect(server.run())
+        #expect(client.eventTypes.filter { $0 == "response.done" }.count == 2)
+        #expect(server.metrics.total(of: .responsesCompleted) == 1)
+    }
+}

@@ -1,0 +1,149 @@
+// A WebSocket client over a simulated connection, on the same codec in its other role. It keeps
+// what it was sent as values, for tests to look at.
+
+import Codec
+
+/// What a client was told.
+package enum ReceivedMessage: Equatable, Sendable {
+    case text(String)
+    case binary([UInt8])
+    case ping([UInt8])
+    case pong([UInt8])
+    case close(UInt16?, String)
+    /// The server broke a rule of RFC 6455.
+    case violation(WebSocketError)
+}
+
+/// A peer that speaks HTTP first and WebSocket then.
+package final class SimulatedClient {
+    package let peer: SimulatedPeer
+    /// Messages in the order received.
+    package private(set) var messages: [ReceivedMessage] = []
+    /// The answer to the handshake, once it is there.
+    package private(set) var answer: HTTPResponse?
+    /// The subprotocol that the server selected.
+    package private(set) var subprotocol: String?
+    /// Whether pings are answered and a Close is echoed.
+    package var isPolite = true
+    /// Whether the simulation lets it read what comes; a slow reader is polled by its test.
+    package var isReading = true
+
+    private var webSocket: WebSocketConnection?
+    private var pending: [UInt8] = []
+    private var parser = HTTPResponseParser()
+    private let key = "dGhlIHNhbXBsZSBub25jZQ=="
+    private var offered: [String] = []
+    private var masks: SeededGenerator
+
+    package init(_ peer: SimulatedPeer, seed: UInt64 = 1) {
+        self.peer = peer
+        masks = SeededGenerator(seed: seed)
+    }
+
+    /// Whether the handshake is done.
+    package var isOpen: Bool { webSocket != nil }
+
+    /// Texts among the messages.
+    package var texts: [String] {
+        messages.compactMap { if case .text(let text) = $0 { text } else { nil } }
+    }
+
+    /// The `type` of each event, in order.
+    package var eventTypes: [String] {
+        texts.map { text in
+            text.split(separator: #""type":""#).dropFirst().first.map {
+                String($0.prefix { $0 != "\"" })
+            } ?? text
+        }
+    }
+
+    /// The Close among the messages, if there is one.
+    package var closeCode: UInt16? {
+        for case .close(let code, _) in messages { return code }
+        return nil
+    }
+
+    // MARK: Out
+
+    /// Asks for a session.
+    package func open(
+        _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"]
+    ) {
+        offered = subprotocols
+        var request = ByteWriter(capacity: 512)
+        WebSocketHandshake.writeRequest(
+            target: target, host: "localhost", key: key, subprotocols: subprotocols,
+            into: &request)
+        peer.send(request.copiedBytes)
+    }
+
+    /// Sends a frame.
+    package func send(_ opcode: WebSocketOpcode, _ payload: [UInt8], isFinal: Bool = true) {
+        var frame = ByteWriter(capacity: payload.count + 16)
+        let mask = UInt32(truncatingIfNeeded: masks.next())
+        payload.withUnsafeBytes {
+            WebSocketFrame.write(opcode, payload: $0, isFinal: isFinal, mask: mask, into: &frame)
+        }
+        peer.send(frame.copiedBytes)
+    }
+
+    /// Sends a text message.
+    package func send(_ text: String) { send(.text, Array(text.utf8)) }
+
+    /// Begins the closing handshake, or ends it.
+    package func close(_ code: WebSocketCloseCode? = .normalClosure) {
+        var frame = ByteWriter(capacity: 128)
+        let mask = UInt32(truncatingIfNeeded: masks.next())
+        webSocket?.close(code, mask: mask, into: &frame)
+        if frame.count > 0 { peer.send(frame.copiedBytes) }
+    }
+
+    // MARK: In
+
+    /// Reads what is there, at most `limit` bytes.
+    package func poll(atMost limit: Int = .max) {
+        pending += peer.receive(atMost: limit)
+        if webSocket == nil { pollHandshake() }
+        if webSocket != nil { pollMessages() }
+    }
+
+    private func pollHandshake() {
+        guard answer == nil, !offered.isEmpty || !pending.isEmpty else { return }
+        guard let (response, consumed) = pending.withUnsafeBytes({ try? parser.parse($0) })
+        else { return }
+        answer = response
+        pending.removeFirst(consumed)
+        guard response.status == 101 else { return }
+        subprotocol =
+            (try? WebSocketHandshake.validate(response, key: key, subprotocols: offered)) ?? nil
+        webSocket = WebSocketConnection(role: .client)
+    }
+
+    private func pollMessages() {
+        var bytes: [UInt8] = []
+        swap(&bytes, &pending)
+        bytes.withUnsafeMutableBytes { buffer in
+            var rest = buffer
+            do throws(WebSocketError) {
+                while let event = try webSocket?.next(&rest) { take(event) }
+            } catch {
+                messages.append(.violation(error))
+            }
+        }
+    }
+
+    private func take(_ event: WebSocketEvent) {
+        switch event {
+        case .text(let bytes): messages.append(.text(String(decoding: bytes, as: UTF8.self)))
+        case .binary(let bytes): messages.append(.binary(Array(bytes)))
+        case .ping(let bytes):
+            messages.append(.ping(Array(bytes)))
+            if isPolite { send(.pong, Array(bytes)) }
+        case .pong(let bytes): messages.append(.pong(Array(bytes)))
+        case .close(let code, let reason):
+            messages.append(.close(code?.rawValue, String(decoding: reason, as: UTF8.self)))
+            if isPolite { close(code) }
+            if isPolite { peer.finishWriting() }
+        }
+    }
+}

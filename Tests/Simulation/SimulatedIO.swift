@@ -1,0 +1,223 @@
+// A kernel for one shard: sockets in memory, a clock that moves only when nothing is left to do,
+// and the faults of real networks, chosen by a seed. Level-triggered like the real one, and it
+// reuses the lowest free handle like the real one.
+//
+// Invariant: the same seed and the same calls give the same answers.
+
+import CLinux
+import Server
+import Session
+
+/// How unkind the simulated kernel is.
+package struct SimulatedFaults: Sendable {
+    /// Reads that return only a part of what is there.
+    package var splitReadPercent = 0
+    /// Writes that take only a part.
+    package var shortWritePercent = 0
+    /// Reads and writes that find nothing to do although readiness was reported.
+    package var wouldBlockPercent = 0
+
+    /// None.
+    package init() {}
+
+    /// Everything often: for tests that must not care.
+    package static var harsh: SimulatedFaults {
+        var faults = SimulatedFaults()
+        faults.splitReadPercent = 60
+        faults.shortWritePercent = 40
+        faults.wouldBlockPercent = 20
+        return faults
+    }
+}
+
+/// One connection as both ends see it.
+final class SimulatedSocket {
+    /// Sent by the peer, not read by the server.
+    var inbound: [UInt8] = []
+    /// Written by the server, not read by the peer.
+    var outbound: [UInt8] = []
+    /// Bytes that fit into `outbound`; a peer that does not read lets it fill up.
+    var window: Int
+    var peerEnded = false
+    var serverEnded = false
+    var serverClosed = false
+    var isReset = false
+
+    init(window: Int) { self.window = window }
+}
+
+/// The simulated backend.
+package final class SimulatedIO: IO {
+    private struct Watch {
+        var interest: Interest
+        var token: EventToken
+    }
+
+    /// The listening handle, for `Shard.listen(on:)`.
+    package static let listener: IOHandle = 0
+
+    package private(set) var now = Instant(nanoseconds: 0)
+    /// The clock does not jump beyond this.
+    package var horizon = Instant(nanoseconds: 0)
+    /// Whether the last wait found nothing to do up to the horizon.
+    package private(set) var isIdle = false
+    /// Times that `wait` was called.
+    package private(set) var waits = 0
+    /// Errors that the next accepts fail with, in order.
+    package var acceptFailures: [Int32] = []
+    /// Reports that the next wait delivers first, whether true or not: for stale tokens.
+    package var injectedReports: [Readiness] = []
+    package let wake: @Sendable () -> Void
+
+    private let faults: SimulatedFaults
+    private var generator: SeededGenerator
+    private var sockets: [IOHandle: SimulatedSocket] = [:]
+    private var watches: [IOHandle: Watch] = [:]
+    private var backlog: [SimulatedSocket] = []
+    private var isListening = true
+    private var reports: [Readiness] = []
+
+    /// Creates a kernel at time 0.
+    package init(seed: UInt64, faults: SimulatedFaults = SimulatedFaults()) {
+        generator = SeededGenerator(seed: seed)
+        self.faults = faults
+        // One thread: whoever wakes the shard has already left a message, which it will find.
+        wake = {}
+    }
+
+    /// Whether the next wait would find something to report.
+    package var hasWork: Bool { !injectedReports.isEmpty || !readyReports().isEmpty }
+
+    /// Handles that are open, for the tests of leaks.
+    package var openHandles: Int { sockets.count }
+
+    /// A new connection of a peer, as the kernel completes it before it is accepted.
+    func connect(window: Int) -> SimulatedSocket {
+        let socket = SimulatedSocket(window: window)
+        if isListening { backlog.append(socket) } else { socket.isReset = true }
+        return socket
+    }
+
+    // MARK: IO
+
+    package func wait(until deadline: Instant?) -> Int {
+        waits += 1
+        reports = injectedReports + readyReports()
+        injectedReports = []
+        isIdle = false
+        if !reports.isEmpty { return reports.count }
+        if let deadline, deadline <= horizon {
+            now = max(now, deadline)
+        } else {
+            now = max(now, horizon)
+            isIdle = true
+        }
+        return 0
+    }
+
+    package func readiness(at position: Int) -> Readiness { reports[position] }
+
+    package func accept(from listener: IOHandle) -> IOOutcome {
+        precondition(listener == SimulatedIO.listener && isListening)
+        if !acceptFailures.isEmpty { return .failed(acceptFailures.removeFirst()) }
+        guard !backlog.isEmpty else { return .wouldBlock }
+        var handle: IOHandle = 1
+        while sockets[handle] != nil { handle += 1 }
+        sockets[handle] = backlog.removeFirst()
+        return .done(Int(handle))
+    }
+
+    package func read(
+        _ handle: IOHandle, into buffer: UnsafeMutableRawBufferPointer
+    ) -> IOOutcome {
+        let socket = socket(of: handle)
+        if socket.isReset { return .failed(ECONNRESET) }
+        guard !socket.inbound.isEmpty else { return socket.peerEnded ? .ended : .wouldBlock }
+        if generator.happens(percent: faults.wouldBlockPercent) { return .wouldBlock }
+        var count = min(buffer.count, socket.inbound.count)
+        if generator.happens(percent: faults.splitReadPercent) {
+            count = Int.random(in: 1...count, using: &generator)
+        }
+        buffer.copyBytes(from: socket.inbound[..<count])
+        socket.inbound.removeFirst(count)
+        return .done(count)
+    }
+
+    package func write(_ handle: IOHandle, _ bytes: UnsafeRawBufferPointer) -> IOOutcome {
+        let socket = socket(of: handle)
+        precondition(!bytes.isEmpty, "an empty write")
+        precondition(!socket.serverEnded, "a write after the end of writing")
+        if socket.isReset { return .failed(EPIPE) }
+        let room = socket.window - socket.outbound.count
+        guard room > 0, !generator.happens(percent: faults.wouldBlockPercent) else {
+            return .wouldBlock
+        }
+        var count = min(room, bytes.count)
+        if generator.happens(percent: faults.shortWritePercent) {
+            count = Int.random(in: 1...count, using: &generator)
+        }
+        socket.outbound.append(contentsOf: bytes[..<count])
+        return .done(count)
+    }
+
+    package func finishWriting(_ handle: IOHandle) { socket(of: handle).serverEnded = true }
+
+    package func close(_ handle: IOHandle) {
+        precondition(watches[handle] == nil, "a handle was closed while it was watched")
+        if handle == SimulatedIO.listener {
+            isListening = false
+            for socket in backlog { socket.isReset = true }
+            backlog = []
+            return
+        }
+        let socket = socket(of: handle)
+        // As the kernel does: closing with unread bytes resets, and the peer may lose the rest.
+        if !socket.inbound.isEmpty { socket.isReset = true }
+        socket.serverClosed = true
+        sockets[handle] = nil
+    }
+
+    package func watch(
+        _ handle: IOHandle, for interest: Interest, token: EventToken, isNew: Bool
+    ) -> Int32 {
+        precondition((watches[handle] == nil) == isNew, "watched twice, or changed before watched")
+        watches[handle] = Watch(interest: interest, token: token)
+        return 0
+    }
+
+    package func unwatch(_ handle: IOHandle) {
+        precondition(watches.removeValue(forKey: handle) != nil, "a handle that is not watched")
+    }
+
+    // MARK: The kernel's inside
+
+    private func socket(of handle: IOHandle) -> SimulatedSocket {
+        guard let socket = sockets[handle] else {
+            preconditionFailure("handle \(handle) is used after it was closed")
+        }
+        return socket
+    }
+
+    /// In the order of the handles: a dictionary's order would differ from run to run.
+    private func readyReports() -> [Readiness] {
+        watches.keys.sorted().compactMap { handle in
+            guard let watch = watches[handle] else { return nil }
+            if handle == SimulatedIO.listener { return listenerReport(watch) }
+            return report(of: socket(of: handle), watch)
+        }
+    }
+
+    private func listenerReport(_ watch: Watch) -> Readiness? {
+        guard !backlog.isEmpty || !acceptFailures.isEmpty else { return nil }
+        return Readiness(token: watch.token, isReadable: true, isWritable: false, hasFailed: false)
+    }
+
+    private func report(of socket: SimulatedSocket, _ watch: Watch) -> Readiness? {
+        let isReadable = !socket.inbound.isEmpty || socket.peerEnded || socket.isReset
+        let isWritable = socket.outbound.count < socket.window || socket.isReset
+        let report = Readiness(
+            token: watch.token, isReadable: isReadable && watch.interest.contains(.reads),
+            isWritable: isWritable && watch.interest.contains(.writes), hasFailed: socket.isReset)
+        return report.isReadable || report.isWritable || report.hasFailed ? report : nil
+    }
+}

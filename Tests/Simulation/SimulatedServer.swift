@@ -1,0 +1,92 @@
+// One real shard on a simulated kernel, and the loop that drives both: turns until nothing is left
+// to do, then the clock jumps. Tests hold the clients.
+
+import Codec
+import Server
+import Session
+
+/// Runs jobs where they are submitted: a worker without a thread.
+package final class InlineComputePool: ComputePool {
+    /// Whether jobs are taken.
+    private let isFull: Bool
+
+    /// Creates a pool; a full one takes nothing.
+    package init(isFull: Bool = false) { self.isFull = isFull }
+
+    package func submit(_ job: @escaping @Sendable () -> Void) -> Bool {
+        if !isFull { job() }
+        return !isFull
+    }
+}
+
+/// A model that has nothing to say.
+package struct SilentModel: LanguageModel {
+    package init() {}
+
+    package func respond(
+        to request: ModelRequest, on host: any AgentHost,
+        reply: @Sendable (ModelDelta) async throws -> Void
+    ) async throws {}
+}
+
+/// A shard and its world.
+package final class SimulatedServer {
+    /// Turns without idleness after which a run fails: a busy loop.
+    package static let maxTurnsPerRun = 200_000
+
+    package let io: SimulatedIO
+    package let shard: Shard<SimulatedIO>
+    package let metrics: ServerMetrics
+    /// Whether the shard has stopped.
+    package private(set) var hasStopped = false
+    private var clients: [SimulatedClient] = []
+
+    /// Creates a server that listens.
+    package init(
+        configuration: ServerConfiguration = ServerConfiguration(),
+        agents: AgentSet = AgentSet(model: SilentModel()), seed: UInt64 = 1,
+        faults: SimulatedFaults = SimulatedFaults(), pool: any ComputePool = InlineComputePool(),
+        voiceActivityModel: VoiceActivityModel? = nil, log: LogRecord = LogRecord()
+    ) throws {
+        io = SimulatedIO(seed: seed, faults: faults)
+        metrics = ServerMetrics(shards: 1, workers: { WorkerCounts() })
+        var services = ShardServices(
+            configuration: configuration, agents: agents, pool: pool, metrics: metrics,
+            logger: log.logger)
+        services.voiceActivityModel = voiceActivityModel
+        var seeds = SeededGenerator(seed: seed)
+        services.makeSessionSeed = { seeds.next() }
+        shard = Shard(io: io, services: services)
+        try shard.listen(on: SimulatedIO.listener)
+    }
+
+    /// A new connection. `window`: bytes that the server may write before the peer reads.
+    package func connect(window: Int = 1 << 20) -> SimulatedPeer {
+        SimulatedPeer(io.connect(window: window))
+    }
+
+    /// A client that is polled by every run, with its handshake sent.
+    package func openClient(
+        _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"]
+    ) -> SimulatedClient {
+        let client = SimulatedClient(connect(), seed: UInt64(clients.count) + 1)
+        clients.append(client)
+        client.open(target, subprotocols: subprotocols)
+        return client
+    }
+
+    /// Runs for a while of virtual time; clients answer at once.
+    /// - Returns: false when the shard never became idle.
+    @discardableResult
+    package func run(for duration: Duration = .zero) -> Bool {
+        io.horizon = io.now + duration
+        for _ in 0..<SimulatedServer.maxTurnsPerRun {
+            guard !hasStopped else { return true }
+            hasStopped = !shard.turn()
+            // Every turn, so that an answer comes before the clock jumps to the next deadline.
+            for client in clients where client.isReading { client.poll() }
+            if io.isIdle && !io.hasWork { return true }
+        }
+        return false
+    }
+}
