@@ -1,0 +1,353 @@
+// The plain page: one realtime session, typed or spoken. Sound is in audio.js. The page talks the
+// same protocol as every other client, at /v1/realtime of the server that it came from.
+
+import { Microphone, Player, audioContext, base64 } from "/audio.js";
+
+const find = (id) => document.getElementById(id);
+const view = {
+  state: find("state"), log: find("log"), welcome: find("welcome"), notice: find("notice"),
+  talk: find("talk"), talkLabel: find("talk-label"), composer: find("composer"),
+  message: find("message"), send: find("send"), handsFree: find("hands-free"),
+  speak: find("speak"), stop: find("stop"),
+};
+
+const player = new Player();
+const microphone = new Microphone();
+
+/** The connection, and what is known of the conversation on it. */
+let socket = null;
+let retrySeconds = 1;
+/** Bubbles of the conversation by item id. */
+const turns = new Map();
+let activeResponse = null;
+/** Responses that were stopped here: what still arrives of them is not played. */
+const stopped = new Set();
+/** Hold-to-talk: whether the button is down, and how many 20 ms pieces it has sent. */
+let isHolding = false;
+let sentPieces = 0;
+/** When the user's turn ended, to tell how long the reply took; null once it was told. */
+let turnEnd = null;
+
+// ---- Connection ----
+
+function connect() {
+  showState("connecting", "Connecting…");
+  const scheme = location.protocol === "https:" ? "wss" : "ws";
+  socket = new WebSocket(`${scheme}://${location.host}/v1/realtime`);
+  socket.onmessage = ({ data }) => handle(JSON.parse(data));
+  socket.onclose = ({ code, reason }) => {
+    reset();
+    const why = reason || (code === 1006 ? "the server cannot be reached" : `code ${code}`);
+    showState("disconnected", `Disconnected: ${why}. Trying again in ${retrySeconds} s`);
+    setTimeout(connect, retrySeconds * 1000);
+    retrySeconds = Math.min(retrySeconds * 2, 15);
+  };
+}
+
+function send(event) {
+  if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(event));
+}
+
+function configure() {
+  const format = { type: "audio/pcm", rate: 24000 };
+  const detection = view.handsFree.checked ? { type: "server_vad" } : null;
+  send({
+    type: "session.update",
+    session: {
+      type: "realtime",
+      output_modalities: [view.speak.checked ? "audio" : "text"],
+      audio: {
+        input: { format, transcription: { model: "default" }, turn_detection: detection },
+        output: { format },
+      },
+    },
+  });
+}
+
+function reset() {
+  for (const [, turn] of turns) turn.classList.remove("pending");
+  turns.clear();
+  stopped.clear();
+  activeResponse = null;
+  release({ commits: false });
+  player.stop();
+  view.stop.hidden = true;
+  for (const control of [view.talk, view.send]) control.disabled = true;
+}
+
+function showState(state, text) {
+  view.state.dataset.state = state;
+  view.state.textContent = text;
+}
+
+// ---- Events of the server ----
+
+const handlers = {
+  "session.created"() {
+    retrySeconds = 1;
+    configure();
+  },
+  "session.updated"() {
+    showState("connected", "Connected");
+    for (const control of [view.talk, view.send]) control.disabled = false;
+  },
+  "input_audio_buffer.speech_started"({ item_id }) {
+    interrupt();
+    turn(item_id, "user");
+  },
+  "input_audio_buffer.speech_stopped"() {
+    turnEnd = performance.now();
+  },
+  "input_audio_buffer.committed"({ item_id }) {
+    turn(item_id, "user");
+  },
+  "conversation.item.input_audio_transcription.delta"({ item_id, delta }) {
+    append(item_id, "user", delta);
+  },
+  "conversation.item.input_audio_transcription.completed"({ item_id, transcript }) {
+    settle(item_id, "user", transcript || "(no words were heard)");
+  },
+  "conversation.item.input_audio_transcription.failed"({ item_id, error }) {
+    settle(item_id, "user", "(not understood)");
+    showNotice(error?.message ?? "The transcription failed.");
+  },
+  "response.created"({ response }) {
+    activeResponse = response.id;
+    view.stop.hidden = false;
+  },
+  "response.output_item.added"({ item }) {
+    if (item.type === "message") turn(item.id, "agent");
+  },
+  "response.output_text.delta"({ item_id, delta }) {
+    tellDelay("first words");
+    append(item_id, "agent", delta);
+  },
+  "response.output_audio_transcript.delta"({ item_id, delta }) {
+    append(item_id, "agent", delta);
+  },
+  "response.output_audio.delta"({ response_id, delta }) {
+    if (stopped.has(response_id)) return;
+    tellDelay("first sound");
+    player.play(delta);
+  },
+  "response.function_call_arguments.done"({ name, arguments: text }) {
+    addAside(`The agent calls ${name}(${text})`);
+  },
+  "response.done"({ response }) {
+    if (activeResponse === response.id) activeResponse = null;
+    stopped.delete(response.id);
+    updateStop();
+    for (const item of response.output ?? []) turns.get(item.id)?.classList.remove("pending");
+    if (response.status === "failed") {
+      showNotice(response.status_details?.error?.message ?? "The reply failed.");
+    }
+  },
+  "error"({ error }) {
+    // The reply may have ended by itself while the request to cancel it was on its way.
+    if (error.code !== "response_cancel_not_active") showNotice(error.message);
+  },
+};
+
+function handle(event) {
+  handlers[event.type]?.(event);
+}
+
+// ---- The conversation on the page ----
+
+function turn(itemID, who) {
+  let element = turns.get(itemID);
+  if (!element) {
+    element = document.createElement("p");
+    element.className = `turn ${who} pending`;
+    const label = document.createElement("span");
+    label.className = "who";
+    label.textContent = who === "user" ? "You: " : "Agent: ";
+    const text = document.createElement("span");
+    text.className = "text";
+    text.textContent = "…";
+    element.append(label, text);
+    turns.set(itemID, element);
+    addToLog(element);
+  }
+  return element;
+}
+
+function append(itemID, who, text) {
+  const element = turn(itemID, who);
+  const target = element.querySelector(".text");
+  if (element.classList.contains("pending")) target.textContent = "";
+  element.classList.remove("pending");
+  target.textContent += text;
+  scrollToEnd();
+}
+
+function settle(itemID, who, text) {
+  const element = turn(itemID, who);
+  element.querySelector(".text").textContent = text;
+  element.classList.remove("pending");
+  scrollToEnd();
+}
+
+function addAside(text) {
+  const element = document.createElement("p");
+  element.className = "aside";
+  element.textContent = text;
+  addToLog(element);
+}
+
+function addToLog(element) {
+  view.welcome.hidden = true;
+  view.log.append(element);
+  scrollToEnd();
+}
+
+function scrollToEnd() {
+  view.log.scrollTop = view.log.scrollHeight;
+}
+
+function tellDelay(what) {
+  if (turnEnd === null) return;
+  addAside(`${what} after ${Math.round(performance.now() - turnEnd)} ms`);
+  turnEnd = null;
+}
+
+function showNotice(text) {
+  view.notice.textContent = text;
+  view.notice.hidden = !text;
+}
+
+/** The reply can be stopped while it is made or heard. */
+function updateStop() {
+  view.stop.hidden = !activeResponse && !player.isPlaying;
+}
+
+// ---- What the user does ----
+
+/** Silences the reply: the user speaks, or wants it to stop. */
+function interrupt() {
+  player.stop();
+  if (activeResponse) stopped.add(activeResponse);
+  view.stop.hidden = true;
+}
+
+function cancelReply() {
+  if (activeResponse && !stopped.has(activeResponse)) send({ type: "response.cancel" });
+  interrupt();
+}
+
+function say(text) {
+  showNotice("");
+  cancelReply();
+  const id = `item_${crypto.getRandomValues(new Uint32Array(2)).join("")}`.slice(0, 24);
+  settle(id, "user", text);
+  send({
+    type: "conversation.item.create",
+    item: { id, type: "message", role: "user", content: [{ type: "input_text", text }] },
+  });
+  send({ type: "response.create" });
+  turnEnd = performance.now();
+}
+
+async function hold() {
+  if (isHolding || view.talk.disabled || view.handsFree.checked) return;
+  isHolding = true;
+  sentPieces = 0;
+  showNotice("");
+  cancelReply();
+  showTalking(true);
+  try {
+    await microphone.open();
+  } catch (error) {
+    release({ commits: false });
+    showNotice(`The microphone cannot be used: ${error.message}.`);
+    return;
+  }
+  if (!isHolding) return;
+  send({ type: "input_audio_buffer.clear" });
+  microphone.onSamples = sendSamples;
+}
+
+function release({ commits }) {
+  if (!isHolding) return;
+  isHolding = false;
+  microphone.onSamples = null;
+  showTalking(false);
+  // The protocol wants at least 100 ms in a turn; less is a slip of the finger.
+  if (commits && sentPieces >= 5) {
+    send({ type: "input_audio_buffer.commit" });
+    send({ type: "response.create" });
+    turnEnd = performance.now();
+  } else if (commits) {
+    showNotice("Hold the button while you speak.");
+  }
+}
+
+function sendSamples(buffer) {
+  sentPieces += 1;
+  send({ type: "input_audio_buffer.append", audio: base64(buffer) });
+}
+
+async function setHandsFree() {
+  const isOn = view.handsFree.checked;
+  microphone.onSamples = null;
+  if (isOn) {
+    try {
+      await microphone.open();
+      microphone.onSamples = sendSamples;
+    } catch (error) {
+      view.handsFree.checked = false;
+      showNotice(`The microphone cannot be used: ${error.message}.`);
+    }
+  }
+  configure();
+  showTalking(view.handsFree.checked);
+}
+
+function showTalking(isTalking) {
+  view.talk.setAttribute("aria-pressed", String(isTalking));
+  const label = view.handsFree.checked ? "Listening, just speak" : "Hold to speak";
+  view.talkLabel.textContent = isTalking && !view.handsFree.checked ? "Listening…" : label;
+}
+
+view.composer.addEventListener("submit", (event) => {
+  event.preventDefault();
+  audioContext();
+  const text = view.message.value.trim();
+  if (!text || view.send.disabled) return;
+  view.message.value = "";
+  say(text);
+});
+
+view.talk.addEventListener("pointerdown", (event) => {
+  if (event.button !== 0) return;
+  view.talk.setPointerCapture(event.pointerId);
+  hold();
+});
+view.talk.addEventListener("pointerup", () => release({ commits: true }));
+view.talk.addEventListener("pointercancel", () => release({ commits: true }));
+view.talk.addEventListener("contextmenu", (event) => event.preventDefault());
+
+/** Space holds the button, wherever the focus is, unless the focused control has its own use. */
+function isTalkKey(event) {
+  const own = event.target.closest?.("input, button, a");
+  return event.code === "Space" && (!own || own === view.talk);
+}
+document.addEventListener("keydown", (event) => {
+  if (!isTalkKey(event)) return;
+  event.preventDefault();
+  if (!event.repeat) hold();
+});
+document.addEventListener("keyup", (event) => {
+  if (event.code !== "Space" || !isHolding) return;
+  event.preventDefault();
+  release({ commits: true });
+});
+window.addEventListener("blur", () => release({ commits: true }));
+
+view.handsFree.addEventListener("change", setHandsFree);
+view.speak.addEventListener("change", configure);
+view.stop.addEventListener("click", cancelReply);
+
+player.onEnd = updateStop;
+
+connect();

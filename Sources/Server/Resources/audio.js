@@ -1,0 +1,95 @@
+// Sound in and out, both as 16-bit samples at 24 kHz, the protocol's audio/pcm. What is sent, and
+// when playing stops, is decided in app.js.
+
+const sampleRate = 24000;
+let context = null;
+
+/** The page's one audio context. Browsers let it run only after a gesture, so it is made late. */
+export function audioContext() {
+  context ??= new AudioContext({ sampleRate });
+  if (context.state === "suspended") context.resume();
+  return context;
+}
+
+/** Plays pieces of audio one after the other, without a gap. */
+export class Player {
+  #sources = new Set();
+  #end = 0;
+
+  /** Is called when everything has been heard. */
+  onEnd = () => {};
+
+  /** @param {string} base64 little-endian 16-bit samples */
+  play(base64) {
+    const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+    const view = new DataView(bytes.buffer);
+    const count = bytes.length >> 1;
+    if (count === 0) return;
+    const sound = audioContext();
+    const buffer = sound.createBuffer(1, count, sampleRate);
+    const channel = buffer.getChannelData(0);
+    for (let i = 0; i < count; i++) channel[i] = view.getInt16(2 * i, true) / 32768;
+    const source = sound.createBufferSource();
+    source.buffer = buffer;
+    source.connect(sound.destination);
+    // 60 ms in hand at the start of a reply: a late packet is then no gap.
+    const start = Math.max(this.#end, sound.currentTime + (this.#sources.size ? 0 : 0.06));
+    source.start(start);
+    this.#end = start + buffer.duration;
+    this.#sources.add(source);
+    source.onended = () => {
+      this.#sources.delete(source);
+      if (!this.isPlaying) this.onEnd();
+    };
+  }
+
+  /** Whether something is heard, or about to be. */
+  get isPlaying() {
+    return this.#sources.size > 0;
+  }
+
+  /** Falls silent at once and drops what has not been heard. */
+  stop() {
+    for (const source of this.#sources) {
+      source.onended = null;
+      source.stop();
+    }
+    this.#sources.clear();
+    this.#end = 0;
+  }
+}
+
+/** The microphone, opened when it is first wanted. */
+export class Microphone {
+  #opening = null;
+  #stream = null;
+
+  /** Receives 20 ms of samples as an ArrayBuffer while the microphone is on; null: it is off. */
+  onSamples = null;
+
+  /** Asks for the microphone; resolves once samples flow. */
+  open() {
+    this.#opening ??= this.#start().catch((error) => {
+      this.#opening = null;
+      throw error;
+    });
+    return this.#opening;
+  }
+
+  async #start() {
+    if (!navigator.mediaDevices) throw new Error("this page has no access to a microphone");
+    const sound = audioContext();
+    await sound.audioWorklet.addModule("/capture.js");
+    this.#stream = await navigator.mediaDevices.getUserMedia({
+      audio: { channelCount: 1, echoCancellation: true, noiseSuppression: true },
+    });
+    const node = new AudioWorkletNode(sound, "capture", { numberOfOutputs: 0 });
+    node.port.onmessage = ({ data }) => this.onSamples?.(data);
+    sound.createMediaStreamSource(this.#stream).connect(node);
+  }
+}
+
+/** Bytes as base64. */
+export function base64(buffer) {
+  return btoa(String.fromCharCode(...new Uint8Array(buffer)));
+}

@@ -1,0 +1,84 @@
+"""The web page as a person uses it: type, hold the button, the space key, hands-free."""
+
+from playwright.sync_api import expect
+
+# The recording is 2.8 s long and repeats: whoever listens this long has heard all its words.
+LISTEN_MS = 3000
+
+
+def user_turn(page):
+    return page.locator(".turn.user").last
+
+
+def agent_turn(page):
+    return page.locator(".turn.agent").last
+
+
+def test_a_typed_message_is_answered(page):
+    page.get_by_label("Message").fill("This page is new")
+    page.keyboard.press("Enter")
+    expect(user_turn(page)).to_contain_text("This page is new")
+    expect(agent_turn(page)).to_contain_text("You said: This page is new", timeout=15000)
+    expect(page.get_by_label("Message")).to_have_value("")
+
+
+def test_holding_the_button_is_a_spoken_turn(page, screenshot):
+    page.get_by_label("Message").fill("What is Parley?")
+    page.get_by_role("button", name="Send").click()
+    expect(agent_turn(page)).to_contain_text("voice session server", timeout=15000)
+    button = page.get_by_role("button", name="Hold to speak")
+    button.hover()
+    page.mouse.down()
+    expect(page.get_by_role("button", name="Listening…")).to_have_attribute("aria-pressed", "true")
+    page.wait_for_timeout(LISTEN_MS)
+    page.mouse.up()
+    expect(button).to_have_attribute("aria-pressed", "false")
+    expect(user_turn(page)).to_contain_text("forward", timeout=20000)
+    expect(agent_turn(page)).to_contain_text("forward", timeout=15000)
+    expect(page.get_by_text("first sound after").last).to_be_visible()
+    page.screenshot(path=screenshot)
+
+
+def test_the_space_key_holds_the_button(page):
+    page.get_by_role("log").focus()
+    page.keyboard.down("Space")
+    page.wait_for_timeout(LISTEN_MS)
+    page.keyboard.up("Space")
+    expect(user_turn(page)).to_contain_text("forward", timeout=20000)
+
+
+def test_space_is_a_letter_in_the_message(page):
+    page.get_by_label("Message").press_sequentially("a b")
+    expect(page.get_by_label("Message")).to_have_value("a b")
+    expect(page.get_by_role("button", name="Hold to speak")).to_be_visible()
+
+
+def test_a_short_press_is_no_turn(page):
+    page.get_by_role("button", name="Hold to speak").click()
+    expect(page.get_by_role("alert")).to_contain_text("Hold the button while you speak")
+    expect(page.locator(".turn")).to_have_count(0)
+
+
+def test_hands_free_needs_no_button(page):
+    page.get_by_label("Hands-free").check()
+    expect(user_turn(page)).to_contain_text("forward", timeout=20000)
+    page.get_by_label("Hands-free").uncheck()
+    expect(page.get_by_role("button", name="Hold to speak")).to_be_visible()
+
+
+def test_a_reply_can_be_stopped(page):
+    page.get_by_label("Message").fill("Please count to 100")
+    page.keyboard.press("Enter")
+    page.get_by_role("button", name="Stop the reply").click(timeout=15000)
+    expect(page.get_by_role("button", name="Stop the reply")).to_be_hidden()
+    page.get_by_label("Message").fill("Goodbye")
+    page.keyboard.press("Enter")
+    expect(agent_turn(page)).to_contain_text("Goodbye!", timeout=15000)
+
+
+def test_replies_can_be_silent(page):
+    page.get_by_label("Speak replies").uncheck()
+    page.get_by_label("Message").fill("Thanks")
+    page.keyboard.press("Enter")
+    expect(agent_turn(page)).to_contain_text("You are welcome.", timeout=15000)
+    expect(page.get_by_text("first words after").last).to_be_visible()
