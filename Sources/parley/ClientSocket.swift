@@ -1,0 +1,124 @@
+// A connected TCP socket of a command-line client: connect with a timeout, wait, read, write. It
+// knows nothing of what the bytes mean.
+
+import Codec
+import Glibc
+
+/// One connected TCP socket; closes itself.
+final class ClientSocket {
+    /// What `wait` found.
+    struct Readiness {
+        var isSocketReadable = false
+        var isOtherReadable = false
+    }
+
+    private let descriptor: Int32
+
+    /// Connects to the first of a name's addresses that answers within 5 s.
+    /// - Throws: a `CommandFailure` that names the host and the reason.
+    init(host: String, port: Int) throws(CommandFailure) {
+        var hints = addrinfo()
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        hints.ai_flags = AI_NUMERICSERV
+        var list: UnsafeMutablePointer<addrinfo>?
+        let status = getaddrinfo(host, String(port), &hints, &list)
+        guard status == 0 else {
+            let reason = String(cString: gai_strerror(status))
+            throw CommandFailure(description: "cannot find \(host): \(reason)")
+        }
+        defer { freeaddrinfo(list) }
+        var failure: Int32 = 0
+        for address in sequence(first: list, next: { $0?.pointee.ai_next }) {
+            guard let address = address?.pointee else { break }
+            switch Self.connect(to: address) {
+            case .success(let connected):
+                descriptor = connected
+                return
+            case .failure(let error): failure = error.errno
+            }
+        }
+        let reason = String(cString: strerror(failure))
+        throw CommandFailure(
+            description: "cannot connect to \(host) port \(port): \(reason); is the server running?"
+        )
+    }
+
+    deinit { close(descriptor) }
+
+    private struct ConnectError: Error {
+        let errno: Int32
+    }
+
+    private static func connect(to address: addrinfo) -> Result<Int32, ConnectError> {
+        let type = address.ai_socktype | Int32(SOCK_CLOEXEC.rawValue)
+        let descriptor = socket(address.ai_family, type, address.ai_protocol)
+        guard descriptor >= 0 else { return .failure(ConnectError(errno: errno)) }
+        // The kernel's own limit is minutes; SO_SNDTIMEO bounds connect(2) too (socket(7)).
+        var limit = timeval(tv_sec: 5, tv_usec: 0)
+        setsockopt(
+            descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
+        // 20 ms packets must leave at once.
+        var yes: Int32 = 1
+        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, socklen_t(4))
+        if Glibc.connect(descriptor, address.ai_addr, address.ai_addrlen) == 0 {
+            return .success(descriptor)
+        }
+        let error = ConnectError(errno: errno)
+        close(descriptor)
+        return .failure(error)
+    }
+
+    /// Waits until the socket, or another descriptor, can be read, or the time has come.
+    /// - Parameter deadline: on `monotonicSeconds()`; in the past: does not wait.
+    /// - Throws: a `CommandFailure` when waiting is impossible.
+    func wait(
+        alsoFor other: Int32? = nil, until deadline: Double
+    ) throws(CommandFailure) -> Readiness {
+        var entries = [pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)]
+        if let other { entries.append(pollfd(fd: other, events: Int16(POLLIN), revents: 0)) }
+        let left = min(max(0, deadline - monotonicSeconds()), 86_400)
+        // Rounded up: a wait of part of a millisecond must not become a spin.
+        let status = poll(&entries, nfds_t(entries.count), Int32((left * 1_000).rounded(.up)))
+        if status < 0 && errno != EINTR {
+            throw CommandFailure(description: "poll: \(String(cString: strerror(errno)))")
+        }
+        // Hang-ups and errors count as readable: the read tells which.
+        return Readiness(
+            isSocketReadable: status > 0 && entries[0].revents != 0,
+            isOtherReadable: status > 0 && entries.count > 1 && entries[1].revents != 0)
+    }
+
+    /// Reads what has come, at most what fits; 0 when the peer has closed.
+    /// - Throws: a `CommandFailure` when the connection is lost.
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(CommandFailure) -> Int {
+        while true {
+            let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
+            if count >= 0 { return count }
+            if errno != EINTR { throw lost() }
+        }
+    }
+
+    /// Writes everything.
+    /// - Throws: a `CommandFailure` when the connection is lost, or stuck for 5 s.
+    func write(_ bytes: borrowing ByteWriter) throws(CommandFailure) {
+        try bytes.withUnsafeBytes { bytes throws(CommandFailure) in try write(all: bytes) }
+    }
+
+    private func write(all bytes: UnsafeRawBufferPointer) throws(CommandFailure) {
+        var rest = bytes
+        while !rest.isEmpty {
+            let count = Glibc.send(
+                descriptor, rest.baseAddress, rest.count, Int32(MSG_NOSIGNAL))
+            if count > 0 {
+                rest = UnsafeRawBufferPointer(rebasing: rest[count...])
+            } else if errno != EINTR {
+                throw lost()
+            }
+        }
+    }
+
+    private func lost() -> CommandFailure {
+        let reason = String(cString: strerror(errno))
+        return CommandFailure(description: "the connection is lost: \(reason)")
+    }
+}

@@ -1,0 +1,137 @@
+// How far a conversation has come, told from the server's events alone. Pure: it neither prints nor
+// reads a clock, so that its rules can be tested with a list of events.
+
+import Codec
+
+/// What one event means to a person who follows the conversation.
+enum ConversationNotice: Equatable {
+    case sessionCreated
+    case sessionUpdated
+    /// The server hears speech.
+    case speechStarted
+    /// A turn of the user is complete.
+    case turnCommitted
+    /// More of the user's words.
+    case transcript(String)
+    /// The transcript of a turn is complete.
+    case transcriptDone
+    /// More of the reply's text.
+    case replyText(String)
+    /// A packet of reply audio, as base64 of the session's output format.
+    case replyAudio(base64: String, itemID: String)
+    /// The agent calls a function.
+    case functionCall(name: String, arguments: String)
+    /// A response ended; `reason` is set unless it is `completed`.
+    case responseDone(status: String, reason: String?)
+    /// An error event, or a failed transcription.
+    case failed(String)
+    /// Nothing that a person would follow.
+    case other
+}
+
+/// The state of the turns of one conversation.
+struct ConversationProgress {
+    /// Whether the server hears speech now.
+    private(set) var isSpeechHeard = false
+    /// Committed items whose transcript has not come.
+    private(set) var untranscribedItems: Set<String> = []
+    /// User turns committed so far.
+    private(set) var turnCount = 0
+    /// Whether a response followed the last turn, and whether one is running.
+    private(set) var hasResponse = false
+    private(set) var isResponding = false
+    /// Items whose transcript was streamed as deltas: the complete text repeats it.
+    private var streamedItems: Set<String> = []
+
+    /// Whether the last turn is over: heard, transcribed, answered, and nothing is under way.
+    var isTurnOver: Bool {
+        turnCount > 0 && !isSpeechHeard && untranscribedItems.isEmpty && hasResponse
+            && !isResponding
+    }
+
+    /// A new turn begins: what came before no longer counts.
+    mutating func beginTurn() {
+        turnCount = 0
+        hasResponse = false
+    }
+
+    /// A turn of typed text was sent: it needs no transcript.
+    mutating func handleTextSent() {
+        turnCount += 1
+        hasResponse = false
+    }
+
+    /// Follows one event.
+    mutating func handle(type: String, body: JSONValue) -> ConversationNotice {
+        let itemID = body["item_id"]?.string ?? ""
+        let delta = body["delta"]?.string ?? ""
+        switch type {
+        case "session.created": return .sessionCreated
+        case "session.updated": return .sessionUpdated
+        case "input_audio_buffer.speech_started":
+            isSpeechHeard = true
+            return .speechStarted
+        case "input_audio_buffer.speech_stopped":
+            isSpeechHeard = false
+        case "input_audio_buffer.committed":
+            turnCount += 1
+            hasResponse = false
+            isSpeechHeard = false
+            untranscribedItems.insert(itemID)
+            return .turnCommitted
+        case "conversation.item.input_audio_transcription.delta":
+            streamedItems.insert(itemID)
+            return .transcript(delta)
+        case "conversation.item.input_audio_transcription.completed":
+            untranscribedItems.remove(itemID)
+            let isRepeated = streamedItems.remove(itemID) != nil
+            return isRepeated ? .transcriptDone : .transcript(body["transcript"]?.string ?? "")
+        case "conversation.item.input_audio_transcription.failed":
+            untranscribedItems.remove(itemID)
+            return .failed("the transcription failed: \(message(of: body))")
+        case "error": return .failed(message(of: body))
+        default: return handleResponseEvent(type: type, body: body, delta: delta, itemID: itemID)
+        }
+        return .other
+    }
+
+    private mutating func handleResponseEvent(
+        type: String, body: JSONValue, delta: String, itemID: String
+    ) -> ConversationNotice {
+        switch type {
+        case "response.created":
+            hasResponse = true
+            isResponding = true
+        case "response.output_text.delta", "response.output_audio_transcript.delta":
+            return .replyText(delta)
+        case "response.output_audio.delta":
+            return .replyAudio(base64: delta, itemID: itemID)
+        case "response.function_call_arguments.done":
+            return .functionCall(
+                name: body["name"]?.string ?? "?",
+                arguments: body["arguments"]?.string ?? "")
+        case "response.done":
+            isResponding = false
+            return responseDone(body["response"])
+        default: break
+        }
+        return .other
+    }
+
+    private func responseDone(_ response: JSONValue?) -> ConversationNotice {
+        let status = response?["status"]?.string ?? "?"
+        if status == "completed" { return .responseDone(status: status, reason: nil) }
+        let details = response?["status_details"]
+        let error = details?["error"]
+        let reason = error?["message"]?.string ?? error?["code"]?.string
+        return .responseDone(
+            status: status, reason: reason ?? details?["reason"]?.string ?? "no reason given")
+    }
+
+    private func message(of body: JSONValue) -> String {
+        let error = body["error"]
+        let message = error?["message"]?.string ?? "an error without a message"
+        guard let code = error?["code"]?.string else { return message }
+        return "\(message) [\(code)]"
+    }
+}

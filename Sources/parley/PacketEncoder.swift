@@ -1,0 +1,44 @@
+// What `parley talk` sends: 20 ms of samples as one packet of the session's input format.
+
+import Codec
+
+/// Encodes packets of one input format.
+struct PacketEncoder: ~Copyable {
+    /// Samples per packet: 20 ms at the format's rate.
+    let packetSamples: Int
+    private let format: AudioFormat
+    private var opus: OpusEncoder?
+
+    /// Creates an encoder. Opus is encoded at 24 kb/s, what a good voice call uses.
+    init(format: AudioFormat) throws(OpusError) {
+        self.format = format
+        packetSamples = format.sampleRate.samples(inMilliseconds: 20)
+        opus = format == .opus ? try OpusEncoder(rate: format.sampleRate, bitrate: 24_000) : nil
+    }
+
+    /// Encodes 20 ms.
+    /// - Precondition: `samples` holds `packetSamples` samples.
+    mutating func encode(_ samples: [Int16]) throws(OpusError) -> [UInt8] {
+        precondition(samples.count == packetSamples)
+        switch format {
+        case .pcm:
+            return samples.flatMap {
+                [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)]
+            }
+        case .pcmu, .pcma:
+            var bytes: [UInt8] = []
+            let law = format == .pcmu ? G711.Law.mu : .a
+            samples.withUnsafeBufferPointer { G711.encode($0, law: law, into: &bytes) }
+            return bytes
+        case .opus:
+            var packet = [UInt8](repeating: 0, count: OpusEncoder.maxPacketBytes)
+            let count = try packet.withUnsafeMutableBufferPointer { (room) throws(OpusError) in
+                try samples.withUnsafeBufferPointer { (pcm) throws(OpusError) in
+                    try opus?.encode(pcm, into: UnsafeMutableRawBufferPointer(room)) ?? 0
+                }
+            }
+            packet.removeLast(packet.count - count)
+            return packet
+        }
+    }
+}

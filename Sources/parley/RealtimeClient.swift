@@ -1,0 +1,204 @@
+// The client's side of one WebSocket connection: upgrade, send, receive until a time. Framing and
+// masking are Codec's; what events mean is decided by the callers. Blocking, with poll(2): a
+// command-line client has one connection and one thread.
+
+import Codec
+
+/// A message from the server.
+enum ServerMessage {
+    /// An event, parsed; `text` is the JSON as it came. The body is valid until the next message is
+    /// received.
+    case event(type: String, body: JSONValue, text: String)
+    /// A binary message: a packet of reply audio.
+    case binary([UInt8])
+}
+
+/// One connection to a realtime server.
+final class RealtimeClient {
+    private let socket: ClientSocket
+    private var framing: WebSocketConnection
+    private var writer = ByteWriter(capacity: 4_096)
+    private let parser = JSONParser()
+    private var messages: [(isText: Bool, bytes: [UInt8])] = []
+    private var closing: CommandFailure?
+    private var readBuffer = UnsafeMutableRawBufferPointer.allocate(
+        byteCount: 64 << 10, alignment: 16)
+
+    /// Whether a message can be had without waiting.
+    var hasMessage: Bool { !messages.isEmpty }
+
+    /// Connects, upgrades, and returns once the server has accepted.
+    /// - Throws: a `CommandFailure` that names the server and the reason.
+    init(url: RealtimeURL, key: String?) throws(CommandFailure) {
+        socket = try ClientSocket(host: url.host, port: url.port)
+        framing = WebSocketConnection(role: .client, limits: WebSocketLimits())
+        try upgrade(to: url, key: key)
+    }
+
+    deinit { readBuffer.deallocate() }
+
+    /// Sends an event.
+    /// - Parameter writeMembers: writes what the event has besides its type.
+    /// - Throws: a `CommandFailure` when the connection is lost.
+    func send(
+        event type: String, _ writeMembers: (inout JSONWriter) -> Void = { _ in }
+    ) throws(CommandFailure) {
+        var json = JSONWriter(ByteWriter(capacity: 1_024))
+        json.beginObject()
+        json.member("type", type)
+        writeMembers(&json)
+        json.endObject()
+        try send(.text, json.finish().copiedBytes)
+    }
+
+    /// Sends a packet of audio as a binary message.
+    /// - Throws: a `CommandFailure` when the connection is lost.
+    func send(binary packet: [UInt8]) throws(CommandFailure) {
+        try send(.binary, packet)
+    }
+
+    /// Waits for the next message until a time on `monotonicSeconds()`; nil when none came.
+    /// - Throws: a `CommandFailure` when the server closed the connection or broke its rules.
+    func receive(until deadline: Double) throws(CommandFailure) -> ServerMessage? {
+        while messages.isEmpty {
+            if let closing { throw closing }
+            guard try socket.wait(until: deadline).isSocketReadable else { return nil }
+            try readMessages()
+        }
+        let (isText, bytes) = messages.removeFirst()
+        return isText ? try parse(event: bytes) : .binary(bytes)
+    }
+
+    /// Waits until a message can be had, another descriptor can be read, or the time has come.
+    /// - Returns: whether the other descriptor can be read.
+    /// - Throws: a `CommandFailure` when the server closed the connection or broke its rules.
+    func wait(alsoFor other: Int32?, until deadline: Double) throws(CommandFailure) -> Bool {
+        if let closing, messages.isEmpty { throw closing }
+        let readiness = try socket.wait(alsoFor: other, until: hasMessage ? 0 : deadline)
+        if readiness.isSocketReadable { try readMessages() }
+        return readiness.isOtherReadable
+    }
+
+    // MARK: Handshake
+
+    private func upgrade(to url: RealtimeURL, key: String?) throws(CommandFailure) {
+        let nonce = WebSocketHandshake.makeKey()
+        var headers = HTTPFields()
+        if let key { headers.append("Authorization", "Bearer \(key)") }
+        writer.removeAll()
+        WebSocketHandshake.writeRequest(
+            target: url.target, host: url.authority, key: nonce, headers: headers, into: &writer)
+        try socket.write(writer)
+        let deadline = monotonicSeconds() + 10
+        var received: [UInt8] = []
+        var parser = HTTPResponseParser()
+        while true {
+            guard try socket.wait(until: deadline).isSocketReadable else {
+                throw CommandFailure(description: "\(url.authority) did not answer the upgrade")
+            }
+            let count = try socket.read(into: readBuffer)
+            if count == 0 {
+                throw CommandFailure(description: "\(url.authority) closed the connection")
+            }
+            received += readBuffer[..<count]
+            if let consumed = try accept(&parser, received, nonce: nonce, url: url) {
+                try parse(received: &received, from: consumed)
+                return
+            }
+        }
+    }
+
+    /// Checks the answer to the upgrade; nil while it is incomplete, else its size.
+    private func accept(
+        _ parser: inout HTTPResponseParser, _ received: [UInt8], nonce: String, url: RealtimeURL
+    ) throws(CommandFailure) -> Int? {
+        typealias Answer = (response: HTTPResponse, consumed: Int)
+        let result: Answer?
+        do throws(HTTPError) {
+            result = try received.span.bytes.withUnsafeBytes {
+                (bytes) throws(HTTPError) -> Answer? in
+                try parser.parse(bytes)
+            }
+        } catch {
+            throw CommandFailure(description: "\(url.authority) does not speak HTTP: \(error)")
+        }
+        guard let (response, consumed) = result else { return nil }
+        guard response.status == 101 else {
+            let body = String(decoding: received[consumed...].prefix(300), as: UTF8.self)
+            let reason = body.isEmpty ? "" : ": " + body.split(separator: "\n")[0]
+            throw CommandFailure(
+                description: "\(url.authority) refused the session with \(response.status)\(reason)"
+            )
+        }
+        do throws(WebSocketHandshakeError) {
+            try WebSocketHandshake.validate(response, key: nonce)
+        } catch {
+            throw CommandFailure(description: "\(url.authority) does not speak WebSocket: \(error)")
+        }
+        return consumed
+    }
+
+    // MARK: Messages
+
+    private func send(_ opcode: WebSocketOpcode, _ payload: [UInt8]) throws(CommandFailure) {
+        if let closing { throw closing }
+        writer.removeAll()
+        payload.withUnsafeBytes {
+            WebSocketFrame.write(opcode, payload: $0, mask: .random(in: 0 ... .max), into: &writer)
+        }
+        try socket.write(writer)
+    }
+
+    private func readMessages() throws(CommandFailure) {
+        let count = try socket.read(into: readBuffer)
+        if count == 0 {
+            closing = CommandFailure(description: "the server closed the connection")
+            return
+        }
+        try parse(UnsafeMutableRawBufferPointer(rebasing: readBuffer[..<count]))
+    }
+
+    private func parse(received: inout [UInt8], from offset: Int) throws(CommandFailure) {
+        try received.withUnsafeMutableBufferPointer { (bytes) throws(CommandFailure) in
+            try parse(
+                UnsafeMutableRawBufferPointer(
+                    UnsafeMutableBufferPointer(rebasing: bytes[offset...])))
+        }
+    }
+
+    private func parse(_ bytes: UnsafeMutableRawBufferPointer) throws(CommandFailure) {
+        var input = bytes
+        do throws(WebSocketError) {
+            while let event = try framing.next(&input) { handle(event) }
+        } catch {
+            throw CommandFailure(description: "the server broke the WebSocket protocol: \(error)")
+        }
+    }
+
+    private func parse(event bytes: [UInt8]) throws(CommandFailure) -> ServerMessage {
+        let text = String(decoding: bytes, as: UTF8.self)
+        guard let body = try? parser.parse(text), let type = body["type"]?.string else {
+            throw CommandFailure(description: "the server sent text that is not an event")
+        }
+        return .event(type: type, body: body, text: text)
+    }
+
+    private func handle(_ event: WebSocketEvent) {
+        switch event {
+        case .text(let bytes): messages.append((true, [UInt8](bytes)))
+        case .binary(let bytes): messages.append((false, [UInt8](bytes)))
+        case .ping(let payload): try? send(.pong, [UInt8](payload))
+        case .pong: break
+        case .close(let code, let reason):
+            // The close is answered (RFC 6455 §5.5.1); the socket goes with this object.
+            writer.removeAll()
+            framing.close(code, mask: .random(in: 0 ... .max), into: &writer)
+            try? socket.write(writer)
+            let why = String(decoding: reason, as: UTF8.self)
+            let number = code.map { " with \($0.rawValue)" } ?? ""
+            closing = CommandFailure(
+                description: "the server closed the connection\(number)"
+                    + (why.isEmpty ? "" : ": \(why)"))
+        }
+    }
+}

@@ -1,0 +1,62 @@
+// A recording as the server gets it: mono, at the rate of the input format, cut into 20 ms packets.
+// Pacing is not here: see SpokenTurn.
+
+import Codec
+
+/// What a person said, ready to be encoded.
+struct Recording {
+    /// Mono samples at `rate`.
+    let samples: [Int16]
+    /// The rate of the input format: 48 kHz for Opus, else what the format counts in.
+    let rate: SampleRate
+
+    /// Samples up to the end of speech: the last 10 ms whose level is within 26 dB of the loudest
+    /// 10 ms. All of them, when nothing stands out.
+    var samplesOfSpeech: Int {
+        let window = rate.samples(inMilliseconds: 10)
+        var loudest = 0.0
+        var levels: [Double] = []
+        for start in stride(from: 0, to: samples.count - window + 1, by: window) {
+            let energy = samples[start..<start + window].reduce(0.0) {
+                $0 + Double($1) * Double($1)
+            }
+            levels.append(energy)
+            loudest = max(loudest, energy)
+        }
+        // Energy is a level squared: 26 dB are a factor of 400.
+        let last = levels.lastIndex { $0 > 0 && $0 >= loudest / 400 }
+        return last.map { ($0 + 1) * window } ?? samples.count
+    }
+
+    /// Reads a WAV file of any rate and channel count.
+    /// - Throws: a `CommandFailure` that names the file.
+    init(path: String, format: AudioFormat) throws(CommandFailure) {
+        guard let content = try? readWholeFile(path) else {
+            throw CommandFailure(description: "cannot read \(path)")
+        }
+        do {
+            let file = try WAVFile(parsing: content)
+            rate = format.sampleRate
+            samples = try resampled(file.monoSamples, from: file.rate, to: rate)
+        } catch {
+            throw CommandFailure(description: "\(path) cannot be used: \(error)")
+        }
+        guard !samples.isEmpty else {
+            throw CommandFailure(description: "\(path) holds no audio")
+        }
+    }
+}
+
+/// A whole recording at another rate.
+func resampled(
+    _ samples: [Int16], from source: SampleRate, to target: SampleRate
+) throws(ResamplerError) -> [Int16] {
+    if source == target { return samples }
+    var resampler = try Resampler(from: source, to: target)
+    var output = [Int16](repeating: 0, count: resampler.maxOutputSamples(for: samples.count))
+    let count = samples.withUnsafeBufferPointer { input in
+        output.withUnsafeMutableBufferPointer { resampler.process(input, into: $0) }
+    }
+    output.removeLast(output.count - count)
+    return output
+}

@@ -1,0 +1,118 @@
+// The spoken reply as samples: from base64 deltas or binary messages to one WAV file. PROTOCOL.md
+// specifies the binary header; playing is not here, see MicrophoneConversation.
+
+import Codec
+
+/// A binary message of reply audio, taken apart.
+struct ReplyPacket: Equatable {
+    /// The first byte of such a message.
+    static let kind: UInt8 = 1
+    /// Bytes before the payload.
+    static let headerBytes = 24
+
+    let itemID: String
+    let contentIndex: Int
+    /// Where in the item's audio it starts, in samples at the format's rate.
+    let position: Int
+    let payload: ArraySlice<UInt8>
+
+    /// Reads the header: kind 1, format, content index (16 bits), position (32 bits), item id
+    /// (16 bytes, padded with NUL); integers are little-endian.
+    /// - Throws: a `CommandFailure` when it is not a packet of `format`.
+    init(_ message: [UInt8], format: AudioFormat) throws(CommandFailure) {
+        let codes: [AudioFormat: UInt8] = [.pcm: 0, .pcmu: 1, .pcma: 2, .opus: 3]
+        guard message.count >= Self.headerBytes, message[0] == Self.kind,
+            message[1] == codes[format]
+        else {
+            throw CommandFailure(description: "the server sent a binary message of unknown form")
+        }
+        contentIndex = Int(message[2]) | Int(message[3]) << 8
+        position = (0..<4).reduce(0) { $0 | Int(message[4 + $1]) << (8 * $1) }
+        itemID = String(decoding: message[8..<24].prefix { $0 != 0 }, as: UTF8.self)
+        payload = message[Self.headerBytes...]
+    }
+}
+
+/// Decodes reply audio and keeps it.
+struct ReplyAudio: ~Copyable {
+    /// Decoded mono samples of all replies so far, at `rate`.
+    private(set) var samples: [Int16] = []
+    /// The rate of the format's samples.
+    var rate: SampleRate { format.sampleRate }
+    private let format: AudioFormat
+    private var decoder: OpusDecoder?
+    /// The item that is being received, and where its audio begins in `samples`.
+    private var item = (id: "", start: 0)
+
+    /// Creates an empty reply.
+    init(format: AudioFormat) throws(OpusError) {
+        self.format = format
+        decoder = format == .opus ? try OpusDecoder(rate: format.sampleRate) : nil
+    }
+
+    /// Adds the audio of a `response.output_audio.delta`, and returns its samples.
+    mutating func append(base64: String, itemID: String) throws(CommandFailure) -> [Int16] {
+        let text = Array(base64.utf8)
+        var payload = ByteWriter(capacity: text.count)
+        do throws(Base64Error) {
+            try text.span.bytes.withUnsafeBytes { (text) throws(Base64Error) in
+                try Base64.decode(text, into: &payload)
+            }
+        } catch {
+            throw CommandFailure(description: "the server sent audio that is not base64")
+        }
+        return try append(payload.copiedBytes[...], itemID: itemID, position: nil)
+    }
+
+    /// Adds a binary message, and returns its samples. A gap before it becomes silence.
+    mutating func append(binary message: [UInt8]) throws(CommandFailure) -> [Int16] {
+        let packet = try ReplyPacket(message, format: format)
+        return try append(packet.payload, itemID: packet.itemID, position: packet.position)
+    }
+
+    private mutating func append(
+        _ payload: ArraySlice<UInt8>, itemID: String, position: Int?
+    ) throws(CommandFailure) -> [Int16] {
+        if item.id != itemID { item = (itemID, samples.count) }
+        let decoded = try decode(payload)
+        if let position {
+            let missing = item.start + position - samples.count
+            // A minute is far more than a server that drops audio on purpose leaves out.
+            guard (0...rate.hertz * 60).contains(missing) else {
+                throw CommandFailure(
+                    description: "the server sent audio of \(itemID) out of its place")
+            }
+            samples.append(contentsOf: repeatElement(0, count: missing))
+        }
+        samples.append(contentsOf: decoded)
+        return decoded
+    }
+
+    private mutating func decode(_ payload: ArraySlice<UInt8>) throws(CommandFailure) -> [Int16] {
+        switch format {
+        case .pcm:
+            return stride(from: payload.startIndex, to: payload.endIndex - 1, by: 2).map {
+                Int16(bitPattern: UInt16(payload[$0]) | UInt16(payload[$0 + 1]) << 8)
+            }
+        case .pcmu, .pcma:
+            var decoded = [Int16](repeating: 0, count: payload.count)
+            let law = format == .pcmu ? G711.Law.mu : .a
+            decoded.withUnsafeMutableBufferPointer {
+                G711.decode(payload.span.bytes, law: law, into: $0)
+            }
+            return decoded
+        case .opus:
+            let most = rate.samples(inMilliseconds: OpusDecoder.maxPacketMilliseconds)
+            var decoded = [Int16](repeating: 0, count: most)
+            do throws(OpusError) {
+                let count = try decoded.withUnsafeMutableBufferPointer {
+                    (buffer) throws(OpusError) in
+                    try decoder?.decode(payload.span.bytes, into: buffer) ?? 0
+                }
+                return Array(decoded[..<count])
+            } catch {
+                throw CommandFailure(description: "the server sent an undecodable packet: \(error)")
+            }
+        }
+    }
+}

@@ -1,0 +1,73 @@
+// `parley serve`: from the effective configuration to a running server. Options are not named here:
+// see ServeOptionTable.
+
+import Agents
+import ArgumentParser
+import Glibc
+import Logging
+import Server
+import Session
+
+/// The server.
+struct ServeCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve", abstract: "Serve voice sessions.",
+        usage: "parley serve [--NAME VALUE ...] [--print-config] [--example-config]",
+        discussion: ServeConfigurationText.help())
+
+    // The options come from one table that also makes the configuration file, so they are not
+    // declared to swift-argument-parser one by one.
+    @Argument(parsing: .captureForPassthrough, help: .hidden)
+    var arguments: [String] = []
+
+    func run() throws {
+        try reportingFailure {
+            let invocation = try ServeConfigurationLoader().load(
+                arguments: arguments, environment: environmentValues())
+            if invocation.printsHelp {
+                print(ParleyCommand.helpMessage(for: ServeCommand.self))
+            } else if invocation.printsExample {
+                print(ServeConfigurationText.example(), terminator: "")
+            } else if invocation.printsConfiguration {
+                print(ServeConfigurationText.effective(invocation), terminator: "")
+            } else {
+                try serve(invocation)
+            }
+        }
+    }
+
+    /// Says where everything is. On standard output: it is for the person who started the server,
+    /// while logs go to standard error.
+    private func announce(host: String, port: Int) {
+        // Addresses that mean "every interface" are no addresses to visit.
+        let reachable = ["0.0.0.0": "127.0.0.1", "::": "[::1]"][host]
+        let address = reachable ?? (host.contains(":") ? "[\(host)]" : host)
+        writeAll(
+            """
+            Parley is listening.
+              web page   http://\(address):\(port)/
+              WebSocket  ws://\(address):\(port)/v1/realtime
+              metrics    http://\(address):\(port)/metrics
+
+            """, to: STDOUT_FILENO)
+    }
+
+    private func serve(_ invocation: ServeInvocation) throws(CommandFailure) {
+        let settings = invocation.settings
+        LoggingSystem.bootstrap { _ in
+            LineLogHandler(format: settings.logFormat, level: settings.logLevel.level)
+        }
+        let logger = Logger(label: "parley")
+        for warning in invocation.warnings { logger.warning("\(warning)") }
+        let parts = ServerParts(settings: settings, logger: logger)
+        let server = ParleyServer(
+            configuration: settings.server, agents: parts.agents,
+            voiceActivityModel: parts.voiceActivityModel, logger: logger,
+            beginning: ParleyCommand.beginning)
+        do throws(ServerError) {
+            try server.run { port in announce(host: settings.server.host, port: port) }
+        } catch {
+            throw CommandFailure(description: "\(error)")
+        }
+    }
+}

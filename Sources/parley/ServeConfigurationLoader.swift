@@ -1,0 +1,211 @@
+// From flags, environment and one YAML file to the effective settings. Precedence: flag, then
+// environment variable, then file, then default. Every refusal is one line that names its source.
+// Pure but for reading the file; what the options are is in ServeOptionTable, and what a file may
+// look like in ConfigurationFile.
+
+/// Where a value came from.
+enum SettingOrigin: Equatable, CustomStringConvertible {
+    case standard
+    /// Path as it was given, and the key's line, 1 for the first.
+    case file(path: String, line: Int)
+    case environment(variable: String)
+    case flag(String)
+
+    var description: String {
+        switch self {
+        case .standard: "default"
+        case .file(let path, let line): "\(path):\(line)"
+        case .environment(let variable): variable
+        case .flag(let flag): flag
+        }
+    }
+}
+
+/// What `parley serve` was asked to do.
+struct ServeInvocation {
+    /// The effective values.
+    var settings = ServeSettings()
+    /// Origin of every value that is not a default, by option name.
+    var origins: [String: SettingOrigin] = [:]
+    /// Whether `--print-config` was given.
+    var printsConfiguration = false
+    /// Whether `--example-config` was given.
+    var printsExample = false
+    /// Whether `--help` was given.
+    var printsHelp = false
+    /// Lines that deserve a warning, for example variables that no option has.
+    var warnings: [String] = []
+}
+
+/// Merges the sources of settings.
+struct ServeConfigurationLoader {
+    /// Reads a whole file as text.
+    var readFile: (_ path: String) throws -> String = {
+        guard let text = String(validating: try readWholeFile($0), as: UTF8.self) else {
+            throw NotUTF8()
+        }
+        return text
+    }
+
+    private struct NotUTF8: Error {}
+
+    /// Merges flags, environment and the file that either of them names.
+    /// - Throws: a `CommandFailure` with status 64.
+    func load(
+        arguments: [String], environment: [String: String]
+    ) throws(CommandFailure) -> ServeInvocation {
+        var invocation = ServeInvocation()
+        let flags = try parse(arguments, into: &invocation)
+        let named = flags.last { $0.name == Self.configName }
+        if let path = named?.value ?? environment[Self.configVariable] {
+            let source = named == nil ? Self.configVariable : "--\(Self.configName)"
+            try apply(fileAt: path, namedBy: source, to: &invocation)
+        }
+        try apply(environment, to: &invocation)
+        for flag in flags where flag.name != Self.configName {
+            guard let option = ServeOptionTable.option(flagged: flag.name) else { continue }
+            try apply(flag.value, of: option, from: .flag("--\(flag.name)"), to: &invocation)
+        }
+        return invocation
+    }
+
+    private static let configName = "config"
+    private static let configVariable = "PARLEY_CONFIG"
+    /// Also what Kubernetes names a service's address, `tcp://10.0.0.1:80`, beside a service that
+    /// is named parley.
+    private static let portVariable = "PARLEY_PORT"
+
+    private func apply(
+        _ text: String, of option: ServeOption, from origin: SettingOrigin,
+        to invocation: inout ServeInvocation
+    ) throws(CommandFailure) {
+        guard option.set(text, &invocation.settings) else {
+            let source =
+                if case .file = origin { "\(origin): \(option.name)" } else { "\(origin)" }
+            let shown = option.isSecret ? "the value" : jsonString(text)
+            throw .usage("\(source): \(shown) is not allowed; it must be \(option.allowed)")
+        }
+        invocation.origins[option.name] = origin
+    }
+
+    // MARK: Flags
+
+    private func parse(
+        _ arguments: [String], into invocation: inout ServeInvocation
+    ) throws(CommandFailure) -> [(name: String, value: String)] {
+        var flags: [(name: String, value: String)] = []
+        var rest = arguments[...]
+        while let argument = rest.popFirst() {
+            switch argument {
+            case "--print-config": invocation.printsConfiguration = true
+            case "--example-config": invocation.printsExample = true
+            case "--help", "-h", "-help": invocation.printsHelp = true
+            default:
+                guard argument.hasPrefix("--") else {
+                    throw .usage("unexpected argument \(jsonString(argument)); see --help")
+                }
+                let parts = argument.dropFirst(2).split(
+                    separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                let name = String(parts[0])
+                guard name == Self.configName || ServeOptionTable.option(flagged: name) != nil
+                else {
+                    throw .usage("unknown option --\(name)\(suggestion(for: name))")
+                }
+                if parts.count == 2 {
+                    flags.append((name, String(parts[1])))
+                } else if let value = rest.popFirst() {
+                    flags.append((name, value))
+                } else {
+                    throw .usage("--\(name) needs a value")
+                }
+            }
+        }
+        return flags
+    }
+
+    // MARK: Environment
+
+    private func apply(
+        _ environment: [String: String], to invocation: inout ServeInvocation
+    ) throws(CommandFailure) {
+        for option in ServeOptionTable.all {
+            guard let text = environment[option.variable] else { continue }
+            if option.variable == Self.portVariable, text.hasPrefix("tcp://") {
+                invocation.warnings.append(
+                    "PARLEY_PORT is ignored: \(jsonString(text)) is Kubernetes' link to a service "
+                        + "named parley, not a port")
+                continue
+            }
+            let origin = SettingOrigin.environment(variable: option.variable)
+            try apply(text, of: option, from: origin, to: &invocation)
+        }
+        // Only a warning: Kubernetes injects PARLEY_SERVICE_HOST and its like beside a service
+        // named parley, and a server must start there.
+        let known = Set(ServeOptionTable.all.map(\.variable) + [Self.configVariable])
+        for variable in environment.keys.sorted()
+        where variable.hasPrefix("PARLEY_") && !known.contains(variable) {
+            invocation.warnings.append("the environment variable \(variable) is no option's")
+        }
+    }
+
+    // MARK: File
+
+    private func apply(
+        fileAt path: String, namedBy source: String, to invocation: inout ServeInvocation
+    ) throws(CommandFailure) {
+        let text: String
+        do {
+            text = try readFile(path)
+        } catch {
+            throw .usage("\(source): cannot read \(jsonString(path)) as UTF-8 text")
+        }
+        for entry in try entries(in: text, path: path) {
+            let place = "\(path):\(entry.line)"
+            guard let option = ServeOptionTable.option(named: entry.name) else {
+                let near = suggestion(for: entry.name)
+                throw .usage("\(place): unknown key \(jsonString(entry.name))\(near)")
+            }
+            guard let value = entry.value else {
+                throw .usage("\(place): \(option.name): must be \(option.allowed)")
+            }
+            let origin = SettingOrigin.file(path: path, line: entry.line)
+            try apply(value, of: option, from: origin, to: &invocation)
+        }
+    }
+
+    private func entries(
+        in text: String, path: String
+    ) throws(CommandFailure) -> [ConfigurationEntry] {
+        do throws(ConfigurationFileError) {
+            return try configurationEntries(in: text)
+        } catch {
+            let place = error.line.map { "\(path):\($0)" } ?? path
+            throw .usage("\(place): \(error.problem)")
+        }
+    }
+
+    // MARK: Near misses
+
+    private func suggestion(for name: String) -> String {
+        let near = ServeOptionTable.all.map { ($0.name, editDistance($0.name, name)) }
+            .min { $0.1 < $1.1 }
+        guard let near, near.1 <= 2 else { return "; see parley serve --help" }
+        return "; did you mean \(near.0)?"
+    }
+
+    /// Levenshtein's distance: insertions, deletions and replacements from one word to another.
+    private func editDistance(_ left: String, _ right: String) -> Int {
+        let right = Array(right)
+        var row = Array(0...right.count)
+        for (index, letter) in left.enumerated() {
+            var diagonal = row[0]
+            row[0] = index + 1
+            for column in right.indices {
+                let replaced = diagonal + (letter == right[column] ? 0 : 1)
+                diagonal = row[column + 1]
+                row[column + 1] = min(replaced, row[column] + 1, row[column + 1] + 1)
+            }
+        }
+        return row[right.count]
+    }
+}

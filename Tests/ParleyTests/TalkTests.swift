@@ -1,0 +1,208 @@
+// What `parley talk` decides without a server: addresses, the end of a turn, the end of speech, and
+// the binary audio header.
+
+import Codec
+import Foundation
+import Testing
+
+@testable import parley
+
+@Suite struct RealtimeURLTests {
+    @Test(arguments: [
+        ("ws://127.0.0.1:8080/v1/realtime", "127.0.0.1", 8080, "/v1/realtime?model=m"),
+        ("ws://[::1]:9/", "::1", 9, "/v1/realtime?model=m"),
+        ("http://host", "host", 80, "/v1/realtime?model=m"),
+        ("ws://h:1/x?model=other&a=b", "h", 1, "/x?model=other&a=b"),
+        ("ws://h?a=b#part", "h", 80, "/v1/realtime?a=b&model=m"),
+        ("ws://h:/a b", "h", 80, "/a%20b?model=m"),
+    ])
+    func addressesAreTakenApart(text: String, host: String, port: Int, target: String) throws {
+        let url = try RealtimeURL(text, model: "m")
+        #expect(url.host == host)
+        #expect(url.port == port)
+        #expect(url.target == target)
+    }
+
+    @Test func namesOfModelsAreEscaped() throws {
+        #expect(try RealtimeURL("ws://h/", model: "a b&c").target == "/v1/realtime?model=a%20b%26c")
+    }
+
+    @Test(arguments: [
+        "", "127.0.0.1:8080", "wss://h/", "ftp://h/", "ws://", "ws://:80/", "ws://[::1/",
+        "ws://[::1]9/", "ws://h:0/", "ws://h:65536/", "ws://h:1x/", "ws://a b/", "ws://a@h/",
+    ])
+    func otherAddressesAreRefused(text: String) {
+        #expect(throws: CommandFailure.self) { try RealtimeURL(text, model: "m") }
+    }
+}
+
+@Suite struct ConversationProgressTests {
+    private let parser = JSONParser()
+
+    /// Feeds events given as `type item_id`.
+    private func progress(after events: [String]) throws -> ConversationProgress {
+        var progress = ConversationProgress()
+        for event in events {
+            let words = event.split(separator: " ").map(String.init)
+            let body = words.count > 1 ? "{\"item_id\":\"\(words[1])\"}" : "{}"
+            _ = progress.handle(type: words[0], body: try parser.parse(body))
+        }
+        return progress
+    }
+
+    private let committed = [
+        "input_audio_buffer.speech_started i1", "input_audio_buffer.speech_stopped i1",
+        "input_audio_buffer.committed i1",
+    ]
+    private let transcribed = "conversation.item.input_audio_transcription.completed i1"
+
+    @Test func aTurnIsOverOnceItIsTranscribedAndAnswered() throws {
+        let events = committed + ["response.created", transcribed, "response.done"]
+        for length in events.indices {
+            #expect(try !progress(after: Array(events[..<length])).isTurnOver)
+        }
+        #expect(try progress(after: events).isTurnOver)
+    }
+
+    @Test func aTranscriptMayComeAfterTheResponse() throws {
+        let events = committed + ["response.created", "response.done"]
+        #expect(try !progress(after: events).isTurnOver)
+        #expect(try progress(after: events + [transcribed]).isTurnOver)
+    }
+
+    @Test func speechAfterAResponseOpensTheTurnAgain() throws {
+        let events =
+            committed + [
+                transcribed, "response.created", "response.done",
+                "input_audio_buffer.speech_started i2",
+            ]
+        #expect(try !progress(after: events).isTurnOver)
+    }
+
+    @Test func anUnansweredSecondTurnIsNotOver() throws {
+        let events =
+            committed + [
+                transcribed, "response.created", "input_audio_buffer.committed i2",
+                "response.done", "conversation.item.input_audio_transcription.failed i2",
+            ]
+        #expect(try !progress(after: events).isTurnOver)
+        #expect(try progress(after: events + ["response.created", "response.done"]).isTurnOver)
+    }
+
+    @Test func aStreamedTranscriptIsNotRepeated() throws {
+        var progress = ConversationProgress()
+        let prefix = "conversation.item.input_audio_transcription"
+        let delta = progress.handle(
+            type: "\(prefix).delta", body: try parser.parse(#"{"item_id":"i","delta":"hel"}"#))
+        let done = progress.handle(
+            type: "\(prefix).completed",
+            body: try parser.parse(#"{"item_id":"i","transcript":"hello"}"#))
+        #expect(delta == .transcript("hel"))
+        #expect(done == .transcriptDone)
+    }
+
+    @Test func failuresSayWhy() throws {
+        var progress = ConversationProgress()
+        let done = progress.handle(
+            type: "response.done",
+            body: try parser.parse(
+                """
+                {"response":{"status":"failed","status_details":
+                {"error":{"code":"upstream_error","message":"gone"}}}}
+                """))
+        #expect(done == .responseDone(status: "failed", reason: "gone"))
+        let refused = progress.handle(
+            type: "error",
+            body: try parser.parse(#"{"error":{"code":"invalid_value","message":"no"}}"#))
+        #expect(refused == .failed("no [invalid_value]"))
+    }
+}
+
+@Suite struct ReplyPacketTests {
+    private let bytes: [UInt8] =
+        [1, 3, 2, 0, 0x80, 0xBB, 0, 0] + Array("item_1".utf8) + [UInt8](repeating: 0, count: 10)
+        + [7, 8]
+
+    @Test func theHeaderIsReadToTheByte() throws {
+        let packet = try ReplyPacket(bytes, format: .opus)
+        #expect(packet.contentIndex == 2)
+        #expect(packet.position == 48_000)
+        #expect(packet.itemID == "item_1")
+        #expect(Array(packet.payload) == [7, 8])
+    }
+
+    @Test func otherMessagesAreRefused() {
+        #expect(throws: CommandFailure.self) { try ReplyPacket(bytes, format: .pcm) }
+        #expect(throws: CommandFailure.self) { try ReplyPacket(Array(bytes[..<23]), format: .opus) }
+        #expect(throws: CommandFailure.self) { try ReplyPacket([2] + bytes[1...], format: .opus) }
+    }
+
+    @Test func gapsBecomeSilenceAndItemsFollowEachOther() throws {
+        func message(item: UInt8, position: UInt8, sample: UInt8) -> [UInt8] {
+            [1, 0, 0, 0, position, 0, 0, 0, item] + [UInt8](repeating: 0, count: 15) + [sample, 0]
+        }
+        var reply = try ReplyAudio(format: .pcm)
+        _ = try reply.append(binary: message(item: 1, position: 0, sample: 5))
+        _ = try reply.append(binary: message(item: 1, position: 3, sample: 6))
+        _ = try reply.append(binary: message(item: 2, position: 0, sample: 7))
+        #expect(reply.samples == [5, 0, 0, 6, 7])
+        var failure: CommandFailure?
+        do {
+            _ = try reply.append(binary: message(item: 2, position: 0, sample: 8))
+        } catch { failure = error }
+        #expect(failure != nil)
+    }
+}
+
+@Suite struct SessionUpdateTests {
+    private func update(_ format: AudioFormat, isSpoken: Bool, wantsAudio: Bool) -> String {
+        let parameters = TalkParameters(
+            format: format, transport: .binary, instructions: nil, isSpoken: isSpoken,
+            wantsAudio: wantsAudio)
+        var json = JSONWriter(ByteWriter(capacity: 256))
+        json.beginObject()
+        parameters.writeSessionUpdate(to: &json)
+        json.endObject()
+        return String(decoding: json.finish().copiedBytes, as: UTF8.self)
+    }
+
+    @Test func aTypedConversationSaysNothingOfAudio() {
+        #expect(
+            update(.opus, isSpoken: false, wantsAudio: false)
+                == #"{"session":{"type":"realtime","output_modalities":["text"]}}"#)
+    }
+
+    @Test func aSpokenConversationSaysHowAudioTravels() {
+        let format = #""format":{"type":"audio/pcm","rate":24000}"#
+        let input =
+            "{\(format)," + #""transcription":{"model":"default"},"#
+            + #""turn_detection":{"type":"server_vad"}}"#
+        #expect(
+            update(.pcm, isSpoken: true, wantsAudio: true)
+                == #"{"session":{"type":"realtime","output_modalities":["audio"],"#
+                + "\"audio\":{\"input\":\(input),\"output\":{\(format),\"transport\":\"binary\"}}}}"
+        )
+    }
+}
+
+@Suite struct RecordingTests {
+    @Test func speechEndsWhereTheRecordingFallsSilent() throws {
+        // 100 ms of a loud tone, 300 ms of noise 40 dB below it.
+        let loud = (0..<1_600).map { Int16($0 % 16 < 8 ? 10_000 : -10_000) }
+        let quiet = (0..<4_800).map { Int16($0 % 3 - 1) * 50 }
+        let file = WAVFile(rate: .hz16000, channels: 1, samples: loud + quiet)
+        let url = FileManager.default.temporaryDirectory.appending(path: "\(UUID()).wav")
+        try Data(file.encoded()).write(to: url)
+        defer { try? FileManager.default.removeItem(at: url) }
+        let recording = try Recording(path: url.path, format: .opus)
+        #expect(recording.rate == .hz48000)
+        #expect(abs(recording.samples.count - 19_200) <= 48)
+        #expect(abs(recording.samplesOfSpeech - 4_800) <= 960)
+    }
+
+    @Test func missingAndBrokenFilesAreNamed() {
+        #expect(throws: CommandFailure(description: "cannot read /no/such.wav")) {
+            try Recording(path: "/no/such.wav", format: .pcm)
+        }
+    }
+}
