@@ -1,0 +1,95 @@
+# Parley: set-up, build, run, test. `make` alone lists the targets.
+#
+# Every target does the set-up it needs by itself, once: scripts/setup-*.sh check first and are
+# silent, quick and off the network when nothing is missing. A failing set-up says in one line
+# what to do.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+MAKEFLAGS += --no-print-directory
+
+# Arguments for the server (`make run`) or the load test (`make load`).
+ARGS ?=
+
+# The Swift runtime goes into the binary: it starts faster and needs no toolchain where it runs.
+release_build := swift build -c release --static-swift-stdlib
+# Warnings are errors here and in CI, but not in `make build`: a user's newer compiler may know
+# warnings that do not exist yet.
+strict := PARLEY_STRICT=1
+swift_sources := Package.swift Sources Tests LoadTests examples
+
+help: ## List the targets
+	@echo 'make TARGET, where TARGET is one of'
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' Makefile
+
+## Run -------------------------------------------------------------------------------------
+
+run: build ## Set up, build and start the server; ARGS="--port 9000 …" goes to `parley serve`
+	@exec .build/release/parley serve $(ARGS)
+
+build: setup ## Make .build/release/parley
+	@$(release_build) --product parley
+
+brain: ## Start a local language model on 127.0.0.1:8000 (BRAIN_PORT=…)
+	@exec scripts/brain.sh
+
+## Set-up ----------------------------------------------------------------------------------
+
+# Apt before models (they need Python's venv) and before SwiftPM (it needs libcurl); models before
+# any build (they bring a C header).
+setup: ## Install what building and running takes: Debian packages, Swift packages, models
+	@scripts/check-swift.sh
+	@scripts/setup-apt.sh build
+	@scripts/setup-swift.sh
+	@scripts/setup-models.sh
+
+models: ## Make models/ only
+	@scripts/setup-apt.sh build
+	@scripts/setup-models.sh
+
+setup-tests: setup
+	@scripts/setup-apt.sh test
+
+## Test ------------------------------------------------------------------------------------
+
+test: setup-tests ## Set up and run every test: all the targets below. What CI runs
+	@exec scripts/test.sh lint test-swift build test-clients test-browser test-metrics
+
+check: lint test-swift ## Before a commit: lint and the Swift tests, without clients and browser
+
+test-swift: setup ## Unit, session, server and tidy tests; ARGS="--filter CodecTests" selects
+	@$(strict) swift build --build-tests
+	@$(strict) swift test --skip-build --disable-xctest $(ARGS)
+
+test-clients: build ## The official client library against the server
+	@exec Tests/clients/run.sh
+
+test-browser: build setup-tests ## The web page in Chromium
+	@exec Tests/browser/run.sh
+
+test-metrics: build setup-tests ## promtool reads /metrics
+	@exec Tests/metrics/run.sh
+
+load: setup-tests ## The load test: 1,000 idle sessions and 50 that speak; ARGS goes to parley-load
+	@$(release_build) --product parley
+	@$(release_build) --product parley-load
+	@exec scripts/load.sh $(ARGS)
+
+## Source ----------------------------------------------------------------------------------
+
+format: ## Rewrite the Swift files in the house format
+	@swift format --in-place --parallel --recursive $(swift_sources)
+
+lint: setup-tests ## Check format and style of the Swift files and of the scripts
+	@swift format lint --strict --parallel --recursive $(swift_sources)
+	@shellcheck --external-sources --source-path=scripts scripts/*.sh Tests/*/*.sh .ci/run
+
+clean: ## Remove what was built; models and virtual environments stay
+	rm -rf .build .build-* .build_*
+
+distclean: clean ## Remove everything that set-up and build made
+	rm -rf models .venv-*
+
+.PHONY: help run build brain setup models setup-tests test check test-swift test-clients \
+	test-browser test-metrics load format lint clean distclean

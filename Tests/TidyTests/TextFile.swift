@@ -1,0 +1,83 @@
+// One file of the repository as the tidy rules see it, and the walk that finds them all.
+//
+// Rules that look for words of the language read `code`, which keeps every line and column but has
+// blanks in place of comments and string literals: a rule must not stumble over a brace in a
+// string, nor over its own name in a comment. This is a scanner of a few states, not a parser.
+
+import Foundation
+
+/// A text file, its path relative to the repository, and its text in two forms.
+struct TextFile: Sendable {
+    let path: String
+    let text: String
+
+    var lines: [Substring] {
+        text.split(separator: "\n", omittingEmptySubsequences: false)
+    }
+
+    /// The text with comments and string literals blanked; Swift files only.
+    var code: String { SwiftBlanking.blank(text) }
+
+    var isSwift: Bool { path.hasSuffix(".swift") }
+
+    /// Whether the file lies in a folder, given from the root: `isIn("Sources/Codec")`.
+    func isIn(_ folder: String) -> Bool { path.hasPrefix(folder + "/") }
+}
+
+/// The files of the repository that people write.
+enum Repository {
+    /// Found from this file's own place, so that the tests run from any working directory.
+    static let root: URL = {
+        var url = URL(filePath: #filePath)
+        for _ in 0..<3 { url.deleteLastPathComponent() }
+        return url
+    }()
+
+    /// Folders that tools fill, at any depth; names that start with a dot are skipped as well,
+    /// but for `visibleDotNames`.
+    static let generatedFolders: Set<String> = ["models", "node_modules", "__pycache__"]
+
+    static let visibleDotNames: Set<String> = [".ci", ".swift-format", ".gitignore"]
+
+    /// Endings of files that are not text; they are checked for nothing but emptiness.
+    static let binaryEndings: Set<String> = [
+        "wav", "raw", "opus", "png", "ico", "onnx", "bin", "woff2",
+    ]
+
+    /// Every file, sorted by path so that failures read the same everywhere.
+    static func files() throws -> [TextFile] {
+        var found: [TextFile] = []
+        try visit(root, prefix: "", into: &found)
+        return found.sorted { $0.path < $1.path }
+    }
+
+    private static func visit(
+        _ folder: URL, prefix: String, into found: inout [TextFile]
+    ) throws {
+        let entries = try FileManager.default.contentsOfDirectory(
+            at: folder, includingPropertiesForKeys: [.isDirectoryKey, .isSymbolicLinkKey])
+        for entry in entries {
+            let name = entry.lastPathComponent
+            let values = try entry.resourceValues(forKeys: [.isDirectoryKey, .isSymbolicLinkKey])
+            guard !name.hasPrefix(".") || visibleDotNames.contains(name) else { continue }
+            guard !generatedFolders.contains(name) else { continue }
+            if values.isDirectory == true, values.isSymbolicLink != true {
+                try visit(entry, prefix: prefix + name + "/", into: &found)
+            } else if let text = try readableText(at: entry) {
+                found.append(TextFile(path: prefix + name, text: text))
+            }
+        }
+    }
+
+    /// The text, or a stand-in that only says whether a binary file holds anything; nil for what
+    /// is no file (a link to a folder).
+    private static func readableText(at url: URL) throws -> String? {
+        var isFolder: ObjCBool = false
+        guard FileManager.default.fileExists(atPath: url.path, isDirectory: &isFolder),
+            !isFolder.boolValue
+        else { return nil }
+        let bytes = try Data(contentsOf: url)
+        if binaryEndings.contains(url.pathExtension) { return bytes.isEmpty ? "" : "(binary)" }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}

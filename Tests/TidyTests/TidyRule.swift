@@ -1,0 +1,45 @@
+// What a tidy rule is. The rules themselves are in HouseRules and LayerRule.
+
+import Testing
+
+/// A place that breaks a rule.
+struct Violation: CustomStringConvertible {
+    let path: String
+    /// From 1; 0 for the file as a whole.
+    let line: Int
+    let message: String
+
+    var description: String { "\(path):\(line): \(message)" }
+}
+
+/// One rule, with the proof that it can fail: a rule without bad samples cannot be written down.
+struct TidyRule: Sendable, CustomTestStringConvertible {
+    let name: String
+    /// Files that the rule must refuse, each of them.
+    let bad: [TextFile]
+    /// Files that it must let pass: the near misses.
+    let good: [TextFile]
+    let check: @Sendable (TextFile) -> [Violation]
+
+    var testDescription: String { name }
+}
+
+extension TidyRule {
+    /// A rule that looks at lines one by one; `problem` returns what is wrong with a line.
+    static func perLine(
+        _ name: String, bad: [TextFile], good: [TextFile],
+        appliesTo: @escaping @Sendable (TextFile) -> Bool,
+        lines: @escaping @Sendable (TextFile) -> String = { $0.text },
+        problem: @escaping @Sendable (Substring) -> String?
+    ) -> TidyRule {
+        TidyRule(name: name, bad: bad, good: good) { file in
+            guard appliesTo(file) else { return [] }
+            return lines(file).split(separator: "\n", omittingEmptySubsequences: false)
+                .enumerated().compactMap { index, line in
+                    problem(line).map {
+                        Violation(path: file.path, line: index + 1, message: $0)
+                    }
+                }
+        }
+    }
+}

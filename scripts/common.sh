@@ -1,0 +1,50 @@
+# shellcheck shell=bash
+# What the set-up scripts share. To be sourced by a bash script, never run.
+#
+# A set-up step says nothing when there is nothing to do, one line when it starts something that
+# takes long, and one line on standard error when it fails: what happened and what to do. What the
+# tools themselves print goes to a log under .build/setup/, which that line names.
+
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+setup_logs=$root/.build/setup
+
+say() {
+    printf 'parley: %s\n' "$*"
+}
+
+fail() {
+    printf 'parley: %s\n' "$*" >&2
+    exit 1
+}
+
+# run_logged NAME COMMAND…: runs a command with its output in the log NAME; false when it failed.
+run_logged() {
+    mkdir -p "$setup_logs"
+    local log=$setup_logs/$1.log
+    shift
+    "$@" >"$log" 2>&1 </dev/null
+}
+
+# Whether the log NAME shows that the network was the trouble, and not the command.
+failed_on_network() {
+    grep -qiE "temporary failure|could not resolve|failed to establish|unable to connect|\
+could not connect|network is unreachable|connection timed out|read timed out|\
+max retries exceeded|failed to (fetch|clone)|connection refused" \
+        "$setup_logs/$1.log"
+}
+
+# pip_logged NAME PIP ARGUMENTS…: runs a pip, and fails with one line when it could not.
+# pip's own patience (five retries of up to minutes each) would look like a hang.
+pip_logged() {
+    local name=$1 pip=$2
+    shift 2
+    run_logged "$name" "$pip" --disable-pip-version-check --no-input \
+        --retries 2 --timeout 20 "$@" && return
+    if failed_on_network "$name"; then
+        fail "PyPI cannot be reached: check the network (or pip's proxy and index settings) and" \
+            "run the same command again. pip's words are in ${setup_logs#"$root"/}/$name.log"
+    fi
+    fail "pip failed; its words are in ${setup_logs#"$root"/}/$name.log"
+}

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Installs the Debian packages that are missing, and asks for root only then.
+#
+#   setup-apt.sh GROUP…      with the groups build, test and brain, listed below
+source "$(dirname "$0")/common.sh"
+
+# To build and run the server.
+build=(
+    g++                      # libstdc++ for the simdjson shim, and the linker
+    libcurl4-openssl-dev     # Server/UpstreamHTTP: requests to model servers
+    libopus-dev              # Codec: Opus
+    libsimdjson-dev          # CSimdjson: the JSON parser
+    libspeexdsp-dev          # Codec: the resampler
+    libyaml-dev              # parley: the configuration file
+    flite1-dev               # Agents: text to speech
+    pkg-config               # tells SwiftPM where these libraries are
+    python3-venv             # runs the one-off conversion of the speech models
+)
+
+# To run the tests as well.
+test=(
+    alsa-utils               # recordings of a human voice
+    chromium                 # loads the web page
+    curl                     # fetches /metrics
+    pocketsphinx-testdata    # recordings of human speech, with their texts
+    prometheus               # promtool, the judge of /metrics
+    shellcheck               # lints these scripts
+    sox                      # turns those recordings into WAV files
+)
+
+# To build llama-cpp-python; its other tools come from PyPI.
+brain=(
+    g++                      # the compiler
+    python3-dev              # Python's headers
+    python3-venv             # a virtual environment of its own
+)
+
+packages=()
+for group in "$@"; do
+    case $group in
+        build) packages+=("${build[@]}") ;;
+        test) packages+=("${test[@]}") ;;
+        brain) packages+=("${brain[@]}") ;;
+        *) fail "setup-apt.sh: no group is called '$group'" ;;
+    esac
+done
+
+is_installed() {
+    [[ $(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
+}
+
+command -v apt-get >/dev/null ||
+    fail "this is no Debian-like system: install the equivalents of ${packages[*]} by hand," \
+        "then use \`swift build\`"
+
+missing=()
+for package in "${packages[@]}"; do
+    is_installed "$package" || missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+
+as_root=()
+if ((EUID != 0)); then
+    command -v sudo >/dev/null ||
+        fail "not root, and no sudo: run \`apt-get install ${missing[*]}\` as root, then this again"
+    as_root=(sudo)
+    # Asked here, where a terminal is: inside run_logged the question would go to a log.
+    sudo -v ||
+        fail "sudo was refused: run \`apt-get install ${missing[*]}\` as root, then this again"
+fi
+
+cannot_install() {
+    local log=${setup_logs#"$root"/}/apt.log
+    if failed_on_network apt; then
+        fail "Debian's packages cannot be reached: check the network and run the same command" \
+            "again (missing: ${missing[*]}). apt's words are in $log"
+    fi
+    fail "apt could not install ${missing[*]}; its words are in $log"
+}
+
+say "installing Debian packages: ${missing[*]}"
+# A short time limit of its own: apt's default waits two minutes for each dead address.
+apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q
+    -o Acquire::Retries=2 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20)
+# Old lists may be all it takes, so a failed update only counts if the installation fails too.
+run_logged apt-update "${apt[@]}" update || true
+run_logged apt "${apt[@]}" install -y --no-install-recommends "${missing[@]}" || {
+    cat "$setup_logs/apt-update.log" >>"$setup_logs/apt.log"
+    cannot_install
+}
+
+# promtool comes with a whole Prometheus server, which nobody asked to run.
+if [[ " ${missing[*]} " == *" prometheus "* && -d /run/systemd/system ]]; then
+    run_logged systemctl "${as_root[@]}" systemctl disable --now prometheus || true
+fi

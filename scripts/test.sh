@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Runs the make targets that are given, all of them even when one fails, and closes with a table
+# and the line "N passed, N failed": the sum of what the suites counted, where a target that
+# counts nothing is one test.
+source "$(dirname "$0")/common.sh"
+
+logs=$root/.build/test
+mkdir -p "$logs"
+passed=0
+failed=0
+table=()
+
+# Sets suite_passed and suite_failed from the log $1 of a target that exited with $2.
+count_suite() {
+    local log=$1 status=$2
+    suite_passed=0
+    suite_failed=0
+    local closing
+    # Swift Testing: "Test run with 12 tests in 3 suites passed after …"; it names each test
+    # that failed on a line of its own.
+    if closing=$(grep -oE 'Test run with [0-9]+ tests?' "$log" | tail -n 1) && [[ $closing ]]; then
+        local total=${closing//[^0-9]/}
+        suite_failed=$(grep -cE '^[^ ]+ +Test [^ ].* failed after ' "$log" || true)
+        suite_failed=$((suite_failed > total ? total : suite_failed))
+        suite_passed=$((total - suite_failed))
+    # "3 passed, 1 failed", or pytest's "1 failed, 3 passed in 2.10s".
+    elif closing=$(grep -E '^=* *[0-9]+ (passed|failed)\b' "$log" | tail -n 1) &&
+        [[ $closing ]]; then
+        [[ $closing =~ ([0-9]+)\ passed ]] && suite_passed=${BASH_REMATCH[1]}
+        [[ $closing =~ ([0-9]+)\ (failed|error) ]] && suite_failed=${BASH_REMATCH[1]}
+    elif ((status == 0)); then
+        suite_passed=1
+    fi
+    # A suite that broke off after its last good count has failed all the same.
+    ((status == 0 || suite_failed > 0)) || suite_failed=1
+}
+
+for target in "$@"; do
+    say "make $target"
+    start=$SECONDS
+    status=0
+    make --no-print-directory -C "$root" "$target" 2>&1 | tee "$logs/$target.log" || status=$?
+    count_suite "$logs/$target.log" "$status"
+    passed=$((passed + suite_passed))
+    failed=$((failed + suite_failed))
+    table+=("$(printf '  %-14s %5d passed %5d failed %5d s' \
+        "$target" "$suite_passed" "$suite_failed" $((SECONDS - start)))")
+done
+
+printf '\n'
+printf '%s\n' "${table[@]}"
+printf '\n%d passed, %d failed\n' "$passed" "$failed"
+((failed == 0))
