@@ -1,0 +1,54 @@
+"""Starts the servers that the tests talk to, and ends them."""
+
+import pytest
+from parley_server import ParleyServer
+from recordings import DATA, convert
+from scripted_model import ScriptedModel
+
+
+@pytest.fixture(scope="session")
+def parley():
+    """A server with its embedded parts only."""
+    with ParleyServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def model():
+    """A chat-completions server that answers from a script."""
+    with ScriptedModel() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def piped(model):
+    """A server that pipes its turns to the scripted model."""
+    environment = {"PARLEY_LLM_KEY": "the-key"}
+    with ParleyServer("--llm", model.url, "--model", "scripted", **environment) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def speech(tmp_path_factory):
+    """"go forward ten meters" as 24 kHz samples, between 300 ms and 1 s of silence."""
+    target = tmp_path_factory.mktemp("speech") / "goforward.s16"
+    samples = convert(DATA / "goforward.raw", target, rate=24000).read_bytes()
+    return bytes(2 * 7200) + samples + bytes(2 * 24000)
+
+
+FIGURES = []
+
+
+@pytest.fixture
+def figure():
+    """Takes a line about something measured, which is printed after the tests."""
+    return FIGURES.append
+
+
+def pytest_terminal_summary(terminalreporter):
+    """The figures, and the line that `make test` counts."""
+    for line in FIGURES:
+        terminalreporter.write_line(line)
+    count = {key: len(value) for key, value in terminalreporter.stats.items()}
+    failed = count.get("failed", 0) + count.get("error", 0)
+    terminalreporter.write_line(f"{count.get('passed', 0)} passed, {failed} failed")

@@ -1,0 +1,107 @@
+"""A real `parley serve` on a free port, and `parley talk` against it."""
+
+import http.client
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARY = os.environ.get("PARLEY_TEST_BINARY", str(ROOT / ".build/release/parley"))
+
+
+def free_port():
+    """A port that nobody listens on now."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]
+
+
+class ParleyServer:
+    """Runs from `with` to its end; what it logs goes to `.build/test/`."""
+
+    def __init__(self, *arguments, **environment):
+        self.port = free_port()
+        self.arguments = [BINARY, "serve", "--port", str(self.port), *arguments]
+        self.environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")
+        } | environment
+        logs = ROOT / ".build/test"
+        logs.mkdir(parents=True, exist_ok=True)
+        self.log_path = logs / f"serve-{self.port}.log"
+        self.process = None
+
+    @property
+    def base_url(self):
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def realtime_url(self):
+        return f"ws://127.0.0.1:{self.port}/v1/realtime"
+
+    def __enter__(self):
+        with open(self.log_path, "wb") as log:
+            self.process = subprocess.Popen(
+                self.arguments, cwd=ROOT, env=self.environment, stdout=log, stderr=log
+            )
+        deadline = time.monotonic() + 20
+        while not (self.is_alive() and self.has_announced()):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.process.kill()
+                raise RuntimeError(f"the server did not start: {self.log_path.read_text()}")
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            status = self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise RuntimeError("the server did not end within 20 s of SIGTERM") from None
+        if status != 0:
+            raise RuntimeError(f"the server ended with {status}; see {self.log_path}")
+
+    def is_alive(self):
+        try:
+            return self.get("/healthz")[0] == 200
+        except OSError:
+            return False
+
+    def has_announced(self):
+        """Whether it has said where everything is, which it does once it listens."""
+        return "/metrics" in self.log_path.read_text(encoding="utf-8")
+
+    def get(self, path, headers=None):
+        """One GET: status, headers, body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request("GET", path, headers=headers or {})
+            response = connection.getresponse()
+            return response.status, response.headers, response.read()
+        finally:
+            connection.close()
+
+    def resident_bytes(self):
+        """Resident memory of the process now."""
+        with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
+            for line in status:
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1]) * 1024
+        raise RuntimeError("no VmRSS")
+
+    def talk(self, *arguments, typed=None, timeout=300):
+        """Runs `parley talk`, and returns the finished process."""
+        return subprocess.run(
+            [BINARY, "talk", "--url", self.realtime_url, *arguments],
+            input=typed, stdin=None if typed is not None else subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=timeout, check=False,
+        )
+
+    def turns(self, *arguments):
+        """Runs `parley talk --json`, and returns what it says of each turn."""
+        done = self.talk("--json", *arguments)
+        assert done.returncode == 0, done.stderr
+        events = [json.loads(line) for line in done.stdout.splitlines()]
+        return [event for event in events if event["type"] == "parley.talk.turn"]

@@ -1,0 +1,131 @@
+"""A chat-completions server that answers from a script, streaming, and can fail on request.
+
+What the last user message says decides the answer: `weather` calls a function, `story` is long and
+slow, `die` breaks the stream off, `refuse` answers 500, everything else is repeated. Instructions
+that say `halfway` make it say HALVES whatever it is asked, and wait between the two."""
+
+import http.server
+import itertools
+import json
+import re
+import threading
+import time
+
+HALVES = ("The first half is said at once, as it should be. ", "The second half came later.")
+STORY = "Once upon a time there was a server that never slept. " * 12
+
+
+class ScriptedModel:
+    """Listens from `with` to its end; keeps what it was asked in `requests`.
+
+    `second_half` lets an answer in halves go on, and `finished` tells that one has been sent."""
+
+    def __init__(self):
+        self.requests = []
+        self.second_half = threading.Event()
+        self.finished = threading.Event()
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
+        self.server.daemon_threads = True
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.server.server_address[1]}/v1"
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def handler(self):
+        requests, second_half, finished = self.requests, self.second_half, self.finished
+
+        def halves():
+            yield from said(re.findall(r"\S+\s*", HALVES[0]))
+            # Longer than any test waits for what should have come by then.
+            second_half.wait(60)
+            yield from said(re.findall(r"\S+\s*", HALVES[1]))
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def do_POST(self):
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                requests.append({"path": self.path, "headers": self.headers, "body": body})
+                try:
+                    self.answer(body)
+                except (BrokenPipeError, ConnectionResetError):
+                    pass
+
+            def answer(self, body):
+                last = body["messages"][-1]
+                text = last["content"] if isinstance(last["content"], str) else ""
+                if "halfway" in str(body["messages"][0]["content"]):
+                    self.stream(halves())
+                    finished.set()
+                elif last["role"] == "tool":
+                    self.stream(said(["The ", "answer ", "is ", text, "."]))
+                elif "refuse" in text:
+                    self.refuse()
+                elif "weather" in text and body.get("tools"):
+                    self.stream(called("get_weather", ['{"ci', 'ty":"Os', 'lo"}']), "tool_calls")
+                elif "die" in text:
+                    self.stream(said(["This ", "breaks "]), breaks=True)
+                elif "story" in text:
+                    self.stream(said(STORY.split(" "), " "), pause=0.02)
+                else:
+                    self.stream(said(["You ", "said: ", text]))
+
+            def refuse(self):
+                body = json.dumps({"error": {"message": "out of order", "type": "server_error"}})
+                self.send_response(500)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body.encode())
+
+            def stream(self, deltas, reason="stop", pause=0.0, breaks=False):
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.send_header("Transfer-Encoding", "chunked")
+                self.end_headers()
+                for delta in itertools.chain([{"role": "assistant", "content": ""}], deltas):
+                    self.send_event({"choices": [{"index": 0, "delta": delta}]})
+                    time.sleep(pause)
+                if breaks:
+                    self.close_connection = True
+                    return
+                end = {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}
+                self.send_event(end)
+                usage = {"prompt_tokens": 7, "completion_tokens": 5, "total_tokens": 12}
+                self.send_event({"choices": [], "usage": usage})
+                self.send_chunk(b"data: [DONE]\n\n")
+                self.send_chunk(b"")
+
+            def send_event(self, event):
+                event = {"id": "c1", "object": "chat.completion.chunk", "model": "m"} | event
+                self.send_chunk(f"data: {json.dumps(event)}\n\n".encode())
+
+            def send_chunk(self, data):
+                self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+        return Handler
+
+
+def said(pieces, separator=""):
+    """Deltas of a text."""
+    return [{"content": piece + separator} for piece in pieces]
+
+
+def called(name, pieces):
+    """Deltas of a function call whose arguments come in pieces."""
+    first = {"index": 0, "id": "call_1", "type": "function"}
+    deltas = [{"tool_calls": [first | {"function": {"name": name, "arguments": ""}}]}]
+    for piece in pieces:
+        deltas.append({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
+    return deltas

@@ -1,0 +1,73 @@
+"""The commands as a person meets them: where things are, one line per mistake, quick and small."""
+
+import json
+import re
+import subprocess
+
+import pytest
+from parley_server import BINARY, ParleyServer
+
+SMALL = 20 << 20
+
+
+def parley_command(*arguments, **environment):
+    return subprocess.run(
+        [BINARY, *arguments], capture_output=True, text=True, timeout=30, check=False,
+        stdin=subprocess.DEVNULL, env={"PATH": "/usr/bin:/bin", **environment},
+    )
+
+
+def test_the_start_says_where_everything_is_and_how_long_it_took(figure):
+    with ParleyServer() as server:
+        log = server.log_path.read_text(encoding="utf-8")
+        for address in (f"http://127.0.0.1:{server.port}/\n", server.realtime_url,
+                        f"http://127.0.0.1:{server.port}/metrics"):
+            assert address in log
+        (taken,) = re.findall(r"listening .*\bstart_ms=(\d+)", log)
+        figure(f"from main to listening: {taken} ms")
+        assert server.resident_bytes() <= SMALL
+
+
+def test_a_busy_port_is_one_clear_line(parley):
+    done = parley_command("serve", "--port", str(parley.port))
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if line.startswith("parley: ")]
+    assert len(lines) == 1 and str(parley.port) in lines[0] and "--port" in lines[0]
+
+
+def test_json_logs_are_one_object_per_line():
+    with ParleyServer("--log-format", "json") as server:
+        server.get("/nowhere")
+    lines = server.log_path.read_text(encoding="utf-8").splitlines()
+    objects = [json.loads(line) for line in lines if line.startswith("{")]
+    assert any(entry["message"] == "listening" for entry in objects)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "status", "words"),
+    [
+        (["serve", "--port", "99999"], {}, 64, ["--port", "65535"]),
+        (["serve", "--shrads", "2"], {}, 64, ["--shrads", "shards"]),
+        (["serve"], {"PARLEY_MAX_SESSIONS": "many"}, 64, ["PARLEY_MAX_SESSIONS"]),
+        (["serve", "--config", "/no/such.yaml"], {}, 64, ["/no/such.yaml"]),
+        (["talk", "--url", "ws://127.0.0.1:1/"], {}, 1, ["is the server running"]),
+        (["talk", "--wav", "/no/such.wav"], {}, 1, ["/no/such.wav"]),
+        (["talk", "--url", "wss://h/"], {}, 64, ["TLS"]),
+    ],
+)
+def test_a_mistake_is_one_line(arguments, environment, status, words):
+    done = parley_command(*arguments, **environment)
+    assert done.returncode == status
+    assert len(done.stderr.splitlines()) == 1
+    for word in words:
+        assert word in done.stderr
+
+
+def test_print_config_shows_units_and_origins_and_hides_the_key():
+    done = parley_command(
+        "serve", "--print-config", "--max-sessions", "7", PARLEY_LLM_KEY="sk-secret"
+    )
+    assert done.returncode == 0
+    rows = [line.split() for line in done.stdout.splitlines()]
+    assert ["max-sessions", "7", "sessions", "--max-sessions"] in rows
+    assert "sk-secret" not in done.stdout

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Starts the release build on a port of its own and has promtool, Prometheus' own judge, read its
+# /metrics: syntax, types, units and help texts.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+port=$(
+    python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])'
+)
+page=$(mktemp)
+.build/release/parley serve --host 127.0.0.1 --port "$port" &
+server=$!
+trap 'kill "$server" 2>/dev/null || true; wait "$server" || true; rm -f "$page"' EXIT
+
+fail() {
+    printf '%s\n' "$*" >&2
+    exit 1
+}
+
+deadline=$((SECONDS + 10))
+until curl --fail --silent --output "$page" "http://127.0.0.1:$port/metrics"; do
+    kill -0 "$server" 2>/dev/null || fail "the server ended before it answered"
+    ((SECONDS < deadline)) || fail "the server does not answer /metrics"
+    sleep 0.1
+done
+
+grep -q '^# TYPE parley_' "$page" ||
+    fail "/metrics names no metric of Parley; it begins: $(head -n 3 "$page")"
+promtool check metrics <"$page"
+echo "1 passed, 0 failed"
