@@ -1,0 +1,72 @@
+// The server's /metrics, as far as the tables need it: sums of samples, and the quantiles of what a
+// histogram counted between two fetches.
+
+import Codec
+
+/// One fetch of /metrics (Prometheus text format 0.0.4).
+struct MetricsPage {
+    private var values: [String: Double] = [:]
+    private var buckets: [String: [(bound: Double, count: Double)]] = [:]
+
+    /// Fetches the page.
+    /// - Throws: `LoadFailure` when there is none.
+    init(of server: ServerAddress) throws(LoadFailure) {
+        self.init(parsing: try server.get("/metrics"))
+    }
+
+    /// Reads a page; lines that are no samples are left out.
+    init(parsing text: String) {
+        for line in text.split(separator: "\n") where !line.hasPrefix("#") {
+            guard let space = line.lastIndex(of: " "),
+                let value = Double(line[line.index(after: space)...])
+            else { continue }
+            let series = line[..<space]
+            let name = String(series.prefix { $0 != "{" })
+            values[name, default: 0] += value
+            guard name.hasSuffix("_bucket"), let start = series.range(of: "le=\"")?.upperBound
+            else {
+                continue
+            }
+            let bound = series[start...].prefix { $0 != "\"" }
+            let family = String(name.dropLast("_bucket".count))
+            let limit = bound == "+Inf" ? Double.infinity : Double(bound) ?? .infinity
+            buckets[family, default: []].append((limit, value))
+        }
+    }
+
+    /// The sum of all samples of a name; 0 when there are none.
+    func sum(of name: String) -> Double { values[name] ?? 0 }
+
+    /// The upper bound, in the histogram's unit, of the bucket that a quantile of what was counted
+    /// since `earlier` lies in; nil when nothing was counted.
+    func quantile(_ share: Double, of histogram: String, since earlier: MetricsPage) -> Double? {
+        var counts: [(bound: Double, count: Double)] = []
+        for (bound, count) in buckets[histogram] ?? [] {
+            let before = earlier.buckets[histogram]?.filter { $0.bound == bound }
+                .reduce(0) { $0 + $1.count }
+            if let index = counts.firstIndex(where: { $0.bound == bound }) {
+                counts[index].count += count
+            } else {
+                counts.append((bound, count - (before ?? 0)))
+            }
+        }
+        let sorted = counts.sorted { $0.bound < $1.bound }
+        guard let total = sorted.last?.count, total > 0 else { return nil }
+        return sorted.first { $0.count >= total * share }?.bound
+    }
+}
+
+extension Substring {
+    /// Where a text occurs first. Foundation has it too, but its module and CLinux's do not agree
+    /// on the kernel's structures.
+    fileprivate func range(of text: String) -> Range<Index>? {
+        var start = startIndex
+        while start < endIndex {
+            if self[start...].hasPrefix(text) {
+                return start..<index(start, offsetBy: text.count)
+            }
+            start = index(after: start)
+        }
+        return nil
+    }
+}

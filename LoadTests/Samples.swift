@@ -1,0 +1,34 @@
+// Measured values and their quantiles, kept exactly: a load test has thousands of them, not
+// millions of millions.
+
+/// Values in the order of their measurement.
+struct Samples {
+    private var values: [Int64] = []
+
+    /// How many there are.
+    var count: Int { values.count }
+
+    /// Adds a value.
+    mutating func append(_ value: Int64) { values.append(value) }
+
+    /// The value that a share of all values do not exceed (nearest rank), or nil without values.
+    /// - Precondition: `share` is 0…1.
+    func quantile(_ share: Double) -> Int64? {
+        precondition((0...1).contains(share))
+        guard !values.isEmpty else { return nil }
+        let rank = Int((share * Double(values.count)).rounded(.up))
+        return values.sorted()[max(rank, 1) - 1]
+    }
+}
+
+/// Nanoseconds as milliseconds with one decimal, or a dash.
+func milliseconds(_ nanoseconds: Int64?) -> String {
+    guard let nanoseconds else { return "–" }
+    return decimal(Double(nanoseconds) / 1e6) + " ms"
+}
+
+/// A number with one decimal.
+func decimal(_ value: Double) -> String {
+    let tenths = Int((abs(value) * 10).rounded())
+    return (value < 0 && tenths > 0 ? "-" : "") + "\(tenths / 10).\(tenths % 10)"
+}

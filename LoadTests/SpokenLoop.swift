@@ -1,0 +1,82 @@
+// What speaking sessions say: a recording and the silence after it as Opus packets, encoded once
+// and shared by all. When packets are due is decided in IdleAndSpeaking.
+
+import CLinux
+import Codec
+
+/// A recording followed by silence, to be said in a loop.
+struct SpokenLoop {
+    /// Duration of one packet.
+    static let packetNanoseconds: Int64 = 20_000_000
+
+    /// Packets of 20 ms; the last ones are silence.
+    let packets: [[UInt8]]
+    /// Packets up to the end of speech: the last 20 ms within 26 dB of the loudest.
+    let speechPackets: Int
+
+    /// Reads and encodes a WAV file.
+    /// - Throws: `LoadFailure` when the file cannot be used.
+    init(path: String, pauseSeconds: Int) throws(LoadFailure) {
+        let rate = SampleRate.hz48000
+        let packetSamples = rate.samples(inMilliseconds: 20)
+        do {
+            let file = try WAVFile(parsing: readWholeFile(path))
+            var samples = try Self.resample(file.monoSamples, from: file.rate, to: rate)
+            samples += [Int16](repeating: 0, count: pauseSeconds * rate.hertz)
+            var encoder = try OpusEncoder(rate: rate, bitrate: 24_000)
+            var packets: [[UInt8]] = []
+            var levels: [Double] = []
+            for start in stride(from: 0, to: samples.count - packetSamples + 1, by: packetSamples) {
+                let piece = samples[start..<start + packetSamples]
+                levels.append(piece.reduce(0.0) { $0 + Double($1) * Double($1) })
+                packets.append(try Self.encode(piece, with: &encoder))
+            }
+            let loudest = levels.max() ?? 0
+            self.packets = packets
+            // Energy is a level squared: 26 dB are a factor of 400.
+            speechPackets = (levels.lastIndex { $0 > 0 && $0 >= loudest / 400 } ?? 0) + 1
+        } catch let failure as LoadFailure {
+            throw failure
+        } catch {
+            throw LoadFailure("\(path) cannot be used: \(error)")
+        }
+    }
+
+    private static func resample(
+        _ samples: [Int16], from source: SampleRate, to target: SampleRate
+    ) throws(ResamplerError) -> [Int16] {
+        var resampler = try Resampler(from: source, to: target)
+        let room = resampler.maxOutputSamples(for: samples.count)
+        return [Int16](unsafeUninitializedCapacity: room) { output, count in
+            count = samples.withUnsafeBufferPointer { resampler.process($0, into: output) }
+        }
+    }
+
+    private static func encode(
+        _ samples: ArraySlice<Int16>, with encoder: inout OpusEncoder
+    ) throws(OpusError) -> [UInt8] {
+        var packet = [UInt8](repeating: 0, count: OpusEncoder.maxPacketBytes)
+        let count = try packet.withUnsafeMutableBufferPointer { (room) throws(OpusError) in
+            try samples.withUnsafeBufferPointer { (pcm) throws(OpusError) in
+                try encoder.encode(pcm, into: UnsafeMutableRawBufferPointer(room))
+            }
+        }
+        return Array(packet[..<count])
+    }
+}
+
+/// Reads a file.
+/// - Throws: `LoadFailure` that names it.
+func readWholeFile(_ path: String) throws(LoadFailure) -> [UInt8] {
+    let descriptor = parley_open_readonly(path)
+    guard descriptor >= 0 else { throw .system("cannot read \(path)") }
+    defer { close(descriptor) }
+    var content: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 64 << 10)
+    while true {
+        let count = read(descriptor, &buffer, buffer.count)
+        guard count >= 0 else { throw .system("cannot read \(path)") }
+        if count == 0 { return content }
+        content += buffer[..<count]
+    }
+}
