@@ -107,7 +107,6 @@ public final class ParleyServer: Sendable {
     /// - Throws: `ServerError` when it cannot listen.
     public func start() throws(ServerError) {
         if let objection = configuration.objection { throw .invalidConfiguration(objection) }
-        raiseDescriptorLimit()
         // A peer that resets its connection must not end the process.
         StopSignals.ignoreBrokenPipes()
         var sockets: [ListeningSocket] = []
@@ -125,6 +124,7 @@ public final class ParleyServer: Sendable {
             port = socket.port
             sockets.append(socket)
         }
+        raiseDescriptorLimit()
         for (index, backend) in backends.enumerated() {
             try startShard(index, on: backend, listeningTo: sockets[index])
         }
@@ -183,9 +183,10 @@ public final class ParleyServer: Sendable {
             !DescriptorLimit.suffices(limit, maxConnections: configuration.maxConnections)
         else { return }
         logger.warning(
-            "the limit of open files is below max-connections; raise it with ulimit -n",
+            "fewer files may be open than max-connections needs; raise the limit with ulimit -n",
             metadata: [
-                "open_files": "\(limit)", "max_connections": "\(configuration.maxConnections)",
+                "open_files": "\(limit)",
+                "needed": "\(configuration.maxConnections + DescriptorLimit.reserved)",
             ])
     }
 }

@@ -163,7 +163,7 @@ private final class LoopbackPeer {
         #expect(DescriptorLimit.suffices(20_064, maxConnections: 20_000))
         #expect(!DescriptorLimit.suffices(20_063, maxConnections: 20_000))
         let log = LogRecord()
-        let warned = { log.lines.filter { $0.contains("warning the limit of open files") }.count }
+        let warned = { log.lines.filter { $0.contains("warning fewer files may be open") }.count }
         for (connections, count) in [(1, 0), (10_000_000, 1)] {
             let server = try startServer(log: log) { $0.maxConnections = connections }
             #expect(warned() == count)
