@@ -10,6 +10,9 @@ public struct ByteWriter: ~Copyable {
     /// Bytes written since the last `removeAll()`.
     @inlinable public var count: Int { used }
 
+    /// Bytes of memory held, used or not.
+    public var allocatedBytes: Int { capacity }
+
     /// Creates a writer with room for `capacity` bytes before it first grows.
     /// - Precondition: `capacity` is positive.
     public init(capacity: Int) {

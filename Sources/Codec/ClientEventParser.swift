@@ -14,6 +14,10 @@ public struct ClientEventParser: ~Copyable {
     /// The audio buffer's first size: 20 ms of PCM at 24 kHz, four times over.
     private static let smallestAudioBuffer = 4_096
 
+    /// What an audio buffer may keep from one event to the next. 256 KiB: five seconds at 24 kHz.
+    /// The largest event brings 15 MiB, which a thread must not hold for ever after.
+    private static let retainedAudioBytes = 256 << 10
+
     /// One day: beyond any session's audio, and far from overflow once it is counted in samples.
     private static let longestMilliseconds = 86_400_000
 
@@ -28,6 +32,9 @@ public struct ClientEventParser: ~Copyable {
     /// the next `parse`.
     public var audio: UnsafeRawBufferPointer { decodedAudio.withUnsafeBytes { $0 } }
 
+    /// Bytes that the buffer of decoded audio holds.
+    package var audioBufferBytes: Int { decodedAudio.allocatedBytes }
+
     /// Parses one text message.
     /// - Throws: a `ClientEventError` whose `code` is one of `invalid_json`, `invalid_type`,
     ///   `invalid_value`, `missing_required_parameter`, `unknown_event_type` and the
@@ -35,7 +42,11 @@ public struct ClientEventParser: ~Copyable {
     public mutating func parse(
         _ message: UnsafeRawBufferPointer
     ) throws(ClientEventError) -> (event: ClientEvent, eventID: String?) {
-        decodedAudio.removeAll()
+        if decodedAudio.allocatedBytes > Self.retainedAudioBytes {
+            decodedAudio = ByteWriter(capacity: Self.smallestAudioBuffer)
+        } else {
+            decodedAudio.removeAll()
+        }
         let fields = try fields(of: message)
         let eventID = try fields.name("event_id")
         do {

@@ -34,6 +34,9 @@ public struct HTTPRequestParser: Sendable {
     /// at once with `HTTPResponse.continueHead`, and only once per request.
     public private(set) var awaitsContinue = false
 
+    /// Whether a request's head has been read and its body is still due.
+    public var isInBody: Bool { pending != nil }
+
     /// Creates a parser at the start of a connection.
     public init(limits: HTTPLimits = HTTPLimits()) {
         self.limits = limits

@@ -1,6 +1,7 @@
 // One end of a WebSocket after the opening handshake (RFC 6455 §5-7), as a state machine without
 // input or output: bytes in, events out. It assembles fragmented messages, unmasks, checks every
 // rule of framing, the UTF-8 of text as it arrives, and keeps the state of the closing handshake.
+// Compressed messages are assembled as they came and inflated on demand (RFC 7692).
 // It answers nothing by itself: the owner writes pongs, and calls `close` to answer a Close, or to
 // tell the peer about an error. It has no clock and no budget per second.
 //
@@ -19,14 +20,20 @@ public enum WebSocketRole: Sendable {
     case client
 }
 
-/// What one peer may make the connection hold.
+/// What one peer may make the connection hold. Every connection has a copy, hence the short counts.
 public struct WebSocketLimits: Sendable {
     /// Bytes of one message, all frames together. Default 21 MiB: the largest event of the protocol
     /// appends 15 MiB of audio, which are 20 MiB of base64.
     public var maxMessageBytes = 21 << 20
-    /// Frames of one message. Default 4,096: 21 MiB in frames of 5.25 KiB. Empty continuation
+    /// Frames of one message that may be as small as they like. Default 4,096. Empty continuation
     /// frames without end count here, as no limit in bytes would ever stop them.
-    public var maxFramesPerMessage = 4096
+    public var maxFramesPerMessage: Int32 = 4096
+    /// Payloads smaller than this make a fragment tiny, unless it is its message's last. Default
+    /// 32 bytes: half of what any sender of note cuts messages into (the Autobahn suite goes down
+    /// to 64). `takeProgress` counts them; a budget for them is the owner's. A message has
+    /// more than `maxFramesPerMessage` frames only while they carry this much on the average, so
+    /// that 21 MiB take at most 688,128.
+    public var tinyFragmentBytes: Int32 = 32
 
     /// The defaults.
     public init() {}
@@ -39,6 +46,8 @@ public enum WebSocketEvent {
     case text(UnsafeRawBufferPointer)
     /// A whole binary message.
     case binary(UnsafeRawBufferPointer)
+    /// A whole message that permessage-deflate compressed; `inflate` makes one of the above of it.
+    case compressed(WebSocketCompressedMessage)
     /// To be answered with a pong of the same payload, 0…125 bytes (RFC 6455 §5.5.2).
     case ping(UnsafeRawBufferPointer)
     /// An answer to a ping, or unasked for, 0…125 bytes.
@@ -46,6 +55,14 @@ public enum WebSocketEvent {
     /// The peer closes; the last event. Answer it with `close(_:reason:mask:into:)` and the same
     /// code (RFC 6455 §5.5.1). The reason is valid UTF-8 of at most 123 bytes.
     case close(code: WebSocketCloseCode?, reason: UnsafeRawBufferPointer)
+}
+
+/// A message as it came, before it is inflated.
+public struct WebSocketCompressedMessage {
+    /// Whether it is a text message.
+    public let isText: Bool
+    /// What was sent, all frames together.
+    public let payload: UnsafeRawBufferPointer
 }
 
 /// The receiving side of a WebSocket, and the closing handshake of both sides.
@@ -75,18 +92,22 @@ public struct WebSocketConnection: ~Copyable {
     /// The message in progress between its first frame and its last.
     private struct Message {
         let isText: Bool
-        var frames = 1
+        let isCompressed: Bool
+        var frames: Int32 = 1
         /// The payload bytes that the headers so far announced.
         var announcedBytes: Int
     }
 
     private let role: WebSocketRole
+    private let takesCompressed: Bool
     private var state = State.open
     private var reading = Reading.header
     private var message: Message?
     /// Stands at a boundary between two messages: a text that ends elsewhere is an error.
     private var validator = UTF8Validator()
     private let limits: WebSocketLimits
+    /// Tiny fragments since the owner asked.
+    private var tinyFragments: UInt32 = 0
     /// The beginning of a header that was cut off by the end of a read.
     private var partialHeader = InlineArray<14, UInt8>(repeating: 0)
     private var partialHeaderBytes = 0
@@ -94,8 +115,13 @@ public struct WebSocketConnection: ~Copyable {
     private var buffer = WebSocketMessageBuffer()
 
     /// Creates the state of a connection whose opening handshake is done.
-    public init(role: WebSocketRole, limits: WebSocketLimits = WebSocketLimits()) {
+    /// - Parameter takesCompressed: whether it agreed on permessage-deflate.
+    public init(
+        role: WebSocketRole, limits: WebSocketLimits = WebSocketLimits(),
+        takesCompressed: Bool = false
+    ) {
         self.role = role
+        self.takesCompressed = takesCompressed
         self.limits = limits
     }
 
@@ -108,6 +134,22 @@ public struct WebSocketConnection: ~Copyable {
 
     /// Whether the closing handshake is over: nothing more will be received, or may be sent.
     public var isClosed: Bool { state == .closed }
+
+    /// Whether a message or a frame has begun whose end has not come. Holds between two reads, when
+    /// `next` has returned nil.
+    public var isMidMessage: Bool {
+        if message != nil || partialHeaderBytes > 0 { return true }
+        if case .payload = reading { return true }
+        return false
+    }
+
+    /// What the owner's budgets go by after a read: whether something is unfinished, and how many
+    /// tiny fragments came since the last call. Each of these costs its sender 7 bytes and the
+    /// receiver as much work as a whole message, and no limit in bytes would ever stop them.
+    public mutating func takeProgress() -> (isMidMessage: Bool, tinyFragments: Int) {
+        defer { tinyFragments = 0 }
+        return (isMidMessage, Int(tinyFragments))
+    }
 
     /// Takes the next event from the front of `input`, unmasking it in place.
     ///
@@ -123,6 +165,7 @@ public struct WebSocketConnection: ~Copyable {
     ) throws(WebSocketError) -> WebSocketEvent? {
         // What the last event pointed to is free to go now.
         if buffer.capacity > 0 && buffer.count == 0, case .header = reading { buffer.release() }
+        guard input.count > 0 else { return nil }
         switch state {
         case .closeReceived, .closed:
             input = UnsafeMutableRawBufferPointer(start: nil, count: 0)
@@ -137,6 +180,27 @@ public struct WebSocketConnection: ~Copyable {
                 throw error
             }
         }
+    }
+
+    /// Inflates the message of the last event.
+    /// - Parameters:
+    ///   - inflater: the connection's own, or one that keeps no context.
+    ///   - output: where the message is put.
+    /// - Returns: a text or binary message, valid until the next use of `output`.
+    /// - Throws: what is wrong with the message, or the limit that it exceeds, once, as `next`.
+    public mutating func inflate(
+        _ message: WebSocketCompressedMessage, with inflater: MessageInflater,
+        limits: InflationLimits, into output: CompressionBuffer
+    ) throws(WebSocketError) -> WebSocketEvent {
+        do throws(WebSocketError) {
+            try inflater.inflate(
+                message.payload, isText: message.isText, limits: limits, into: output)
+        } catch {
+            stopReceiving()
+            buffer.release()
+            throw error
+        }
+        return message.isText ? .text(output.bytes) : .binary(output.bytes)
     }
 
     /// Writes our Close frame, at most one in the connection's life: to begin the closing
@@ -162,6 +226,7 @@ public struct WebSocketConnection: ~Copyable {
 
     // MARK: Receiving
 
+    @inline(__always)
     private mutating func receive(
         _ input: inout UnsafeMutableRawBufferPointer
     ) throws(WebSocketError) -> WebSocketEvent? {
@@ -200,12 +265,14 @@ public struct WebSocketConnection: ~Copyable {
 
     /// Takes a header from the input, or the rest of one that began in an earlier read.
     /// - Returns: nil when the input ends before the header does; what there is of it is kept.
+    @inline(__always)
     private mutating func takeHeader(
         _ input: inout UnsafeMutableRawBufferPointer
     ) throws(WebSocketError) -> WebSocketFrameHeader? {
         if partialHeaderBytes == 0 {
             let header = try WebSocketFrameHeader.parse(
-                input, expectsMask: role == .server, continues: message != nil)
+                input, expectsMask: role == .server, continues: message != nil,
+                takesCompressed: takesCompressed)
             if let header {
                 _ = take(header.size, from: &input)
                 return header
@@ -224,11 +291,12 @@ public struct WebSocketConnection: ~Copyable {
         for index in 0..<copied { partialHeader[before + index] = input[index] }
         let available = before + copied
         let (expectsMask, continues) = (role == .server, message != nil)
+        let takesCompressed = takesCompressed
         let header = try withUnsafeMutableBytes(of: &partialHeader) {
             (bytes) throws(WebSocketError) -> WebSocketFrameHeader? in
             try .parse(
                 UnsafeMutableRawBufferPointer(rebasing: bytes[..<available]),
-                expectsMask: expectsMask, continues: continues)
+                expectsMask: expectsMask, continues: continues, takesCompressed: takesCompressed)
         }
         partialHeaderBytes = header == nil ? available : 0
         _ = take(header.map { $0.size - before } ?? copied, from: &input)
@@ -236,7 +304,9 @@ public struct WebSocketConnection: ~Copyable {
     }
 
     /// Checks the limits, on what the header announces and before any of it is kept.
+    @inline(__always)
     private mutating func admit(_ header: WebSocketFrameHeader) throws(WebSocketError) {
+        if !header.isFinal, header.payloadBytes < limits.tinyFragmentBytes { tinyFragments &+= 1 }
         switch header.opcode {
         case .close, .ping, .pong:
             return
@@ -244,29 +314,38 @@ public struct WebSocketConnection: ~Copyable {
             guard header.payloadBytes <= limits.maxMessageBytes else { throw .messageTooBig }
             if !header.isFinal {
                 message = Message(
-                    isText: header.opcode == .text, announcedBytes: header.payloadBytes)
+                    isText: header.opcode == .text, isCompressed: header.isCompressed,
+                    announcedBytes: header.payloadBytes)
             }
         case .continuation:
             // The header's parser let a continuation pass only because a message is in progress.
             guard var message else { throw .unexpectedContinuation }
             message.frames += 1
-            guard message.frames <= limits.maxFramesPerMessage else { throw .tooManyFrames }
             // No overflow: the sum before is within the limit, and so is the difference.
             guard header.payloadBytes <= limits.maxMessageBytes - message.announcedBytes else {
                 throw .messageTooBig
             }
             message.announcedBytes += header.payloadBytes
+            guard
+                message.frames <= limits.maxFramesPerMessage
+                    || message.announcedBytes / Int(message.frames) >= limits.tinyFragmentBytes
+            else { throw .tooManyFrames }
             self.message = message
         }
     }
 
     /// Hands out a frame that is a message or a control frame of its own, where it lies.
+    @inline(__always)
     private mutating func deliverInPlace(
         _ payload: UnsafeMutableRawBufferPointer, _ header: WebSocketFrameHeader
     ) throws(WebSocketError) -> WebSocketEvent {
         // An unmasked payload has not been looked at yet, so it may hold anything.
         let mayExceedASCII = header.mask.map { WebSocketMask.apply($0, to: payload) } ?? true
         let bytes = UnsafeRawBufferPointer(payload)
+        if header.isCompressed {
+            return .compressed(
+                WebSocketCompressedMessage(isText: header.opcode == .text, payload: bytes))
+        }
         if header.opcode == .text && mayExceedASCII && !UTF8Validator.isValid(bytes) {
             throw .invalidUTF8
         }
@@ -281,12 +360,21 @@ public struct WebSocketConnection: ~Copyable {
         if let mask = header.mask {
             WebSocketMask.apply(WebSocketMask.rotated(mask, by: offset), to: piece)
         }
-        let isText = header.opcode == .text || (header.opcode == .continuation && isTextInProgress)
+        let isText =
+            header.opcode == .continuation
+            ? isPlainTextInProgress : header.opcode == .text && !header.isCompressed
         if isText && !validator.append(UnsafeRawBufferPointer(piece)) { throw .invalidUTF8 }
-        buffer.append(piece, outlook: buffer.count + header.payloadBytes - offset)
+        // Behind a fragment more may come: with room for exactly this one, a message of many would
+        // be copied as often.
+        let outlook =
+            header.isFinal ? buffer.count + header.payloadBytes - offset : limits.maxMessageBytes
+        buffer.append(piece, outlook: outlook)
     }
 
-    private var isTextInProgress: Bool { message?.isText ?? false }
+    /// Whether the message in progress is text that can be looked at as it comes.
+    private var isPlainTextInProgress: Bool {
+        message.map { $0.isText && !$0.isCompressed } ?? false
+    }
 
     /// Ends a frame whose payload went through the buffer.
     /// - Returns: nil when its message goes on.
@@ -302,14 +390,19 @@ public struct WebSocketConnection: ~Copyable {
         }
         guard header.isFinal else { return nil }
         let isText = message?.isText ?? (header.opcode == .text)
+        let isCompressed = message?.isCompressed ?? header.isCompressed
         guard !isText || validator.isAtBoundary else { throw .invalidUTF8 }
         let payload = buffer.bytes
         message = nil
         buffer.truncate(to: 0)
+        if isCompressed {
+            return .compressed(WebSocketCompressedMessage(isText: isText, payload: payload))
+        }
         return isText ? .text(payload) : .binary(payload)
     }
 
     /// Makes the event of a whole frame.
+    @inline(__always)
     private mutating func makeEvent(
         _ opcode: WebSocketOpcode, _ payload: UnsafeRawBufferPointer
     ) throws(WebSocketError) -> WebSocketEvent {

@@ -1,7 +1,7 @@
 // What a peer can do wrong on a WebSocket, and the close code that each fault is answered with.
-// One case per broken rule of RFC 6455, so that tests, logs and metrics name the rule. Faults of
-// the opening handshake are in WebSocketHandshake: they are answered with an HTTP status instead.
-// The mapping from error to close code exists only here.
+// One case per broken rule of RFC 6455 and RFC 7692, so that tests, logs and metrics name the rule.
+// Faults of the opening handshake are in WebSocketHandshake: they are answered with an HTTP status
+// instead. The mapping from error to close code exists only here.
 
 /// The status code of a Close frame (RFC 6455 §7.4).
 public struct WebSocketCloseCode: RawRepresentable, Hashable, Sendable {
@@ -43,9 +43,11 @@ public struct WebSocketCloseCode: RawRepresentable, Hashable, Sendable {
     }
 }
 
-/// A rule of RFC 6455 that the peer broke, or a limit that it exceeded. The connection is lost.
+/// A rule of RFC 6455 or RFC 7692 that the peer broke, or a limit that it exceeded. The connection
+/// is lost.
 public enum WebSocketError: Error, Hashable, Sendable, CaseIterable {
-    /// A reserved bit is set and no extension gives it a meaning (RFC 6455 §5.2).
+    /// A reserved bit is set and no extension gives it a meaning there (RFC 6455 §5.2, RFC 7692
+    /// §6.1: RSV1 only on the first frame of a message).
     case reservedBitSet
     /// An opcode of 3…7 or B…F (RFC 6455 §5.2).
     case reservedOpcode
@@ -75,8 +77,14 @@ public enum WebSocketError: Error, Hashable, Sendable, CaseIterable {
     case invalidCloseReason
     /// More than `WebSocketLimits.maxMessageBytes` in one message.
     case messageTooBig
-    /// More than `WebSocketLimits.maxFramesPerMessage` in one message.
+    /// More than `WebSocketLimits.maxFramesPerMessage` in one message, and too little in each.
     case tooManyFrames
+    /// A compressed message that is not what deflate makes (RFC 7692 §7.2.2).
+    case invalidDeflate
+    /// More than `InflationLimits.maxRatio` times what was sent.
+    case inflationRatioTooHigh
+    /// More deflate blocks than `InflationLimits` allow, and too little in each.
+    case tooManyBlocks
 
     /// The code to close the connection with.
     public var closeCode: WebSocketCloseCode {
@@ -85,9 +93,9 @@ public enum WebSocketError: Error, Hashable, Sendable, CaseIterable {
             .fragmentedControlFrame, .controlFrameTooLong, .nonMinimalLength, .lengthTopBitSet,
             .unexpectedContinuation, .interruptedMessage, .truncatedCloseCode, .invalidCloseCode:
             .protocolError
-        case .invalidUTF8, .invalidCloseReason: .invalidPayload
-        case .messageTooBig: .messageTooBig
-        case .tooManyFrames: .policyViolation
+        case .invalidUTF8, .invalidCloseReason, .invalidDeflate: .invalidPayload
+        case .messageTooBig, .inflationRatioTooHigh: .messageTooBig
+        case .tooManyFrames, .tooManyBlocks: .policyViolation
         }
     }
 }

@@ -25,6 +25,7 @@ public enum WebSocketOpcode: UInt8, Sendable {
     case pong = 0xA
 
     /// Whether this is a Close, Ping or Pong (RFC 6455 §5.5).
+    @inlinable
     public var isControl: Bool { rawValue & 0x8 != 0 }
 }
 
@@ -39,6 +40,7 @@ public enum WebSocketFrame {
 
     /// The bytes that a frame adds to its payload.
     /// - Precondition: `payloadBytes` is not negative.
+    @inlinable
     public static func headerSize(payloadBytes: Int, masked: Bool) -> Int {
         precondition(payloadBytes >= 0)
         let lengthBytes = payloadBytes <= 125 ? 0 : payloadBytes <= 0xFFFF ? 2 : 8
@@ -48,35 +50,52 @@ public enum WebSocketFrame {
     /// Writes a header; the caller writes the payload after it, masked if there is a mask.
     /// - Parameters:
     ///   - isFinal: whether this is the last frame of its message.
+    ///   - isCompressed: whether this is the first frame of a message that permessage-deflate
+    ///     compressed (RSV1, RFC 7692 §6).
     ///   - mask: a client's masking key, nil for a server (RFC 6455 §5.3); its least significant
     ///     byte is the first on the wire.
     /// - Precondition: a control frame is final and has at most 125 bytes.
     public static func writeHeader(
-        _ opcode: WebSocketOpcode, payloadBytes: Int, isFinal: Bool = true, mask: UInt32? = nil,
-        into writer: inout ByteWriter
+        _ opcode: WebSocketOpcode, payloadBytes: Int, isFinal: Bool = true,
+        isCompressed: Bool = false, mask: UInt32? = nil, into writer: inout ByteWriter
+    ) {
+        let size = headerSize(payloadBytes: payloadBytes, masked: mask != nil)
+        writer.append(upTo: size) { header in
+            writeHeader(
+                opcode, payloadBytes: payloadBytes, isFinal: isFinal, isCompressed: isCompressed,
+                mask: mask, to: header)
+            return size
+        }
+    }
+
+    /// Writes a header where its room is; otherwise as above. Inlinable, as every message that is
+    /// sent passes here.
+    /// - Precondition: `header` has `headerSize(payloadBytes:masked:)` bytes.
+    @inlinable
+    public static func writeHeader(
+        _ opcode: WebSocketOpcode, payloadBytes: Int, isFinal: Bool = true,
+        isCompressed: Bool = false, mask: UInt32? = nil, to header: UnsafeMutableRawBufferPointer
     ) {
         precondition(
             !opcode.isControl || (isFinal && payloadBytes <= maxControlPayloadBytes),
             "A control frame is final and has at most 125 bytes.")
         let size = headerSize(payloadBytes: payloadBytes, masked: mask != nil)
-        writer.append(upTo: size) { header in
-            header[0] = opcode.rawValue | (isFinal ? 0x80 : 0)
-            let maskBit: UInt8 = mask == nil ? 0 : 0x80
-            if payloadBytes <= 125 {
-                header[1] = UInt8(payloadBytes) | maskBit
-            } else if payloadBytes <= 0xFFFF {
-                header[1] = 126 | maskBit
-                header.storeBytes(
-                    of: UInt16(payloadBytes).bigEndian, toByteOffset: 2, as: UInt16.self)
-            } else {
-                header[1] = 127 | maskBit
-                header.storeBytes(
-                    of: UInt64(payloadBytes).bigEndian, toByteOffset: 2, as: UInt64.self)
-            }
-            if let mask {
-                header.storeBytes(of: mask.littleEndian, toByteOffset: size - 4, as: UInt32.self)
-            }
-            return size
+        precondition(header.count >= size)
+        header[0] = opcode.rawValue | (isFinal ? 0x80 : 0) | (isCompressed ? 0x40 : 0)
+        let maskBit: UInt8 = mask == nil ? 0 : 0x80
+        if payloadBytes <= 125 {
+            header[1] = UInt8(payloadBytes) | maskBit
+        } else if payloadBytes <= 0xFFFF {
+            header[1] = 126 | maskBit
+            header.storeBytes(
+                of: UInt16(payloadBytes).bigEndian, toByteOffset: 2, as: UInt16.self)
+        } else {
+            header[1] = 127 | maskBit
+            header.storeBytes(
+                of: UInt64(payloadBytes).bigEndian, toByteOffset: 2, as: UInt64.self)
+        }
+        if let mask {
+            header.storeBytes(of: mask.littleEndian, toByteOffset: size - 4, as: UInt32.self)
         }
     }
 
@@ -126,11 +145,12 @@ public enum WebSocketFrame {
     }
 }
 
-/// The header of a frame that has arrived in full. The three reserved bits are checked while
-/// parsing and not kept, as no extension is negotiated that gives them a meaning.
+/// The header of a frame that has arrived in full. The reserved bits are checked while parsing.
 struct WebSocketFrameHeader {
     let opcode: WebSocketOpcode
     let isFinal: Bool
+    /// RSV1: the frame begins a message that is compressed (RFC 7692 §6).
+    let isCompressed: Bool
     /// The masking key as in `WebSocketFrame.writeHeader`; nil when the payload is plain.
     let mask: UInt32?
     let payloadBytes: Int
@@ -144,14 +164,19 @@ struct WebSocketFrameHeader {
     /// - Parameters:
     ///   - expectsMask: whether the peer is a client.
     ///   - continues: whether a fragmented message is in progress.
+    ///   - takesCompressed: whether permessage-deflate was agreed on.
     /// - Returns: nil when the header is incomplete.
     @inline(__always)
     static func parse(
-        _ bytes: UnsafeMutableRawBufferPointer, expectsMask: Bool, continues: Bool
+        _ bytes: UnsafeMutableRawBufferPointer, expectsMask: Bool, continues: Bool,
+        takesCompressed: Bool
     ) throws(WebSocketError) -> WebSocketFrameHeader? {
         guard bytes.count >= 1 else { return nil }
         let first = bytes[0]
-        guard first & 0x70 == 0 else { throw .reservedBitSet }
+        // RSV1 means something on the first frame of a message only (RFC 7692 §6.1): opcodes 1, 2.
+        guard first & 0x70 == 0 || (takesCompressed && (0x41...0x42).contains(first & 0x7F)) else {
+            throw .reservedBitSet
+        }
         guard let opcode = WebSocketOpcode(rawValue: first & 0x0F) else { throw .reservedOpcode }
         let isFinal = first & 0x80 != 0
         switch opcode {
@@ -179,7 +204,8 @@ struct WebSocketFrameHeader {
             mask = UInt32(littleEndian: key)
         }
         return WebSocketFrameHeader(
-            opcode: opcode, isFinal: isFinal, mask: mask, payloadBytes: payloadBytes, size: size)
+            opcode: opcode, isFinal: isFinal, isCompressed: first & 0x40 != 0, mask: mask,
+            payloadBytes: payloadBytes, size: size)
     }
 
     /// Reads the payload's length; nil when its bytes are incomplete.
@@ -210,37 +236,51 @@ enum WebSocketMask {
     ///   made anyway, and saves a text of pure ASCII its second pass for UTF-8.
     @discardableResult
     static func apply(_ mask: UInt32, to bytes: UnsafeMutableRawBufferPointer) -> Bool {
-        guard let base = bytes.baseAddress else { return false }
-        let count = bytes.count
-        let key = UInt64(mask) << 32 | UInt64(mask)
-        let wideKey = SIMD4<UInt64>(repeating: key.littleEndian)
-        var wideSeen = SIMD4<UInt64>.zero
-        var offset = 0
-        while offset &+ 32 <= count {
-            let address = base + offset
-            let block = address.loadUnaligned(as: SIMD4<UInt64>.self) ^ wideKey
-            wideSeen |= block
-            address.storeBytes(of: block, as: SIMD4<UInt64>.self)
-            offset &+= 32
+        guard var address = bytes.baseAddress else { return false }
+        let end = address + bytes.count
+        let key = (UInt64(mask) << 32 | UInt64(mask)).littleEndian
+        var seen: UInt64 = 0
+        if end - address >= 32 {
+            let wideKey = SIMD4<UInt64>(repeating: key)
+            var wideSeen = SIMD4<UInt64>.zero
+            while end - address >= 32 { wideSeen |= combine(wideKey, at: &address) }
+            seen = wideSeen[0] | wideSeen[1] | wideSeen[2] | wideSeen[3]
         }
-        var seen = wideSeen[0] | wideSeen[1] | wideSeen[2] | wideSeen[3]
-        while offset &+ 8 <= count {
-            let address = base + offset
-            let word = address.loadUnaligned(as: UInt64.self) ^ key.littleEndian
-            seen |= word
-            address.storeBytes(of: word, as: UInt64.self)
-            offset &+= 8
+        while end - address >= 8 { seen |= combine(key, at: &address) }
+        // Up to seven bytes are left: four, two and one of them.
+        var rest = mask.littleEndian
+        if end - address >= 4 { seen |= UInt64(combine(rest, at: &address)) }
+        if end - address >= 2 {
+            seen |= UInt64(combine(UInt16(truncatingIfNeeded: rest), at: &address))
+            rest >>= 16
         }
-        var rest = key
-        while offset < count {
-            let masked = base.load(fromByteOffset: offset, as: UInt8.self)
-            let byte = masked ^ UInt8(truncatingIfNeeded: rest)
-            seen |= UInt64(byte)
-            base.storeBytes(of: byte, toByteOffset: offset, as: UInt8.self)
-            rest >>= 8
-            offset &+= 1
+        if end - address >= 1 {
+            seen |= UInt64(combine(UInt8(truncatingIfNeeded: rest), at: &address))
         }
         return seen & 0x8080_8080_8080_8080 != 0
+    }
+
+    /// Combines the bytes at `address` with as many of the key, and goes on behind them.
+    /// - Returns: the result.
+    @inline(__always)
+    private static func combine<Word: FixedWidthInteger>(
+        _ key: Word, at address: inout UnsafeMutableRawPointer
+    ) -> Word {
+        let word = address.loadUnaligned(as: Word.self) ^ key
+        address.storeBytes(of: word, as: Word.self)
+        address += MemoryLayout<Word>.size
+        return word
+    }
+
+    /// The same for four words at once.
+    @inline(__always)
+    private static func combine(
+        _ key: SIMD4<UInt64>, at address: inout UnsafeMutableRawPointer
+    ) -> SIMD4<UInt64> {
+        let block = address.loadUnaligned(as: SIMD4<UInt64>.self) ^ key
+        address.storeBytes(of: block, as: SIMD4<UInt64>.self)
+        address += MemoryLayout<SIMD4<UInt64>>.size
+        return block
     }
 
     /// The key for a payload's piece that starts `bytes` after the payload's start.

@@ -1,7 +1,10 @@
 // The opening handshake (RFC 6455 §4), both sides: an HTTP request checked and answered, or made
-// and its answer checked. No extension is negotiated: offers are passed over in silence, which
-// declines them (§9.1). Whether the Origin, the path and the credentials are welcome is up to
-// Server. Invariant: work is linear in the size of the head, which HTTPLimits bounds.
+// and its answer checked. Extensions are read here; PerMessageDeflate negotiates the only one that
+// is known, and the others are passed over in silence, which declines them (§9.1). Whether the
+// Origin, the path and the credentials are welcome is up to Server.
+// Invariant: work is linear in the size of the head, which HTTPLimits bounds.
+
+import COpenSSL
 
 /// A rule of the opening handshake that the peer broke.
 public enum WebSocketHandshakeError: Error, Hashable, Sendable, CaseIterable {
@@ -25,13 +28,15 @@ public enum WebSocketHandshakeError: Error, Hashable, Sendable, CaseIterable {
     case unsupportedVersion
     /// A Sec-WebSocket-Protocol that is no list of tokens (RFC 6455 §4.1, 10).
     case invalidSubprotocols
+    /// A Sec-WebSocket-Extensions that is not in the grammar (RFC 6455 §9.1).
+    case invalidExtensions
     /// An answer other than 101 (RFC 6455 §4.1).
     case notAccepted
     /// An answer whose Sec-WebSocket-Accept does not prove that our key was read.
     case wrongAcceptKey
     /// An answer that selects a subprotocol that was not offered.
     case unofferedSubprotocol
-    /// An answer that selects an extension; none was offered.
+    /// An answer that selects an extension, or parameters of one, that were not offered.
     case unofferedExtension
 
     /// The status that refuses a request. The faults of an answer have no status of ours; they are
@@ -40,7 +45,7 @@ public enum WebSocketHandshakeError: Error, Hashable, Sendable, CaseIterable {
         switch self {
         case .methodNotGET: 405
         case .httpTooOld, .missingHost, .missingConnectionUpgrade, .missingKey, .duplicateKey,
-            .invalidKey, .invalidSubprotocols:
+            .invalidKey, .invalidSubprotocols, .invalidExtensions:
             400
         case .missingUpgrade, .unsupportedVersion: 426
         case .notAccepted, .wrongAcceptKey, .unofferedSubprotocol, .unofferedExtension: 502
@@ -61,6 +66,7 @@ public enum WebSocketHandshakeError: Error, Hashable, Sendable, CaseIterable {
         case .invalidKey: "Sec-WebSocket-Key is not the base64 of 16 bytes."
         case .unsupportedVersion: "Only Sec-WebSocket-Version 13 is spoken here."
         case .invalidSubprotocols: "Sec-WebSocket-Protocol is not a list of tokens."
+        case .invalidExtensions: "Sec-WebSocket-Extensions is not a list of extensions."
         case .notAccepted: "The server did not switch to WebSocket."
         case .wrongAcceptKey: "The answer's Sec-WebSocket-Accept does not match the request."
         case .unofferedSubprotocol: "The server selected a subprotocol that was not offered."
@@ -76,6 +82,8 @@ public struct WebSocketUpgrade: Sendable {
     /// The subprotocols offered, tokens all, the most welcome first. Clients of OpenAI's API send
     /// their credentials among them, as a browser can set no other header.
     public let subprotocols: [String]
+    /// The extensions on offer, the most welcome first.
+    public let extensions: [WebSocketExtension]
 
     /// The first subprotocol on offer that is supported; nil if none is, and then none is answered.
     public func selectSubprotocol(from supported: [String]) -> String? {
@@ -118,7 +126,8 @@ public enum WebSocketHandshake {
         let areTokens = subprotocols.allSatisfy { $0.utf8.allSatisfy(HTTPCharacter.isToken) }
         let isOffered = fields.count(of: "Sec-WebSocket-Protocol") > 0
         guard areTokens && isOffered == !subprotocols.isEmpty else { throw .invalidSubprotocols }
-        return WebSocketUpgrade(key: key, subprotocols: subprotocols)
+        let extensions = try WebSocketExtension.list(in: fields)
+        return WebSocketUpgrade(key: key, subprotocols: subprotocols, extensions: extensions)
     }
 
     /// Writes the response that accepts a request (RFC 6455 §4.2.2); frames follow it.
@@ -156,8 +165,15 @@ public enum WebSocketHandshake {
     /// What proves to a client that its key was read: the base64 of a hash of it (RFC 6455 §4.2.2).
     public static func acceptKey(for key: String) -> String {
         let proof = Array(key.utf8) + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8
-        return Base64.text(of: SHA1.digest(of: proof))
+        var digest = [UInt8](repeating: 0, count: 20)
+        let status = EVP_Digest(proof, proof.count, &digest, nil, sha1, nil)
+        precondition(status == 1, "OpenSSL does not know SHA-1")
+        return Base64.text(of: digest)
     }
+
+    /// SHA-1 (RFC 3174), which proves here that the server read the request, and protects nothing.
+    /// Fetched once: looking it up costs more than the hash.
+    nonisolated(unsafe) private static let sha1 = EVP_MD_fetch(nil, "SHA1", nil)
 
     /// Whether this is the base64 of 16 bytes: 22 digits and two signs of padding.
     private static func isKey(_ key: String) -> Bool {
@@ -212,10 +228,12 @@ public enum WebSocketHandshake {
     /// - Parameters:
     ///   - key: the request's key.
     ///   - subprotocols: what the request offered.
+    ///   - offersExtensions: whether it offered extensions, whose answer the caller checks.
     /// - Returns: the subprotocol selected, if any.
     @discardableResult
     public static func validate(
-        _ response: HTTPResponse, key: String, subprotocols: [String] = []
+        _ response: HTTPResponse, key: String, subprotocols: [String] = [],
+        offersExtensions: Bool = false
     ) throws(WebSocketHandshakeError) -> String? {
         let fields = response.fields
         guard response.status == 101 else { throw .notAccepted }
@@ -224,7 +242,9 @@ public enum WebSocketHandshake {
             throw .missingConnectionUpgrade
         }
         guard fields["Sec-WebSocket-Accept"] == acceptKey(for: key) else { throw .wrongAcceptKey }
-        guard fields.count(of: "Sec-WebSocket-Extensions") == 0 else { throw .unofferedExtension }
+        guard offersExtensions || fields.count(of: "Sec-WebSocket-Extensions") == 0 else {
+            throw .unofferedExtension
+        }
         guard let selected = fields["Sec-WebSocket-Protocol"] else { return nil }
         guard subprotocols.contains(selected) else { throw .unofferedSubprotocol }
         return selected

@@ -31,6 +31,18 @@ import Testing
         #expect(violations.isEmpty == good.isInTable, "\(violations)")
     }
 
+    /// One parser serves all sessions of a thread: what the largest event needed must not stay.
+    @Test func aLargeAppendIsNotPaidForEver() throws {
+        var parser = ClientEventParser()
+        let audio = String(repeating: "AAAA", count: 1 << 20)
+        _ = try parser.parse(#"{"type":"input_audio_buffer.append","audio":"\#(audio)"}"#)
+        let largest = parser.audioBufferBytes
+        #expect(largest >= 3 << 20)
+        _ = try parser.parse(#"{"type":"input_audio_buffer.append","audio":"AAAA"}"#)
+        let kept = parser.audioBufferBytes
+        #expect(kept <= 256 << 10)
+    }
+
     static let simpleEvents: [Good] = [
         Good(
             text: #"{"type":"input_audio_buffer.append","audio":"AQID"}"#,

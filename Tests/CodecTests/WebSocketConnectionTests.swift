@@ -144,6 +144,50 @@ import Testing
         #expect(held(connection) == 100_000)
     }
 
+    /// However small its fragments: memory for exactly each of them would be copied with each.
+    @Test func growsWithFragmentsByDoubling() {
+        var connection = WebSocketConnection(role: .server)
+        let payload = [UInt8](repeating: 9, count: 100)
+        var sizes: Set<Int> = []
+        for number in 0..<2_000 {
+            #expect(feed(&connection, frame(number == 0 ? 0x02 : 0x00, payload)) == [])
+            sizes.insert(connection.heldBytes)
+            #expect(held(connection) <= max(1024, 2 * (number + 1) * 100))
+        }
+        #expect(sizes.count < 12)
+    }
+
     /// `#expect` cannot look into a value that is not copyable.
     private func held(_ connection: borrowing WebSocketConnection) -> Int { connection.heldBytes }
+
+    // MARK: What the owner's budgets go by
+
+    @Test func countsTinyFragmentsUntilItIsAsked() {
+        var connection = WebSocketConnection(role: .server)
+        var counts: [Int] = []
+        let tiny = [UInt8](repeating: 32, count: 31)
+        let whole = tiny + [32]
+        for read in [
+            frame(0x81, []) + frame(0x81, tiny), frame(0x89, []), frame(0x01, whole),
+            frame(0x00, tiny) + frame(0x00, []) + frame(0x00, whole), frame(0x80, []),
+            frame(0x02, tiny) + frame(0x80, tiny),
+        ] {
+            _ = feed(&connection, read)
+            counts.append(connection.takeProgress().tinyFragments)
+        }
+        #expect(counts == [0, 0, 0, 2, 0, 1], "neither whole messages nor the last fragment")
+    }
+
+    @Test func knowsWhetherSomethingIsUnfinished() {
+        var connection = WebSocketConnection(role: .server)
+        var isMidMessage = connection.isMidMessage
+        #expect(!isMidMessage)
+        let bytes = frame(0x01, [65]) + frame(0x89, [1]) + frame(0x80, [66])
+        for (offset, byte) in bytes.enumerated() {
+            let events = feed(&connection, [byte])
+            isMidMessage = connection.isMidMessage
+            #expect(isMidMessage == (offset + 1 < bytes.count))
+            #expect(events.count == (offset == 13 || offset + 1 == bytes.count ? 1 : 0))
+        }
+    }
 }

@@ -136,7 +136,10 @@ import Testing
     }
 
     @Test func everyRuleHasATest() {
-        let tested = Set(Self.broken.map(\.rule)).union([.maskedServerFrame])
+        // The rules of compressed messages are CompressedMessageTests'.
+        let tested = Set(Self.broken.map(\.rule)).union([
+            .maskedServerFrame, .invalidDeflate, .inflationRatioTooHigh, .tooManyBlocks,
+        ])
         #expect(tested == Set(WebSocketError.allCases))
     }
 
@@ -147,6 +150,26 @@ import Testing
         #expect(
             expectChunkInvariant(pieces + frame(0x80, [])) { receive($0, limits: Self.limits) }
                 == [.binary(most)])
+    }
+
+    /// Autobahn 9.3 and 9.4 send 4 MiB in frames of 64 bytes.
+    @Test func manyFramesThatCarrySomethingAreAccepted() {
+        var limits = Self.limits
+        limits.tinyFragmentBytes = 16
+        let piece = [UInt8](repeating: 1, count: 16)
+        let pieces = (0..<20).flatMap { frame($0 == 0 ? 0x02 : 0x00, piece) }
+        let whole = (0..<20).flatMap { _ in piece }
+        #expect(receive([pieces + frame(0x80, piece)], limits: limits) == [.binary(whole + piece)])
+        // One empty frame more, and the average is too low.
+        #expect(
+            receive([pieces + frame(0x80, [])], limits: limits) == [.failed(.tooManyFrames)])
+        // What the first frames carried counts, however it was spread.
+        let large = frame(0x02, [UInt8](repeating: 1, count: 160))
+        let tiny = (0..<8).flatMap { _ in frame(0x00, []) }
+        #expect(receive([large + tiny + frame(0x80, [])], limits: limits).count == 1)
+        #expect(
+            receive([large + tiny + frame(0x00, []) + frame(0x80, [])], limits: limits)
+                == [.failed(.tooManyFrames)])
     }
 
     @Test func aHugeAnnouncementReservesNothing() {

@@ -75,6 +75,7 @@ import Testing
         ("chat, superchat", " , ", .invalidSubprotocols, 400),
         ("chat, superchat", "chat, super chat", .invalidSubprotocols, 400),
         ("chat, superchat", "chat;q=1", .invalidSubprotocols, 400),
+        ("Origin: http://example.com", "Sec-WebSocket-Extensions: a b", .invalidExtensions, 400),
     ]
 
     @Test(arguments: broken)
@@ -90,6 +91,7 @@ import Testing
         ("keep-alive, Upgrade", "upgrade"),
         ("Connection: keep-alive, Upgrade", "Connection: keep-alive\r\nConnection: Upgrade"),
         ("Origin: http://example.com", "Sec-WebSocket-Extensions: permessage-deflate"),
+        ("Origin: http://example.com", "Sec-WebSocket-Extensions:"),
         ("GET /chat", "GET http://other.example/chat"),
     ])
     func acceptsOtherSpellings(line: String, by: String) throws {

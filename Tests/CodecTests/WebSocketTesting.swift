@@ -10,12 +10,16 @@ enum Received: Equatable {
     case ping([UInt8])
     case pong([UInt8])
     case close(UInt16?, String)
+    /// A message that was not inflated.
+    case compressed(isText: Bool, [UInt8])
     case failed(WebSocketError)
 
     init(_ event: WebSocketEvent) {
         switch event {
         case .text(let payload): self = .text(String(decoding: payload, as: UTF8.self))
         case .binary(let payload): self = .binary(Array(payload))
+        case .compressed(let message):
+            self = .compressed(isText: message.isText, Array(message.payload))
         case .ping(let payload): self = .ping(Array(payload))
         case .pong(let payload): self = .pong(Array(payload))
         case .close(let code, let reason):
@@ -24,14 +28,35 @@ enum Received: Equatable {
     }
 }
 
+/// What a test inflates with.
+struct Inflation {
+    let inflater: MessageInflater
+    let output = CompressionBuffer()
+    var limits = InflationLimits()
+
+    init(windowBits: Int = 15, keepsContext: Bool = false) {
+        inflater = MessageInflater(windowBits: windowBits, keepsContext: keepsContext)
+    }
+}
+
 /// Feeds one read to a connection until it wants more, as the server's loop does.
-func feed(_ connection: inout WebSocketConnection, _ read: [UInt8]) -> [Received] {
+/// - Parameter inflation: for messages that come compressed; without it they are left as they are.
+func feed(
+    _ connection: inout WebSocketConnection, _ read: [UInt8], inflation: Inflation? = nil
+) -> [Received] {
     var received: [Received] = []
     var read = read
     read.withUnsafeMutableBytes { buffer in
         var input = buffer
         do throws(WebSocketError) {
-            while let event = try connection.next(&input) { received.append(Received(event)) }
+            while var event = try connection.next(&input) {
+                if case .compressed(let message) = event, let inflation {
+                    event = try connection.inflate(
+                        message, with: inflation.inflater, limits: inflation.limits,
+                        into: inflation.output)
+                }
+                received.append(Received(event))
+            }
         } catch {
             received.append(.failed(error))
         }
@@ -39,6 +64,15 @@ func feed(_ connection: inout WebSocketConnection, _ read: [UInt8]) -> [Received
         for index in buffer.indices { buffer[index] = 0xEE }
     }
     return received
+}
+
+/// Feeds all pieces to a fresh connection that agreed on compression.
+func receiveCompressed(
+    _ pieces: [[UInt8]], limits: WebSocketLimits = WebSocketLimits(),
+    inflation: Inflation = Inflation()
+) -> [Received] {
+    var connection = WebSocketConnection(role: .server, limits: limits, takesCompressed: true)
+    return pieces.flatMap { feed(&connection, $0, inflation: inflation) }
 }
 
 /// Feeds all pieces to a fresh connection.

@@ -1,0 +1,187 @@
+// permessage-deflate on a shard: which offers are accepted, who keeps a context, what is inflated,
+// and what is worth compressing: events that carry no audio. The codec is Codec's
+// (PerMessageDeflate, MessageInflater, MessageDeflater).
+//
+// Invariant: connections without a context share the shard's inflater and deflaters, which forget
+// every message. Contexts are charged against `maxCompressionContextBytes` from the handshake to
+// the end of the connection, as if all of them were in use.
+
+import Codec
+
+/// What a connection holds that keeps contexts: nothing else refers to them.
+final class CompressionContexts {
+    /// Nil where the client forgets each message.
+    let inflater: MessageInflater?
+    /// Nil where the server forgets each message.
+    let deflater: MessageDeflater?
+    /// What is charged for them.
+    let bytes: Int
+
+    init(_ agreement: PerMessageDeflateAgreement) {
+        inflater =
+            agreement.clientKeepsContext
+            ? MessageInflater(windowBits: agreement.clientWindowBits, keepsContext: true) : nil
+        deflater =
+            agreement.serverKeepsContext
+            ? MessageDeflater(windowBits: agreement.serverWindowBits, keepsContext: true) : nil
+        bytes = CompressionContexts.cost(of: agreement)
+    }
+
+    /// What the contexts of an agreement will hold at most, in bytes.
+    static func cost(of agreement: PerMessageDeflateAgreement) -> Int {
+        let ours = MessageDeflater.heldBytes(windowBits: agreement.serverWindowBits)
+        let theirs = MessageInflater.heldBytes(windowBits: agreement.clientWindowBits)
+        return (agreement.serverKeepsContext ? ours : 0)
+            + (agreement.clientKeepsContext ? theirs : 0)
+    }
+}
+
+/// What the connections of a shard share.
+final class ShardCompression {
+    /// Bits of the windows of contexts, where the client leaves the choice. 12: 50 kB for both
+    /// directions shrink a delta of a reply to a fifth; 14 take 160 kB, for a fifth as well.
+    static let contextWindowBits = 12
+    /// Bits of the window of messages that stand alone: one per shard may be as large as can be.
+    static let sharedWindowBits = 15
+    /// Memory of a buffer that stays from one message to the next. 64 KiB: ordinary events.
+    static let keptBufferBytes = 64 << 10
+    /// Inflated bytes that count as one message of a turn's share. 16 KiB: a turn's 64 messages
+    /// are then 1 MiB, some milliseconds of inflating.
+    static let bytesPerShare = 16 << 10
+
+    let limits: InflationLimits
+    let inflater = MessageInflater(windowBits: sharedWindowBits, keepsContext: false)
+    let inflated = CompressionBuffer()
+    let deflated = CompressionBuffer()
+    /// What is charged for the contexts of connections.
+    private(set) var contextBytes = 0
+    private let isEnabled: Bool
+    private let maxContextBytes: Int
+    private let minBytes: Int
+    private let contextMinBytes: Int
+    /// By their window's bits; a client may demand a smaller window than others.
+    private var deflaters: [Int: MessageDeflater] = [:]
+
+    init(_ configuration: ServerConfiguration) {
+        isEnabled = configuration.compression
+        maxContextBytes = configuration.maxCompressionContextBytes
+        minBytes = configuration.compressMinBytes
+        contextMinBytes = configuration.contextCompressMinBytes
+        limits = configuration.inflationLimits
+    }
+
+    /// Accepts one of the offers, with contexts if there is memory for them.
+    func negotiate(_ offers: [WebSocketExtension]) -> PerMessageDeflateAgreement? {
+        guard isEnabled, !offers.isEmpty else { return nil }
+        let bits = ShardCompression.contextWindowBits
+        let generous = PerMessageDeflateTerms(
+            keepsContexts: true, serverWindowBits: bits, clientWindowBits: bits)
+        if maxContextBytes > contextBytes,
+            let agreement = PerMessageDeflateOffer.accept(from: offers, on: generous),
+            CompressionContexts.cost(of: agreement) <= maxContextBytes - contextBytes
+        {
+            return agreement
+        }
+        let frugal = PerMessageDeflateTerms(
+            keepsContexts: false, serverWindowBits: ShardCompression.sharedWindowBits,
+            clientWindowBits: bits)
+        return PerMessageDeflateOffer.accept(from: offers, on: frugal)
+    }
+
+    /// Makes the contexts of an agreement, if it has any, and charges them.
+    func makeContexts(for agreement: PerMessageDeflateAgreement) -> CompressionContexts? {
+        guard agreement.serverKeepsContext || agreement.clientKeepsContext else { return nil }
+        let contexts = CompressionContexts(agreement)
+        contextBytes += contexts.bytes
+        return contexts
+    }
+
+    /// Gives back what was charged.
+    func release(_ contexts: CompressionContexts) { contextBytes -= contexts.bytes }
+
+    /// Whether an event of so many bytes is worth compressing for a connection.
+    func isWorthIt(_ count: Int, for connection: Connection) -> Bool {
+        count >= (connection.contexts?.deflater == nil ? minBytes : contextMinBytes)
+    }
+
+    /// The deflater for messages that stand alone, with a window that a client agreed to.
+    func deflater(windowBits: Int) -> MessageDeflater {
+        if let deflater = deflaters[windowBits] { return deflater }
+        let deflater = MessageDeflater(windowBits: windowBits, keepsContext: false)
+        deflaters[windowBits] = deflater
+        return deflater
+    }
+
+    /// What the shared parts hold, in bytes.
+    var heldBytes: Int {
+        inflater.heldBytes + inflated.capacity + deflated.capacity
+            + deflaters.values.reduce(0) { $0 + $1.heldBytes }
+    }
+}
+
+extension Connection {
+    /// Whether permessage-deflate was agreed on.
+    var isCompressed: Bool { deflateWindowBits > 0 }
+}
+
+extension Shard {
+    /// Keeps to what the handshake of a connection agreed on.
+    func adopt(_ agreement: PerMessageDeflateAgreement, on connection: Connection) {
+        connection.deflateWindowBits = UInt8(agreement.serverWindowBits)
+        connection.contexts = compression.makeContexts(for: agreement)
+    }
+
+    /// Gives a connection's contexts back.
+    func releaseContexts(of connection: Connection) {
+        guard let contexts = connection.contexts else { return }
+        connection.contexts = nil
+        compression.release(contexts)
+    }
+
+    /// Inflates a message and handles it.
+    /// - Returns: the messages that it counts as in the turn's share of its connection.
+    @inline(never)
+    func handleCompressed(
+        _ message: WebSocketCompressedMessage, on connection: Connection
+    ) throws(WebSocketError) -> Int {
+        defer { compression.inflated.removeAll(keepingCapacity: ShardCompression.keptBufferBytes) }
+        let event = try connection.webSocket?.inflate(
+            message, with: connection.contexts?.inflater ?? compression.inflater,
+            limits: compression.limits, into: compression.inflated)
+        guard let event else { return 1 }
+        metrics.add(.deflatedBytesIn, message.payload.count)
+        metrics.add(.inflatedBytesIn, compression.inflated.count)
+        let share = 1 + compression.inflated.count / ShardCompression.bytesPerShare
+        noteMessage(ofBytes: compression.inflated.count, on: connection)
+        switch (event, connection.live) {
+        case (.text(let text), let live?): handleText(text, of: live, on: connection)
+        case (.binary(let packet), let live?): handleAudio(packet, of: live, on: connection)
+        // An echo goes back as it came.
+        case (.text(let text), nil): sendDeflated(.text, text, on: connection)
+        case (.binary(let bytes), nil): sendDeflated(.binary, bytes, on: connection)
+        case (.compressed, _), (.ping, _), (.pong, _), (.close, _):
+            preconditionFailure("what is inflated is a text or a binary message")
+        }
+        return share
+    }
+
+    /// Sends a message compressed if that was agreed on and makes it smaller; else as it is.
+    func sendDeflated(
+        _ opcode: WebSocketOpcode, _ payload: UnsafeRawBufferPointer, on connection: Connection
+    ) {
+        // After our Close nothing may follow (RFC 6455 §5.5.1).
+        guard connection.state == .webSocket else { return }
+        let deflater =
+            connection.contexts?.deflater
+            ?? compression.deflater(windowBits: Int(connection.deflateWindowBits))
+        let deflated = compression.deflated
+        defer { deflated.removeAll(keepingCapacity: ShardCompression.keptBufferBytes) }
+        guard deflater.deflate(payload, atMost: payload.count - 1, into: deflated) else {
+            send(opcode, payload, on: connection)
+            return
+        }
+        metrics.add(.inflatedBytesOut, payload.count)
+        metrics.add(.deflatedBytesOut, deflated.count)
+        send(opcode, deflated.bytes, isCompressed: true, on: connection)
+    }
+}
