@@ -52,6 +52,15 @@ struct Conversation {
     /// The newest item's id.
     var lastItemID: String? { entries.last?.item.id }
 
+    /// Whether the newest item is a function call, or what came of one: the model goes on when it
+    /// has been told.
+    var endsInFunctionCall: Bool {
+        switch entries.last?.item.kind {
+        case .functionCall, .functionCallOutput: true
+        case .message, nil: false
+        }
+    }
+
     /// The item with an id.
     func item(_ id: String) -> ConversationItem? { index(of: id).map { entries[$0].item } }
 

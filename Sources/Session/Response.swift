@@ -305,8 +305,8 @@ final class Response {
             context.outputs.append(
                 .audio(
                     OutputAudioPacket(
-                        itemID: outputs[index].item.id, contentIndex: 0, format: encoder.format,
-                        position: position, payload: payload)))
+                        responseID: id, itemID: outputs[index].item.id, contentIndex: 0,
+                        format: encoder.format, position: position, payload: payload)))
         }
         outputs[index].sentSamples += taken
         context.counters.millisecondsOut += milliseconds

@@ -64,7 +64,10 @@ public final class SessionContext {
     /// Whether the server can speak.
     public let hasSynthesizer: Bool
     /// What the shard's sessions have done so far.
-    public var counters = SessionCounters()
+    @exclusivity(unchecked) public var counters = SessionCounters()
+    /// Audio received so far, in samples at 16 kHz. For the shard, which asks at every read: from
+    /// its module, reading `counters` is checked for overlapping accesses.
+    public var samplesIn: Int { counters.samplesIn }
     /// Outputs of the session that was last mutated; drained before the next mutation, so that one
     /// queue serves all and an idle session holds none.
     var outputs = OutputQueue()

@@ -16,6 +16,9 @@ public enum SessionOutput: Sendable {
 
 /// A piece of reply audio in the response's output format; PROTOCOL.md gives its bytes.
 public struct OutputAudioPacket: Equatable, Sendable {
+    /// The response that the audio belongs to. Not on the wire: the shell drops what it has not
+    /// sent yet when the response is cancelled.
+    public var responseID: String
     /// The item that the audio belongs to.
     public var itemID: String
     /// The part's place in the item, from 0.

@@ -10,7 +10,8 @@ import Codec
 ///
 /// Call order: one `handle…` (or `start`), then `nextOutput()` until it returns nil, then read
 /// `nextDeadline(after:)`; when that instant comes, `handleDeadline(at:)`.
-/// - Getters: `id`, `parameters`, `isIdle`, `nextDeadline(after:)`.
+/// - Getters: `id`, `parameters`, `isIdle`, `hasTurnInFlight`, `playedOut`,
+///   `nextDeadline(after:)`.
 /// - Inputs: `start(at:)`, `handle(_:eventID:audio:at:)`, `handle(_: ClientEventError, at:)`,
 ///   `handleAudioPacket(_:at:)`, `handle(_: AgentEvent, at:)`, `handleDeadline(at:)`.
 /// - Outputs: `nextOutput()`.
@@ -34,7 +35,7 @@ public final class VoiceSession {
     var unansweredSince: Instant?
     /// Responses in flight: at most one in the conversation.
     var responses: [Response] = []
-    /// Since when nobody has spoken after a response; only while the idle timeout counts.
+    /// Since when nobody has spoken after a response: from the end of its playing.
     var quietSince: Instant?
 
     /// Creates a session in its initial state; emits nothing before `start(at:)`.
