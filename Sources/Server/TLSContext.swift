@@ -1,0 +1,274 @@
+// What all TLS connections of a server have in common, as one OpenSSL SSL_CTX: certificate and key,
+// versions, ciphers, ALPN, tickets, client certificates. It is made from files that were read
+// before, never changes, and is replaced as a whole when the files have.
+//
+// Policy: "intermediate" of Mozilla's Server Side TLS, without the finite-field key exchanges of
+// its older versions: they cost the server more than the client that asks for them, and every
+// client that the guideline names can do without.
+
+import COpenSSL
+import Session
+
+/// An SSL_CTX that is ready. Immutable; any thread.
+package final class TLSContext: @unchecked Sendable {
+    /// RFC 8446 §B.4.
+    private static let suites =
+        "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+    /// TLS 1.2, in OpenSSL's names.
+    private static let ciphers = """
+        ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:\
+        ECDHE-ECDSA-AES256-GCM-SHA384:ECDHE-RSA-AES256-GCM-SHA384:\
+        ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305
+        """
+    private static let groups = "X25519:prime256v1:secp384r1"
+    /// 112 bits and more: RSA from 2,048 bits, no SHA-1 signatures.
+    private static let securityLevel: Int32 = 2
+    /// Tickets that follow a full handshake. One: a voice client opens one connection at a time,
+    /// and resuming gives it the next.
+    private static let ticketCount = 1
+    /// Bytes of a client's certificates. 32 KiB: chains have 2 to 6 kB.
+    private static let maxClientChainBytes = 32 << 10
+
+    /// The `SSL_CTX`.
+    let pointer: OpaquePointer
+    /// What opens and seals tickets.
+    let tickets: TLSTicketKeys
+    /// Things that will go wrong, for the log; one line each.
+    package private(set) var warnings: [String] = []
+    private var staple: OCSPStaple?
+
+    /// Whether connections may hold a copy of an OCSP response.
+    var hasStaple: Bool { staple != nil }
+
+    /// Makes a context and checks that its parts belong together.
+    /// - Parameter now: when, on the clock by which a stapled response is to expire.
+    /// - Throws: what is wrong with which file.
+    package init(
+        _ material: TLSMaterial, clients: TLSClientAuthentication, tickets: TLSTicketKeys,
+        at now: Instant
+    ) throws(TLSError) {
+        guard let context = SSL_CTX_new(TLS_server_method()) else {
+            throw TLSError("tls-cert", "OpenSSL cannot be set up: \(openSSLReason())")
+        }
+        pointer = context
+        self.tickets = tickets
+        // From here on `deinit` frees the context, whatever is thrown.
+        setPolicy()
+        watchMessages()
+        let leaf = try useCertificates(of: material.certificate)
+        defer { X509_free(leaf) }
+        try useKey(of: material)
+        checkDates(of: leaf, in: material.certificate)
+        if let file = material.ocsp { try use(file, for: leaf, at: now) }
+        setTickets()
+        if let file = material.clientCA { try ask(clients, for: file) }
+        try bindSessions(to: material.clientCA, clients)
+    }
+
+    deinit { SSL_CTX_free(pointer) }
+
+    // MARK: Policy
+
+    private func setPolicy() {
+        // OpenSSL's own configuration file may have changed any of these.
+        let isSet =
+            parley_ssl_context_set_versions(pointer, TLS1_2_VERSION, TLS1_3_VERSION) == 1
+            && SSL_CTX_set_ciphersuites(pointer, Self.suites) == 1
+            && SSL_CTX_set_cipher_list(pointer, Self.ciphers) == 1
+            && parley_ssl_context_set_groups(pointer, Self.groups) == 1
+        precondition(isSet, "OpenSSL lacks what TLS is made of")
+        SSL_CTX_set_security_level(pointer, Self.securityLevel)
+        SSL_CTX_set_options(
+            pointer, parley_ssl_no_renegotiation() | parley_ssl_no_compression())
+        // Between two messages a connection holds no buffers: they are 34 of 48 kB.
+        _ = parley_ssl_context_set_mode(pointer, Int(SSL_MODE_RELEASE_BUFFERS))
+        _ = parley_ssl_context_set_certificate_limit(pointer, Self.maxClientChainBytes)
+        SSL_CTX_set_alpn_select_cb(
+            pointer,
+            { _, selected, selectedCount, offer, count, _ in
+                selectHTTP(selected, selectedCount, offer, count)
+            }, nil)
+    }
+
+    /// OpenSSL bounds empty records and warnings by itself, but not key updates.
+    private func watchMessages() {
+        SSL_CTX_set_msg_callback(pointer) { isWritten, _, kind, bytes, count, ssl, _ in
+            guard isWritten == 0, kind == SSL3_RT_HANDSHAKE, count > 0, let bytes, let ssl
+            else { return }
+            TLSWire.serving(ssl).note(message: bytes.load(as: UInt8.self))
+        }
+    }
+
+    private func setTickets() {
+        // A cache would be per process memory for what tickets keep at the client.
+        _ = parley_ssl_context_set_cache(pointer, Int(SSL_SESS_CACHE_OFF))
+        SSL_CTX_set_num_tickets(pointer, Self.ticketCount)
+        // As long as the oldest key may live.
+        _ = SSL_CTX_set_timeout(pointer, Int(tickets.period.components.seconds) * 2 + 1)
+        SSL_CTX_set_tlsext_ticket_key_evp_cb(pointer) { ssl, name, iv, cipher, mac, seals in
+            guard let ssl, let name, let iv else { return -1 }
+            let wire = TLSWire.serving(ssl)
+            let tickets = wire.context.tickets
+            return seals == 1
+                ? tickets.seal(name: name, iv: iv, cipher: cipher, mac: mac, at: wire.now)
+                : tickets.open(name: name, iv: iv, cipher: cipher, mac: mac, at: wire.now)
+        }
+    }
+
+    // MARK: Our certificate
+
+    /// Takes the certificate and its chain; the caller owns the certificate.
+    private func useCertificates(of file: TLSFile) throws(TLSError) -> OpaquePointer {
+        let certificates = file.certificates()
+        defer { for certificate in certificates { X509_free(certificate) } }
+        guard let leaf = certificates.first else {
+            throw file.error("holds no certificate in PEM; give the certificate, then its chain")
+        }
+        guard SSL_CTX_use_certificate(pointer, leaf) == 1 else {
+            throw file.error("cannot be used: \(openSSLReason())")
+        }
+        for certificate in certificates.dropFirst()
+        where parley_ssl_context_add_chain(pointer, certificate) != 1 {
+            throw file.error("has a chain that cannot be used: \(openSSLReason())")
+        }
+        X509_up_ref(leaf)
+        return leaf
+    }
+
+    private func useKey(of material: TLSMaterial) throws(TLSError) {
+        let file = material.key
+        var isEncrypted = false
+        ERR_clear_error()
+        let key = file.withBIO { bio in
+            PEM_read_bio_PrivateKey(
+                bio, nil,
+                { _, _, _, isEncrypted in
+                    // Never asked for on a terminal: a server starts alone.
+                    isEncrypted?.storeBytes(of: true, as: Bool.self)
+                    return -1
+                }, &isEncrypted)
+        }
+        guard let key else {
+            throw file.error(
+                isEncrypted
+                    ? "is encrypted; decrypt it with `openssl pkey -in \(file.path) -out FILE`"
+                    : "holds no private key in PEM")
+        }
+        defer { EVP_PKEY_free(key) }
+        ERR_clear_error()
+        guard SSL_CTX_use_PrivateKey(pointer, key) == 1 else {
+            throw file.error("is not the key of the certificate in \(material.certificate.path)")
+        }
+    }
+
+    private func checkDates(of leaf: OpaquePointer, in file: TLSFile) {
+        if X509_cmp_current_time(X509_get0_notAfter(leaf)) < 0 {
+            warnings.append(file.error("has expired: clients will refuse it").description)
+        } else if X509_cmp_current_time(X509_get0_notBefore(leaf)) > 0 {
+            warnings.append(
+                file.error("is not valid yet: clients will refuse it; is the clock right?")
+                    .description)
+        }
+    }
+
+    // MARK: OCSP
+
+    private func use(_ file: TLSFile, for leaf: OpaquePointer, at now: Instant) throws(TLSError) {
+        let staple = try OCSPStaple(file, for: leaf, at: now)
+        if staple.hasExpired(at: now) {
+            warnings.append(file.error("has expired and is not stapled; fetch it anew").description)
+            return
+        }
+        self.staple = staple
+        // The connections that call back hold this object.
+        parley_ssl_context_staple(
+            pointer,
+            { ssl, argument in
+                guard let ssl, let argument else { return SSL_TLSEXT_ERR_NOACK }
+                let context = Unmanaged<TLSContext>.fromOpaque(argument).takeUnretainedValue()
+                return context.staple?.attach(to: ssl, at: TLSWire.serving(ssl).now) == true
+                    ? SSL_TLSEXT_ERR_OK : SSL_TLSEXT_ERR_NOACK
+            }, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    // MARK: Clients' certificates
+
+    private func ask(
+        _ clients: TLSClientAuthentication, for file: TLSFile
+    ) throws(TLSError) {
+        let authorities = file.certificates()
+        defer { for authority in authorities { X509_free(authority) } }
+        guard !authorities.isEmpty else { throw file.error("holds no certificate in PEM") }
+        for authority in authorities {
+            guard X509_STORE_add_cert(SSL_CTX_get_cert_store(pointer), authority) == 1,
+                SSL_CTX_add_client_CA(pointer, authority) == 1
+            else { throw file.error("cannot be used: \(openSSLReason())") }
+        }
+        let required = clients == .required ? SSL_VERIFY_FAIL_IF_NO_PEER_CERT : 0
+        SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER | required, nil)
+    }
+
+    /// A ticket is good only under the authorities that its client was checked against: after these
+    /// have changed, the client shows its certificate again.
+    private func bindSessions(
+        to file: TLSFile?, _ clients: TLSClientAuthentication
+    ) throws(TLSError) {
+        let rules = (file?.bytes ?? []) + Array(clients.rawValue.utf8)
+        var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
+        var count: UInt32 = 0
+        guard EVP_Digest(rules, rules.count, &digest, &count, EVP_sha256(), nil) == 1,
+            SSL_CTX_set_session_id_context(pointer, digest, count) == 1
+        else { throw TLSError("tls-client-ca", "OpenSSL failed: \(openSSLReason())") }
+    }
+}
+
+/// Chooses HTTP/1.1 from a client's ALPN list (RFC 7301 §3.1), each name behind its length. A
+/// client that offers only other protocols is refused (§3.2): it would not understand a word.
+private func selectHTTP(
+    _ selected: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
+    _ selectedCount: UnsafeMutablePointer<UInt8>?, _ offer: UnsafePointer<UInt8>?, _ count: UInt32
+) -> Int32 {
+    let wanted = "http/1.1".utf8
+    var rest = UnsafeBufferPointer(start: offer, count: Int(count))[...]
+    while let length = rest.popFirst() {
+        let name = rest.prefix(Int(length))
+        if name.elementsEqual(wanted), let offer {
+            selected?.pointee = offer + name.startIndex
+            selectedCount?.pointee = length
+            return SSL_TLSEXT_ERR_OK
+        }
+        rest = rest.dropFirst(Int(length))
+    }
+    return SSL_TLSEXT_ERR_ALERT_FATAL
+}
+
+extension TLSFile {
+    /// Lets OpenSSL read the content.
+    func withBIO<Result>(_ body: (OpaquePointer?) -> Result) -> Result {
+        bytes.withUnsafeBytes { bytes in
+            let bio = BIO_new_mem_buf(bytes.baseAddress, Int32(clamping: bytes.count))
+            defer { BIO_free(bio) }
+            return body(bio)
+        }
+    }
+
+    /// All certificates of a PEM file, in their order; the caller frees them.
+    fileprivate func certificates() -> [OpaquePointer] {
+        withBIO { bio in
+            var found: [OpaquePointer] = []
+            while let certificate = PEM_read_bio_X509(bio, nil, nil, nil) {
+                found.append(certificate)
+            }
+            // The end of the file is an error to OpenSSL.
+            ERR_clear_error()
+            return found
+        }
+    }
+}
+
+/// What OpenSSL says of its last error on this thread; the list of errors is empty then.
+func openSSLReason() -> String {
+    let code = ERR_peek_last_error()
+    ERR_clear_error()
+    return ERR_reason_error_string(code).map { String(cString: $0) } ?? "unknown reason"
+}

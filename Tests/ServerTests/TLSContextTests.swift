@@ -1,0 +1,107 @@
+// Files that TLS cannot be made from, and the sentence for each; settings that do not fit together.
+
+import COpenSSL
+import Session
+import Simulation
+import Testing
+
+@testable import Server
+
+@Suite struct TLSContextTests {
+    private let authority = TestAuthority()
+    private let certificate: TestCertificate
+
+    init() { certificate = authority.issue() }
+
+    private func problem(with material: TLSMaterial) -> String? {
+        do throws(TLSError) {
+            return try context(material).warnings.first
+        } catch {
+            return error.description
+        }
+    }
+
+    private func context(_ material: TLSMaterial) throws(TLSError) -> TLSContext {
+        let now = Instant(nanoseconds: 0)
+        return try TLSContext(
+            material, clients: .required, tickets: TLSTicketKeys(period: .seconds(1), at: now),
+            at: now)
+    }
+
+    private func key(_ bytes: [UInt8]) -> TLSFile {
+        TLSFile(option: "tls-key", path: "key.pem", bytes: bytes)
+    }
+
+    @Test func takesWhatFits() {
+        let ocsp = authority.ocspResponse(about: certificate)
+        #expect(problem(with: certificate.material(clientCA: authority, ocsp: ocsp)) == nil)
+    }
+
+    @Test func saysWhatIsWrongWithTheKey() {
+        var material = certificate.material()
+        material.key = key(authority.issue().key)
+        #expect(
+            problem(with: material)
+                == "tls-key: key.pem is not the key of the certificate in cert.pem")
+        material.key = key(certificate.encryptedKey)
+        #expect(
+            problem(with: material)?.hasPrefix("tls-key: key.pem is encrypted; decrypt") == true)
+        material.key = key(certificate.certificate)
+        #expect(problem(with: material) == "tls-key: key.pem holds no private key in PEM")
+    }
+
+    @Test func saysWhatIsWrongWithTheCertificate() {
+        var material = certificate.material()
+        material.certificate = TLSFile(option: "tls-cert", path: "cert.pem", bytes: [0, 1])
+        #expect(
+            problem(with: material)?.hasPrefix("tls-cert: cert.pem holds no certificate in PEM")
+                == true)
+        let expired = authority.issue { $0.validity = -7_200...(-3_600) }
+        #expect(
+            problem(with: expired.material())
+                == "tls-cert: cert.pem has expired: clients will refuse it")
+        let early = authority.issue { $0.validity = 3_600...7_200 }
+        #expect(
+            problem(with: early.material())?.hasPrefix("tls-cert: cert.pem is not valid yet")
+                == true)
+    }
+
+    @Test func saysWhatIsWrongWithTheStaple() {
+        let other = authority.issue()
+        func problem(_ ocsp: [UInt8]) -> String? {
+            self.problem(with: certificate.material(ocsp: ocsp))
+        }
+        #expect(problem([1, 2, 3])?.hasPrefix("tls-ocsp: ocsp.der is no OCSP response") == true)
+        #expect(
+            problem(authority.ocspResponse(about: other))?.hasPrefix(
+                "tls-ocsp: ocsp.der is about another certificate") == true)
+        #expect(
+            problem(authority.ocspResponse(about: certificate, isGood: false))?.hasPrefix(
+                "tls-ocsp: ocsp.der does not call the certificate good") == true)
+        #expect(
+            problem(authority.ocspResponse(about: certificate, lifetime: -60))
+                == "tls-ocsp: ocsp.der has expired and is not stapled; fetch it anew")
+    }
+
+    @Test func saysWhichFileCannotBeRead() throws {
+        var configuration = ServerConfiguration()
+        configuration.tlsCertificate = "no/such/file"
+        configuration.tlsKey = "no/such/file"
+        #expect(
+            throws: TLSError("tls-cert", "cannot read no/such/file: No such file or directory")
+        ) { try TLSMaterial(configuration) }
+    }
+
+    @Test func wantsCertificateAndKeyTogether() {
+        var configuration = ServerConfiguration()
+        configuration.tlsKey = "key.pem"
+        #expect(configuration.objection?.hasPrefix("tls-key needs tls-cert") == true)
+        configuration.tlsKey = nil
+        configuration.tlsClientCA = "ca.pem"
+        #expect(configuration.objection?.hasPrefix("tls-client-ca needs") == true)
+        configuration.tlsCertificate = "cert.pem"
+        #expect(configuration.objection?.hasPrefix("tls-cert needs tls-key") == true)
+        configuration.tlsKey = "key.pem"
+        #expect(configuration.objection == nil)
+    }
+}

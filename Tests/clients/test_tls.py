@@ -1,0 +1,106 @@
+"""TLS as real clients meet it: Python's `websockets` and HTTP client, and `parley talk`."""
+
+import http.client
+import json
+import ssl
+import subprocess
+
+import pytest
+import websockets.sync.client
+from parley_server import ParleyServer
+
+
+class SecureServer(ParleyServer):
+    """A server with a certificate of its own."""
+
+    def __init__(self, folder, *arguments):
+        self.certificate = folder / "cert.pem"
+        key = folder / "key.pem"
+        subprocess.run(
+            [
+                "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                "ec_paramgen_curve:prime256v1", "-noenc", "-keyout", key,
+                "-out", self.certificate, "-days", "2", "-subj", "/CN=localhost",
+                "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1",
+            ],
+            check=True, capture_output=True,
+        )
+        super().__init__("--tls-cert", str(self.certificate), "--tls-key", str(key), *arguments)
+
+    @property
+    def realtime_url(self):
+        return f"wss://localhost:{self.port}/v1/realtime"
+
+    def context(self):
+        return ssl.create_default_context(cafile=self.certificate)
+
+    def get(self, path, headers=None):
+        connection = http.client.HTTPSConnection(
+            "localhost", self.port, timeout=10, context=self.context()
+        )
+        try:
+            connection.request("GET", path, headers=headers or {})
+            response = connection.getresponse()
+            return response.status, response.headers, response.read()
+        finally:
+            connection.close()
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory):
+    """A server that speaks TLS, with the echo."""
+    with SecureServer(tmp_path_factory.mktemp("tls"), "--debug-echo", "true") as server:
+        yield server
+
+
+def test_announces_https_and_wss(secure):
+    text = secure.log_path.read_text(encoding="utf-8")
+    assert f"https://127.0.0.1:{secure.port}/" in text
+    assert f"wss://127.0.0.1:{secure.port}/v1/realtime" in text
+
+
+def test_serves_the_page(secure):
+    status, _, body = secure.get("/")
+    assert status == 200 and b"<html" in body
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_carries_a_session(secure, version):
+    context = secure.context()
+    context.minimum_version = context.maximum_version = version
+    with websockets.sync.client.connect(secure.realtime_url, ssl=context) as connection:
+        assert json.loads(connection.recv(timeout=10))["type"] == "session.created"
+
+
+def test_echoes_megabytes(secure):
+    url = f"wss://localhost:{secure.port}/debug/echo"
+    message = bytes(range(256)) * 8192
+    with websockets.sync.client.connect(
+        url, ssl=secure.context(), max_size=None, compression=None
+    ) as connection:
+        for _ in range(3):
+            connection.send(message)
+            assert connection.recv(timeout=30) == message
+
+
+def test_talk_checks_the_certificate(secure):
+    trusted = secure.talk("--ca", str(secure.certificate), "--text", "hello")
+    assert trusted.returncode == 0 and "agent:" in trusted.stdout, trusted.stderr
+    careless = secure.talk("--insecure", "--text", "hello")
+    assert careless.returncode == 0 and "agent:" in careless.stdout, careless.stderr
+    careful = secure.talk("--text", "hello")
+    assert careful.returncode == 1 and "not trusted: self-signed certificate" in careful.stderr
+    elsewhere = subprocess.run(
+        [*careful.args[:3], f"wss://127.0.0.2:{secure.port}/", "--ca", str(secure.certificate),
+         "--text", "hello"],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+    )
+    assert elsewhere.returncode == 1
+
+
+def test_tells_plain_clients(secure):
+    connection = http.client.HTTPConnection("127.0.0.1", secure.port, timeout=10)
+    connection.request("GET", "/")
+    response = connection.getresponse()
+    assert response.status == 400 and b"https://" in response.read()
+    connection.close()
