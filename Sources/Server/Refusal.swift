@@ -1,0 +1,137 @@
+// Why somebody is not served who asked in good form, what he is told, and what the operator is:
+// a number per reason, and a line now and then. Deciding is up to Admission and AddressLimits.
+//
+// Invariant: a flood of refusals is a bounded number of log lines.
+
+import Codec
+import Logging
+import Session
+
+/// A limit or a rule of the operator's that turns a connection or a request away.
+package enum RefusalReason: Int, CaseIterable, Sendable {
+    /// `max-connections`.
+    case maxConnections
+    /// `max-connections-per-address`.
+    case addressConnections
+    /// `handshakes-per-second-per-address`.
+    case addressRate
+    /// `handshakes-per-second`.
+    case totalRate
+    /// The process has no descriptor left.
+    case descriptors
+    /// A proxy's connection does not begin with the header that it must begin with.
+    case proxyHeader
+    /// A Host that is none of this server's (`allowed-hosts`).
+    case host
+    /// A page of another origin asks for a WebSocket (`allowed-origins`).
+    case origin
+
+    /// Where it is counted.
+    var metric: ShardMetric {
+        switch self {
+        case .maxConnections: .connectionsRefused
+        case .addressConnections: .refusedAddressConnections
+        case .addressRate: .refusedAddressRate
+        case .totalRate: .refusedTotalRate
+        case .descriptors: .refusedDescriptors
+        case .proxyHeader: .refusedProxyHeader
+        case .host: .refusedHost
+        case .origin: .refusedOrigin
+        }
+    }
+
+    /// The option to change, for the log.
+    var option: String {
+        switch self {
+        case .maxConnections: "max-connections"
+        case .addressConnections: "max-connections-per-address"
+        case .addressRate: "handshakes-per-second-per-address"
+        case .totalRate: "handshakes-per-second"
+        case .descriptors: "open files"
+        case .proxyHeader: "proxy-protocol"
+        case .host: "allowed-hosts"
+        case .origin: "allowed-origins"
+        }
+    }
+
+    /// What the client is told.
+    func failure(retryAfterSeconds: Int) -> RouteFailure {
+        let retry = [(name: "Retry-After", value: "\(retryAfterSeconds)")]
+        switch self {
+        case .maxConnections:
+            return .unavailable(
+                "server_full", "The server has no place for another connection.",
+                retryAfterSeconds: retryAfterSeconds)
+        case .totalRate, .descriptors:
+            return .unavailable(
+                "server_overloaded", "The server takes no more connections now.",
+                retryAfterSeconds: retryAfterSeconds)
+        case .addressConnections:
+            return RouteFailure(
+                status: 429, code: "too_many_connections",
+                message: "Your address has too many connections.", headers: retry)
+        case .addressRate:
+            return RouteFailure(
+                status: 429, code: "rate_limit_exceeded",
+                message: "Your address connects too often.", headers: retry)
+        case .proxyHeader:
+            return RouteFailure(
+                status: 400, code: "proxy_header_required",
+                message: "This proxy must begin with a header of the PROXY protocol, version 2.")
+        case .host:
+            return RouteFailure(
+                status: 421, code: "unknown_host",
+                message: "This server does not answer to that Host; see its allowed-hosts.")
+        case .origin:
+            return RouteFailure(
+                status: 403, code: "origin_not_allowed",
+                message: "Pages of that Origin may not connect; see the server's allowed-origins.")
+        }
+    }
+}
+
+/// The answers to connections that are refused as they come, ready to be written.
+struct RefusalAnswers {
+    private let bytes: [[UInt8]]
+
+    init(retryAfterSeconds: Int) {
+        bytes = RefusalReason.allCases.map { reason in
+            var text = ByteWriter(capacity: 512)
+            reason.failure(retryAfterSeconds: retryAfterSeconds).response
+                .write(answering: .get, keepAlive: false, into: &text)
+            return text.copiedBytes
+        }
+    }
+
+    /// Head and body.
+    subscript(reason: RefusalReason) -> [UInt8] { bytes[reason.rawValue] }
+}
+
+/// Tells the operator of refusals: of the first at once, then how many there were, every now and
+/// then.
+struct RefusalLog {
+    /// Time between two lines about the same reason. 10 s.
+    static var interval: Duration { .seconds(10) }
+
+    private var lastLines = [Instant?](repeating: nil, count: RefusalReason.allCases.count)
+    private var unsaid = [Int](repeating: 0, count: RefusalReason.allCases.count)
+
+    /// Counts a refusal, and writes a line if it is time for one.
+    /// - Parameters:
+    ///   - peer: whose it was; a line names the latest.
+    ///   - detail: more about it, made only for a line.
+    mutating func note(
+        _ reason: RefusalReason, of peer: NetworkAddress, at now: Instant, logger: Logger,
+        detail: @autoclosure () -> Logger.Metadata = [:]
+    ) {
+        let index = reason.rawValue
+        unsaid[index] += 1
+        if let last = lastLines[index], now - last < RefusalLog.interval { return }
+        lastLines[index] = now
+        let facts: Logger.Metadata = [
+            "reason": "\(reason.option)", "count": "\(unsaid[index])", "peer": "\(peer)",
+        ]
+        logger.notice("refused", metadata: facts.merging(detail()) { $1 })
+        unsaid[index] = 0
+    }
+}

@@ -1,0 +1,193 @@
+// Which hosts this server answers to and which pages may open a WebSocket here: the defences of a
+// user whose browser shows somebody else's page. A page that points its own name at this machine
+// (DNS rebinding) is told by its Host; one that opens a WebSocket across origins (which CORS does
+// not stop) by its Origin (RFC 6455 §10.2). Pure; what a proxy says of a request is Admission's.
+//
+// Clients that are no browsers send no Origin, and could send any: this protects users of browsers,
+// it does not authenticate anybody.
+
+import Codec
+
+/// One entry of `allowed-hosts`.
+public enum HostPattern: Hashable, Sendable {
+    /// `*`
+    case any
+    /// `voice.example.com` with any port, or `voice.example.com:8443`.
+    case host(WebAuthority)
+    /// `*.example.com`, at any depth, but not `example.com`.
+    case subdomains(WebAuthority)
+    /// `192.168.0.0/16`, with any port.
+    case addresses(AddressRange)
+
+    /// Whether a Host is meant.
+    func matches(_ authority: WebAuthority) -> Bool {
+        switch self {
+        case .any: true
+        case .host(let pattern):
+            pattern.host == authority.host
+                && (pattern.port == nil || pattern.port == authority.port)
+        case .subdomains(let pattern):
+            authority.host.isSubdomain(of: pattern.host)
+                && (pattern.port == nil || pattern.port == authority.port)
+        case .addresses(let range):
+            if case .address(let address) = authority.host {
+                range.contains(address)
+            } else {
+                false
+            }
+        }
+    }
+}
+
+extension HostPattern: LosslessStringConvertible {
+    /// Reads one of the forms above; nil for anything else.
+    public init?(_ description: String) {
+        if description == "*" {
+            self = .any
+        } else if let range = AddressRange(description) {
+            self = .addresses(range)
+        } else if description.hasPrefix("*.") {
+            guard let parent = WebAuthority(String(description.dropFirst(2))),
+                case .name = parent.host
+            else { return nil }
+            self = .subdomains(parent)
+        } else {
+            guard let authority = WebAuthority(description) else { return nil }
+            self = .host(authority)
+        }
+    }
+
+    /// The text that reads back as the same.
+    public var description: String {
+        switch self {
+        case .any: "*"
+        case .host(let authority): "\(authority)"
+        case .subdomains(let parent): "*.\(parent)"
+        case .addresses(let range): "\(range)"
+        }
+    }
+}
+
+/// One entry of `allowed-origins`.
+public enum OriginPattern: Hashable, Sendable {
+    /// `*`: every page of the web, `null` too.
+    case any
+    /// `https://app.example.com`, and nothing else.
+    case origin(WebOrigin)
+    /// `https://*.example.com`, at any depth, but not `https://example.com`.
+    case subdomains(WebOrigin)
+
+    /// Whether an origin is meant. Scheme and port always count.
+    func matches(_ origin: WebOrigin) -> Bool {
+        switch self {
+        case .any: true
+        case .origin(let pattern): pattern == origin
+        case .subdomains(let pattern):
+            pattern.scheme == origin.scheme && pattern.port == origin.port
+                && origin.host.isSubdomain(of: pattern.host)
+        }
+    }
+}
+
+extension OriginPattern: LosslessStringConvertible {
+    /// Reads one of the forms above. Nil for anything else, `null` among it: any page can have that
+    /// origin, so whoever means it means `*`.
+    public init?(_ description: String) {
+        if description == "*" {
+            self = .any
+            return
+        }
+        let pieces = description.split(separator: "://*.", maxSplits: 1)
+        if pieces.count == 2, let parent = WebOrigin("\(pieces[0])://\(pieces[1])"),
+            case .name = parent.host
+        {
+            self = .subdomains(parent)
+        } else if let origin = WebOrigin(description) {
+            self = .origin(origin)
+        } else {
+            return nil
+        }
+    }
+
+    /// The text that reads back as the same.
+    public var description: String {
+        switch self {
+        case .any: "*"
+        case .origin(let origin): "\(origin)"
+        case .subdomains(let parent):
+            "\(parent)".split(separator: "://", maxSplits: 1).joined(separator: "://*.")
+        }
+    }
+}
+
+extension WebHost {
+    /// Whether this is a name that ends in a dot and the other.
+    fileprivate func isSubdomain(of parent: WebHost) -> Bool {
+        guard case .name(let name) = self, case .name(let suffix) = parent else { return false }
+        return name.utf8.count > suffix.utf8.count + 1 && name.hasSuffix("." + suffix)
+    }
+}
+
+/// The rules of one server.
+struct RequestPolicy {
+    /// Hosts answered to; `*` is among them where that is everybody's.
+    private let hosts: [HostPattern]
+    private let origins: [OriginPattern]
+
+    init(_ configuration: ServerConfiguration) {
+        origins = configuration.allowedOrigins
+        hosts =
+            configuration.allowedHosts.isEmpty
+            ? RequestPolicy.standardHosts(of: configuration.host) : configuration.allowedHosts
+    }
+
+    /// On a loopback address only the machine's own users connect, by its own names; a name of
+    /// somebody else's in Host then means a page of somebody else's. Elsewhere nobody but the
+    /// operator knows the server's names.
+    private static func standardHosts(of host: String) -> [HostPattern] {
+        let bare = NetworkAddress(host).map { WebAuthority(host: .address($0), port: nil) }
+        guard let listened = bare ?? WebAuthority(host) else { return [.any] }
+        let own = WebAuthority("localhost").map { [HostPattern.host($0), .subdomains($0)] } ?? []
+        let isLoopback =
+            if case .address(let address) = listened.host { address.isLoopback } else {
+                own.contains { $0.matches(listened) }
+            }
+        guard isLoopback else { return [.any] }
+        return own + AddressRange.loopback.map(HostPattern.addresses)
+    }
+
+    /// Whether a request is for one of this server's hosts. Without Host, or with an empty one, it
+    /// comes from no browser.
+    func allowsHost(_ host: String) -> Bool {
+        if host.isEmpty || hosts.contains(.any) { return true }
+        guard let authority = WebAuthority(host) else { return false }
+        return hosts.contains { $0.matches(authority) }
+    }
+
+    /// Whether the page that a request comes from may open a WebSocket.
+    /// - Parameters:
+    ///   - host: the Host that the browser asked for.
+    ///   - isSecure: whether the browser is known to have asked over TLS.
+    func allowsOrigin(of fields: HTTPFields, host: String, isSecure: Bool) -> Bool {
+        let lines = fields.count(of: "Origin")
+        // No browser leaves it out (RFC 6455 §4.1, 8).
+        if lines == 0 || origins.contains(.any) { return true }
+        // Several lines, a list, `null` and other things that are no one origin: refused.
+        guard lines == 1, let origin = fields["Origin"].flatMap(WebOrigin.init) else {
+            return false
+        }
+        return isSameOrigin(origin, as: host, isSecure: isSecure)
+            || origins.contains { $0.matches(origin) }
+    }
+
+    /// Whether a page came from this very server. Without TLS of our own or word of a trusted proxy
+    /// the scheme cannot be compared: a proxy that is not told of may end TLS in front of us.
+    private func isSameOrigin(
+        _ origin: WebOrigin, as host: String, isSecure: Bool
+    ) -> Bool {
+        guard origin.scheme == "https" || (origin.scheme == "http" && !isSecure),
+            let authority = WebAuthority(host)
+        else { return false }
+        return WebOrigin(scheme: origin.scheme, authority: authority) == origin
+    }
+}
