@@ -1,0 +1,122 @@
+// Where a connection's unsent reply audio lies among the bytes that wait for its socket, so that
+// what nobody wants to hear any more is dropped instead of sent: audio that comes too late, and
+// audio of a reply that was interrupted. It moves no bytes; the shard does, as it is told here.
+//
+//     removed          begun                               removed + bytes that wait
+//   ───┴────────────────┴───────────────────────────────────────┴──▶ offset in the stream
+//      │ offered to the socket │ event │▒▒ audio ▒▒│ event │▒▒▒▒│
+//
+// Invariant: messages are in the order of the stream, and that of their usefulness; none lies
+// before `begun`: what a socket was offered is finished, since a part of it may have left, and TLS
+// may have made a record of it.
+
+import Codec
+import Session
+
+/// The messages of reply audio in one send buffer.
+struct QueuedAudio {
+    /// One message of audio, its frame header included.
+    struct Message {
+        /// Offset in the stream of its first byte.
+        var start: Int
+        let byteCount: Int
+        /// After this it would be heard too late.
+        let usefulUntil: Instant
+        /// Identifiers are short enough to be kept without an allocation.
+        let responseID: String
+        let itemID: String
+
+        var end: Int { start + byteCount }
+    }
+
+    /// What was dropped.
+    struct Dropped: Equatable {
+        var messages = 0
+        var bytes = 0
+    }
+
+    /// Offset in the stream of the oldest byte that waits.
+    private(set) var removed = 0
+    /// Offset below which everything is sent to its end.
+    private var begun = 0
+    private var messages: [Message] = []
+    /// Messages at the front of `messages` that are gone.
+    private var head = 0
+
+    /// Whether no audio waits that could be dropped.
+    var isEmpty: Bool { head == messages.count }
+
+    /// Starts anew, for another connection; keeps its memory unless that has become much.
+    mutating func reset() {
+        messages.removeAll(keepingCapacity: messages.capacity <= 64)
+        (head, removed, begun) = (0, 0, 0)
+    }
+
+    /// Takes note of a message at the end of the queue.
+    mutating func append(_ message: Message) {
+        // What was sent long ago goes when there is as much of it as of what waits.
+        if head > 16, head * 2 > messages.count {
+            messages.removeFirst(head)
+            head = 0
+        }
+        messages.append(message)
+    }
+
+    /// The oldest `count` bytes have left the queue.
+    mutating func handleRemoved(_ count: Int) {
+        removed += count
+        keep(upTo: removed)
+    }
+
+    /// The socket was offered the oldest `count` bytes and took none.
+    mutating func handleOffered(_ count: Int) { keep(upTo: removed + count) }
+
+    /// A message of which anything was offered cannot be dropped any more.
+    private mutating func keep(upTo offset: Int) {
+        begun = max(begun, offset)
+        while head < messages.count, messages[head].start < begun { head += 1 }
+    }
+
+    /// Takes the message that is next to be sent, if it comes too late: its bytes are to be dropped
+    /// from the front of the queue.
+    mutating func takeLateFront(at now: Instant) -> Message? {
+        guard head < messages.count, messages[head].start == removed,
+            messages[head].usefulUntil < now
+        else { return nil }
+        defer { head += 1 }
+        return messages[head]
+    }
+
+    /// How many bytes may be sent before a message that comes too late; nil: all.
+    func bytesBeforeLate(at now: Instant) -> Int? {
+        // The first is useful for the shortest time.
+        guard head < messages.count, messages[head].usefulUntil < now else { return nil }
+        return messages[head].start - removed
+    }
+
+    /// Bytes of messages that come too late.
+    func lateBytes(at now: Instant) -> Int {
+        messages[head...].prefix { $0.usefulUntil < now }.reduce(0) { $0 + $1.byteCount }
+    }
+
+    /// Takes messages out.
+    /// - Returns: where their bytes lie, counted from the oldest that waits, in order.
+    mutating func take(where isUnwanted: (Message) -> Bool) -> [Range<Int>] {
+        var ranges: [Range<Int>] = []
+        var kept: [Message] = []
+        var dropped = 0
+        for var message in messages[head...] {
+            if isUnwanted(message) {
+                ranges.append(message.start - removed..<message.end - removed)
+                dropped += message.byteCount
+            } else {
+                message.start -= dropped
+                kept.append(message)
+            }
+        }
+        guard !ranges.isEmpty else { return [] }
+        messages = kept
+        head = 0
+        return ranges
+    }
+}

@@ -1,0 +1,247 @@
+// What a shard does when a client reads slower than it is sent to: what became of a send, the
+// limits of queued output, who is held up meanwhile, and audio that is dropped rather than sent.
+// Writing itself is in ShardConnections.
+//
+// Invariant: a session's connection holds at most `maxQueuedOutputBytes`; an echo's at most
+// `softQueuedOutputBytes` and one message, because nothing more is taken in until it has room.
+
+import Codec
+import Session
+
+/// What became of something that was sent.
+enum SendOutcome {
+    /// Nothing waits before it: it leaves with this turn's flush, as far as the socket takes it.
+    case sent
+    /// Output of an earlier turn waits for the socket; this waits behind it.
+    case buffered
+    /// It was too much: the connection is cut off.
+    case overLimit
+}
+
+extension Shard {
+    // MARK: Limits
+
+    /// Looks at the limits after something was put into the send buffer, and has it flushed.
+    @discardableResult
+    func admitOutput(of connection: Connection) -> SendOutcome {
+        guard connection.state != .closed else { return .overLimit }
+        let count = connection.output.count
+        if count > configuration.softQueuedOutputBytes || count > configuration.maxQueuedOutputBytes
+        {
+            guard relieve(connection) else {
+                metrics.add(.sendsOverLimit)
+                return .overLimit
+            }
+        }
+        markDirty(connection)
+        metrics.add(connection.isBehind ? .sendsBuffered : .sendsSent)
+        return connection.isBehind ? .buffered : .sent
+    }
+
+    /// More than the soft limit waits: what is too late goes, and whoever adds to it is held up.
+    /// - Returns: false when it was too much, and the connection is closed.
+    @inline(never)
+    private func relieve(_ connection: Connection) -> Bool {
+        dropLateAudio(of: connection)
+        let count = connection.output.count
+        guard count <= configuration.maxQueuedOutputBytes || connection.isEcho else {
+            cutOff(connection, by: .outputLimitCloses, reason: "max-queued-output-bytes")
+            return false
+        }
+        guard count > configuration.softQueuedOutputBytes, connection.state == .webSocket
+        else { return true }
+        let backlog = backlog(of: connection)
+        if backlog.overSoftLimitSince == nil {
+            backlog.overSoftLimitSince = peerClock
+            armDeadline(of: connection)
+        }
+        if connection.isEcho {
+            // `handleMessages` sees it before it takes the next.
+            connection.awaitsRoom = true
+            updateInterest(of: connection)
+        } else {
+            holdUpAgents(of: connection)
+        }
+        return true
+    }
+
+    /// A reader this slow gets no farewell: that would only wait behind the rest.
+    func cutOff(_ connection: Connection, by metric: ShardMetric, reason: String) {
+        metrics.add(metric)
+        logger.info(
+            "slow reader cut off",
+            metadata: [
+                "session": "\(connection.live?.session.id ?? "none")",
+                "queued_bytes": "\(connection.output.count)", "reason": "\(reason)",
+            ])
+        close(connection)
+    }
+
+    /// The session's agents wait before their next delivery.
+    private func holdUpAgents(of connection: Connection) {
+        guard !connection.isCongested, connection.live != nil else { return }
+        connection.isCongested = true
+        gate.assumeIsolated { [token = connection.token] in $0.hold(token) }
+    }
+
+    /// The session's agents go on.
+    func releaseAgents(of connection: Connection) {
+        guard connection.isCongested else { return }
+        connection.isCongested = false
+        gate.assumeIsolated { [token = connection.token] in $0.release(token) }
+    }
+
+    /// An echo takes messages in again, those first that it held.
+    func takeMessagesAgain(on connection: Connection) {
+        guard connection.awaitsRoom else { return }
+        connection.awaitsRoom = false
+        let slot = connection.token.index
+        if !connection.held.isEmpty, !unfinishedSlots.contains(slot) {
+            unfinishedSlots.append(slot)
+        }
+        updateInterest(of: connection)
+    }
+
+    // MARK: Progress
+
+    /// The connection's backlog, which it has from now on.
+    func backlog(of connection: Connection) -> OutputBacklog {
+        if let backlog = connection.backlog { return backlog }
+        let backlog = backlogs.take()
+        connection.backlog = backlog
+        return backlog
+    }
+
+    /// Nothing waits any more.
+    func releaseBacklog(of connection: Connection) {
+        guard let backlog = connection.backlog else { return }
+        connection.backlog = nil
+        backlogs.giveBack(backlog)
+    }
+
+    /// The socket took bytes of a connection that has a backlog.
+    func handleWritten(_ count: Int, on connection: Connection) {
+        guard let backlog = connection.backlog else { return }
+        backlog.audio.handleRemoved(count)
+        noteLevel(of: connection, backlog)
+        if let pong = backlog.takeDuePong() {
+            pong.withUnsafeBytes { queuePong($0, on: connection, backlog) }
+        }
+    }
+
+    /// Less waits than before.
+    private func noteLevel(of connection: Connection, _ backlog: OutputBacklog) {
+        let count = connection.output.count
+        if count <= configuration.softQueuedOutputBytes { backlog.overSoftLimitSince = nil }
+        // Half, so that a reader at the limit does not stop and start them every turn.
+        if count <= configuration.softQueuedOutputBytes / 2 {
+            releaseAgents(of: connection)
+            takeMessagesAgain(on: connection)
+        }
+    }
+
+    // MARK: Pongs
+
+    /// Answers a ping. While a chunk or more of output waits, one pong waits with it and one is due
+    /// after that, which is the newest ping's: a flood of pings whose answers nobody reads grows
+    /// no queue. Below that pongs cost no memory, and each ping has its own.
+    func answerPing(_ payload: UnsafeRawBufferPointer, on connection: Connection) {
+        guard connection.state == .webSocket else { return }
+        guard connection.isBehind, connection.output.count >= ChunkPool.chunkBytes else {
+            send(.pong, payload, on: connection)
+            return
+        }
+        let backlog = backlog(of: connection)
+        if backlog.hasQueuedPong {
+            metrics.add(.postponedPongs)
+            backlog.postponePong(payload)
+        } else {
+            queuePong(payload, on: connection, backlog)
+            admitOutput(of: connection)
+        }
+    }
+
+    private func queuePong(
+        _ payload: UnsafeRawBufferPointer, on connection: Connection, _ backlog: OutputBacklog
+    ) {
+        // After a Close nothing may follow (RFC 6455 §5.5.1).
+        guard connection.state == .webSocket else { return }
+        queue(.pong, payload, on: connection)
+        backlog.handlePongQueued(end: backlog.audio.removed + connection.output.count)
+    }
+
+    // MARK: Audio
+
+    /// Takes note of a message of reply audio at the end of the send buffer.
+    func noteAudio(
+        from start: Int, of responseID: String, item itemID: String, on connection: Connection
+    ) {
+        let backlog = backlog(of: connection)
+        // A session sends at most so far ahead of what is being heard.
+        let lead = Duration.milliseconds(configuration.session.playoutLeadMilliseconds)
+        backlog.audio.append(
+            QueuedAudio.Message(
+                start: backlog.audio.removed + start, byteCount: connection.output.count - start,
+                usefulUntil: now + lead + configuration.lateAudioTolerance,
+                responseID: responseID, itemID: itemID))
+    }
+
+    /// How many bytes may be written before the next message of audio that comes too late. Those
+    /// at the front are dropped.
+    func bytesBeforeLateAudio(of connection: Connection) -> Int {
+        guard let backlog = connection.backlog else { return connection.output.count }
+        while let late = backlog.audio.takeLateFront(at: now) {
+            connection.output.discardFirst(late.byteCount, pool: chunks)
+            backlog.audio.handleRemoved(late.byteCount)
+            metrics.add(.lateAudioMessages)
+            metrics.add(.lateAudioBytes, late.byteCount)
+            noteLevel(of: connection, backlog)
+        }
+        return backlog.audio.bytesBeforeLate(at: now) ?? connection.output.count
+    }
+
+    /// Drops what comes too late, wherever it waits. The rest is copied for it, so it is only done
+    /// when a quarter goes, or the limit is near: the copies cost no more than the messages did.
+    private func dropLateAudio(of connection: Connection) {
+        guard let backlog = connection.backlog else { return }
+        let late = backlog.audio.lateBytes(at: now)
+        let count = connection.output.count
+        guard late > 0, late >= count / 4 || count > configuration.maxQueuedOutputBytes
+        else { return }
+        let ranges = backlog.takeAudio { $0.usefulUntil < now }
+        drop(ranges, of: connection, messages: .lateAudioMessages, bytes: .lateAudioBytes)
+    }
+
+    /// Drops audio that an event makes useless: the reply was interrupted, or its audio cleared.
+    /// What the client is told of the reply stays whole and in order: only deltas go.
+    func dropAudio(madeUselessBy event: ServerEvent, on connection: Connection) {
+        guard let backlog = connection.backlog, !backlog.audio.isEmpty else { return }
+        let ranges: [Range<Int>]
+        switch event {
+        case .responseDone(let response):
+            guard case .cancelled = response.status else { return }
+            ranges = backlog.takeAudio { $0.responseID == response.id }
+        case .outputAudioBufferCleared(let responseID):
+            ranges = backlog.takeAudio { $0.responseID == responseID }
+        case .conversationItemTruncated(let itemID, _, _):
+            ranges = backlog.takeAudio { $0.itemID == itemID }
+        default: return
+        }
+        drop(
+            ranges, of: connection, messages: .cancelledAudioMessages,
+            bytes: .cancelledAudioBytes)
+    }
+
+    private func drop(
+        _ ranges: [Range<Int>], of connection: Connection, messages: ShardMetric,
+        bytes: ShardMetric
+    ) {
+        guard !ranges.isEmpty, let backlog = connection.backlog else { return }
+        connection.output.remove(ranges, pool: chunks)
+        metrics.add(messages, ranges.count)
+        metrics.add(bytes, ranges.reduce(0) { $0 + $1.count })
+        noteLevel(of: connection, backlog)
+        // With nothing left, the flush does what follows the last byte.
+        markDirty(connection)
+    }
+}
