@@ -1,0 +1,99 @@
+// Where a shard's connections come from, and what becomes of its listening sockets when it takes
+// nobody new any more. Three ways; which of them, ParleyServer decides at the start.
+//
+// Closing a listening socket resets the connections in its queue and the handshakes under way. On a
+// port that is shared with the successor, the kernel is therefore told first to give new
+// connections to the successor (SO_ATTACH_REUSEPORT_CBPF, socket(7)); sockets of a supervisor are
+// only left alone: it keeps them open.
+
+import Codec
+import Session
+import Synchronization
+
+/// The sockets of this server among all that listen to the port.
+package final class SharedPort: Sendable {
+    /// Time between steering new connections away and closing the sockets. 500 ms: a handshake that
+    /// began before ends within a round trip.
+    static let handshakeGrace = Duration.milliseconds(500)
+
+    /// How many sockets of this server there were at the start. They come before those of any
+    /// successor in the kernel's order, which is the order of `listen`.
+    let sockets: Int
+    private let open: Atomic<Int>
+
+    /// - Parameter sockets: of this server, one per shard.
+    package init(sockets: Int) {
+        self.sockets = sockets
+        open = Atomic(sockets)
+    }
+
+    /// One of them is about to be closed.
+    /// - Returns: whether it is the last.
+    func leave() -> Bool { open.subtract(1, ordering: .relaxed).newValue == 0 }
+}
+
+/// A shard that gets its share of the connections which another accepts.
+package struct ShardSibling: Sendable {
+    /// Takes a connection over. Any thread.
+    let adopt: @Sendable (_ handle: IOHandle, _ peer: NetworkAddress) -> Void
+    /// Tells the shard to drain after a while. Any thread. What was given to it before comes first.
+    let drain: @Sendable (_ delay: Duration) -> Void
+}
+
+/// Whose listening sockets a shard has.
+package enum ListeningDuty: Sendable {
+    /// Its own. Who waits is accepted before they are closed.
+    case own
+    /// Its own, on a port that a successor may listen to as well.
+    case shared(SharedPort)
+    /// A supervisor's, which keeps them open: who waits is the successor's. The shard accepts for
+    /// its siblings, too, one connection each in turn: several epolls on one socket would leave
+    /// most connections to whichever thread is idle first.
+    case inherited([ShardSibling])
+}
+
+extension Shard {
+    /// The shard as another sees it.
+    package var asSibling: ShardSibling {
+        ShardSibling(adopt: adopt, drain: drain)
+    }
+
+    /// Gives an accepted connection to the shard whose turn it is.
+    func deal(_ handle: IOHandle, of peer: NetworkAddress) {
+        guard case .inherited(let siblings) = duty, !siblings.isEmpty else {
+            return addConnection(handle, of: peer)
+        }
+        nextSibling = nextSibling == siblings.count ? 0 : nextSibling + 1
+        guard nextSibling > 0 else { return addConnection(handle, of: peer) }
+        siblings[nextSibling - 1].adopt(handle, peer)
+    }
+
+    /// Takes over a connection that a sibling accepted, unless nobody is taken any more.
+    func takeOver(_ handle: IOHandle, of peer: NetworkAddress) {
+        if isStopping { io.close(handle) } else { addConnection(handle, of: peer) }
+    }
+
+    /// Prepares the listening sockets for their end.
+    /// - Returns: how long they must still be served.
+    func beginLeaving() -> Duration {
+        guard case .shared(let port) = duty, let listener = listeners.first else { return .zero }
+        io.steer(pastSockets: port.sockets, groupOf: listener)
+        return SharedPort.handshakeGrace
+    }
+
+    /// Accepts nobody any more: new connections go to the other listeners of the port, wait for the
+    /// next server of the supervisor, or fail.
+    func leaveDoor() {
+        switch duty {
+        case .own: acceptWaiting()
+        case .shared(let port):
+            acceptWaiting()
+            // A program that outlived its purpose would point past the successor's sockets.
+            if port.leave() { listeners.first.map(io.stopSteering) }
+        case .inherited(let siblings):
+            // Through their mailboxes, behind the connections that were given to them.
+            for sibling in siblings { sibling.drain(.zero) }
+        }
+        stopListening()
+    }
+}

@@ -1,0 +1,36 @@
+// What a supervisor such as systemd is told (sd_notify(3), Type=notify): that the server listens,
+// and that it has begun to end. One datagram each, to the socket that NOTIFY_SOCKET names; without
+// that variable, nothing happens. A message that is not taken is no reason not to serve.
+
+import CLinux
+
+/// A message to the supervisor.
+enum SupervisorNotice: String {
+    /// Connections are accepted: whoever waits for the start can go on.
+    case ready = "READY=1"
+    /// The server drains, or stops.
+    case stopping = "STOPPING=1"
+
+    /// Sends it.
+    func send() {
+        guard let name = getenv("NOTIFY_SOCKET").map({ String(cString: $0) }) else { return }
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        var path = Array(name.utf8)
+        // A name of the abstract namespace begins with a zero byte, written as `@`.
+        if path.first == UInt8(ascii: "@") { path[0] = 0 }
+        let room = MemoryLayout.size(ofValue: address.sun_path)
+        guard !path.isEmpty, path.count < room else { return }
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path) }
+        let type = Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue)
+        let handle = socket(AF_UNIX, type, 0)
+        guard handle >= 0 else { return }
+        defer { close(handle) }
+        let length = socklen_t(MemoryLayout.offset(of: \sockaddr_un.sun_path)! + path.count)
+        withUnsafeBytes(of: address) {
+            let target = $0.baseAddress!.assumingMemoryBound(to: sockaddr.self)
+            _ = sendto(
+                handle, rawValue, rawValue.utf8.count, Int32(MSG_NOSIGNAL), target, length)
+        }
+    }
+}
