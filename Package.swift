@@ -32,16 +32,20 @@ let package = Package(
             name: "CSpeexDSP", pkgConfig: "speexdsp", providers: [.apt(["libspeexdsp-dev"])]),
         .systemLibrary(
             name: "CCurl", pkgConfig: "libcurl", providers: [.apt(["libcurl4-openssl-dev"])]),
+        .systemLibrary(
+            name: "COpenSSL", pkgConfig: "openssl", providers: [.apt(["libssl-dev"])]),
         .systemLibrary(name: "CFlite", providers: [.apt(["flite1-dev"])]),
         .systemLibrary(
             name: "CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
         .systemLibrary(name: "CSherpa"),
+        .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         .target(
             name: "CSimdjson", cxxSettings: strictCXX,
             linkerSettings: [.linkedLibrary("simdjson")]),
 
         .target(
-            name: "Codec", dependencies: ["COpus", "CSpeexDSP", "CSimdjson"],
+            name: "Codec",
+            dependencies: ["COpenSSL", "COpus", "CSpeexDSP", "CSimdjson", "CZlib"],
             swiftSettings: strict),
         .target(name: "Session", dependencies: ["Codec"], swiftSettings: strict),
         .target(
@@ -49,17 +53,20 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "Server",
-            dependencies: ["Codec", "Session", "Agents", "CLinux", "CCurl", logging],
+            dependencies: [
+                "Codec", "Session", "Agents", "CLinux", "CCurl", "COpenSSL", logging,
+            ],
             resources: [.embedInCode("Resources")], swiftSettings: strict),
         .executableTarget(
             name: "parley",
             dependencies: [
-                "Codec", "Session", "Agents", "Server", "CLinux", "CYAML", arguments, logging,
+                "Codec", "Session", "Agents", "Server", "CLinux", "COpenSSL", "CYAML", arguments,
+                logging,
             ],
             swiftSettings: strict),
         .executableTarget(
             name: "parley-load", dependencies: ["Codec", "CLinux", arguments], path: "LoadTests",
-            exclude: ["RESULTS.md"], swiftSettings: strict),
+            exclude: ["RESULTS.md", "peers"], swiftSettings: strict),
 
         // Examples are built with everything else, so that they stay true.
         .executableTarget(
@@ -67,7 +74,10 @@ let package = Package(
             path: "examples/Receptionist", swiftSettings: strict),
 
         .target(
-            name: "Simulation", dependencies: ["Codec", "Session", "Server", "CLinux", logging],
+            name: "Simulation",
+            dependencies: [
+                "Codec", "Session", "Server", "CLinux", "COpenSSL", logging,
+            ],
             path: "Tests/Simulation", swiftSettings: strict),
         .testTarget(
             name: "CodecTests", dependencies: ["Codec", "COpus", "Simulation"],
@@ -79,7 +89,8 @@ let package = Package(
             name: "AgentsTests", dependencies: ["Agents", "Codec", "Session"],
             swiftSettings: strict),
         .testTarget(
-            name: "ServerTests", dependencies: ["Server", "Simulation", "CLinux", logging],
+            name: "ServerTests",
+            dependencies: ["Server", "Simulation", "CLinux", "COpenSSL", logging],
             swiftSettings: strict),
         .testTarget(
             name: "ParleyTests", dependencies: ["parley", "Codec", "Server", "Session", logging],
@@ -89,3 +100,14 @@ let package = Package(
     swiftLanguageModes: [.v6],
     cxxLanguageStandard: .cxx20
 )
+
+// The fuzz targets link with libFuzzer only (`--sanitize=fuzzer`), so that an ordinary build must
+// not see them. `make fuzz` sets the variable.
+if Context.environment["PARLEY_FUZZ"] == "1" {
+    package.targets += [
+        .executableTarget(
+            name: "parley-fuzz",
+            dependencies: ["Codec", "Session", "Server", "Simulation", "CLinux"],
+            path: "Tests/Fuzz", exclude: ["Dictionaries"], swiftSettings: strict)
+    ]
+}

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <malloc.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -25,6 +26,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,6 +38,30 @@ extern char **environ;
 static inline char **parley_environment(void) { return environ; }
 static inline int parley_accept(int fd, struct sockaddr *address, socklen_t *length) {
     return accept4(fd, address, length, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+// A server never cancels a thread, so recv and send need not be glibc's cancellation points, which
+// cost 94 instructions of an echo's 800 in user space.
+static inline ssize_t parley_receive(int fd, void *bytes, size_t count) {
+    return syscall(SYS_recvfrom, fd, bytes, count, 0, NULL, NULL);
+}
+static inline ssize_t parley_send(int fd, const void *bytes, size_t count) {
+    return syscall(SYS_sendto, fd, bytes, count, MSG_NOSIGNAL, NULL, 0);
+}
+// An inherited descriptor becomes as one's own: it does not block, and children do not get it.
+static inline int parley_own_descriptor(int fd) {
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) return -1;
+    return fcntl(fd, F_SETFD, FD_CLOEXEC);
+}
+// A program of one instruction: every new connection to the group goes to the socket at `index`.
+static inline int parley_steer_connections(int fd, uint32_t index) {
+    struct sock_filter code[] = {{BPF_RET | BPF_K, 0, 0, index}};
+    struct sock_fprog program = {1, code};
+    return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &program, sizeof program);
+}
+static inline int parley_stop_steering(int fd) {
+    int none = 0;
+    return setsockopt(fd, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &none, sizeof none);
 }
 static inline int parley_open_readonly(const char *path) {
     return open(path, O_RDONLY | O_CLOEXEC);

@@ -36,6 +36,21 @@ struct ConnectionTable {
         return slots[token.index]
     }
 
+    /// The connection that a token means, without counting a reference to it. For what every
+    /// message passes: nobody is removed before the end of the turn, so the table's reference
+    /// lasts.
+    func reference(to token: EventToken) -> Unmanaged<Connection>? {
+        guard token.index < slots.count, generations[token.index] == token.generation
+        else { return nil }
+        return reference(inSlot: token.index)
+    }
+
+    /// The same by slot.
+    func reference(inSlot slot: Int) -> Unmanaged<Connection>? {
+        guard let connection = slots[slot] else { return nil }
+        return .passUnretained(connection)
+    }
+
     /// The connection in a slot.
     subscript(slot slot: Int) -> Connection? { slots[slot] }
 

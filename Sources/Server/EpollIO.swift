@@ -3,6 +3,7 @@
 // The server's only monotonic clock is read here.
 
 import CLinux
+import Codec
 import Session
 
 /// The monotonic clock of the kernel. Every `Instant` of a running server comes from here.
@@ -41,16 +42,37 @@ final class EventDescriptor: Sendable {
     }
 }
 
+extension NetworkAddress {
+    /// The address of a socket that has one of either family; `unspecified` for other families.
+    fileprivate init(_ address: sockaddr_in6) {
+        self = withUnsafeBytes(of: address) { bytes in
+            let word = { (offset: Int) in
+                UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+            }
+            switch Int32(address.sin6_family) {
+            case AF_INET: return NetworkAddress(v4: UInt32(truncatingIfNeeded: word(0)))
+            case AF_INET6: return NetworkAddress(high: word(8), low: word(16))
+            default: return .unspecified
+            }
+        }
+    }
+}
+
 /// The production backend.
 package final class EpollIO: IO {
-    /// Reports taken from the kernel at once. 512: a turn stays short, and 6 kB stay in the cache.
-    static let maxEventsPerWait = 512
+    /// Reports taken from the kernel at once. 64, as many as the pool keeps chunks: the answers of
+    /// a turn then need no allocation, and stay in the cache until they are written. A call per 64
+    /// reports costs nothing beside the reads; epoll serves the others first next time.
+    static let maxEventsPerWait = 64
     /// Marks the eventfd's own reports; no `EventToken` has kind 15.
     private static let wakeData = UInt64.max
 
     private let epoll: Int32
     private let wakeEvent: EventDescriptor
     private let events: UnsafeMutablePointer<epoll_event>
+    /// Given up for a moment to accept a connection when there is no other descriptor; −1 while
+    /// there is none.
+    private var spare: Int32 = -1
     package let wake: @Sendable () -> Void
 
     /// - Throws: `IOError` when the process is out of descriptors.
@@ -69,10 +91,12 @@ package final class EpollIO: IO {
         self.wakeEvent = wakeEvent
         events = .allocate(capacity: EpollIO.maxEventsPerWait)
         wake = { wakeEvent.signal() }
+        keepSpare()
     }
 
     deinit {
         events.deallocate()
+        if spare >= 0 { _ = CLinux.close(spare) }
         _ = CLinux.close(epoll)
     }
 
@@ -104,27 +128,44 @@ package final class EpollIO: IO {
             hasFailed: bits & (EPOLLERR.rawValue | EPOLLHUP.rawValue) != 0)
     }
 
-    package func accept(from listener: IOHandle) -> IOOutcome {
-        let handle = parley_accept(listener, nil, nil)
+    package func accept(from listener: IOHandle, peer: inout NetworkAddress) -> IOOutcome {
+        // Room for both families; of a longer address, as of a Unix-domain socket, nothing counts
+        // but the family.
+        var address = sockaddr_in6()
+        var length = socklen_t(MemoryLayout<sockaddr_in6>.size)
+        let handle = withUnsafeMutableBytes(of: &address) {
+            parley_accept(
+                listener, $0.baseAddress!.assumingMemoryBound(to: sockaddr.self), &length)
+        }
         guard handle >= 0 else { return failure() }
-        var on: Int32 = 1
-        // Small events must not wait for the peer's acknowledgement of the last one.
-        setsockopt(
-            handle, Int32(IPPROTO_TCP), TCP_NODELAY, &on, socklen_t(MemoryLayout<Int32>.size))
+        peer = NetworkAddress(address)
         return .done(Int(handle))
+    }
+
+    package func acceptOnSpare(
+        from listener: IOHandle, peer: inout NetworkAddress
+    ) -> IOOutcome {
+        if spare < 0 { keepSpare() }
+        guard spare >= 0 else { return .failed(EMFILE) }
+        _ = CLinux.close(spare)
+        spare = -1
+        let outcome = accept(from: listener, peer: &peer)
+        // With a handle in its place, the spare comes back when that is closed.
+        if case .done = outcome { return outcome }
+        keepSpare()
+        return outcome
     }
 
     package func read(
         _ handle: IOHandle, into buffer: UnsafeMutableRawBufferPointer
     ) -> IOOutcome {
-        let count = CLinux.recv(handle, buffer.baseAddress, buffer.count, 0)
+        let count = parley_receive(handle, buffer.baseAddress, buffer.count)
         if count > 0 { return .done(count) }
         return count == 0 ? .ended : failure()
     }
 
     package func write(_ handle: IOHandle, _ bytes: UnsafeRawBufferPointer) -> IOOutcome {
-        let count = CLinux.send(
-            handle, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+        let count = parley_send(handle, bytes.baseAddress, bytes.count)
         return count > 0 ? .done(count) : failure()
     }
 
@@ -132,7 +173,14 @@ package final class EpollIO: IO {
         _ = CLinux.shutdown(handle, Int32(SHUT_WR))
     }
 
-    package func close(_ handle: IOHandle) { _ = CLinux.close(handle) }
+    package func close(_ handle: IOHandle) {
+        _ = CLinux.close(handle)
+        if spare < 0 { keepSpare() }
+    }
+
+    /// Takes a descriptor that is good for nothing but to be given up. Another thread may have been
+    /// quicker; then the next close tries again.
+    private func keepSpare() { spare = eventfd(0, Int32(EFD_CLOEXEC)) }
 
     package func watch(
         _ handle: IOHandle, for interest: Interest, token: EventToken, isNew: Bool
@@ -148,6 +196,13 @@ package final class EpollIO: IO {
     package func unwatch(_ handle: IOHandle) {
         _ = parley_epoll_control(epoll, EPOLL_CTL_DEL, handle, 0, 0)
     }
+
+    package func steer(pastSockets count: Int, groupOf listener: IOHandle) {
+        // Where the kernel does not know it, closing costs the handshakes under way, as ever.
+        _ = parley_steer_connections(listener, UInt32(clamping: count))
+    }
+
+    package func stopSteering(_ listener: IOHandle) { _ = parley_stop_steering(listener) }
 
     private func failure() -> IOOutcome {
         let code = parley_errno()

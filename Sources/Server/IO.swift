@@ -1,10 +1,11 @@
-// What a shard needs of an operating system: nine calls and a clock. `EpollIO` (beside this file)
+// What a shard needs of an operating system: twelve calls and a clock. `EpollIO` (beside this file)
 // is the kernel's; `SimulatedIO` (Tests/Simulation) is driven by a seed and a virtual clock, so
 // that the same shard code runs under both.
 //
 // Invariant: no call blocks, except `wait(until:)`; no call is made from any but the shard's
 // thread, except `wake`.
 
+import Codec
 import Session
 
 /// A file descriptor, or the simulation's number for one.
@@ -138,8 +139,13 @@ package protocol IO: AnyObject {
     /// - Precondition: `position` is below what that call returned.
     func readiness(at position: Int) -> Readiness
 
-    /// Accepts one connection: non-blocking, and without delay of small writes.
-    func accept(from listener: IOHandle) -> IOOutcome
+    /// Accepts one connection, non-blocking; what else it is like it has from the listener.
+    /// - Parameter peer: is set to who connected, when somebody did.
+    func accept(from listener: IOHandle, peer: inout NetworkAddress) -> IOOutcome
+
+    /// Accepts one connection although there is no descriptor left: with one that the backend keeps
+    /// for this, and gets back when something is closed. Only to tell the peer so and to close.
+    func acceptOnSpare(from listener: IOHandle, peer: inout NetworkAddress) -> IOOutcome
 
     /// Reads what is there, up to the buffer's size.
     func read(_ handle: IOHandle, into buffer: UnsafeMutableRawBufferPointer) -> IOOutcome
@@ -162,4 +168,11 @@ package protocol IO: AnyObject {
 
     /// Stops watching a handle.
     func unwatch(_ handle: IOHandle)
+
+    /// New connections to the port of a listening handle go to the first socket behind `count`
+    /// others, in the order in which they came to listen, if there is one. Else nothing changes.
+    func steer(pastSockets count: Int, groupOf listener: IOHandle)
+
+    /// New connections go to all sockets of the port again.
+    func stopSteering(_ listener: IOHandle)
 }

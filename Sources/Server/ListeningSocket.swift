@@ -1,6 +1,7 @@
 // A listening TCP socket: resolving, binding, and telling a person why it cannot be done.
 
 import CLinux
+import Session
 
 /// Where to listen: a socket address without its port.
 struct ListeningAddress {
@@ -43,16 +44,42 @@ final class ListeningSocket {
             close(handle)
             throw ListeningSocket.error(code, "listen", configuration)
         }
+        ListeningSocket.setConnectionOptions(handle, configuration)
+        self.handle = handle
+        self.port = ListeningSocket.port(of: handle)
+    }
+
+    /// Takes over a socket that listens already.
+    init(inherited handle: IOHandle, _ configuration: ServerConfiguration) {
+        ListeningSocket.setConnectionOptions(handle, configuration)
+        self.handle = handle
+        port = ListeningSocket.port(of: handle)
+    }
+
+    private static func port(of handle: IOHandle) -> Int {
         var bound = ListeningAddress()
         bound.length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         withUnsafeMutableBytes(of: &bound.storage) {
             let pointer = $0.baseAddress!.assumingMemoryBound(to: sockaddr.self)
             _ = getsockname(handle, pointer, &bound.length)
         }
-        self.handle = handle
-        self.port = withUnsafeBytes(of: bound.storage) {
+        return withUnsafeBytes(of: bound.storage) {
             Int(UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self)))
         }
+    }
+
+    /// Sets what every connection of a listening socket has from it (tcp(7)): once here instead of
+    /// two calls per accept. Other families than TCP refuse it and do without.
+    static func setConnectionOptions(_ handle: IOHandle, _ configuration: ServerConfiguration) {
+        let size = socklen_t(MemoryLayout<Int32>.size)
+        // Small writes are not held back: the server gathers a turn's output itself.
+        var on: Int32 = 1
+        setsockopt(handle, Int32(IPPROTO_TCP), TCP_NODELAY, &on, size)
+        var timeout = Int32(clamping: configuration.unacknowledgedTimeout.wholeMilliseconds)
+        setsockopt(handle, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &timeout, size)
+        // A kernel that does not know it only buffers more.
+        var unsent = Int32(clamping: configuration.maxUnsentSocketBytes)
+        setsockopt(handle, Int32(IPPROTO_TCP), TCP_NOTSENT_LOWAT, &unsent, size)
     }
 
     deinit { if handle >= 0 { close(handle) } }

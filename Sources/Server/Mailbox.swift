@@ -26,8 +26,13 @@ final class Mailbox<Message: Sendable>: Sendable {
     }
 
     /// Moves all messages into `taken`, which must be empty; its memory is used for the next ones.
-    func take(into taken: inout [Message]) {
-        guard isFilled.exchange(false, ordering: .acquiringAndReleasing) else { return }
+    /// - Returns: whether there were any. Without, the cost is a load: a message that it misses
+    ///   has its wake-up still to come.
+    func take(into taken: inout [Message]) -> Bool {
+        guard isFilled.load(ordering: .relaxed),
+            isFilled.exchange(false, ordering: .acquiringAndReleasing)
+        else { return false }
         messages.withLock { swap(&$0, &taken) }
+        return true
     }
 }

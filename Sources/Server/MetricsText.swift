@@ -64,24 +64,87 @@ private struct MetricFamily {
         .gauge("parley_sessions", "Open sessions.", .sessionsOpen),
         .counter(
             "parley_connections_accepted_total", "Connections accepted.", .connectionsAccepted),
-        .counter(
-            "parley_connections_refused_total", "Connections refused because of max-connections.",
-            .connectionsRefused),
+        .labelled(
+            "parley_connections_refused_total", "Connections refused, by reason.", "reason",
+            [
+                ("max_connections", .connectionsRefused),
+                ("address_connections", .refusedAddressConnections),
+                ("address_rate", .refusedAddressRate), ("total_rate", .refusedTotalRate),
+                ("descriptors", .refusedDescriptors), ("proxy_header", .refusedProxyHeader),
+            ]),
+        .labelled(
+            "parley_requests_refused_total", "Requests refused, by the field they name.",
+            "reason", [("host", .refusedHost), ("origin", .refusedOrigin)]),
         .counter(
             "parley_accept_failures_total", "Accepts that failed, as for lack of descriptors.",
             .acceptFailures),
         .counter("parley_sessions_started_total", "Sessions started.", .sessionsStarted),
         .counter(
             "parley_sessions_refused_total", "Upgrades answered with 503.", .sessionsRefused),
+        .labelled(
+            "parley_drained_sessions_total",
+            "Sessions closed for a restart, by what became of the turn in flight.", "outcome",
+            [
+                ("idle", .drainedIdle), ("finished", .drainedFinished),
+                ("cut_off", .drainedCutOff),
+            ]),
         .counter("parley_http_requests_total", "HTTP requests answered.", .requests),
         .counter("parley_received_bytes_total", "Bytes read from sockets.", .bytesReceived),
         .counter("parley_sent_bytes_total", "Bytes written to sockets.", .bytesSent),
+        .labelled(
+            "parley_compressed_bytes_total", "Messages that were compressed, as on the wire.",
+            "direction", [("received", .deflatedBytesIn), ("sent", .deflatedBytesOut)]),
+        .labelled(
+            "parley_uncompressed_bytes_total", "The same messages before, or after, compression.",
+            "direction", [("received", .inflatedBytesIn), ("sent", .inflatedBytesOut)]),
+        .labelled(
+            "parley_output_limit_closes_total",
+            "Connections cut off as too slow readers, by the limit of queued output.", "limit",
+            [("hard", .outputLimitCloses), ("soft", .slowReaderCloses)]),
+        .labelled(
+            "parley_sends_total",
+            "Sends, by what became of them: nothing waited before, something did, or cut off.",
+            "outcome",
+            [
+                ("sent", .sendsSent), ("buffered", .sendsBuffered),
+                ("over_limit", .sendsOverLimit),
+            ]),
+        .labelled(
+            "parley_dropped_audio_messages_total",
+            "Messages of reply audio dropped unsent: too late, or their reply was cancelled.",
+            "reason",
+            [("late", .lateAudioMessages), ("cancelled", .cancelledAudioMessages)]),
+        .labelled(
+            "parley_dropped_audio_bytes_total", "Bytes of these messages.", "reason",
+            [("late", .lateAudioBytes), ("cancelled", .cancelledAudioBytes)]),
+        .labelled(
+            "parley_peer_closes_total", "Connections ended for what their peers did, or did not.",
+            "reason",
+            [
+                ("silence", .silenceCloses), ("message_idle", .messageIdleCloses),
+                ("slow_request", .slowRequestCloses), ("slow_message", .slowMessageCloses),
+                ("flood", .floodCloses),
+            ]),
         .counter(
-            "parley_output_limit_closes_total", "Connections cut off as too slow readers.",
-            .outputLimitCloses),
+            "parley_postponed_pongs_total",
+            "Pings that waited for an earlier pong to leave; the newest of them is answered.",
+            .postponedPongs),
+        .counter(
+            "parley_event_loop_absence_seconds_total",
+            "Time that shards were late by more than 250 ms; no peer's timeout counts it.",
+            divisor: 1_000, .absentMilliseconds),
         .counter(
             "parley_protocol_errors_total", "HTTP and WebSocket rules broken by peers.",
             .protocolErrors),
+        .labelled(
+            "parley_tls_handshakes_total", "TLS handshakes, by result.", "result",
+            [
+                ("full", .tlsHandshakesFull), ("resumed", .tlsHandshakesResumed),
+                ("failed", .tlsHandshakesFailed),
+            ]),
+        .counter(
+            "parley_tls_truncations_total",
+            "TLS streams that ended in use, without the peer's close_notify.", .tlsTruncations),
         .labelled(
             "parley_client_events_total", "Events received, by class.", "class",
             [
@@ -125,6 +188,9 @@ private struct MetricFamily {
         .gauge(
             "parley_shard_session_bytes",
             "Audio and text that the sessions of a shard hold.", .sessionBytes),
+        .gauge(
+            "parley_shard_compression_context_bytes",
+            "Charged for connections that compress with a context.", .compressionContextBytes),
         .gauge(
             "parley_shard_send_buffer_bytes", "Memory of a shard's send buffers.",
             .sendBufferBytes),
@@ -208,7 +274,7 @@ struct MetricsText {
         writeLine(
             "process_resident_memory_bytes", "", "\(ProcessMemory.residentBytes)", into: &text)
         writeHead(
-            "parley_draining", "gauge", "1 while the server takes no new sessions.", into: &text)
+            "parley_draining", "gauge", "1 while the server drains.", into: &text)
         let isDraining = metrics.isDraining.load(ordering: .relaxed)
         writeLine("parley_draining", "", isDraining ? "1" : "0", into: &text)
     }

@@ -16,8 +16,12 @@ public enum ServerError: Error, Equatable, CustomStringConvertible, Sendable {
     case portInUse(host: String, port: Int)
     /// The port needs rights that the process does not have.
     case portForbidden(port: Int)
+    /// What a supervisor passed to listen on cannot be.
+    case inheritedSocket(String)
     /// A setting is out of its range.
     case invalidConfiguration(String)
+    /// A file of TLS cannot be used.
+    case tls(String)
     /// A system call failed.
     case system(IOErrorDescription)
 
@@ -40,7 +44,9 @@ public enum ServerError: Error, Equatable, CustomStringConvertible, Sendable {
                 + "port with --port"
         case .portForbidden(let port):
             "this user may not listen on port \(port); choose one above 1023 with --port"
-        case .invalidConfiguration(let message): message
+        case .inheritedSocket(let objection):
+            "\(objection): the supervisor must pass listening TCP sockets; see examples/deploy"
+        case .invalidConfiguration(let message), .tls(let message): message
         case .system(let error):
             "\(error.call) failed: \(String(cString: strerror(error.code)))"
         }
@@ -54,7 +60,11 @@ public final class ParleyServer: Sendable {
     private struct State {
         var threads: [pthread_t] = []
         var stops: [@Sendable (WebSocketCloseCode) -> Void] = []
+        /// Shards that accept tell those that they accept for.
+        var drains: [@Sendable (_ delay: Duration) -> Void] = []
         var port = 0
+        /// How each shard is given another TLS context.
+        var renewals: [@Sendable (TLSContext) -> Void] = []
     }
 
     private let configuration: ServerConfiguration
@@ -64,7 +74,10 @@ public final class ParleyServer: Sendable {
     private let beginning: Instant
     private let workers: WorkerPool
     private let metrics: ServerMetrics
+    private let addressLimits: AddressLimits
     private let state = Mutex(State())
+    /// Nil without TLS: OpenSSL's random generator alone would take 2 MB of a plain server.
+    private let tickets: TLSTicketKeys?
 
     /// Prepares a server; nothing listens yet.
     /// - Parameter beginning: when the process began, from which the log counts the time of the
@@ -83,6 +96,10 @@ public final class ParleyServer: Sendable {
             threads: max(1, configuration.workerThreads),
             maxQueued: max(0, configuration.maxQueuedJobs))
         self.workers = workers
+        addressLimits = AddressLimits(configuration)
+        tickets =
+            configuration.isSecure
+            ? TLSTicketKeys(period: configuration.tlsTicketPeriod, at: beginning) : nil
         metrics = ServerMetrics(
             shards: max(1, configuration.shards), workers: { workers.counts })
     }
@@ -90,55 +107,97 @@ public final class ParleyServer: Sendable {
     /// The port that is listened on, once `start()` has returned.
     public var port: Int { state.withLock { $0.port } }
 
-    /// Serves until SIGTERM or SIGINT, or until `stop()` is called elsewhere; then closes every
-    /// connection and returns. A second signal ends the process at once.
+    /// Serves until SIGTERM or SIGINT, which drain, or until `drain()` or `stop()` is called
+    /// elsewhere; returns when every connection is closed. A second signal ends the process at
+    /// once. With TLS, SIGHUP reads its files anew.
+    ///
+    /// Listens on the sockets that a supervisor passed (LISTEN_FDS), or else on the configured host
+    /// and port, and tells the supervisor when it does and when it ends (NOTIFY_SOCKET).
     /// - Parameter onListening: is called once with the port, when connections are accepted.
     /// - Throws: `ServerError` when it cannot listen.
     public func run(onListening: (_ port: Int) -> Void = { _ in }) throws(ServerError) {
         let signals = StopSignals()
         signals.block()
-        try start()
+        let reload = configuration.isSecure ? ReloadSignal() : nil
+        reload?.block()
+        try start(listeningTo: try InheritedSockets.take(configuration))
         onListening(port)
-        signals.onArrival { [self] in stop() }
+        reload?.onArrival { [self] in reloadTLS() }
+        signals.onArrival { [self] in
+            SupervisorNotice.stopping.send()
+            drain()
+        }
+        SupervisorNotice.ready.send()
         waitUntilStopped()
     }
 
-    /// Listens and starts the shards.
+    /// Listens on the configured host and port, and starts the shards.
     /// - Throws: `ServerError` when it cannot listen.
-    public func start() throws(ServerError) {
+    public func start() throws(ServerError) { try start(listeningTo: []) }
+
+    private func start(listeningTo inherited: [ListeningSocket]) throws(ServerError) {
         if let objection = configuration.objection { throw .invalidConfiguration(objection) }
         // A peer that resets its connection must not end the process.
         StopSignals.ignoreBrokenPipes()
-        var sockets: [ListeningSocket] = []
+        let tls = try makeTLSContext()
         var backends: [EpollIO] = []
         do throws(IOError) {
             for _ in 0..<configuration.shards { backends.append(try EpollIO()) }
         } catch {
             throw ServerError(error)
         }
-        let address = try ListeningSocket.resolve(configuration)
-        if !configuration.sharesPort { try ListeningSocket.checkUnused(address, configuration) }
-        var port = configuration.port
-        for _ in 0..<configuration.shards {
-            let socket = try ListeningSocket(address, port: port, configuration)
-            port = socket.port
-            sockets.append(socket)
-        }
-        raiseDescriptorLimit()
-        for (index, backend) in backends.enumerated() {
-            try startShard(index, on: backend, listeningTo: sockets[index])
+        let port: Int
+        if let first = inherited.first {
+            port = first.port
+            raiseDescriptorLimit()
+            try startShards(on: backends, acceptingFrom: inherited, tls: tls)
+        } else {
+            let sockets = try bindSockets()
+            port = sockets[0].port
+            raiseDescriptorLimit()
+            try startShards(on: backends, listeningTo: sockets, tls: tls)
         }
         state.withLock { $0.port = port }
         logger.info(
             "listening",
             metadata: [
-                "host": "\(configuration.host)", "port": "\(port)",
-                "shards": "\(configuration.shards)", "workers": "\(configuration.workerThreads)",
+                "scheme": configuration.isSecure ? "https" : "http",
+                "host": "\(inherited.isEmpty ? configuration.host : "inherited")",
+                "port": "\(port)", "shards": "\(configuration.shards)",
+                "workers": "\(configuration.workerThreads)",
                 "start_ms": "\((MonotonicClock.now - beginning).wholeMilliseconds)",
             ])
     }
 
-    /// Stops accepting, closes every session with 1001, and lets `run()` return. Any thread.
+    /// One listening socket per shard, all on the same port.
+    private func bindSockets() throws(ServerError) -> [ListeningSocket] {
+        let address = try ListeningSocket.resolve(configuration)
+        if !configuration.sharesPort { try ListeningSocket.checkUnused(address, configuration) }
+        var sockets: [ListeningSocket] = []
+        for _ in 0..<configuration.shards {
+            let port = sockets.first?.port ?? configuration.port
+            sockets.append(try ListeningSocket(address, port: port, configuration))
+        }
+        return sockets
+    }
+
+    /// Ends without a gap for those who are there: takes nobody new, lets turns in flight finish,
+    /// closes every session with 1012 (service restart), and lets `run()` return. It takes at most
+    /// `drainDelay`, `drainTimeout` and `closeTimeout` together. Any thread.
+    public func drain() {
+        guard !metrics.isDraining.exchange(true, ordering: .relaxed) else { return }
+        logger.info(
+            "draining; a second signal ends the server at once",
+            metadata: [
+                "sessions": "\(metrics.sessions.load(ordering: .relaxed))",
+                "connections": "\(metrics.connections.load(ordering: .relaxed))",
+                "timeout_ms": "\(configuration.drainTimeout.wholeMilliseconds)",
+            ])
+        for drain in state.withLock({ $0.drains }) { drain(configuration.drainDelay) }
+    }
+
+    /// Stops accepting, closes every session with 1001 without waiting for anything, and lets
+    /// `run()` return. Any thread.
     public func stop() {
         metrics.isDraining.store(true, ordering: .relaxed)
         for stop in state.withLock({ $0.stops }) { stop(.goingAway) }
@@ -153,28 +212,96 @@ public final class ParleyServer: Sendable {
         }
         for thread in threads { pthread_join(thread, nil) }
         workers.shutdown()
-        logger.info("stopped")
+        logger.info(
+            "stopped",
+            metadata: [
+                "drained_idle": "\(metrics.total(of: .drainedIdle))",
+                "drained_finished": "\(metrics.total(of: .drainedFinished))",
+                "drained_cut_off": "\(metrics.total(of: .drainedCutOff))",
+            ])
+    }
+
+    /// Each shard listens to a socket of its own.
+    private func startShards(
+        on backends: [EpollIO], listeningTo sockets: [ListeningSocket], tls: TLSContext?
+    ) throws(ServerError) {
+        let duty: ListeningDuty =
+            configuration.sharesPort ? .shared(SharedPort(sockets: sockets.count)) : .own
+        for (index, backend) in backends.enumerated() {
+            let shard = try startShard(
+                index, on: backend, listeningTo: [sockets[index]], duty, tls: tls)
+            state.withLock { $0.drains.append(shard.drain) }
+        }
+    }
+
+    /// The first shard accepts, and the others get their share of the connections.
+    private func startShards(
+        on backends: [EpollIO], acceptingFrom inherited: [ListeningSocket],
+        tls: TLSContext?
+    ) throws(ServerError) {
+        var siblings: [ShardSibling] = []
+        for index in backends.indices.dropFirst() {
+            siblings.append(
+                try startShard(index, on: backends[index], listeningTo: [], .own, tls: tls))
+        }
+        let first = try startShard(
+            0, on: backends[0], listeningTo: inherited, .inherited(siblings), tls: tls)
+        state.withLock { $0.drains.append(first.drain) }
+    }
+
+    /// Reads the files of TLS anew, for connections to come; open ones keep what they began with.
+    /// Files that cannot be used change nothing but the log. Any thread.
+    public func reloadTLS() {
+        do throws(ServerError) {
+            guard let context = try makeTLSContext() else { return }
+            for renew in state.withLock({ $0.renewals }) { renew(context) }
+            logger.info("TLS files reloaded")
+        } catch {
+            logger.error(
+                "TLS files not reloaded: the old ones stay", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    private func makeTLSContext() throws(ServerError) -> TLSContext? {
+        do throws(TLSError) {
+            guard let tickets, let material = try TLSMaterial(configuration) else { return nil }
+            let context = try TLSContext(
+                material, clients: configuration.tlsClientAuthentication, tickets: tickets,
+                at: MonotonicClock.now)
+            for warning in context.warnings { logger.warning("\(warning)") }
+            return context
+        } catch {
+            throw .tls(error.description)
+        }
     }
 
     private func startShard(
-        _ index: Int, on backend: EpollIO, listeningTo socket: ListeningSocket
-    ) throws(ServerError) {
+        _ index: Int, on backend: EpollIO, listeningTo sockets: [ListeningSocket],
+        _ duty: ListeningDuty, tls: TLSContext?
+    ) throws(ServerError) -> ShardSibling {
         var services = ShardServices(
             configuration: configuration, agents: agents, pool: workers, metrics: metrics,
             logger: logger)
         services.index = index
+        services.addressLimits = addressLimits
         services.voiceActivityModel = voiceActivityModel
+        services.tls = tls
         services.makeUpstream = { UpstreamHTTP(loop: $0, executor: $1) }
         let shard = Shard(io: backend, services: services)
-        do throws(IOError) { try shard.listen(on: socket.release()) } catch {
+        shard.duty = duty
+        do throws(IOError) {
+            for socket in sockets { try shard.listen(on: socket.release()) }
+        } catch {
             throw ServerError(error)
         }
-        let stop = shard.stop
+        let (stop, sibling, renew) = (shard.stop, shard.asSibling, shard.renewTLS)
         let thread = try ShardThread.start(shard)
         state.withLock {
             $0.stops.append(stop)
+            $0.renewals.append(renew)
             $0.threads.append(thread)
         }
+        return sibling
     }
 
     /// Every connection takes a descriptor; too few are no error before they are needed.

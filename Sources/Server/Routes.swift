@@ -76,11 +76,19 @@ struct RouteFailure {
     }
 }
 
+/// What answers the messages of a WebSocket.
+enum WebSocketService {
+    /// A session of this model.
+    case session(model: String)
+    /// Every message goes back as it came: for tests of conformance and measurements.
+    case echo
+}
+
 /// What is to be done about a request.
 enum RouteDecision {
     case respond(HTTPResponse)
-    /// Become a WebSocket with a session of this model.
-    case upgrade(model: String)
+    /// Become a WebSocket.
+    case upgrade(WebSocketService)
 }
 
 /// The server's paths.
@@ -93,9 +101,15 @@ struct Routes {
         self.metrics = metrics
     }
 
+    /// Whether a path is asked for by those who watch over the server, under whatever name.
+    static func isProbe(_ path: String) -> Bool { path == "/healthz" || path == "/readyz" }
+
     /// Decides about a request.
     func decide(_ request: HTTPRequest) -> RouteDecision {
         if request.path == "/v1/realtime" { return decideRealtime(request) }
+        if configuration.debugEcho, request.path == "/debug/echo" {
+            return objection(toUpgrading: request) ?? .upgrade(.echo)
+        }
         guard let answer = answer(at: request.path) else {
             return .respond(RouteFailure.notFound.response)
         }
@@ -118,6 +132,14 @@ struct Routes {
     }
 
     private func decideRealtime(_ request: HTTPRequest) -> RouteDecision {
+        if let objection = objection(toUpgrading: request) { return objection }
+        if isFull { return .respond(full.response) }
+        let model = request.queryValue("model") ?? ""
+        return .upgrade(.session(model: model.isEmpty ? configuration.defaultModel : model))
+    }
+
+    /// The answer to a request that asks for no WebSocket, where there is nothing else; or nil.
+    private func objection(toUpgrading request: HTTPRequest) -> RouteDecision? {
         guard request.method == .get else {
             var failure = RouteFailure.notAllowed
             failure.headers = [("Allow", "GET")]
@@ -126,20 +148,18 @@ struct Routes {
         guard WebSocketHandshake.isRequested(by: request) else {
             return .respond(RouteFailure.upgradeRequired.response)
         }
-        if let failure = obstacle { return .respond(failure.response) }
-        let model = request.queryValue("model") ?? ""
-        return .upgrade(model: model.isEmpty ? configuration.defaultModel : model)
+        return nil
     }
 
-    /// Why no session can be started now, or nil.
-    private var obstacle: RouteFailure? {
-        if metrics.isDraining.load(ordering: .relaxed) {
-            return .unavailable(
-                "server_stopping", "The server is stopping.",
-                retryAfterSeconds: configuration.retryAfterSeconds)
-        }
-        if metrics.sessions.load(ordering: .relaxed) >= configuration.maxSessions { return full }
-        return nil
+    private var isFull: Bool {
+        metrics.sessions.load(ordering: .relaxed) >= configuration.maxSessions
+    }
+
+    /// The answer once no session is taken any more. A balancer is told so by `/readyz` before.
+    var stopping: RouteFailure {
+        .unavailable(
+            "server_stopping", "The server is stopping.",
+            retryAfterSeconds: configuration.retryAfterSeconds)
     }
 
     /// The answer when the last place was taken.
@@ -149,14 +169,10 @@ struct Routes {
             retryAfterSeconds: configuration.retryAfterSeconds)
     }
 
-    /// The answer to a connection beyond the limit.
-    var crowded: RouteFailure {
-        .unavailable(
-            "server_full", "The server has no place for another connection.",
-            retryAfterSeconds: configuration.retryAfterSeconds)
+    private func readiness() -> HTTPResponse {
+        if metrics.isDraining.load(ordering: .relaxed) { return stopping.response }
+        return isFull ? full.response : .text("ready\n")
     }
-
-    private func readiness() -> HTTPResponse { obstacle?.response ?? .text("ready\n") }
 
     private func exposition() -> HTTPResponse {
         var text = ByteWriter(capacity: 16 * 1024)

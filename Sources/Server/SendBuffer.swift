@@ -13,39 +13,47 @@ final class ChunkPool {
 
     /// Free chunks that are kept. 64 (1 MiB): enough for a turn in which all speakers write.
     private let maxIdleChunks: Int
-    private var idle: [UnsafeMutableRawPointer] = []
+    /// The chunk that is taken next; the others are linked behind it.
+    @exclusivity(unchecked) private var idle: UnsafeMutableRawPointer?
+    @exclusivity(unchecked) private var idleCount = 0
     /// Chunks that buffers hold now.
-    private(set) var chunksInUse = 0
+    @exclusivity(unchecked) private(set) var chunksInUse = 0
 
     /// Creates a pool that allocates when it is first needed.
-    init(maxIdleChunks: Int = 64) {
-        self.maxIdleChunks = maxIdleChunks
-        idle.reserveCapacity(maxIdleChunks)
-    }
+    init(maxIdleChunks: Int = 64) { self.maxIdleChunks = maxIdleChunks }
 
     deinit {
         precondition(chunksInUse == 0, "a send buffer outlived its pool")
-        for chunk in idle { chunk.deallocate() }
+        while let memory = idle {
+            idle = SendBuffer.Chunk(memory: memory).next
+            memory.deallocate()
+        }
     }
 
     /// Bytes that the pool makes the process hold.
     var heldBytes: Int {
-        (chunksInUse + idle.count) * (ChunkPool.chunkBytes + SendBuffer.Chunk.headerBytes)
+        (chunksInUse + idleCount) * (ChunkPool.chunkBytes + SendBuffer.Chunk.headerBytes)
     }
 
+    @inline(__always)
     fileprivate func take() -> SendBuffer.Chunk {
         chunksInUse += 1
-        let memory =
-            idle.popLast()
-            ?? .allocate(
-                byteCount: ChunkPool.chunkBytes + SendBuffer.Chunk.headerBytes, alignment: 16)
+        guard let memory = idle else { return SendBuffer.Chunk(emptyAt: allocate()) }
+        idle = SendBuffer.Chunk(memory: memory).next
+        idleCount -= 1
         return SendBuffer.Chunk(emptyAt: memory)
+    }
+
+    private func allocate() -> UnsafeMutableRawPointer {
+        .allocate(byteCount: ChunkPool.chunkBytes + SendBuffer.Chunk.headerBytes, alignment: 16)
     }
 
     fileprivate func giveBack(_ chunk: SendBuffer.Chunk) {
         chunksInUse -= 1
-        if idle.count < maxIdleChunks {
-            idle.append(chunk.memory)
+        if idleCount < maxIdleChunks {
+            chunk.next = idle
+            idle = chunk.memory
+            idleCount += 1
         } else {
             chunk.memory.deallocate()
         }
@@ -124,6 +132,18 @@ struct SendBuffer {
         }
     }
 
+    /// Appends `size` bytes in one piece, for the caller to fill in at once.
+    /// - Returns: nil, with nothing done, when they do not fit into one chunk.
+    @inline(__always)
+    mutating func append(inOnePiece size: Int, pool: ChunkPool) -> UnsafeMutableRawBufferPointer? {
+        let end = tail.map { Chunk(memory: $0).end } ?? 0
+        guard size > 0, size <= ChunkPool.chunkBytes - end else { return nil }
+        let chunk = chunkWithRoom(pool: pool)
+        chunk.end = end + size
+        count += size
+        return UnsafeMutableRawBufferPointer(start: chunk.bytes + end, count: size)
+    }
+
     /// Forgets the oldest `written` bytes.
     /// - Precondition: `written` is at most `front.count`.
     mutating func removeFirst(_ written: Int, pool: ChunkPool) {
@@ -136,6 +156,41 @@ struct SendBuffer {
         self.head = chunk.next
         if self.head == nil { tail = nil }
         pool.giveBack(chunk)
+    }
+
+    /// Forgets the oldest `dropped` bytes, in however many pieces they lie.
+    /// - Precondition: `dropped` is at most `count`.
+    mutating func discardFirst(_ dropped: Int, pool: ChunkPool) {
+        var left = dropped
+        while left > 0 {
+            let piece = min(left, front.count)
+            removeFirst(piece, pool: pool)
+            left -= piece
+        }
+    }
+
+    /// Forgets ranges of bytes, counted from the oldest. Copies everything else: for rare use.
+    /// - Precondition: the ranges are in order, do not overlap, and end within `count`.
+    mutating func remove(_ ranges: [Range<Int>], pool: ChunkPool) {
+        var kept = SendBuffer()
+        var position = 0
+        for range in ranges {
+            move(range.lowerBound - position, to: &kept, pool: pool)
+            discardFirst(range.count, pool: pool)
+            position = range.upperBound
+        }
+        move(count, to: &kept, pool: pool)
+        self = kept
+    }
+
+    private mutating func move(_ moved: Int, to other: inout SendBuffer, pool: ChunkPool) {
+        var left = moved
+        while left > 0 {
+            let piece = UnsafeRawBufferPointer(rebasing: front[..<min(left, front.count)])
+            other.append(piece, pool: pool)
+            removeFirst(piece.count, pool: pool)
+            left -= piece.count
+        }
     }
 
     /// Forgets everything and gives all chunks back.

@@ -32,7 +32,8 @@ package struct SettingRange: Sendable {
     }
 
     /// Every range, in the order of the options.
-    package static let all = listening + limits + timeLimits + fairness + sessions
+    package static let all =
+        listening + admission + tls + limits + timeLimits + fairness + sessions
 
     private static let mebibyte = 1 << 20
     private static let gibibyte = 1 << 30
@@ -45,6 +46,24 @@ package struct SettingRange: Sendable {
         SettingRange("max-queued-jobs", 1...1_000_000) { $0.maxQueuedJobs },
     ]
 
+    private static let admission = [
+        SettingRange("max-connections-per-address", 0...10_000_000) {
+            $0.maxConnectionsPerAddress
+        },
+        SettingRange("handshakes-per-second-per-address", 0...1_000_000) {
+            $0.handshakesPerSecondPerAddress
+        },
+        SettingRange("handshake-burst-per-address", 1...1_000_000) {
+            $0.handshakeBurstPerAddress
+        },
+        SettingRange("handshakes-per-second", 0...1_000_000) { $0.handshakesPerSecond },
+    ]
+
+    private static let tls = [
+        milliseconds("tls-ticket-period-ms", 1_000...604_800_000) { $0.tlsTicketPeriod },
+        SettingRange("max-tls-handshakes-per-turn", 1...65_535) { $0.maxTLSHandshakesPerTurn },
+    ]
+
     private static let limits = [
         SettingRange("max-connections", 1...10_000_000) { $0.maxConnections },
         SettingRange("max-sessions", 1...10_000_000) { $0.maxSessions },
@@ -54,16 +73,42 @@ package struct SettingRange: Sendable {
         SettingRange("max-body-bytes", 0...gibibyte) { $0.maxBodyBytes },
         SettingRange("max-message-bytes", 1_024...gibibyte) { $0.maxMessageBytes },
         SettingRange("max-frames-per-message", 1...1_000_000) { $0.maxFramesPerMessage },
+        SettingRange("compress-min-bytes", 1...gibibyte) { $0.compressMinBytes },
+        SettingRange("context-compress-min-bytes", 1...gibibyte) { $0.contextCompressMinBytes },
+        SettingRange("max-compression-context-bytes", 0...(64 * gibibyte)) {
+            $0.maxCompressionContextBytes
+        },
+        SettingRange("max-inflation-ratio", 1...10_000) { $0.maxInflationRatio },
+        SettingRange("free-inflation-bytes", 0...gibibyte) { $0.freeInflationBytes },
         SettingRange("max-queued-output-bytes", (64 << 10)...gibibyte) { $0.maxQueuedOutputBytes },
         SettingRange("soft-queued-output-bytes", 4_096...gibibyte) { $0.softQueuedOutputBytes },
+        SettingRange("max-unsent-socket-bytes", 4_096...gibibyte) { $0.maxUnsentSocketBytes },
+        SettingRange("max-nuisances-per-second", 1...1_000_000) { $0.maxNuisancesPerSecond },
+        SettingRange("max-nuisance-burst", 1...1_000_000) { $0.maxNuisanceBurst },
+        SettingRange("tiny-fragment-bytes", 0...65_536) { $0.tinyFragmentBytes },
     ]
 
     private static let timeLimits = [
         milliseconds("header-timeout-ms", 100...600_000) { $0.headerTimeout },
+        milliseconds("request-grace-ms", 100...600_000) { $0.requestGrace },
+        SettingRange("min-request-bytes-per-second", 1...gibibyte) {
+            $0.minRequestBytesPerSecond
+        },
         milliseconds("keep-alive-timeout-ms", 100...86_400_000) { $0.keepAliveTimeout },
         milliseconds("ping-interval-ms", 100...86_400_000) { $0.pingInterval },
         milliseconds("idle-timeout-ms", 100...86_400_000) { $0.idleTimeout },
+        milliseconds("unacknowledged-timeout-ms", 0...86_400_000) { $0.unacknowledgedTimeout },
+        milliseconds("message-grace-ms", 100...86_400_000) { $0.messageGrace },
+        SettingRange("min-message-bytes-per-second", 1...gibibyte) {
+            $0.minMessageBytesPerSecond
+        },
+        milliseconds("message-idle-timeout-ms", 0...86_400_000) { $0.messageIdleTimeout },
+        milliseconds("slow-reader-timeout-ms", 100...86_400_000) { $0.slowReaderTimeout },
+        milliseconds("late-audio-tolerance-ms", 0...600_000) { $0.lateAudioTolerance },
         milliseconds("close-timeout-ms", 10...600_000) { $0.closeTimeout },
+        milliseconds("drain-delay-ms", 0...3_600_000) { $0.drainDelay },
+        milliseconds("drain-timeout-ms", 0...3_600_000) { $0.drainTimeout },
+        milliseconds("drain-jitter-ms", 0...3_600_000) { $0.drainJitter },
         SettingRange("retry-after-seconds", 0...86_400) { $0.retryAfterSeconds },
     ]
 
@@ -97,18 +142,35 @@ package struct SettingRange: Sendable {
 }
 
 extension ServerConfiguration {
+    private var objectionToTLS: String? {
+        if (tlsCertificate == nil) != (tlsKey == nil) {
+            return tlsKey == nil
+                ? "tls-cert needs tls-key: the file of the certificate's private key"
+                : "tls-key needs tls-cert: the file of the key's certificate"
+        }
+        if tlsCertificate == nil, tlsClientCA != nil {
+            return "tls-client-ca needs tls-cert and tls-key"
+        }
+        if tlsCertificate == nil, tlsOCSP != nil { return "tls-ocsp needs tls-cert and tls-key" }
+        return nil
+    }
+
     /// What is wrong with the settings, as one line that names the option, or nil.
     package var objection: String? {
         for range in SettingRange.all where !range.allowed.contains(range.value(self)) {
             return "\(range.name) must be from \(range.allowed.lowerBound) to "
                 + "\(range.allowed.upperBound), not \(range.value(self))"
         }
+        if let objection = objectionToTLS { return objection }
         // A turn's answers, and the last of them, must fit a queue that was within its share.
         if maxQueuedOutputBytes < 2 * maxWriteBytesPerTurn {
             return "max-queued-output-bytes must be at least twice max-write-bytes-per-turn"
         }
         if softQueuedOutputBytes > maxQueuedOutputBytes {
             return "soft-queued-output-bytes must not be more than max-queued-output-bytes"
+        }
+        if proxyProtocol == .required && trustedProxies.isEmpty {
+            return "proxy-protocol needs trusted-proxies: nobody else's header is believed"
         }
         return nil
     }

@@ -1,5 +1,7 @@
 // One event loop on one thread: its connections, their deadlines, its agents. Nothing of it is
-// shared and nothing is locked, but for the two mailboxes that wake it.
+// shared and nothing is locked, but for the two mailboxes that wake it. What all shards of a server
+// share is beside it: the table of addresses and the keys of tickets, with a lock each, and atomic
+// numbers.
 //
 // A turn: wait → go on with messages held → read → expire deadlines → run agents' jobs → step
 // sessions → flush writes → remove the closed. Reading comes before writing, so that the answers to
@@ -19,14 +21,25 @@ enum DeadlineOwner {
     case acceptPause
     /// Connections that have not closed by now are cut off.
     case drainLimit
+    /// A step of the drain.
+    case draining(DrainStep)
+    /// The keys of session tickets may be too old.
+    case ticketRotation
 }
 
-/// What other threads may ask of a shard.
+/// What other threads may ask of a shard, in the order in which they do.
 private enum ShardCommand: Sendable {
     case stop(WebSocketCloseCode)
+    case drain(after: Duration)
+    case adopt(IOHandle, of: NetworkAddress)
+    case renew(TLSContext)
 }
 
-/// An event loop over a backend. Confined to the thread that calls `turn()`, except `stop(with:)`.
+/// An event loop over a backend. Confined to the thread that calls `turn()`, except `stop`,
+/// `drain`, `adopt` and `renewTLS`.
+///
+/// As in `Connection`, what every turn touches is exempt from the run-time check for overlapping
+/// accesses; 20 of them would double a turn's own cost.
 package final class Shard<Backend: IO> {
     let io: Backend
     let services: ShardServices
@@ -35,33 +48,56 @@ package final class Shard<Backend: IO> {
     let logger: Logger
     let sessionLog: SessionLog
     let routes: Routes
+    let admission: Admission
+    var refusals = RefusalLog()
     private let commands: Mailbox<ShardCommand>
-    private var takenCommands: [ShardCommand] = []
+    @exclusivity(unchecked) private var takenCommands: [ShardCommand] = []
 
     /// The time of this turn.
-    package private(set) var now: Instant
+    @exclusivity(unchecked) package private(set) var now: Instant
+    /// The clock by which peers are judged: it stands still while the shard is away, when their
+    /// bytes wait unread and their pings unsent.
+    @exclusivity(unchecked) private(set) var peerClock: Instant
+    /// When the last turn ended.
+    @exclusivity(unchecked) private var turnEnd: Instant
     /// Whether the shard takes nothing new and ends once its connections have.
     package internal(set) var isStopping = false
+    /// Nil until the shard is told to drain.
+    var draining: Draining?
 
-    var connections = ConnectionTable()
-    var deadlines = DeadlineQueue<DeadlineOwner>()
+    @exclusivity(unchecked) var connections = ConnectionTable()
+    @exclusivity(unchecked) var deadlines = DeadlineQueue<DeadlineOwner>()
     /// Slots that hold messages for the next turn.
-    var unfinishedSlots: [Int] = []
+    @exclusivity(unchecked) var unfinishedSlots: [Int] = []
     /// Slots whose output is to be flushed.
-    var dirtySlots: [Int] = []
+    @exclusivity(unchecked) var dirtySlots: [Int] = []
+    /// The same of the flush in progress; empty otherwise.
+    @exclusivity(unchecked) var flushedSlots: [Int] = []
     /// Slots to be removed at the end of the turn.
-    var closedSlots: [Int] = []
-    var listener: IOHandle?
+    @exclusivity(unchecked) var closedSlots: [Int] = []
+    var listeners: [IOHandle] = []
+    /// Whose they are.
+    package var duty = ListeningDuty.own
+    /// Whose turn it was to get a connection: 0 is this shard, the others are its siblings.
+    var nextSibling = 0
     var isAcceptPaused = false
     /// When accepting was last paused, until that is long enough ago.
     var lastAcceptPause: Instant?
 
     let chunks = ChunkPool()
+    /// Nil: plain TCP.
+    let wire: TLSWire?
+    var backlogs = OutputBacklogPool()
+    let floodLimit: FloodLimit
+    let messagePace: TransferPace
     let readBuffer: UnsafeMutableRawBufferPointer
+    /// Audio that one connection may have decoded in one turn, in samples at 16 kHz.
+    let maxSamplesPerTurn: Int
     /// Payloads and heads on their way into a send buffer; empty between two uses.
     var scratch = ByteWriter(capacity: 16 * 1024)
     var frameHeader = ByteWriter(capacity: WebSocketFrame.maxHeaderBytes)
     var eventParser = ClientEventParser()
+    let compression: ShardCompression
 
     let executor: ShardExecutor
     let gate: ShardGate
@@ -81,9 +117,23 @@ package final class Shard<Backend: IO> {
         sessionLog = SessionLog(
             logger: services.logger, includesContent: services.configuration.logContent)
         routes = Routes(configuration: services.configuration, metrics: services.metrics)
+        compression = ShardCompression(services.configuration)
+        admission = Admission(services.configuration, limits: services.addressLimits)
+        floodLimit = FloodLimit(
+            rate: services.configuration.maxNuisancesPerSecond,
+            burst: services.configuration.maxNuisanceBurst)
+        messagePace = services.configuration.messagePace
         now = io.now
+        turnEnd = now
+        peerClock = now
         commands = Mailbox(wake: io.wake)
         readBuffer = .allocate(byteCount: services.configuration.readBufferBytes, alignment: 64)
+        maxSamplesPerTurn = SampleRate.hz16000.samples(
+            inMilliseconds: Int(clamping: configuration.maxAudioPerTurn.wholeMilliseconds))
+        wire = services.tls.map { [chunks] context in
+            TLSWire(
+                context: context, io: io, chunks: chunks, configuration: services.configuration)
+        }
         executor = ShardExecutor(wake: io.wake)
         gate = ShardGate(executor: executor, at: io.now)
         upstreamPort = UpstreamPort(io: io)
@@ -97,10 +147,14 @@ package final class Shard<Backend: IO> {
             hasRecognizer: services.agents.recognizer != nil,
             hasSynthesizer: services.agents.synthesizer != nil)
         executor.adoptThread()
+        rotateTicketKeys()
     }
 
     deinit {
-        connections.forEach { $0.output.removeAll(into: chunks) }
+        connections.forEach {
+            $0.output.removeAll(into: chunks)
+            $0.tls?.unsent.removeAll(into: chunks)
+        }
         readBuffer.deallocate()
     }
 
@@ -115,17 +169,20 @@ package final class Shard<Backend: IO> {
     /// Takes one turn. Waits first, unless there is work left.
     /// - Returns: false once the shard has stopped.
     package func turn() -> Bool {
-        let reports = io.wait(until: nextWake)
-        now = io.now
+        let wake = nextWake
+        let reports = io.wait(until: wake)
+        noteTime(wake: wake)
+        wire?.beginTurn(at: now)
         continueMessages()
         for position in 0..<reports { dispatch(io.readiness(at: position)) }
         runCommands()
         expireDeadlines()
-        gate.assumeIsolated { [now] in $0.handleTurn(at: now) }
+        gate.handleTurn(at: now)
         executor.runJobs(atMost: configuration.maxJobsPerTurn)
         stepSessions()
         flushWrites()
         removeClosed()
+        turnEnd = io.now
         publishMetrics()
         return !(isStopping && connections.count == 0)
     }
@@ -136,14 +193,59 @@ package final class Shard<Backend: IO> {
         { [commands] code in commands.post(.stop(code)) }
     }
 
+    /// Stops accepting, lets turns in flight finish, closes every WebSocket with 1012, and ends
+    /// when all are closed; see ShardDraining. Any thread.
+    package var drain: @Sendable (_ delay: Duration) -> Void {
+        { [commands] delay in commands.post(.drain(after: delay)) }
+    }
+
+    /// Takes over a connection that a sibling accepted. Any thread.
+    var adopt: @Sendable (_ handle: IOHandle, _ peer: NetworkAddress) -> Void {
+        { [commands] handle, peer in commands.post(.adopt(handle, of: peer)) }
+    }
+
+    /// Makes new connections from another TLS context; open ones go on as they are. Any thread.
+    package var renewTLS: @Sendable (_ context: TLSContext) -> Void {
+        { [commands] context in commands.post(.renew(context)) }
+    }
+
+    /// Takes the time, and of the time since the last turn began what the shard was away for: its
+    /// work then, and what it was woken later than it asked for. A little is normal, and must not
+    /// stop the peers' clock on a busy shard. Of a wait that ended much too late nobody knows when
+    /// the process was stopped: none of it counts.
+    private func noteTime(wake: Instant?) {
+        let before = now
+        now = io.now
+        let late = max(0, now.nanoseconds - max(wake ?? now, turnEnd).nanoseconds)
+        let work = turnEnd.nanoseconds - before.nanoseconds
+        let passed = now.nanoseconds - before.nanoseconds
+        let spent = late >= Self.notableNanoseconds ? passed : work + late
+        let away = max(0, spent - Self.unnoticedNanoseconds)
+        peerClock.nanoseconds += passed - away
+        guard away > 0 else { return }
+        metrics.add(.absentMilliseconds, Int(away / 1_000_000))
+        guard away >= Self.notableNanoseconds else { return }
+        logger.warning("event loop was away", metadata: ["milliseconds": "\(away / 1_000_000)"])
+    }
+
+    /// When something that is due by the peers' clock is due, unless the shard is away until then.
+    func time(ofPeerTime due: Instant) -> Instant {
+        Instant(nanoseconds: due.nanoseconds + (now.nanoseconds - peerClock.nanoseconds))
+    }
+
+    /// What a turn may last, or begin late, without being taken off the peers' clock. 250 ms: far
+    /// less than any timeout.
+    private static var unnoticedNanoseconds: Int64 { 250_000_000 }
+    /// What is worth a line in the log. 1 s: speech would have had a gap.
+    private static var notableNanoseconds: Int64 { 1_000_000_000 }
+
     /// When the next turn must begin: now, if this one left work.
     private var nextWake: Instant? {
         let hasWork =
             executor.hasJobs || !dirtySlots.isEmpty || !unfinishedSlots.isEmpty
-            || gate.assumeIsolated { $0.hasDeliveries }
+            || gate.hasDeliveries
         if hasWork { return now }
-        let sleep = gate.assumeIsolated { $0.nextDeadline }
-        return earlier(deadlines.next, earlier(sleep, upstreamPort.deadline))
+        return earlier(deadlines.next, earlier(gate.nextDeadline, upstreamPort.deadline))
     }
 
     private func earlier(_ one: Instant?, _ other: Instant?) -> Instant? {
@@ -152,12 +254,14 @@ package final class Shard<Backend: IO> {
         return min(one, other)
     }
 
+    @inline(__always)
     private func dispatch(_ report: Readiness) {
         switch report.token.kind {
         case .connection:
             // A report may be for a connection whose slot was given to another since.
-            guard let connection = connections[report.token] else { return }
-            handleReadiness(report, of: connection)
+            connections.reference(to: report.token)?._withUnsafeGuaranteedRef {
+                handleReadiness(report, of: $0)
+            }
         case .listener:
             acceptConnections()
         case .upstream:
@@ -178,6 +282,8 @@ package final class Shard<Backend: IO> {
             case .connection(let slot): handleDeadline(ofSlot: slot)
             case .acceptPause: resumeAccepting()
             case .drainLimit: connections.forEach(close)
+            case .draining(let step): handleDrainDeadline(step)
+            case .ticketRotation: rotateTicketKeys()
             }
         }
         if upstreamPort.takeExpired(at: now) { upstream?.handleTimer() }
@@ -185,7 +291,7 @@ package final class Shard<Backend: IO> {
 
     /// Hands what agents produced to the sessions that still want it.
     private func stepSessions() {
-        guard gate.assumeIsolated({ $0.hasDeliveries }) else { return }
+        guard gate.hasDeliveries else { return }
         for delivery in gate.assumeIsolated({ $0.takeDeliveries() }) {
             guard let connection = connections[delivery.token], let live = connection.live,
                 live.work.accepts(serial: delivery.serial)
@@ -196,26 +302,33 @@ package final class Shard<Backend: IO> {
         }
     }
 
+    /// Chunks that the connections' send buffers hold now; none without a connection.
+    package var chunksInUse: Int { chunks.chunksInUse }
+
     // MARK: Stopping
 
     private func runCommands() {
-        commands.take(into: &takenCommands)
+        guard commands.take(into: &takenCommands) else { return }
         for command in takenCommands {
             switch command {
             case .stop(let code): beginStopping(with: code)
+            case .drain(let delay): beginDraining(after: delay)
+            case .adopt(let handle, let peer): takeOver(handle, of: peer)
+            case .renew(let context): renew(context)
             }
         }
         takenCommands.removeAll(keepingCapacity: true)
     }
 
-    private func beginStopping(with code: WebSocketCloseCode) {
+    func beginStopping(with code: WebSocketCloseCode) {
         guard !isStopping else { return }
         isStopping = true
         stopListening()
         connections.forEach { connection in
             switch connection.state {
             case .webSocket: closeWebSocket(connection, code, reason: "The server is stopping.")
-            case .http where connection.output.isEmpty: close(connection)
+            case .proxyHeader: close(connection)
+            case .http where !connection.hasOutput: close(connection)
             case .http: linger(connection)
             case .closing, .lingering, .closed: break
             }
@@ -238,9 +351,11 @@ package final class Shard<Backend: IO> {
         metrics.set(.responsesFailed, to: counters.responsesFailed)
         metrics.set(.connectionsOpen, to: connections.count)
         metrics.set(.sendBufferBytes, to: chunks.heldBytes)
-        metrics.set(.scratchBytes, to: readBuffer.count + scratch.count)
+        let shared = scratch.count + (wire?.sharedBytes ?? 0) + compression.heldBytes
+        metrics.set(.scratchBytes, to: readBuffer.count + shared)
+        metrics.set(.compressionContextBytes, to: compression.contextBytes)
         metrics.set(.agentTasks, to: agentLink.runningTasks)
         metrics.set(.upstreamTransfers, to: upstreamPort.watchCount)
-        metrics.observe(.eventLoopTurn, io.now - now)
+        metrics.observe(.eventLoopTurn, nanoseconds: Int(turnEnd.nanoseconds - now.nanoseconds))
     }
 }

@@ -11,6 +11,7 @@ import Session
 extension Shard {
     // MARK: In
 
+    @inline(__always)
     func handleReadiness(_ report: Readiness, of connection: Connection) {
         if report.isWritable { markDirty(connection) }
         if report.isReadable || (report.hasFailed && connection.interest.contains(.reads)) {
@@ -22,26 +23,45 @@ extension Shard {
         }
     }
 
+    @inline(__always)
     private func read(_ connection: Connection) {
-        guard connection.interest.contains(.reads), connection.state != .closed else { return }
+        guard connection.interest.contains(.reads), connection.state != .closed,
+            connection.tls == nil || admitsRead(of: connection)
+        else { return }
         switch io.read(connection.handle, into: readBuffer) {
         case .done(let count):
             metrics.add(.bytesReceived, count)
-            connection.lastReceived = now
+            connection.lastReceived = peerClock
             if connection.isPinged {
                 // The entry waited for the end; now the next ping is due before that.
                 connection.isPinged = false
                 armDeadline(of: connection)
             }
-            receive(UnsafeMutableRawBufferPointer(rebasing: readBuffer[..<count]), on: connection)
+            let bytes = UnsafeMutableRawBufferPointer(rebasing: readBuffer[..<count])
+            take(bytes, from: connection)
         case .wouldBlock: break
-        case .ended: handleEnd(of: connection)
+        case .ended:
+            noteTruncation(of: connection)
+            handleEnd(of: connection)
         case .failed: close(connection)
         }
     }
 
-    private func receive(_ bytes: UnsafeMutableRawBufferPointer, on connection: Connection) {
+    /// Bytes came, encrypted if the connection is.
+    @inline(__always)
+    func take(_ bytes: UnsafeMutableRawBufferPointer, from connection: Connection) {
+        if connection.tls == nil {
+            receive(bytes, on: connection)
+        } else {
+            receiveRecords(bytes, on: connection)
+        }
+    }
+
+    /// Bytes came, decrypted if they were encrypted.
+    @inline(__always)
+    func receive(_ bytes: UnsafeMutableRawBufferPointer, on connection: Connection) {
         switch connection.state {
+        case .proxyHeader: receiveProxyHeader(bytes, on: connection)
         case .http: receiveHTTP(bytes, on: connection)
         case .webSocket, .closing: receiveMessages(bytes, on: connection)
         case .lingering, .closed: break
@@ -49,91 +69,64 @@ extension Shard {
     }
 
     /// The peer sends no more. Answers under way still reach it.
-    private func handleEnd(of connection: Connection) {
+    func handleEnd(of connection: Connection) {
         connection.hasEnded = true
         switch connection.state {
-        case .http where !connection.output.isEmpty || connection.http?.isPaused == true:
+        case .http where connection.hasOutput || connection.http?.isPaused == true:
             updateInterest(of: connection)
-        case .lingering where !connection.output.isEmpty:
+        case .lingering where connection.hasOutput:
             updateInterest(of: connection)
-        case .http, .webSocket, .closing, .lingering, .closed:
+        case .proxyHeader, .http, .webSocket, .closing, .lingering, .closed:
             close(connection)
         }
     }
 
     // MARK: Out
 
-    /// Sees to it that the connection's output is flushed, and its limit kept, this turn.
+    /// Sees to it that the connection's output is flushed this turn.
     func markDirty(_ connection: Connection) {
-        guard connection.state != .closed else { return }
-        guard connection.output.count <= configuration.maxQueuedOutputBytes else {
-            return cutOff(connection)
-        }
-        if connection.output.count > configuration.softQueuedOutputBytes {
-            holdUpAgents(of: connection)
-        }
-        if !connection.isDirty {
-            connection.isDirty = true
-            dirtySlots.append(connection.token.index)
-        }
-    }
-
-    /// A reader this slow gets no farewell: that would only wait behind the rest.
-    private func cutOff(_ connection: Connection) {
-        metrics.add(.outputLimitCloses)
-        logger.info(
-            "slow reader cut off",
-            metadata: [
-                "session": "\(connection.live?.session.id ?? "none")",
-                "queued_bytes": "\(connection.output.count)",
-                "reason": "max-queued-output-bytes",
-            ])
-        close(connection)
-    }
-
-    /// The session's agents wait before their next delivery.
-    private func holdUpAgents(of connection: Connection) {
-        guard !connection.isCongested, connection.live != nil else { return }
-        connection.isCongested = true
-        gate.assumeIsolated { [token = connection.token] in $0.hold(token) }
-    }
-
-    /// The session's agents go on.
-    func releaseAgents(of connection: Connection) {
-        guard connection.isCongested else { return }
-        connection.isCongested = false
-        gate.assumeIsolated { [token = connection.token] in $0.release(token) }
+        guard connection.state != .closed, !connection.isDirty else { return }
+        connection.isDirty = true
+        dirtySlots.append(connection.token.index)
     }
 
     /// Writes to the sockets; elsewhere only a connection that is refused is written to. Who has
     /// more than a turn's share stays on the list for the next turn; whose socket is full waits for
     /// it to have room.
     func flushWrites() {
-        let slots = dirtySlots
-        guard !slots.isEmpty else { return }
-        dirtySlots.removeAll(keepingCapacity: true)
-        for slot in slots {
-            guard let connection = connections[slot: slot], connection.isDirty else { continue }
-            connection.isDirty = false
-            if connection.state != .closed { flush(connection) }
+        guard !dirtySlots.isEmpty else { return }
+        // Two lists that change places: a copy of one that is emptied would be allocated anew.
+        swap(&dirtySlots, &flushedSlots)
+        for index in flushedSlots.indices {
+            connections.reference(inSlot: flushedSlots[index])?._withUnsafeGuaranteedRef {
+                guard $0.isDirty else { return }
+                $0.isDirty = false
+                if $0.state != .closed { flush($0) }
+            }
         }
+        flushedSlots.removeAll(keepingCapacity: true)
     }
 
+    @inline(__always)
     private func flush(_ connection: Connection) {
         var left = configuration.maxWriteBytesPerTurn
         while left > 0, !connection.output.isEmpty {
+            var share = left
+            if connection.backlog != nil {
+                share = min(left, bytesBeforeLateAudio(of: connection))
+                guard share > 0 else { continue }
+            }
             let front = connection.output.front
-            let piece = UnsafeRawBufferPointer(rebasing: front[..<min(left, front.count)])
-            switch io.write(connection.handle, piece) {
+            let piece = UnsafeRawBufferPointer(rebasing: front[..<min(share, front.count)])
+            switch write(piece, of: connection) {
             case .done(let count):
                 metrics.add(.bytesSent, count)
                 connection.output.removeFirst(count, pool: chunks)
                 left -= count
-                // Half, so that a reader at the limit does not stop and start them every turn.
-                if connection.output.count <= configuration.softQueuedOutputBytes / 2 {
-                    releaseAgents(of: connection)
-                }
+                if connection.backlog != nil { handleWritten(count, on: connection) }
             case .wouldBlock, .ended:
+                connection.isBehind = true
+                connection.backlog?.audio.handleOffered(piece.count)
                 watchForRoom(connection)
                 return
             case .failed:
@@ -142,17 +135,22 @@ extension Shard {
             }
         }
         if connection.output.isEmpty {
+            connection.isBehind = false
+            releaseBacklog(of: connection)
             handleFlushed(connection)
         } else {
+            connection.isBehind = true
             markDirty(connection)
         }
     }
 
-    private func watchForRoom(_ connection: Connection) {
+    func watchForRoom(_ connection: Connection) {
         setInterest(of: connection, to: connection.interest.union(.writes))
     }
 
+    @inline(__always)
     private func handleFlushed(_ connection: Connection) {
+        guard connection.tls == nil || finishRecords(of: connection) else { return }
         switch connection.state {
         case .http where connection.http?.isPaused == true:
             resumeHTTP(connection)
@@ -162,8 +160,9 @@ extension Shard {
             connection.isFinished = true
             io.finishWriting(connection.handle)
             updateInterest(of: connection)
-        case .http, .webSocket, .closing, .lingering, .closed:
-            updateInterest(of: connection)
+        case .proxyHeader, .http, .webSocket, .closing, .lingering, .closed:
+            // Flushing changes nothing else of what the connection waits for.
+            if connection.interest.contains(.writes) { updateInterest(of: connection) }
         }
     }
 
@@ -173,7 +172,7 @@ extension Shard {
         var interest: Interest = []
         if !connection.hasEnded && !connection.isPaused { interest.insert(.reads) }
         // Output that is on the dirty list is tried first; only a full socket adds `.writes`.
-        if connection.interest.contains(.writes) && !connection.output.isEmpty {
+        if connection.interest.contains(.writes) && connection.hasOutput {
             interest.insert(.writes)
         }
         setInterest(of: connection, to: interest)
@@ -199,7 +198,7 @@ extension Shard {
     }
 
     private func nextDeadline(of connection: Connection) -> Instant {
-        let own = connection.protocolDeadline(configuration)
+        let own = time(ofPeerTime: connection.protocolDeadline(configuration))
         guard let session = connection.live?.deadline else { return own }
         return min(own, session)
     }
@@ -215,7 +214,13 @@ extension Shard {
             live.session.handleDeadline(at: now)
             drain(live, of: connection)
         }
-        if connection.protocolDeadline(configuration) <= now { handleSilence(of: connection) }
+        if connection.protocolDeadline(configuration) <= peerClock {
+            // Its bytes may have come while the shard was away, and wait behind others'.
+            read(connection)
+            if connection.protocolDeadline(configuration) <= peerClock {
+                handleSilence(of: connection)
+            }
+        }
         guard connection.state != .closed else { return }
         let next = max(nextDeadline(of: connection), Instant(nanoseconds: now.nanoseconds + 1))
         deadlines.reschedule(connection.deadline, at: next)
@@ -225,7 +230,7 @@ extension Shard {
         switch connection.state {
         case .http: handleHTTPTimeout(of: connection)
         case .webSocket: handleWebSocketSilence(of: connection)
-        case .closing, .lingering: close(connection)
+        case .proxyHeader, .closing, .lingering: close(connection)
         case .closed: break
         }
     }
@@ -239,8 +244,10 @@ extension Shard {
         connection.http = nil
         connection.held = []
         connection.state = .lingering
-        connection.phaseStart = now
+        connection.phaseStart = peerClock
         armDeadline(of: connection)
+        // Who was not read from while he did not read may only do so once he has said his say.
+        updateInterest(of: connection)
         markDirty(connection)
     }
 
@@ -256,10 +263,14 @@ extension Shard {
         guard !closedSlots.isEmpty else { return }
         for slot in closedSlots {
             guard let connection = connections[slot: slot] else { continue }
+            endRecords(of: connection)
             connection.output.removeAll(into: chunks)
+            releaseBacklog(of: connection)
+            releaseContexts(of: connection)
             deadlines.cancel(connection.deadline)
             io.unwatch(connection.handle)
             io.close(connection.handle)
+            releaseCharge(of: connection)
             connections.remove(connection)
             services.metrics.connections.subtract(1, ordering: .relaxed)
         }

@@ -20,8 +20,8 @@ private final class JobQueue: @unchecked Sendable {
     /// The shard's thread, or 0. pthread_t is never 0 on Linux.
     let thread = Atomic<UInt>(0)
     /// Touched by the shard's thread only.
-    var local: [ShardJob] = []
-    var incoming: [ShardJob] = []
+    @exclusivity(unchecked) var local: [ShardJob] = []
+    @exclusivity(unchecked) var incoming: [ShardJob] = []
 
     init(wake: @escaping @Sendable () -> Void) { mailbox = Mailbox(wake: wake) }
 
@@ -92,12 +92,13 @@ final class ShardExecutor: Sendable {
     /// - Returns: how many ran.
     @discardableResult
     func runJobs(atMost limit: Int) -> Int {
+        let queue = queue
         precondition(queue.isOnThread)
-        queue.mailbox.take(into: &queue.incoming)
-        if !queue.incoming.isEmpty {
+        if queue.mailbox.take(into: &queue.incoming) {
             queue.local.append(contentsOf: queue.incoming)
             queue.incoming.removeAll(keepingCapacity: true)
         }
+        guard !queue.local.isEmpty else { return 0 }
         let serial = serial.asUnownedSerialExecutor()
         let task = task.asUnownedTaskExecutor()
         var ran = 0

@@ -38,7 +38,14 @@ actor ShardGate {
     private var sleepers: [UInt64: Sleeper] = [:]
     private var deadlines = DeadlineQueue<UInt64>()
     private var nextSleeper: UInt64 = 0
-    private var now: Instant
+
+    // What the shard asks or tells in every turn. It is on the actor's thread, and asks past
+    // `assumeIsolated`, which would allocate four times per turn.
+    private nonisolated(unsafe) var now: Instant
+    /// The next sleeper's deadline.
+    private(set) nonisolated(unsafe) var nextDeadline: Instant?
+    /// Whether something waits for the shard's step.
+    private(set) nonisolated(unsafe) var hasDeliveries = false
 
     /// Creates the gate of one shard.
     init(executor: ShardExecutor, at now: Instant) {
@@ -60,6 +67,7 @@ actor ShardGate {
             await waitForRoom(of: delivery.token)
         }
         deliveries.append(delivery)
+        hasDeliveries = true
     }
 
     private func waitForRoom(of token: EventToken) async {
@@ -99,6 +107,7 @@ actor ShardGate {
                 }
                 let deadline = deadlines.schedule(id, at: now + duration)
                 sleepers[id] = Sleeper(id: id, deadline: deadline, continuation: continuation)
+                nextDeadline = deadlines.next
             }
         } onCancel: {
             onThread { $0.endSleep(id) }
@@ -119,16 +128,11 @@ actor ShardGate {
     private func endSleep(_ id: UInt64) {
         guard let sleeper = sleepers.removeValue(forKey: id) else { return }
         deadlines.cancel(sleeper.deadline)
+        nextDeadline = deadlines.next
         sleeper.continuation.resume(throwing: CancellationError())
     }
 
     // MARK: For the shard
-
-    /// The next sleeper's deadline.
-    var nextDeadline: Instant? { deadlines.next }
-
-    /// Whether something waits for the shard's step.
-    var hasDeliveries: Bool { !deliveries.isEmpty }
 
     /// The connection's peer reads too slowly: whoever has something for its session waits.
     func hold(_ token: EventToken) {
@@ -141,15 +145,22 @@ actor ShardGate {
     }
 
     /// Takes note of the time and wakes the sleepers whose time has come.
-    func handleTurn(at now: Instant) {
+    nonisolated func handleTurn(at now: Instant) {
         self.now = now
+        guard let nextDeadline, nextDeadline <= now else { return }
+        assumeIsolated { $0.wakeSleepers() }
+    }
+
+    private func wakeSleepers() {
         while let (id, _) = deadlines.popExpired(at: now) {
             sleepers.removeValue(forKey: id)?.continuation.resume()
         }
+        nextDeadline = deadlines.next
     }
 
     /// Takes what was delivered, in order.
     func takeDeliveries() -> [AgentDelivery] {
+        hasDeliveries = false
         defer { deliveries.removeAll(keepingCapacity: deliveries.count <= 64) }
         return deliveries
     }

@@ -14,7 +14,8 @@ extension Shard {
         guard let http = connection.http else { return }
         if connection.held.isEmpty {
             // The first request's time counts from the connection's start.
-            if http.hasAnswered { connection.phaseStart = now }
+            if http.hasAnswered { connection.phaseStart = peerClock }
+            http.firstByte = peerClock
             // The usual case: a whole request in one read is parsed where it lies.
             let rest = answerRequests(in: bytes, on: connection)
             if connection.state == .http { hold(rest, on: connection) }
@@ -40,6 +41,7 @@ extension Shard {
     /// The time for a request is over; silence between requests ends a connection without a word.
     func handleHTTPTimeout(of connection: Connection) {
         if !connection.held.isEmpty, !connection.isPaused {
+            metrics.add(.slowRequestCloses)
             refuse(RouteFailure.timeout.response, on: connection)
         } else {
             close(connection)
@@ -49,10 +51,12 @@ extension Shard {
     private func answerHeld(on connection: Connection) {
         var held: [UInt8] = []
         swap(&held, &connection.held)
-        held.withUnsafeMutableBytes { bytes in
-            let rest = answerRequests(in: bytes, on: connection)
-            if connection.state == .http { hold(rest, on: connection) }
-        }
+        let unused = held.withUnsafeMutableBytes { answerRequests(in: $0, on: connection).count }
+        guard connection.state == .http, unused > 0 else { return }
+        // The same array, not a copy: otherwise a head of many small reads costs their square.
+        held.removeFirst(held.count - unused)
+        connection.held = held
+        armDeadline(of: connection)
     }
 
     private func hold(_ rest: UnsafeMutableRawBufferPointer, on connection: Connection) {
@@ -76,19 +80,22 @@ extension Shard {
             }
             do {
                 guard
-                    let (request, consumed) = try http.parser.parse(UnsafeRawBufferPointer(rest))
+                    let (request, consumed) = try http.parse(
+                        UnsafeRawBufferPointer(rest), limits: configuration.httpLimits)
                 else {
-                    if http.parser.awaitsContinue { sendContinue(on: connection) }
+                    if http.awaitsContinue { sendContinue(on: connection) }
                     return rest
                 }
                 http.didSendContinue = false
                 http.hasAnswered = true
-                connection.phaseStart = now
+                connection.phaseStart = peerClock
+                http.firstByte = peerClock
                 rest = UnsafeMutableRawBufferPointer(rebasing: rest[consumed...])
                 answer(request, followedBy: rest, on: connection)
             } catch {
                 metrics.add(.protocolErrors)
-                logger.debug("bad request", metadata: ["rule": "\(error)"])
+                logger.debug(
+                    "bad request", metadata: ["peer": "\(http.client)", "rule": "\(error)"])
                 refuse(RouteFailure(error).response, on: connection)
             }
         }
@@ -100,10 +107,19 @@ extension Shard {
         on connection: Connection
     ) {
         metrics.add(.requests)
+        if let objection = objection(toHostOf: request, on: connection) {
+            return send(objection, to: request, on: connection)
+        }
         switch routes.decide(request) {
         case .respond(let response): send(response, to: request, on: connection)
-        case .upgrade(let model):
-            upgrade(request, model: model, on: connection)
+        case .upgrade(let service):
+            if let objection = objection(toUpgrading: request, on: connection) {
+                return send(objection, to: request, on: connection)
+            }
+            let peer = connection.http?.client
+            upgrade(request, to: service, on: connection)
+            if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
+            releaseProxiedCharge(of: connection)
             // A client may have sent its first messages without waiting for the answer.
             if connection.state == .webSocket, !rest.isEmpty {
                 receiveMessages(rest, on: connection)
@@ -114,13 +130,25 @@ extension Shard {
     private func send(
         _ response: HTTPResponse, to request: HTTPRequest, on connection: Connection
     ) {
-        let keepAlive = request.wantsKeepAlive && !isStopping
+        noteAnswer(response.status, to: request, sentBy: connection.http?.client)
+        let keepAlive = request.wantsKeepAlive && !isStopping && draining == nil
+        connection.http?.isKeptAlive = keepAlive
         enqueue(response, answering: request.method, keepAlive: keepAlive, on: connection)
         if !keepAlive { linger(connection) }
     }
 
+    /// Without the query, which may hold a key.
+    private func noteAnswer(_ status: Int, to request: HTTPRequest, sentBy peer: NetworkAddress?) {
+        logger.debug(
+            "request",
+            metadata: [
+                "peer": "\(admission.source(of: request, sentBy: peer ?? .unspecified).client)",
+                "method": "\(request.method)", "path": "\(request.path)", "status": "\(status)",
+            ])
+    }
+
     /// Answers what cannot be answered otherwise; where the next request begins is not known.
-    private func refuse(_ response: HTTPResponse, on connection: Connection) {
+    func refuse(_ response: HTTPResponse, on connection: Connection) {
         enqueue(response, answering: .get, keepAlive: false, on: connection)
         linger(connection)
     }
@@ -143,15 +171,18 @@ extension Shard {
     }
 
     /// Queues what was written into `scratch`.
-    func enqueueScratch(on connection: Connection) {
+    @discardableResult
+    func enqueueScratch(on connection: Connection) -> SendOutcome {
         scratch.withUnsafeBytes { connection.output.append($0, pool: chunks) }
         scratch.removeAll()
-        markDirty(connection)
+        return admitOutput(of: connection)
     }
 
     // MARK: Upgrade
 
-    private func upgrade(_ request: HTTPRequest, model: String, on connection: Connection) {
+    private func upgrade(
+        _ request: HTTPRequest, to service: WebSocketService, on connection: Connection
+    ) {
         let upgrade: WebSocketUpgrade
         do {
             upgrade = try WebSocketHandshake.validate(request)
@@ -160,28 +191,54 @@ extension Shard {
             logger.debug("bad handshake", metadata: ["rule": "\(error)"])
             return send(RouteFailure.response(to: error), to: request, on: connection)
         }
-        guard services.metrics.reserve(services.metrics.sessions, limit: configuration.maxSessions)
-        else {
+        guard !isTooLate(connection) else {
+            return send(routes.stopping.response, to: request, on: connection)
+        }
+        switch service {
+        case .session(let model):
+            guard reserveSession() else {
+                return send(routes.full.response, to: request, on: connection)
+            }
+            accept(upgrade, on: connection)
+            guard connection.state == .webSocket else {
+                // The answer was the byte too many for a reader this slow; nobody takes the place.
+                services.metrics.sessions.subtract(1, ordering: .relaxed)
+                return
+            }
+            startSession(model: model, on: connection)
+        case .echo:
+            accept(upgrade, on: connection)
+        }
+    }
+
+    private func reserveSession() -> Bool {
+        let limit = configuration.maxSessions
+        guard services.metrics.reserve(services.metrics.sessions, limit: limit) else {
             metrics.add(.sessionsRefused)
             logger.debug("session refused", metadata: ["reason": "max-sessions"])
-            return send(routes.full.response, to: request, on: connection)
+            return false
         }
+        return true
+    }
+
+    /// Answers the handshake; from then on the connection is a WebSocket, unless it is closed.
+    private func accept(_ upgrade: WebSocketUpgrade, on connection: Connection) {
+        let agreement = compression.negotiate(upgrade.extensions)
+        var headers = HTTPFields()
+        if let agreement { headers.append("Sec-WebSocket-Extensions", agreement.headerValue) }
         scratch.removeAll()
         // Browsers carry a key in another subprotocol; only `realtime` is ever selected.
         WebSocketHandshake.writeAcceptance(
             of: upgrade,
             subprotocol: upgrade.selectSubprotocol(from: [WebSocketHandshake.realtimeSubprotocol]),
-            into: &scratch)
-        enqueueScratch(on: connection)
-        guard connection.state == .http else {
-            // The answer was the byte too many for a reader this slow; nobody takes the place.
-            services.metrics.sessions.subtract(1, ordering: .relaxed)
-            return
-        }
+            headers: headers, into: &scratch)
+        guard enqueueScratch(on: connection) != .overLimit else { return }
         connection.http = nil
         connection.state = .webSocket
         connection.webSocket = WebSocketConnection(
-            role: .server, limits: configuration.webSocketLimits)
-        startSession(model: model, on: connection)
+            role: .server, limits: configuration.webSocketLimits,
+            takesCompressed: agreement != nil)
+        if let agreement { adopt(agreement, on: connection) }
+        scheduleLeaving(of: connection)
     }
 }

@@ -9,48 +9,77 @@ extension Shard {
     /// Starts accepting from a listening, non-blocking handle, which becomes the shard's own.
     /// - Throws: `IOError` when the handle cannot be watched.
     package func listen(on handle: IOHandle) throws(IOError) {
-        precondition(listener == nil, "a shard listens to one handle")
-        let token = EventToken(.listener, index: 0, generation: 0)
-        let code = io.watch(handle, for: .reads, token: token, isNew: true)
+        let code = watch(handle)
         guard code == 0 else { throw IOError(call: "epoll_ctl", code: code) }
-        listener = handle
+        listeners.append(handle)
     }
 
-    /// Accepts nobody any more; new connections go to the other listeners of the port, or fail.
+    private func watch(_ listener: IOHandle) -> Int32 {
+        let token = EventToken(.listener, index: 0, generation: 0)
+        return io.watch(listener, for: .reads, token: token, isNew: true)
+    }
+
+    /// Closes the listening handles.
     func stopListening() {
-        guard let listener else { return }
-        if !isAcceptPaused { io.unwatch(listener) }
-        io.close(listener)
-        self.listener = nil
+        for listener in listeners {
+            if !isAcceptPaused { io.unwatch(listener) }
+            io.close(listener)
+        }
+        listeners = []
+    }
+
+    /// Accepts everybody who waits: at most as many as the queue holds, and not without
+    /// descriptors.
+    func acceptWaiting() {
+        for _ in 0...configuration.listenBacklog / configuration.maxAcceptsPerTurn {
+            let before = connections.count
+            acceptConnections()
+            if connections.count == before { return }
+        }
     }
 
     /// Accepts until nobody waits, at most `maxAcceptsPerTurn` so that a storm of connections does
     /// not delay those that are there.
     func acceptConnections() {
-        guard let listener, !isAcceptPaused else { return }
+        for listener in listeners where !isAcceptPaused { acceptConnections(from: listener) }
+    }
+
+    private func acceptConnections(from listener: IOHandle) {
+        var peer = NetworkAddress.unspecified
         for _ in 0..<configuration.maxAcceptsPerTurn {
-            switch io.accept(from: listener) {
+            switch io.accept(from: listener, peer: &peer) {
             case .done(let handle):
                 noteAccept()
-                addConnection(IOHandle(truncatingIfNeeded: handle))
+                deal(IOHandle(truncatingIfNeeded: handle), of: peer)
             case .wouldBlock, .ended: return
             case .failed(ECONNABORTED), .failed(EPROTO):
                 // The peer left while it waited; the next may be fine.
                 metrics.add(.acceptFailures)
             case .failed(let code):
                 metrics.add(.acceptFailures)
+                if code == EMFILE || code == ENFILE { turnAway(from: listener) }
                 pauseAccepting(code)
                 return
             }
         }
     }
 
+    /// Without a descriptor nobody can be accepted, and who waits would wait for nothing: as many
+    /// as a turn takes are told to come back, with the one descriptor that is kept for it.
+    private func turnAway(from listener: IOHandle) {
+        var peer = NetworkAddress.unspecified
+        for _ in 0..<configuration.maxAcceptsPerTurn {
+            guard case .done(let handle) = io.acceptOnSpare(from: listener, peer: &peer)
+            else { return }
+            refuse(IOHandle(truncatingIfNeeded: handle), of: peer, .descriptors)
+        }
+    }
+
     /// Out of descriptors or memory, the listener stays readable: without a pause the shard would
     /// spin on it.
     private func pauseAccepting(_ code: Int32) {
-        guard let listener else { return }
         isAcceptPaused = true
-        io.unwatch(listener)
+        listeners.forEach(io.unwatch)
         _ = deadlines.schedule(.acceptPause, at: now + configuration.acceptPause)
         // At the limit one pause follows the other, with an accept between two when somebody left:
         // one line is enough for all of them.
@@ -73,48 +102,66 @@ extension Shard {
 
     /// The pause is over.
     func resumeAccepting() {
-        guard let listener, isAcceptPaused else { return }
+        guard isAcceptPaused, !listeners.isEmpty else { return }
         isAcceptPaused = false
-        let token = EventToken(.listener, index: 0, generation: 0)
-        let code = io.watch(listener, for: .reads, token: token, isNew: true)
-        if code != 0 { pauseAccepting(code) }
+        for listener in listeners {
+            let code = watch(listener)
+            guard code == 0 else { return pauseAccepting(code) }
+        }
     }
 
     /// Answers a connection that there is no place for, as well as goes without keeping it: what
     /// already came is read, because the kernel answers a close with unread bytes by a reset, which
     /// may destroy the answer. A short answer always fits an empty socket, so this one write needs
     /// no send buffer.
-    private func refuse(_ handle: IOHandle) {
-        metrics.add(.connectionsRefused)
-        logger.debug("connection refused", metadata: ["reason": "max-connections"])
+    private func refuse(_ handle: IOHandle, of peer: NetworkAddress, _ reason: RefusalReason) {
+        noteRefusal(reason, of: peer)
+        defer { io.close(handle) }
+        // Nobody could read a word of it without a handshake, which is what there is no place for.
+        if wire != nil { return }
         _ = io.read(handle, into: readBuffer)
-        scratch.removeAll()
-        routes.crowded.response.write(answering: .get, keepAlive: false, into: &scratch)
-        _ = scratch.withUnsafeBytes { io.write(handle, $0) }
-        scratch.removeAll()
+        _ = admission.answers[reason].withUnsafeBytes { io.write(handle, $0) }
         io.finishWriting(handle)
-        io.close(handle)
     }
 
-    private func addConnection(_ handle: IOHandle) {
+    func addConnection(_ handle: IOHandle, of peer: NetworkAddress) {
         let limit = configuration.maxConnections
         guard services.metrics.reserve(services.metrics.connections, limit: limit) else {
-            refuse(handle)
-            return
+            return refuse(handle, of: peer, .maxConnections)
+        }
+        let charge: AddressCharge
+        switch admission.admit(peer, at: now) {
+        case .admitted(let admitted): charge = admitted
+        case .refused(let reason):
+            services.metrics.connections.subtract(1, ordering: .relaxed)
+            return refuse(handle, of: peer, reason)
         }
         guard let token = connections.reserveToken(),
             io.watch(handle, for: .reads, token: token, isNew: true) == 0
         else {
             services.metrics.connections.subtract(1, ordering: .relaxed)
+            admission.limits.release(charge, at: now)
             metrics.add(.acceptFailures)
             io.close(handle)
             return
         }
-        let connection = Connection(
-            token: token, handle: handle, limits: configuration.httpLimits, at: now)
+        let connection = Connection(token: token, handle: handle, at: peerClock)
+        connection.charge = charge
+        connection.http?.client = peer
+        // A proxy's header comes before the TLS of its client.
+        if admission.expectsProxyHeader(from: peer) { connection.state = .proxyHeader }
+        guard connection.state == .proxyHeader || secure(connection) else {
+            services.metrics.connections.subtract(1, ordering: .relaxed)
+            admission.limits.release(charge, at: now)
+            metrics.add(.acceptFailures)
+            io.unwatch(handle)
+            io.close(handle)
+            return
+        }
         connections.insert(connection)
         connection.deadline = deadlines.schedule(
-            .connection(token.index), at: connection.protocolDeadline(configuration))
+            .connection(token.index),
+            at: time(ofPeerTime: connection.protocolDeadline(configuration)))
         metrics.add(.connectionsAccepted)
     }
 }

@@ -22,12 +22,21 @@ package struct ShardServices {
     package var pool: any ComputePool
     /// The numbers of the whole server.
     package var metrics: ServerMetrics
+    /// What one address may take, of all shards together. A table of its own unless it is set.
+    package var addressLimits: AddressLimits
     /// Where lines go.
     package var logger: Logger
+    /// What TLS is made from; nil: plain TCP.
+    package var tls: TLSContext?
     /// Nil: agents have no HTTP client.
     package var makeUpstream: UpstreamFactory?
     /// Seed of each new session. Unpredictable by default; a simulation counts.
     package var makeSessionSeed: () -> UInt64 = { .random(in: .min ... .max) }
+    /// A delay from zero to the given one, to spread what would otherwise happen at once. Random
+    /// by default; a simulation draws from its seed.
+    package var drawDelay: (_ limit: Duration) -> Duration = { limit in
+        .nanoseconds(Int64.random(in: 0...max(0, limit.wholeNanoseconds)))
+    }
 
     /// Collects what has no default.
     package init(
@@ -38,6 +47,7 @@ package struct ShardServices {
         self.agents = agents
         self.pool = pool
         self.metrics = metrics
+        addressLimits = AddressLimits(configuration)
         self.logger = logger
     }
 }

@@ -14,6 +14,7 @@ extension Shard {
     /// Bytes came on a WebSocket.
     func receiveMessages(_ bytes: UnsafeMutableRawBufferPointer, on connection: Connection) {
         let unused = handleMessages(in: bytes, on: connection)
+        trackMessage(bytes.count - unused, on: connection)
         guard unused > 0 else { return }
         hold(Array(bytes.suffix(unused)), on: connection)
     }
@@ -26,11 +27,12 @@ extension Shard {
         unfinishedSlots.removeAll(keepingCapacity: true)
         for slot in slots {
             guard let connection = connections[slot: slot], connection.isReceivingMessages,
-                !connection.held.isEmpty
+                !connection.held.isEmpty, !connection.awaitsRoom
             else { continue }
             var held: [UInt8] = []
             swap(&held, &connection.held)
             let unused = held.withUnsafeMutableBytes { handleMessages(in: $0, on: connection) }
+            trackMessage(held.count - unused, on: connection)
             if unused > 0 {
                 held.removeFirst(held.count - unused)
                 hold(held, on: connection)
@@ -42,7 +44,8 @@ extension Shard {
 
     private func hold(_ bytes: [UInt8], on connection: Connection) {
         connection.held = bytes
-        unfinishedSlots.append(connection.token.index)
+        // Who waits for room comes on the list when there is some.
+        if !connection.awaitsRoom { unfinishedSlots.append(connection.token.index) }
         updateInterest(of: connection)
     }
 
@@ -54,22 +57,18 @@ extension Shard {
     ) -> Int {
         var rest = bytes
         var messages = 0
-        let lastSample =
-            sessionContext.counters.samplesIn
-            + SampleRate.hz16000.samples(
-                inMilliseconds: Int(clamping: configuration.maxAudioPerTurn.wholeMilliseconds))
+        let lastSample = sessionContext.samplesIn + maxSamplesPerTurn
         do throws(WebSocketError) {
             while connection.isReceivingMessages {
                 // With nothing left, `next` is called once more: it lets go of the last message.
                 if !rest.isEmpty,
-                    messages >= configuration.maxMessagesPerTurn
-                        || sessionContext.counters.samplesIn >= lastSample
+                    messages >= configuration.maxMessagesPerTurn || connection.awaitsRoom
+                        || sessionContext.samplesIn >= lastSample
                 {
                     return rest.count
                 }
                 guard let event = try connection.webSocket?.next(&rest) else { return 0 }
-                messages += 1
-                handle(event, on: connection)
+                messages += try handle(event, on: connection)
             }
         } catch {
             metrics.add(.protocolErrors)
@@ -79,23 +78,51 @@ extension Shard {
         return 0
     }
 
-    private func handle(_ event: WebSocketEvent, on connection: Connection) {
+    /// - Returns: the messages that the event counts as in the turn's share of its connection.
+    @inline(__always)
+    private func handle(
+        _ event: WebSocketEvent, on connection: Connection
+    ) throws(WebSocketError) -> Int {
         switch event {
-        case .text(let message): handleText(message, on: connection)
-        case .binary(let packet): handleAudio(packet, on: connection)
+        case .text(let message):
+            noteMessage(ofBytes: message.count, on: connection)
+            guard let live = connection.live else { return echo(.text, message, on: connection) }
+            handleText(message, of: live, on: connection)
+        case .binary(let packet):
+            noteMessage(ofBytes: packet.count, on: connection)
+            guard let live = connection.live else { return echo(.binary, packet, on: connection) }
+            handleAudio(packet, of: live, on: connection)
+        case .compressed(let message):
+            return try handleCompressed(message, on: connection)
         case .ping(let payload):
-            if connection.state == .webSocket { send(.pong, payload, on: connection) }
-        case .pong: break
-        case .close(let code, _):
-            // The same code goes back (RFC 6455 §5.5.1); both sides have then said their last.
-            connection.webSocket?.close(code, into: &scratch)
-            if scratch.count > 0 { enqueueScratch(on: connection) }
-            linger(connection)
+            if charge(1, to: connection) { answerPing(payload, on: connection) }
+        case .pong: charge(1, to: connection)
+        case .close(let code, _): handleClose(code, on: connection)
         }
+        return 1
     }
 
-    private func handleText(_ message: UnsafeRawBufferPointer, on connection: Connection) {
-        guard let live = connection.live else { return }
+    @inline(never)
+    private func handleClose(_ code: WebSocketCloseCode?, on connection: Connection) {
+        // The same code goes back (RFC 6455 §5.5.1); both sides have then said their last.
+        connection.webSocket?.close(code, into: &scratch)
+        if scratch.count > 0 { enqueueScratch(on: connection) }
+        linger(connection)
+    }
+
+    /// A WebSocket without a session sends back what it gets, as it came, until it is closing.
+    /// - Returns: 1, the messages that it counts as.
+    @inline(__always)
+    private func echo(
+        _ opcode: WebSocketOpcode, _ message: UnsafeRawBufferPointer, on connection: Connection
+    ) -> Int {
+        if connection.state == .webSocket { send(opcode, message, on: connection) }
+        return 1
+    }
+
+    func handleText(
+        _ message: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
+    ) {
         do throws(ClientEventError) {
             let (event, eventID) = try eventParser.parse(message)
             metrics.add(event.metric)
@@ -107,8 +134,9 @@ extension Shard {
         drain(live, of: connection)
     }
 
-    private func handleAudio(_ packet: UnsafeRawBufferPointer, on connection: Connection) {
-        guard let live = connection.live else { return }
+    func handleAudio(
+        _ packet: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
+    ) {
         metrics.add(.eventsInAudioPacket)
         live.session.handleAudioPacket(packet.bytes, at: now)
         drain(live, of: connection)
@@ -173,44 +201,111 @@ extension Shard {
     // MARK: Out
 
     private func send(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
+        dropAudio(madeUselessBy: event, on: connection)
         metrics.add(event.metric)
         sessionLog.note(event, of: live.session.id)
         scratch.removeAll()
         live.writer.write(event, number: live.eventNumber, into: &scratch)
         live.eventNumber += 1
-        sendScratch(as: .text, on: connection)
+        switch event {
+        case .responseOutputAudioDelta(let part, _):
+            sendAudio(as: .text, of: part.responseID, item: part.itemID, on: connection)
+        case .error:
+            sendEventInScratch(on: connection)
+            charge(1, to: connection)
+        default: sendEventInScratch(on: connection)
+        }
     }
 
     private func send(_ packet: OutputAudioPacket, on connection: Connection) {
         metrics.add(.eventsOutAudioPacket)
         scratch.removeAll()
         OutputAudioMessage.write(packet, into: &scratch)
-        sendScratch(as: .binary, on: connection)
+        sendAudio(as: .binary, of: packet.responseID, item: packet.itemID, on: connection)
     }
 
-    private func send(
-        _ opcode: WebSocketOpcode, _ payload: UnsafeRawBufferPointer, on connection: Connection
+    /// Sends what was written into `scratch`, as audio that may be dropped before it leaves.
+    private func sendAudio(
+        as opcode: WebSocketOpcode, of responseID: String, item itemID: String,
+        on connection: Connection
     ) {
-        frameHeader.removeAll()
-        WebSocketFrame.writeHeader(opcode, payloadBytes: payload.count, into: &frameHeader)
-        frameHeader.withUnsafeBytes { connection.output.append($0, pool: chunks) }
-        connection.output.append(payload, pool: chunks)
-        markDirty(connection)
+        let start = connection.output.count
+        scratch.withUnsafeBytes { queue(opcode, $0, on: connection) }
+        scratch.removeAll()
+        noteAudio(from: start, of: responseID, item: itemID, on: connection)
+        connection.lastMessage = peerClock
+        admitOutput(of: connection)
     }
 
-    private func sendScratch(as opcode: WebSocketOpcode, on connection: Connection) {
-        scratch.withUnsafeBytes { send(opcode, $0, on: connection) }
+    /// Sends a message or control frame.
+    @discardableResult
+    func send(
+        _ opcode: WebSocketOpcode, _ payload: UnsafeRawBufferPointer, isCompressed: Bool = false,
+        on connection: Connection
+    ) -> SendOutcome {
+        queue(opcode, payload, isCompressed: isCompressed, on: connection)
+        return admitOutput(of: connection)
+    }
+
+    /// Puts a frame into the send buffer; its limits are looked at by `admitOutput`.
+    func queue(
+        _ opcode: WebSocketOpcode, _ payload: UnsafeRawBufferPointer, isCompressed: Bool = false,
+        on connection: Connection
+    ) {
+        let headerSize = WebSocketFrame.headerSize(payloadBytes: payload.count, masked: false)
+        let size = headerSize + payload.count
+        if let frame = connection.output.append(inOnePiece: size, pool: chunks) {
+            WebSocketFrame.writeHeader(
+                opcode, payloadBytes: payload.count, isCompressed: isCompressed, to: frame)
+            UnsafeMutableRawBufferPointer(rebasing: frame[headerSize...]).copyMemory(from: payload)
+        } else {
+            frameHeader.removeAll()
+            WebSocketFrame.writeHeader(
+                opcode, payloadBytes: payload.count, isCompressed: isCompressed, into: &frameHeader)
+            frameHeader.withUnsafeBytes { connection.output.append($0, pool: chunks) }
+            connection.output.append(payload, pool: chunks)
+        }
+    }
+
+    /// Sends what was written into `scratch` as text, compressed if it pays.
+    private func sendEventInScratch(on connection: Connection) {
+        scratch.withUnsafeBytes {
+            if connection.isCompressed, compression.isWorthIt($0.count, for: connection) {
+                sendDeflated(.text, $0, on: connection)
+            } else {
+                send(.text, $0, on: connection)
+            }
+        }
         scratch.removeAll()
+        connection.lastMessage = peerClock
     }
 
     // MARK: Liveness and the end
 
-    /// Nothing came for a while: a ping first, the end when that is not answered either. Any bytes
-    /// count as a sign of life, and so does this shard's own delay: the silence is counted from
-    /// when the bytes were read, after which they wait no more.
+    /// Something is overdue: a reader or a message is too slow, or nothing came for a while. For
+    /// that there is a ping first, and the end when it is not answered either. Any bytes count as a
+    /// sign of life, and time that the shard was away does not count. A peer that was silent, or
+    /// had nothing to say, broke no rule: 1001 tells it that it may come back, as 1008 would not.
     func handleWebSocketSilence(of connection: Connection) {
-        if now >= connection.lastReceived + configuration.idleTimeout {
-            closeWebSocket(connection, .policyViolation, reason: "No sign of life.")
+        if let since = connection.backlog?.overSoftLimitSince,
+            peerClock >= since + configuration.slowReaderTimeout
+        {
+            cutOff(connection, by: .slowReaderCloses, reason: "slow-reader-timeout-ms")
+        } else if connection.isPaused {
+            // It is not read from, so neither its silence nor its slowness means anything.
+            connection.lastReceived = peerClock
+            connection.lastMessage = peerClock
+            connection.messageDue = Connection.noMessageDue
+            trackMessage(0, on: connection)
+        } else if peerClock >= connection.messageDue {
+            metrics.add(.slowMessageCloses)
+            closeWebSocket(connection, .policyViolation, reason: "The message takes too long.")
+        } else if isMessageIdle(connection) {
+            metrics.add(.messageIdleCloses)
+            closeWebSocket(connection, .goingAway, reason: "No message for too long.")
+        } else if peerClock >= connection.lastReceived + configuration.idleTimeout {
+            metrics.add(.silenceCloses)
+            closeWebSocket(connection, .goingAway, reason: "No sign of life.")
         } else if !connection.isPinged {
             connection.isPinged = true
             send(.ping, UnsafeRawBufferPointer(start: nil, count: 0), on: connection)
@@ -232,7 +327,8 @@ extension Shard {
         }
         guard connection.webSocket?.isClosed == false else { return linger(connection) }
         connection.state = .closing
-        connection.phaseStart = now
+        connection.phaseStart = peerClock
+        takeMessagesAgain(on: connection)
         armDeadline(of: connection)
     }
 }
@@ -242,6 +338,9 @@ extension WebSocketError {
     fileprivate var closeReason: StaticString {
         switch self {
         case .messageTooBig: "The message is too big."
+        case .inflationRatioTooHigh: "The message is too big for what was sent."
+        case .invalidDeflate: "The message is not deflate data."
+        case .tooManyBlocks: "The message has too many deflate blocks."
         case .tooManyFrames: "The message has too many frames."
         case .invalidUTF8, .invalidCloseReason: "The text is not UTF-8."
         case .reservedBitSet, .reservedOpcode, .unmaskedClientFrame, .maskedServerFrame,

@@ -7,10 +7,10 @@ import Session
 final class UpstreamPort<Backend: IO>: UpstreamEventLoop {
     private let io: Backend
     /// Generation of each watched descriptor, as libcurl's numbers are soon reused.
-    private var watches: [Int32: UInt32] = [:]
+    @exclusivity(unchecked) private var watches: [Int32: UInt32] = [:]
     private var nextGeneration: UInt32 = 0
     /// When the client wants to be called.
-    private(set) var deadline: Instant?
+    @exclusivity(unchecked) private(set) var deadline: Instant?
 
     init(io: Backend) { self.io = io }
 

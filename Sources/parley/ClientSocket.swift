@@ -1,5 +1,5 @@
-// A connected TCP socket of a command-line client: connect with a timeout, wait, read, write. It
-// knows nothing of what the bytes mean.
+// A connected TCP socket of a command-line client, with TLS where that is wanted: connect with a
+// timeout, wait, read, write. It knows nothing of what the bytes mean.
 
 import Codec
 import Glibc
@@ -13,6 +13,8 @@ final class ClientSocket {
     }
 
     private let descriptor: Int32
+    /// Nil: the bytes travel as they are.
+    private var tls: ClientTLS?
 
     /// Connects to the first of a name's addresses that answers within 5 s.
     /// - Throws: a `CommandFailure` that names the host and the reason.
@@ -43,7 +45,17 @@ final class ClientSocket {
         )
     }
 
-    deinit { close(descriptor) }
+    deinit {
+        // It says goodbye on the socket.
+        tls = nil
+        close(descriptor)
+    }
+
+    /// Agrees on TLS; from then on everything is encrypted.
+    /// - Throws: a `CommandFailure` when the server is not trusted, or does not speak TLS.
+    func secure(host: String, trust: ServerTrust) throws(CommandFailure) {
+        tls = try ClientTLS(descriptor: descriptor, host: host, trust: trust)
+    }
 
     private struct ConnectError: Error {
         let errno: Int32
@@ -76,7 +88,8 @@ final class ClientSocket {
     ) throws(CommandFailure) -> Readiness {
         var entries = [pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)]
         if let other { entries.append(pollfd(fd: other, events: Int16(POLLIN), revents: 0)) }
-        let left = min(max(0, deadline - monotonicSeconds()), 86_400)
+        let isPending = tls?.hasPending == true
+        let left = isPending ? 0 : min(max(0, deadline - monotonicSeconds()), 86_400)
         // Rounded up: a wait of part of a millisecond must not become a spin.
         let status = poll(&entries, nfds_t(entries.count), Int32((left * 1_000).rounded(.up)))
         if status < 0 && errno != EINTR {
@@ -84,13 +97,15 @@ final class ClientSocket {
         }
         // Hang-ups and errors count as readable: the read tells which.
         return Readiness(
-            isSocketReadable: status > 0 && entries[0].revents != 0,
+            isSocketReadable: isPending || status > 0 && entries[0].revents != 0,
             isOtherReadable: status > 0 && entries.count > 1 && entries[1].revents != 0)
     }
 
-    /// Reads what has come, at most what fits; 0 when the peer has closed.
+    /// Reads what has come, at most what fits; 0 when the peer has closed, nil when what came was
+    /// TLS's own and no data.
     /// - Throws: a `CommandFailure` when the connection is lost.
-    func read(into buffer: UnsafeMutableRawBufferPointer) throws(CommandFailure) -> Int {
+    func read(into buffer: UnsafeMutableRawBufferPointer) throws(CommandFailure) -> Int? {
+        if let tls { return try tls.read(into: buffer) }
         while true {
             let count = Glibc.read(descriptor, buffer.baseAddress, buffer.count)
             if count >= 0 { return count }
@@ -105,6 +120,7 @@ final class ClientSocket {
     }
 
     private func write(all bytes: UnsafeRawBufferPointer) throws(CommandFailure) {
+        if let tls { return try tls.write(all: bytes) }
         var rest = bytes
         while !rest.isEmpty {
             let count = Glibc.send(

@@ -11,6 +11,8 @@ struct ConfigurationEntry: Equatable {
     let name: String
     /// The value as text; nil where a list or a mapping stands in its place.
     let value: String?
+    /// The plain values of a list; nil where there is none, or something else stands in it.
+    var items: [String]?
     /// The name's line, 1 for the first.
     let line: Int
 }
@@ -70,6 +72,8 @@ extension ConfigurationFileError {
 private struct EntryCollector {
     private(set) var entries: [ConfigurationEntry] = []
     private(set) var isComplete = false
+    /// The list that is open as an entry's value, as far as it has come.
+    private var items: [String]?
     /// Lists and mappings that are open; the file's own mapping is the first.
     private var depth = 0
     private var documents = 0
@@ -88,11 +92,16 @@ private struct EntryCollector {
         case YAML_MAPPING_START_EVENT:
             try refuse(anchor: event.data.mapping_start.anchor, line: line)
             try open(line: line)
+            items = nil
         case YAML_SEQUENCE_START_EVENT:
             try refuse(anchor: event.data.sequence_start.anchor, line: line)
             if depth == 0 { throw .notAMapping }
             try open(line: line)
-        case YAML_MAPPING_END_EVENT, YAML_SEQUENCE_END_EVENT: depth -= 1
+            items = depth == 2 ? [] : nil
+        case YAML_MAPPING_END_EVENT: depth -= 1
+        case YAML_SEQUENCE_END_EVENT:
+            depth -= 1
+            if depth == 1 { entries[entries.count - 1].items = items }
         case YAML_ALIAS_EVENT: try refuse(anchor: event.data.alias.anchor, line: line)
         case YAML_DOCUMENT_START_EVENT:
             documents += 1
@@ -111,7 +120,7 @@ private struct EntryCollector {
             // A document without anything in it counts as an empty scalar.
             guard text.isEmpty else { throw .notAMapping }
         } else if depth > 1 {
-            return
+            items?.append(text)
         } else if let (name, nameLine) = pending {
             entries.append(ConfigurationEntry(name: name, value: text, line: nameLine))
             pending = nil

@@ -28,9 +28,11 @@ final class RealtimeClient {
     var hasMessage: Bool { !messages.isEmpty }
 
     /// Connects, upgrades, and returns once the server has accepted.
+    /// - Parameter trust: whom to believe, where the URL asks for TLS.
     /// - Throws: a `CommandFailure` that names the server and the reason.
-    init(url: RealtimeURL, key: String?) throws(CommandFailure) {
+    init(url: RealtimeURL, key: String?, trust: ServerTrust = .system) throws(CommandFailure) {
         socket = try ClientSocket(host: url.host, port: url.port)
+        if url.isSecure { try socket.secure(host: url.host, trust: trust) }
         framing = WebSocketConnection(role: .client, limits: WebSocketLimits())
         try upgrade(to: url, key: key)
     }
@@ -96,7 +98,7 @@ final class RealtimeClient {
             guard try socket.wait(until: deadline).isSocketReadable else {
                 throw CommandFailure(description: "\(url.authority) did not answer the upgrade")
             }
-            let count = try socket.read(into: readBuffer)
+            guard let count = try socket.read(into: readBuffer) else { continue }
             if count == 0 {
                 throw CommandFailure(description: "\(url.authority) closed the connection")
             }
@@ -150,7 +152,7 @@ final class RealtimeClient {
     }
 
     private func readMessages() throws(CommandFailure) {
-        let count = try socket.read(into: readBuffer)
+        guard let count = try socket.read(into: readBuffer) else { return }
         if count == 0 {
             closing = CommandFailure(description: "the server closed the connection")
             return
@@ -188,7 +190,8 @@ final class RealtimeClient {
         case .text(let bytes): messages.append((true, [UInt8](bytes)))
         case .binary(let bytes): messages.append((false, [UInt8](bytes)))
         case .ping(let payload): try? send(.pong, [UInt8](payload))
-        case .pong: break
+        // Compression is never offered, so that the codec lets no such message pass.
+        case .pong, .compressed: break
         case .close(let code, let reason):
             // The close is answered (RFC 6455 §5.5.1); the socket goes with this object.
             writer.removeAll()

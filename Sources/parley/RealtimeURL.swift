@@ -1,7 +1,9 @@
 // The address of a realtime server, as `--url` gives it. It does not connect: RealtimeClient does.
 
-/// A `ws://` URL, taken apart.
+/// A `ws://` or `wss://` URL, taken apart.
 struct RealtimeURL: Equatable {
+    /// Whether the connection is to be encrypted.
+    let isSecure: Bool
     /// Name or address, without brackets.
     let host: String
     /// 1…65535.
@@ -11,20 +13,22 @@ struct RealtimeURL: Equatable {
 
     /// Reads a URL and adds `?model=` where it names none. A fragment is left out, as it never
     /// reaches a server.
-    /// - Throws: a `CommandFailure` of status 64: not a URL, or a scheme other than ws and http.
+    /// - Throws: a `CommandFailure` of status 64: not a URL, or a scheme other than ws,
+    ///   wss, http and https.
     init(_ text: String, model: String) throws(CommandFailure) {
         let halves = text.split(separator: "://", maxSplits: 1, omittingEmptySubsequences: false)
         guard halves.count == 2 else { throw Self.notAURL(text) }
         switch halves[0] {
-        case "ws", "http": break
-        case "wss", "https":
-            throw .usage("--url: TLS is not supported yet; use a ws:// URL")
+        case "ws", "http": isSecure = false
+        case "wss", "https": isSecure = true
         default:
-            throw .usage("--url: \(jsonString(text)) must begin with ws://")
+            throw .usage("--url: \(jsonString(text)) must begin with ws:// or wss://")
         }
         let location = halves[1].prefix { $0 != "#" }
         let authority = location.prefix { $0 != "/" && $0 != "?" }
-        guard let (host, port) = Self.hostAndPort(authority) else { throw Self.notAURL(text) }
+        let standardPort = isSecure ? 443 : 80
+        guard let (host, port) = Self.hostAndPort(authority, standardPort: standardPort)
+        else { throw Self.notAURL(text) }
         self.host = host
         self.port = port
         target = Self.target(location[authority.endIndex...], model: model)
@@ -35,7 +39,9 @@ struct RealtimeURL: Equatable {
     }
 
     /// Takes `host:port` apart (RFC 3986 §3.2); IPv6 addresses stand in brackets.
-    private static func hostAndPort(_ authority: Substring) -> (host: String, port: Int)? {
+    private static func hostAndPort(
+        _ authority: Substring, standardPort: Int
+    ) -> (host: String, port: Int)? {
         let host: Substring
         if authority.first == "[" {
             guard let end = authority.firstIndex(of: "]") else { return nil }
@@ -47,7 +53,7 @@ struct RealtimeURL: Equatable {
         guard !host.isEmpty, isPlain else { return nil }
         var rest = authority[host.endIndex...]
         if rest.first == "]" { rest.removeFirst() }
-        if rest.isEmpty || rest == ":" { return (String(host), 80) }
+        if rest.isEmpty || rest == ":" { return (String(host), standardPort) }
         guard rest.first == ":", let port = Int(rest.dropFirst()), (1...65_535).contains(port)
         else { return nil }
         return (String(host), port)

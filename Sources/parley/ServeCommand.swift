@@ -38,16 +38,18 @@ struct ServeCommand: ParsableCommand {
 
     /// Says where everything is. On standard output: it is for the person who started the server,
     /// while logs go to standard error.
-    private func announce(host: String, port: Int) {
+    private func announce(_ configuration: ServerConfiguration, port: Int) {
+        let host = configuration.host
+        let (http, webSocket) = configuration.isSecure ? ("https", "wss") : ("http", "ws")
         // Addresses that mean "every interface" are no addresses to visit.
         let reachable = ["0.0.0.0": "127.0.0.1", "::": "[::1]"][host]
         let address = reachable ?? (host.contains(":") ? "[\(host)]" : host)
         writeAll(
             """
             Parley is listening.
-              web page   http://\(address):\(port)/
-              WebSocket  ws://\(address):\(port)/v1/realtime
-              metrics    http://\(address):\(port)/metrics
+              web page   \(http)://\(address):\(port)/
+              WebSocket  \(webSocket)://\(address):\(port)/v1/realtime
+              metrics    \(http)://\(address):\(port)/metrics
 
             """, to: STDOUT_FILENO)
     }
@@ -65,7 +67,7 @@ struct ServeCommand: ParsableCommand {
             voiceActivityModel: parts.voiceActivityModel, logger: logger,
             beginning: ParleyCommand.beginning)
         do throws(ServerError) {
-            try server.run { port in announce(host: settings.server.host, port: port) }
+            try server.run { port in announce(settings.server, port: port) }
         } catch {
             throw CommandFailure(description: "\(error)")
         }

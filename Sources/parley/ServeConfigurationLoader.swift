@@ -165,7 +165,8 @@ struct ServeConfigurationLoader {
                 let near = suggestion(for: entry.name)
                 throw .usage("\(place): unknown key \(jsonString(entry.name))\(near)")
             }
-            guard let value = entry.value else {
+            let items = option.isList ? entry.items?.joined(separator: ",") : nil
+            guard let value = entry.value ?? items else {
                 throw .usage("\(place): \(option.name): must be \(option.allowed)")
             }
             let origin = SettingOrigin.file(path: path, line: entry.line)

@@ -9,9 +9,12 @@ struct ServeOption: Sendable {
     /// Headings under which options are listed.
     enum Group: String, CaseIterable, Sendable {
         case listening = "Listening"
+        case admission = "Who may connect"
+        case tls = "TLS"
         case logging = "Logging"
         case agents = "Agents"
         case limits = "Limits"
+        case compression = "Compression"
         case time = "Time limits"
         case fairness = "Fairness between connections"
         case session = "Sessions"
@@ -28,6 +31,8 @@ struct ServeOption: Sendable {
     let summary: String
     /// Whether the value is masked when it is printed.
     let isSecret: Bool
+    /// Whether the value is several, joined by commas; a file may give them as a YAML sequence.
+    var isList = false
     /// Puts a value given as text into the settings; false when it is not allowed.
     let set: @Sendable (_ text: String, _ settings: inout ServeSettings) -> Bool
     /// The value as text that `set` would accept; empty when there is none.
@@ -110,6 +115,25 @@ extension ServeOption {
                 return true
             },
             get: { $0[keyPath: place].rawValue })
+    }
+
+    /// Any number of values, with commas between them; empty text is none.
+    static func list<Element: LosslessStringConvertible & Sendable>(
+        _ name: String, _ place: any Place<[Element]>, of allowed: String, in group: Group,
+        _ summary: String
+    ) -> ServeOption {
+        ServeOption(
+            name: name, group: group, unit: "", allowed: "\(allowed), with commas between",
+            summary: summary, isSecret: false, isList: true,
+            set: { text, settings in
+                let parts = text.split(separator: ",", omittingEmptySubsequences: text.isEmpty)
+                // After a comma people put a space; no value has one.
+                let elements = parts.compactMap { Element($0.filter { $0 != " " }) }
+                guard elements.count == parts.count else { return false }
+                settings[keyPath: place] = elements
+                return true
+            },
+            get: { $0[keyPath: place].map(\.description).joined(separator: ",") })
     }
 
     /// Text that must not be empty; `isAllowed` may ask for more.

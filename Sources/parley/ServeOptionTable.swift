@@ -9,7 +9,8 @@ import Session
 enum ServeOptionTable {
     /// Every option.
     static let all: [ServeOption] =
-        listening + logging + agents + limits + timeLimits + fairness + sessions
+        listening + admission + tls + logging + agents + limits + compression + timeLimits
+        + fairness + sessions
 
     /// Finds an option by its name.
     static func option(named name: String) -> ServeOption? { byName[name] }
@@ -45,6 +46,114 @@ enum ServeOptionTable {
         .integer(
             "listen-backlog", \.server.listenBacklog, 1...65_535, unit: "connections",
             in: .listening, "Connections that the kernel completes before they are accepted."),
+        .toggle(
+            "debug-echo", \.server.debugEcho, in: .listening,
+            """
+            Whether /debug/echo is served: a WebSocket that sends every message back, for tests \
+            of conformance and measurements.
+            """),
+    ]
+
+    private static let admission: [ServeOption] = [
+        .list(
+            "allowed-hosts", \.server.allowedHosts,
+            of: "hosts, ranges or *", in: .admission,
+            """
+            Hosts that requests may name, as voice.example.com, *.example.com, 10.0.0.5:8080 or \
+            10.0.0.0/8; others are answered with 421, against pages that point their own name at \
+            this machine. Without any, a server on a loopback address answers to localhost and to \
+            loopback addresses, another to every name. "*", in quotes, is all.
+            """),
+        .list(
+            "allowed-origins", \.server.allowedOrigins, of: "origins or *", in: .admission,
+            """
+            Origins whose pages may open a WebSocket beside those of this server, as \
+            https://app.example.com or https://*.example.com; others are answered with 403. "*", \
+            in quotes, is all: then any page that a user opens can connect.
+            """),
+        .list(
+            "trusted-proxies", \.server.trustedProxies, of: "addresses or ranges",
+            in: .admission,
+            """
+            Proxies, as 10.0.0.5 or 10.0.0.0/8, that are believed what they say of their clients, \
+            in X-Forwarded-For, -Proto and -Host or in the PROXY protocol. From others these \
+            fields count for nothing.
+            """),
+        .choice(
+            "proxy-protocol", \.server.proxyProtocol, in: .admission,
+            """
+            Whether connections of trusted proxies must begin with a header of the PROXY protocol, \
+            version 2, as HAProxy's send-proxy-v2 makes it.
+            """),
+        .list(
+            "unlimited-addresses", \.server.unlimitedAddresses, of: "addresses or ranges",
+            in: .admission,
+            """
+            Addresses that the limits below are not for. A proxy or a load test on this machine \
+            speaks for many.
+            """),
+        .integer(
+            "max-connections-per-address", \.server.maxConnectionsPerAddress, 0...10_000_000,
+            unit: "connections", in: .admission,
+            """
+            Open connections of one IPv4 address or IPv6 /64; more are answered with 429. 0 is no \
+            limit. The default is an office behind one address.
+            """),
+        .integer(
+            "handshakes-per-second-per-address", \.server.handshakesPerSecondPerAddress,
+            0...1_000_000, unit: "connections", in: .admission,
+            """
+            New connections of one address per second, once its burst is used up; more are \
+            answered with 429. 0 is no limit.
+            """),
+        .integer(
+            "handshake-burst-per-address", \.server.handshakeBurstPerAddress, 1...1_000_000,
+            unit: "connections", in: .admission,
+            "New connections of one address at once, as when all of an office come back."),
+        .integer(
+            "handshakes-per-second", \.server.handshakesPerSecond, 0...1_000_000,
+            unit: "connections", in: .admission,
+            """
+            New connections of all addresses per second; more are answered with 503. 0 is no \
+            limit: what a machine can take depends on its cores and on TLS.
+            """),
+    ]
+
+    private static let tls: [ServeOption] = [
+        .optionalText(
+            "tls-cert", \.server.tlsCertificate, allowed: "a file", in: .tls,
+            """
+            PEM file of the certificate and, after it, its chain. With it and tls-key the port \
+            speaks TLS 1.2 and 1.3 (https, wss) and nothing else. SIGHUP reads all TLS files anew.
+            """),
+        .optionalText(
+            "tls-key", \.server.tlsKey, allowed: "a file", in: .tls,
+            "PEM file of the certificate's private key, not encrypted."),
+        .optionalText(
+            "tls-client-ca", \.server.tlsClientCA, allowed: "a file", in: .tls,
+            """
+            PEM file of the authorities whose certificates clients may show. Without it clients \
+            are not asked for one.
+            """),
+        .choice(
+            "tls-client-auth", \.server.tlsClientAuthentication, in: .tls,
+            "Whether a client without a certificate is served too, where tls-client-ca is given."),
+        .optionalText(
+            "tls-ocsp", \.server.tlsOCSP, allowed: "a file", in: .tls,
+            """
+            DER file of the issuer's OCSP response about the certificate, which is stapled to \
+            handshakes until it expires.
+            """),
+        .milliseconds(
+            "tls-ticket-period-ms", \.server.tlsTicketPeriod, 1_000...604_800_000, in: .tls,
+            "Time for which a key seals session tickets; it opens them for as long again."),
+        .integer(
+            "max-tls-handshakes-per-turn", \.server.maxTLSHandshakesPerTurn, 1...65_535,
+            unit: "reads", in: .tls,
+            """
+            Reads of unfinished handshakes before the open connections have their turn; a \
+            handshake takes as long as 50 packets of audio.
+            """),
     ]
 
     private static let logging: [ServeOption] = [
@@ -117,7 +226,10 @@ enum ServeOptionTable {
         .integer(
             "max-frames-per-message", \.server.maxFramesPerMessage, 1...1_000_000,
             unit: "frames", in: .limits,
-            "Frames of a fragmented WebSocket message; more closes the connection with 1008."),
+            """
+            Frames of a fragmented WebSocket message that may be of any size; more closes the \
+            connection with 1008, unless they carry tiny-fragment-bytes on the average.
+            """),
         .integer(
             "max-queued-output-bytes", \.server.maxQueuedOutputBytes, (64 << 10)...(1 << 30),
             unit: "bytes", in: .limits,
@@ -132,12 +244,74 @@ enum ServeOptionTable {
             Unsent bytes of one connection beyond which its model and speech are held up until \
             less than half of that is left.
             """),
+        .integer(
+            "max-unsent-socket-bytes", \.server.maxUnsentSocketBytes, 4_096...(1 << 30),
+            unit: "bytes", in: .limits,
+            """
+            What the kernel takes of one connection beyond what it has sent; the rest waits in \
+            the server, where late audio can still be dropped.
+            """),
+        .integer(
+            "max-nuisances-per-second", \.server.maxNuisancesPerSecond, 1...1_000_000,
+            unit: "per second", in: .limits,
+            """
+            Control frames, tiny fragments, empty messages and refused events of one client in \
+            the long run; more closes the connection with 1008.
+            """),
+        .integer(
+            "max-nuisance-burst", \.server.maxNuisanceBurst, 1...1_000_000, unit: "nuisances",
+            in: .limits, "How many of them a client may send at once after some quiet."),
+        .integer(
+            "tiny-fragment-bytes", \.server.tinyFragmentBytes, 0...65_536, unit: "bytes",
+            in: .limits,
+            "A fragment smaller than this, and not the last, counts as one of them; 0 for none."),
+    ]
+
+    private static let compression: [ServeOption] = [
+        .toggle(
+            "compression", \.server.compression, in: .compression,
+            """
+            Whether permessage-deflate is agreed on with clients that offer it. Audio is never \
+            compressed.
+            """),
+        .integer(
+            "compress-min-bytes", \.server.compressMinBytes, 1...(1 << 30), unit: "bytes",
+            in: .compression,
+            "Events from this size on are compressed by themselves; smaller ones gain little."),
+        .integer(
+            "context-compress-min-bytes", \.server.contextCompressMinBytes, 1...(1 << 30),
+            unit: "bytes", in: .compression,
+            "Events from this size on are compressed where they may refer to earlier ones."),
+        .integer(
+            "max-compression-context-bytes", \.server.maxCompressionContextBytes,
+            0...(64 << 30), unit: "bytes", in: .compression,
+            """
+            Memory per shard for compression that refers to earlier messages: about 50 kB for a \
+            connection, from its beginning to its end. Connections beyond it, or all if it is 0, \
+            compress each message by itself and cost nothing.
+            """),
+        .integer(
+            "max-inflation-ratio", \.server.maxInflationRatio, 1...10_000, in: .compression,
+            """
+            Bytes that one byte of a compressed message may stand for; more closes the \
+            connection with 1009 before it is inflated. Deflate reaches 1,032.
+            """),
+        .integer(
+            "free-inflation-bytes", \.server.freeInflationBytes, 0...(1 << 30), unit: "bytes",
+            in: .compression, "What a compressed message may have whatever its ratio."),
     ]
 
     private static let timeLimits: [ServeOption] = [
         .milliseconds(
             "header-timeout-ms", \.server.headerTimeout, 100...600_000, in: .time,
             "From a connection's start, or a request's first byte, to the end of its head."),
+        .milliseconds(
+            "request-grace-ms", \.server.requestGrace, 100...600_000, in: .time,
+            "From a request's first byte, the time that it may take at any pace."),
+        .integer(
+            "min-request-bytes-per-second", \.server.minRequestBytesPerSecond, 1...(1 << 30),
+            unit: "bytes per second", in: .time,
+            "What a request that takes longer must have brought on average; else 408."),
         .milliseconds(
             "keep-alive-timeout-ms", \.server.keepAliveTimeout, 100...86_400_000, in: .time,
             "Silence after which a kept-alive HTTP connection is closed."),
@@ -149,10 +323,60 @@ enum ServeOptionTable {
             """),
         .milliseconds(
             "idle-timeout-ms", \.server.idleTimeout, 100...86_400_000, in: .time,
-            "Silence, unanswered pings included, after which a WebSocket is closed."),
+            "Silence, unanswered pings included, after which a WebSocket is closed with 1001."),
+        .milliseconds(
+            "message-grace-ms", \.server.messageGrace, 100...86_400_000, in: .time,
+            "From a WebSocket message's first byte, the time that it may take at any pace."),
+        .integer(
+            "min-message-bytes-per-second", \.server.minMessageBytesPerSecond, 1...(1 << 30),
+            unit: "bytes per second", in: .time,
+            """
+            What a WebSocket message that takes longer must have brought on average; else the \
+            connection is closed with 1008.
+            """),
+        .milliseconds(
+            "message-idle-timeout-ms", \.server.messageIdleTimeout, 0...86_400_000, in: .time,
+            """
+            Time without any message, in either direction and pings aside, after which a \
+            WebSocket is closed with 1001; 0 for none.
+            """),
+        .milliseconds(
+            "slow-reader-timeout-ms", \.server.slowReaderTimeout, 100...86_400_000, in: .time,
+            """
+            Time that more than soft-queued-output-bytes may wait for a client, after which it is \
+            cut off.
+            """),
+        .milliseconds(
+            "late-audio-tolerance-ms", \.server.lateAudioTolerance, 0...600_000, in: .time,
+            "How late reply audio may be; what would be heard later is dropped, not sent."),
+        .milliseconds(
+            "unacknowledged-timeout-ms", \.server.unacknowledgedTimeout, 0...86_400_000,
+            in: .time,
+            """
+            Time for which a client may leave data unacknowledged, or its window closed, before \
+            the kernel gives it up. 0 leaves that to the kernel, some 15 minutes.
+            """),
         .milliseconds(
             "close-timeout-ms", \.server.closeTimeout, 10...600_000, in: .time,
             "Time that a client has to finish the closing handshake or to read the last answer."),
+        .milliseconds(
+            "drain-delay-ms", \.server.drainDelay, 0...3_600_000, in: .time,
+            """
+            How long /readyz says 503 before the server stops listening, once it is told to end: \
+            as long as the balancer in front takes to notice.
+            """),
+        .milliseconds(
+            "drain-timeout-ms", \.server.drainTimeout, 0...3_600_000, in: .time,
+            """
+            Time that turns in flight then have to finish. A supervisor must grant this, the \
+            delay and close-timeout-ms before it kills the process.
+            """),
+        .milliseconds(
+            "drain-jitter-ms", \.server.drainJitter, 0...3_600_000, in: .time,
+            """
+            Time over which idle sessions are closed, so that their clients do not all come back \
+            at once; never more than drain-timeout-ms.
+            """),
         .integer(
             "retry-after-seconds", \.server.retryAfterSeconds, 0...86_400, unit: "seconds",
             in: .time, "What Retry-After names when the server is full."),

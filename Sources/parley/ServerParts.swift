@@ -16,6 +16,10 @@ struct ServerParts {
 
     /// Chooses the parts. A missing model is a warning that says what will not work.
     init(settings: ServeSettings, logger: Logger) {
+        // Large messages live outside the heap, and their memory goes back to the kernel with them.
+        // By itself malloc moves the limit to 32 MiB after the first, and then keeps holes of
+        // hundreds of megabytes behind clients that are long gone. 1 MiB: no event of a call.
+        mallopt(M_MMAP_THRESHOLD, 1 << 20)
         let model: any LanguageModel
         if let url = settings.modelURL {
             model = ChatCompletions(

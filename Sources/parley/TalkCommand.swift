@@ -44,7 +44,7 @@ struct TalkCommand: ParsableCommand {
             options do not fit together.
             """)
 
-    @Option(help: "Where the server is.")
+    @Option(help: "Where the server is; wss:// for TLS.")
     var url = "ws://127.0.0.1:8080/v1/realtime"
 
     @Option(help: "The model to ask for.")
@@ -52,6 +52,14 @@ struct TalkCommand: ParsableCommand {
 
     @Option(help: "The key to send as a bearer token (or PARLEY_KEY).")
     var key: String?
+
+    @Option(
+        name: .customLong("ca"),
+        help: "Trust the authorities in this PEM file, for example a self-signed certificate.")
+    var authoritiesPath: String?
+
+    @Flag(name: .customLong("insecure"), help: "Do not check the server's certificate.")
+    var trustsAnybody = false
 
     @Option(name: .customLong("wav"), help: "Say this recording; again for the next turn.")
     var recordings: [String] = []
@@ -80,9 +88,17 @@ struct TalkCommand: ParsableCommand {
     func validate() throws {
         let modes = [!recordings.isEmpty, !lines.isEmpty, usesMicrophone].count { $0 }
         if modes > 1 { throw ValidationError("give only one of --wav, --text and --mic") }
+        if authoritiesPath != nil && trustsAnybody {
+            throw ValidationError("give only one of --ca and --insecure")
+        }
         if outputPath != nil && recordings.isEmpty && lines.isEmpty {
             throw ValidationError("--out needs --wav or --text")
         }
+    }
+
+    private var trust: ServerTrust {
+        if let authoritiesPath { return .authorities(path: authoritiesPath) }
+        return trustsAnybody ? .anybody : .system
     }
 
     func run() throws {
@@ -92,7 +108,7 @@ struct TalkCommand: ParsableCommand {
             // Files are read first: a mistyped name should not cost a connection.
             let spoken = try recordings.map { try Recording(path: $0, format: format) }
             let conversation = try TalkConversation(
-                client: RealtimeClient(url: address, key: key),
+                client: RealtimeClient(url: address, key: key, trust: trust),
                 printer: TalkPrinter(printsJSON: printsJSON),
                 parameters: TalkParameters(
                     format: format, transport: transport, instructions: instructions,

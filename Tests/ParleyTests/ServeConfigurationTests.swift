@@ -177,6 +177,40 @@ import Testing
         #expect(lines.contains(["port", "8080", "default"]))
     }
 
+    @Test(arguments: [
+        "10.0.0.1, 192.168.0.0/16", "10.0.0.1,192.168.0.0/16", "[10.0.0.1, 192.168.0.0/16]",
+        "\n  - 10.0.0.1\n  - 192.168.0.0/16", "\n- \"10.0.0.1\"\n- 192.168.0.0/16",
+    ])
+    func aListMayBeGivenWithCommasOrAsASequence(value: String) throws {
+        let file = "trusted-proxies: \(value)\nport: 7\n"
+        let settings = try load(["--config", "a.yaml"], file: file).settings
+        #expect(
+            settings.server.trustedProxies.map(\.description) == ["10.0.0.1", "192.168.0.0/16"])
+        #expect(settings.server.port == 7)
+    }
+
+    @Test(arguments: ["", "[]"])
+    func aListMayBeEmpty(value: String) throws {
+        let file = "unlimited-addresses: \(value)\n"
+        let settings = try load(["--config", "a.yaml"], file: file).settings
+        #expect(settings.server.unlimitedAddresses == [])
+        #expect(ServeSettings().server.unlimitedAddresses.count == 2)
+    }
+
+    @Test(arguments: ["[10.0.0.1, [10.0.0.2]]", "[10.0.0.1, {a: b}]", "{a: 10.0.0.1}"])
+    func aListHoldsPlainValuesOnly(value: String) {
+        let line =
+            "a.yaml:1: trusted-proxies: must be addresses or ranges, with commas between"
+        #expect(throws: CommandFailure.usage(line)) {
+            try load(["--config", "a.yaml"], file: "trusted-proxies: \(value)\nport: 7\n")
+        }
+    }
+
+    @Test(arguments: ["10.0.0.1/8", "10.0.0.1,,10.0.0.2", "10.0.0.1,", "localhost", "*"])
+    func aListWithABadValueIsRefused(value: String) {
+        #expect(throws: CommandFailure.self) { try load(["--trusted-proxies", value]) }
+    }
+
     @Test func everyValueThatAnOptionShowsCanBeGivenToIt() {
         for option in ServeOptionTable.all {
             var settings = ServeSettings()
@@ -204,7 +238,10 @@ import Testing
         var changed: Set<String> = []
         for option in ServeOptionTable.all {
             var settings = ServeSettings()
-            let candidates = ["100", "101", "65536", "65537", "true", "other"]
+            let candidates = [
+                "100", "101", "65536", "65537", "true", "false", "optional", "other", "required",
+                "10.0.0.0/8", "https://example.com",
+            ]
             for candidate in candidates where candidate != option.get(settings) {
                 if option.set(candidate, &settings) { break }
             }

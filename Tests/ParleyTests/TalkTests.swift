@@ -21,6 +21,13 @@ import Testing
         #expect(url.host == host)
         #expect(url.port == port)
         #expect(url.target == target)
+        #expect(!url.isSecure)
+    }
+
+    @Test(arguments: [("wss://h/", 443), ("https://h:80/", 80)])
+    func securedAddressesAreTakenApart(text: String, port: Int) throws {
+        let url = try RealtimeURL(text, model: "m")
+        #expect(url.isSecure && url.host == "h" && url.port == port)
     }
 
     @Test func namesOfModelsAreEscaped() throws {
@@ -28,7 +35,7 @@ import Testing
     }
 
     @Test(arguments: [
-        "", "127.0.0.1:8080", "wss://h/", "ftp://h/", "ws://", "ws://:80/", "ws://[::1/",
+        "", "127.0.0.1:8080", "wss:/h/", "ftp://h/", "ws://", "ws://:80/", "ws://[::1/",
         "ws://[::1]9/", "ws://h:0/", "ws://h:65536/", "ws://h:1x/", "ws://a b/", "ws://a@h/",
     ])
     func otherAddressesAreRefused(text: String) {

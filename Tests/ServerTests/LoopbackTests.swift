@@ -172,6 +172,78 @@ private final class LoopbackPeer {
         }
     }
 
+    /// Accepts from a listener of the server's own making, of one family.
+    private func acceptOne(
+        host: String, timeout: Duration, connect: (Int) throws -> LoopbackPeer
+    ) throws -> (handle: IOHandle, peer: NetworkAddress) {
+        var configuration = ServerConfiguration()
+        configuration.host = host
+        configuration.unacknowledgedTimeout = timeout
+        let address = try ListeningSocket.resolve(configuration)
+        let socket = try ListeningSocket(address, port: 0, configuration)
+        let client = try connect(socket.port)
+        let listener = socket.release()
+        defer { close(listener) }
+        let io = try EpollIO()
+        let token = EventToken(.listener, index: 0, generation: 0)
+        #expect(io.watch(listener, for: .reads, token: token, isNew: true) == 0)
+        #expect(io.wait(until: io.now + .seconds(10)) == 1)
+        var peer = NetworkAddress.unspecified
+        guard case .done(let handle) = io.accept(from: listener, peer: &peer) else {
+            throw ConnectionRefused()
+        }
+        _ = client
+        return (IOHandle(handle), peer)
+    }
+
+    private func option(_ name: Int32, of handle: IOHandle) -> Int32 {
+        var value: Int32 = -1
+        var size = socklen_t(MemoryLayout<Int32>.size)
+        #expect(getsockopt(handle, Int32(IPPROTO_TCP), name, &value, &size) == 0)
+        return value
+    }
+
+    @Test func acceptedConnectionsHaveTheListenersOptions() throws {
+        for timeout in [Duration.seconds(30), .milliseconds(1_234), .zero] {
+            let accepted = try acceptOne(host: "127.0.0.1", timeout: timeout) {
+                try LoopbackPeer(port: $0)
+            }
+            defer { close(accepted.handle) }
+            let milliseconds = Int32(timeout.wholeMilliseconds)
+            #expect(option(TCP_USER_TIMEOUT, of: accepted.handle) == milliseconds)
+            #expect(option(TCP_NODELAY, of: accepted.handle) == 1)
+        }
+    }
+
+    @Test(arguments: ["127.0.0.1", "::"])
+    func tellsThePeersAddressWhateverTheListenersFamily(host: String) throws {
+        let accepted = try acceptOne(host: host, timeout: .seconds(1)) {
+            try LoopbackPeer(port: $0)
+        }
+        defer { close(accepted.handle) }
+        #expect(accepted.peer == NetworkAddress("127.0.0.1"))
+    }
+
+    @Test func limitsOneAddressOverAllShards() throws {
+        let server = try startServer {
+            $0.unlimitedAddresses = []
+            $0.maxConnectionsPerAddress = 8
+        }
+        let request = Array("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8)
+        var statuses: [Int] = []
+        var peers: [LoopbackPeer] = []
+        for _ in 0..<24 {
+            let peer = try LoopbackPeer(port: server.port)
+            peer.send(request)
+            let (responses, _) = try parseResponses(peer.receive(), answering: [.get])
+            statuses.append(try #require(responses.first).status)
+            peers.append(peer)
+        }
+        #expect(statuses == Array(repeating: 200, count: 8) + Array(repeating: 429, count: 16))
+        server.stop()
+        server.waitUntilStopped()
+    }
+
     @Test func wakesAWaitFromAnotherThread() throws {
         let io = try EpollIO()
         io.wake()

@@ -77,7 +77,7 @@ import Testing
         #expect(server.run())
         #expect(peers.map(\.isClosed) == [false, false, true])
         #expect(server.metrics.total(of: .connectionsRefused) == 1)
-        #expect(log.lines == ["debug connection refused reason=max-connections"])
+        #expect(log.lines == ["notice refused count=1 peer=127.0.0.1 reason=max-connections"])
         let (responses, rest) = try parseResponses(peers[2].receive(), answering: [.get])
         #expect(responses.map(\.status) == [503] && rest.isEmpty)
         #expect(responses.first?.fields["Retry-After"] == "5")

@@ -23,6 +23,10 @@ package final class SimulatedClient {
     package private(set) var answer: HTTPResponse?
     /// The subprotocol that the server selected.
     package private(set) var subprotocol: String?
+    /// What was agreed on about compression, if it was offered.
+    package private(set) var agreement: PerMessageDeflateAgreement?
+    /// Messages that came compressed, among the others.
+    package private(set) var compressedCount = 0
     /// Whether pings are answered and a Close is echoed.
     package var isPolite = true
     /// Whether the simulation lets it read what comes; a slow reader is polled by its test.
@@ -33,6 +37,11 @@ package final class SimulatedClient {
     private var parser = HTTPResponseParser()
     private let key = "dGhlIHNhbXBsZSBub25jZQ=="
     private var offered: [String] = []
+    private var offer: PerMessageDeflateOffer?
+    private var inflater: MessageInflater?
+    private var deflater: MessageDeflater?
+    private let inflated = CompressionBuffer()
+    private let deflated = CompressionBuffer()
     private var masks: SeededGenerator
 
     package init(_ peer: SimulatedPeer, seed: UInt64 = 1) {
@@ -67,13 +76,17 @@ package final class SimulatedClient {
 
     /// Asks for a session.
     package func open(
-        _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"]
+        _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"],
+        offer: PerMessageDeflateOffer? = nil
     ) {
         offered = subprotocols
+        self.offer = offer
+        var headers = HTTPFields()
+        if let offer { headers.append("Sec-WebSocket-Extensions", offer.headerValue) }
         var request = ByteWriter(capacity: 512)
         WebSocketHandshake.writeRequest(
             target: target, host: "localhost", key: key, subprotocols: subprotocols,
-            into: &request)
+            headers: headers, into: &request)
         peer.send(request.copiedBytes)
     }
 
@@ -84,6 +97,19 @@ package final class SimulatedClient {
         payload.withUnsafeBytes {
             WebSocketFrame.write(opcode, payload: $0, isFinal: isFinal, mask: mask, into: &frame)
         }
+        peer.send(frame.copiedBytes)
+    }
+
+    /// Sends a message compressed, as agreed.
+    package func sendCompressed(_ opcode: WebSocketOpcode, _ payload: [UInt8]) {
+        let isDone = payload.withUnsafeBytes {
+            deflater?.deflate($0, atMost: payload.count + 100, into: deflated)
+        }
+        precondition(isDone == true, "nothing was agreed on")
+        var frame = ByteWriter(capacity: deflated.count + 16)
+        WebSocketFrame.writeHeader(
+            opcode, payloadBytes: deflated.count, isCompressed: true, mask: 0, into: &frame)
+        frame.append(deflated.bytes)
         peer.send(frame.copiedBytes)
     }
 
@@ -115,8 +141,18 @@ package final class SimulatedClient {
         pending.removeFirst(consumed)
         guard response.status == 101 else { return }
         subprotocol =
-            (try? WebSocketHandshake.validate(response, key: key, subprotocols: offered)) ?? nil
-        webSocket = WebSocketConnection(role: .client)
+            (try? WebSocketHandshake.validate(
+                response, key: key, subprotocols: offered, offersExtensions: offer != nil)) ?? nil
+        agreement = (try? offer?.agreement(in: response.fields)) ?? nil
+        if let agreement {
+            inflater = MessageInflater(
+                windowBits: agreement.serverWindowBits,
+                keepsContext: agreement.serverKeepsContext)
+            deflater = MessageDeflater(
+                windowBits: agreement.clientWindowBits,
+                keepsContext: agreement.clientKeepsContext)
+        }
+        webSocket = WebSocketConnection(role: .client, takesCompressed: agreement != nil)
     }
 
     private func pollMessages() {
@@ -125,17 +161,27 @@ package final class SimulatedClient {
         bytes.withUnsafeMutableBytes { buffer in
             var rest = buffer
             do throws(WebSocketError) {
-                while let event = try webSocket?.next(&rest) { take(event) }
+                while let event = try webSocket?.next(&rest) { take(try inflate(event)) }
             } catch {
                 messages.append(.violation(error))
             }
         }
     }
 
+    private func inflate(_ event: WebSocketEvent) throws(WebSocketError) -> WebSocketEvent {
+        guard case .compressed(let message) = event, let inflater else { return event }
+        compressedCount += 1
+        var limits = InflationLimits()
+        limits.maxRatio = 10_000
+        return try webSocket?.inflate(message, with: inflater, limits: limits, into: inflated)
+            ?? event
+    }
+
     private func take(_ event: WebSocketEvent) {
         switch event {
         case .text(let bytes): messages.append(.text(String(decoding: bytes, as: UTF8.self)))
         case .binary(let bytes): messages.append(.binary(Array(bytes)))
+        case .compressed: preconditionFailure("compressed messages are inflated first")
         case .ping(let bytes):
             messages.append(.ping(Array(bytes)))
             if isPolite { send(.pong, Array(bytes)) }

@@ -5,6 +5,7 @@
 // Invariant: the same seed and the same calls give the same answers.
 
 import CLinux
+import Codec
 import Server
 import Session
 
@@ -42,8 +43,13 @@ final class SimulatedSocket {
     var serverEnded = false
     var serverClosed = false
     var isReset = false
+    /// Who the peer is.
+    let address: NetworkAddress
 
-    init(window: Int) { self.window = window }
+    init(window: Int, address: NetworkAddress) {
+        self.window = window
+        self.address = address
+    }
 }
 
 /// The simulated backend.
@@ -65,8 +71,14 @@ package final class SimulatedIO: IO {
     package private(set) var waits = 0
     /// Errors that the next accepts fail with, in order.
     package var acceptFailures: [Int32] = []
+    /// Handles that may be open, the listener aside; nil is no limit.
+    package var handleLimit: Int?
     /// Reports that the next wait delivers first, whether true or not: for stale tokens.
     package var injectedReports: [Readiness] = []
+    /// How many sockets new connections are to pass by, while they are.
+    package private(set) var steeredPast: Int?
+    /// Whether bytes and ends are not reported, as of those beyond what one wait reports.
+    package var hidesReadiness = false
     package let wake: @Sendable () -> Void
 
     private let faults: SimulatedFaults
@@ -91,12 +103,20 @@ package final class SimulatedIO: IO {
     /// Handles that are open, for the tests of leaks.
     package var openHandles: Int { sockets.count }
 
+    /// Connections that the server holds and is told nothing about, for the tests of leaks.
+    package var unwatchedHandles: [IOHandle] {
+        sockets.keys.filter { watches[$0] == nil }.sorted()
+    }
+
     /// A new connection of a peer, as the kernel completes it before it is accepted.
-    func connect(window: Int) -> SimulatedSocket {
-        let socket = SimulatedSocket(window: window)
+    func connect(window: Int, from address: NetworkAddress) -> SimulatedSocket {
+        let socket = SimulatedSocket(window: window, address: address)
         if isListening { backlog.append(socket) } else { socket.isReset = true }
         return socket
     }
+
+    /// Time passes in which nobody is served, as when the process was stopped.
+    package func suspend(for duration: Duration) { now = now + duration }
 
     // MARK: IO
 
@@ -117,13 +137,28 @@ package final class SimulatedIO: IO {
 
     package func readiness(at position: Int) -> Readiness { reports[position] }
 
-    package func accept(from listener: IOHandle) -> IOOutcome {
+    package func accept(from listener: IOHandle, peer: inout NetworkAddress) -> IOOutcome {
         precondition(listener == SimulatedIO.listener && isListening)
         if !acceptFailures.isEmpty { return .failed(acceptFailures.removeFirst()) }
+        if let handleLimit, sockets.count >= handleLimit { return .failed(EMFILE) }
+        return takeFromBacklog(peer: &peer)
+    }
+
+    package func acceptOnSpare(
+        from listener: IOHandle, peer: inout NetworkAddress
+    ) -> IOOutcome {
+        // One beyond the limit, until it is closed; a failure made up by a test has no remedy.
+        guard let handleLimit, sockets.count <= handleLimit else { return .failed(EMFILE) }
+        return takeFromBacklog(peer: &peer)
+    }
+
+    private func takeFromBacklog(peer: inout NetworkAddress) -> IOOutcome {
         guard !backlog.isEmpty else { return .wouldBlock }
         var handle: IOHandle = 1
         while sockets[handle] != nil { handle += 1 }
-        sockets[handle] = backlog.removeFirst()
+        let socket = backlog.removeFirst()
+        sockets[handle] = socket
+        peer = socket.address
         return .done(Int(handle))
     }
 
@@ -189,6 +224,16 @@ package final class SimulatedIO: IO {
         precondition(watches.removeValue(forKey: handle) != nil, "a handle that is not watched")
     }
 
+    package func steer(pastSockets count: Int, groupOf listener: IOHandle) {
+        precondition(listener == SimulatedIO.listener && isListening)
+        steeredPast = count
+    }
+
+    package func stopSteering(_ listener: IOHandle) {
+        precondition(listener == SimulatedIO.listener && isListening)
+        steeredPast = nil
+    }
+
     // MARK: The kernel's inside
 
     private func socket(of handle: IOHandle) -> SimulatedSocket {
@@ -213,7 +258,8 @@ package final class SimulatedIO: IO {
     }
 
     private func report(of socket: SimulatedSocket, _ watch: Watch) -> Readiness? {
-        let isReadable = !socket.inbound.isEmpty || socket.peerEnded || socket.isReset
+        let isReadable =
+            !hidesReadiness && !socket.inbound.isEmpty || socket.peerEnded || socket.isReset
         let isWritable = socket.outbound.count < socket.window || socket.isReset
         let report = Readiness(
             token: watch.token, isReadable: isReadable && watch.interest.contains(.reads),

@@ -46,7 +46,8 @@ package final class SimulatedServer {
         configuration: ServerConfiguration = ServerConfiguration(),
         agents: AgentSet = AgentSet(model: SilentModel()), seed: UInt64 = 1,
         faults: SimulatedFaults = SimulatedFaults(), pool: any ComputePool = InlineComputePool(),
-        voiceActivityModel: VoiceActivityModel? = nil, log: LogRecord = LogRecord()
+        voiceActivityModel: VoiceActivityModel? = nil, log: LogRecord = LogRecord(),
+        tls: TLSContext? = nil
     ) throws {
         io = SimulatedIO(seed: seed, faults: faults)
         metrics = ServerMetrics(shards: 1, workers: { WorkerCounts() })
@@ -54,24 +55,35 @@ package final class SimulatedServer {
             configuration: configuration, agents: agents, pool: pool, metrics: metrics,
             logger: log.logger)
         services.voiceActivityModel = voiceActivityModel
+        services.tls = tls
         var seeds = SeededGenerator(seed: seed)
         services.makeSessionSeed = { seeds.next() }
+        var delays = SeededGenerator(seed: ~seed)
+        services.drawDelay = { limit in
+            .nanoseconds(Int64.random(in: 0...max(0, limit.wholeNanoseconds), using: &delays))
+        }
         shard = Shard(io: io, services: services)
         try shard.listen(on: SimulatedIO.listener)
     }
 
     /// A new connection. `window`: bytes that the server may write before the peer reads.
-    package func connect(window: Int = 1 << 20) -> SimulatedPeer {
-        SimulatedPeer(io.connect(window: window))
+    package func connect(
+        window: Int = 1 << 20, from address: String = "127.0.0.1"
+    ) -> SimulatedPeer {
+        guard let address = NetworkAddress(address) else {
+            preconditionFailure("no address: \(address)")
+        }
+        return SimulatedPeer(io.connect(window: window, from: address))
     }
 
     /// A client that is polled by every run, with its handshake sent.
     package func openClient(
-        _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"]
+        _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"],
+        offer: PerMessageDeflateOffer? = nil
     ) -> SimulatedClient {
         let client = SimulatedClient(connect(), seed: UInt64(clients.count) + 1)
         clients.append(client)
-        client.open(target, subprotocols: subprotocols)
+        client.open(target, subprotocols: subprotocols, offer: offer)
         return client
     }
 

@@ -16,7 +16,7 @@ extension TidyRule {
         return [
             Layer(
                 folder: "Sources/Codec",
-                imports: language.union(["COpus", "CSimdjson", "CSpeexDSP"])),
+                imports: language.union(["COpenSSL", "COpus", "CSimdjson", "CSpeexDSP", "CZlib"])),
             Layer(folder: "Sources/Session", imports: language.union(["Codec"])),
             Layer(
                 folder: "Sources/Agents",
@@ -24,13 +24,13 @@ extension TidyRule {
             Layer(
                 folder: "Sources/Server",
                 imports: language.union([
-                    "Codec", "Session", "Agents", "CCurl", "CLinux", "Logging",
+                    "Codec", "Session", "Agents", "CCurl", "CLinux", "COpenSSL", "Logging",
                 ])),
             Layer(
                 folder: "Sources/parley",
                 imports: language.union([
-                    "Codec", "Session", "Agents", "Server", "ArgumentParser", "CLinux", "CYAML",
-                    "Logging",
+                    "Codec", "Session", "Agents", "Server", "ArgumentParser", "CLinux", "COpenSSL",
+                    "CYAML", "Logging",
                 ])),
             // A black box: it may share the codec with the server, but none of its behaviour.
             Layer(

@@ -1,14 +1,17 @@
 """A real `parley serve` on a free port, and `parley talk` against it."""
 
 import http.client
+import itertools
 import json
 import os
 import pathlib
 import socket
 import subprocess
+import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+ACTIVATION = ROOT / "Tests/clients/activation.py"
 BINARY = os.environ.get("PARLEY_TEST_BINARY", str(ROOT / ".build/release/parley"))
 
 
@@ -18,19 +21,30 @@ def free_port():
         return listener.getsockname()[1]
 
 
-class ParleyServer:
-    """Runs from `with` to its end; what it logs goes to `.build/test/`."""
+NUMBERS = itertools.count(1)
 
-    def __init__(self, *arguments, **environment):
-        self.port = free_port()
+
+class ParleyServer:
+    """Runs from `with` to its end; what it logs goes to `.build/test/`.
+
+    With `listener` the server inherits that socket, as from systemd, instead of a port."""
+
+    def __init__(self, *arguments, port=None, listener=None, **environment):
+        self.port = listener.getsockname()[1] if listener else port or free_port()
         self.arguments = [BINARY, "serve", "--port", str(self.port), *arguments]
+        self.inherited = [listener.fileno()] if listener else []
+        if listener:
+            self.arguments = [
+                sys.executable, str(ACTIVATION), str(listener.fileno()), *self.arguments
+            ]
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")
         } | environment
         logs = ROOT / ".build/test"
         logs.mkdir(parents=True, exist_ok=True)
-        self.log_path = logs / f"serve-{self.port}.log"
+        self.log_path = logs / f"serve-{self.port}-{next(NUMBERS)}.log"
         self.process = None
+        self.expected_status = 0
 
     @property
     def base_url(self):
@@ -43,7 +57,8 @@ class ParleyServer:
     def __enter__(self):
         with open(self.log_path, "wb") as log:
             self.process = subprocess.Popen(
-                self.arguments, cwd=ROOT, env=self.environment, stdout=log, stderr=log
+                self.arguments, cwd=ROOT, env=self.environment, stdout=log, stderr=log,
+                pass_fds=self.inherited,
             )
         deadline = time.monotonic() + 20
         while not (self.is_alive() and self.has_announced()):
@@ -60,7 +75,7 @@ class ParleyServer:
         except subprocess.TimeoutExpired:
             self.process.kill()
             raise RuntimeError("the server did not end within 20 s of SIGTERM") from None
-        if status != 0:
+        if status != self.expected_status:
             raise RuntimeError(f"the server ended with {status}; see {self.log_path}")
 
     def is_alive(self):
@@ -82,6 +97,13 @@ class ParleyServer:
             return response.status, response.headers, response.read()
         finally:
             connection.close()
+
+    def metric(self, name):
+        """What /metrics says of a name, labels included."""
+        for line in self.get("/metrics")[2].decode().splitlines():
+            if line.startswith(f"{name} "):
+                return line.split()[-1]
+        raise KeyError(name)
 
     def resident_bytes(self):
         """Resident memory of the process now."""

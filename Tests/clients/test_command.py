@@ -52,7 +52,7 @@ def test_json_logs_are_one_object_per_line():
         (["serve", "--config", "/no/such.yaml"], {}, 64, ["/no/such.yaml"]),
         (["talk", "--url", "ws://127.0.0.1:1/"], {}, 1, ["is the server running"]),
         (["talk", "--wav", "/no/such.wav"], {}, 1, ["/no/such.wav"]),
-        (["talk", "--url", "wss://h/"], {}, 64, ["TLS"]),
+        (["talk", "--url", "ftp://h/"], {}, 64, ["wss://"]),
     ],
 )
 def test_a_mistake_is_one_line(arguments, environment, status, words):
