@@ -1,0 +1,203 @@
+// A real shard on the simulated kernel, driven by operations, and what must hold of it after every
+// run: nothing spins, nothing is left of a connection that is gone.
+
+import CLinux
+import Codec
+import Server
+import Session
+import Simulation
+
+/// Answers with words at a pace that the question decides, or fails.
+private struct FuzzedModel: LanguageModel {
+    func respond(
+        to request: ModelRequest, on host: any AgentHost,
+        reply: @Sendable (ModelDelta) async throws -> Void
+    ) async throws {
+        let choice = request.messages.count + request.instructions.utf8.count
+        for word in 0..<(choice % 7) {
+            if choice % 3 == 0 { try await host.sleep(for: .milliseconds(10 * word + 1)) }
+            try await reply(.text("word \"\(word)\" "))
+        }
+        if choice % 5 == 1 {
+            try await reply(.functionCallStarted(callID: "c\(choice)", name: "f"))
+            try await reply(.functionCallArguments("{}"))
+        }
+        if choice % 11 == 10 { throw AgentError.overloaded }
+    }
+}
+
+/// What an input chooses of its server.
+struct ServerChoices {
+    private static let isHarshFlag = Flags.bit(0)
+    private static let hasEcho = Flags.bit(1)
+    private static let hasSmallLimits = Flags.bit(2)
+    private static let isSilent = Flags.bit(3)
+    private static let isBehindProxy = Flags.bit(4)
+    private static let hasFewDescriptors = Flags.bit(5)
+    /// The input is one stream of one connection.
+    static let isSingleStream = Flags.bit(7)
+
+    let flags: Flags
+    let seed: UInt64
+
+    var servesEcho: Bool { flags.contains(Self.hasEcho) }
+
+    fileprivate var hasFewHandles: Bool { flags.contains(Self.hasFewDescriptors) }
+
+    var isHarsh: Bool { flags.contains(Self.isHarshFlag) }
+
+    fileprivate var faults: SimulatedFaults { isHarsh ? .harsh : SimulatedFaults() }
+
+    fileprivate var model: any LanguageModel {
+        flags.contains(Self.isSilent) ? SilentModel() : FuzzedModel()
+    }
+
+    /// The smallest limits that an operator may set, where that brings them within reach.
+    fileprivate var configuration: ServerConfiguration {
+        var configuration = ServerConfiguration()
+        configuration.debugEcho = servesEcho
+        if flags.contains(Self.isBehindProxy) {
+            configuration.trustedProxies = AddressRange.loopback
+            configuration.proxyProtocol = .required
+        }
+        guard flags.contains(Self.hasSmallLimits) else { return configuration }
+        configuration.maxConnections = 3
+        configuration.maxSessions = 2
+        configuration.maxStartLineBytes = 256
+        configuration.maxHeaderBytes = 1_024
+        configuration.maxHeaderFields = 12
+        configuration.maxMessageBytes = 1_024
+        configuration.maxFramesPerMessage = 4
+        configuration.maxQueuedOutputBytes = 64 << 10
+        configuration.softQueuedOutputBytes = 4_096
+        configuration.maxWriteBytesPerTurn = 1_024
+        configuration.readBufferBytes = 4_096
+        configuration.maxMessagesPerTurn = 2
+        configuration.maxAcceptsPerTurn = 1
+        configuration.compressMinBytes = 1
+        configuration.contextCompressMinBytes = 1
+        configuration.maxCompressionContextBytes = 80_000
+        configuration.slowReaderTimeout = .milliseconds(500)
+        configuration.messageGrace = .milliseconds(500)
+        configuration.messageIdleTimeout = .seconds(20)
+        // Floods are judged read by read: where a stream is cut then matters.
+        if !flags.contains(Self.isSingleStream) {
+            configuration.maxNuisanceBurst = 5
+            configuration.maxNuisancesPerSecond = 2
+            configuration.maxConnectionsPerAddress = 2
+            configuration.handshakeBurstPerAddress = 3
+            configuration.handshakesPerSecondPerAddress = 1
+        }
+        configuration.maxJobsPerTurn = 1
+        configuration.session.maxConversationItems = 4
+        configuration.session.maxConversationBytes = 1_024
+        configuration.session.maxBufferedAudioSeconds = 1
+        return configuration
+    }
+}
+
+/// A server, its peers, and the checks.
+final class FuzzedServer {
+    /// Turns beyond those that bytes account for after which a shard is said to spin.
+    private static let spareTurns = 20_000
+    /// Beyond every deadline of a connection, one after the other.
+    private static let untilAllDeadlines = Duration.seconds(400)
+
+    private let server: SimulatedServer
+    private let choices: ServerChoices
+    private(set) var peers: [FuzzedPeer] = []
+    private var hasStopped = false
+    private var turns = 0
+
+    init(_ choices: ServerChoices) {
+        self.choices = choices
+        do {
+            server = try SimulatedServer(
+                configuration: choices.configuration, agents: AgentSet(model: choices.model),
+                seed: choices.seed, faults: choices.faults)
+        } catch {
+            fatalError("no server: \(error)")
+        }
+        if choices.hasFewHandles { server.io.handleLimit = 3 }
+    }
+
+    @discardableResult
+    func connect(from address: String = "127.0.0.1") -> FuzzedPeer {
+        let peer = FuzzedPeer(
+            server.connect(window: 1 << 30, from: address), expectsEvents: !choices.servesEcho)
+        peers.append(peer)
+        return peer
+    }
+
+    /// Turns until nothing is left to do within a while of virtual time.
+    func run(for duration: Duration = .zero) {
+        server.io.horizon = server.io.now + duration
+        repeat {
+            guard !hasStopped else { return }
+            turns += 1
+            // A turn moves at least one byte, or ends something; time moves at most by a packet.
+            let moved = peers.reduce(0) { $0 + $1.bytesSent + $1.bytesRead }
+            require(turns < Self.spareTurns + 8 * moved, "the shard spins")
+            hasStopped = !server.shard.turn()
+            checkHandles()
+        } while !server.io.isIdle || server.io.hasWork
+    }
+
+    /// The next accepts fail.
+    func failAccept(_ code: Int32) { server.io.acceptFailures.append(code) }
+
+    /// The process is held up for a while.
+    func suspend(for duration: Duration) { server.io.suspend(for: duration) }
+
+    /// Asks the shard to end.
+    func stop() { server.shard.stop(.goingAway) }
+
+    /// Asks the shard to end once its turns are over.
+    func drain(after delay: Duration) { server.shard.drain(delay) }
+
+    // MARK: Invariants
+
+    private func checkHandles() {
+        let unwatched = server.io.unwatchedHandles
+        require(unwatched.isEmpty, "handles \(unwatched) are open and not watched")
+    }
+
+    /// Lets everybody leave, one way or the other, and looks for what is left of them.
+    func finish(politely: Bool) {
+        run()
+        for peer in peers {
+            peer.setWindow(1 << 30)
+            if politely { peer.read() }
+        }
+        run()
+        for (index, peer) in peers.enumerated() where !peer.hasFinished {
+            if politely || index % 2 == 0 { peer.finishWriting() } else { peer.reset() }
+        }
+        turns = 0
+        run(for: Self.untilAllDeadlines)
+        // A refusal is written once, as it always fits the kernel's empty buffer; a kernel that
+        // takes a part of it nevertheless cuts it off.
+        let mayCutOff =
+            choices.isHarsh && server.metrics.total(of: .connectionsRefused) > 0
+        for peer in peers {
+            peer.read()
+            if !mayCutOff { peer.checkEnd() }
+        }
+        checkNothingIsLeft()
+    }
+
+    private func checkNothingIsLeft() {
+        let metrics = server.metrics
+        require(server.io.openHandles == 0, "\(server.io.openHandles) handles are open")
+        require(metrics.connections.load(ordering: .relaxed) == 0, "connections are counted")
+        require(metrics.sessions.load(ordering: .relaxed) == 0, "sessions are counted")
+        let gauges: [ShardMetric] = [
+            .connectionsOpen, .sessionsOpen, .sessionBytes, .agentTasks, .compressionContextBytes,
+        ]
+        for gauge in gauges {
+            let value = metrics.total(of: gauge)
+            require(value == 0, "\(gauge) is \(value) after all")
+        }
+        require(server.shard.chunksInUse == 0, "\(server.shard.chunksInUse) chunks are in use")
+    }
+}

@@ -1,0 +1,127 @@
+#!/usr/bin/env bash
+# Runs the fuzz targets, two at a time, and closes with a line for each: inputs tried, edges of the
+# code reached, inputs that reach them, findings. Fails on any finding: a trap, an expectation that
+# does not hold, a leak, more than 10 s or 2 GiB for one input.
+#
+#   SECONDS_EACH  how long each target runs; 60
+#   TARGET        only this one
+#   INPUT         no fuzzing: run this file through TARGET once
+#   COVERAGE      1: no fuzzing: which lines of the code the corpus so far reaches
+#
+# The corpus grows in .build-fuzz/corpus/ from run to run; what it begins with is made by the
+# targets themselves.
+source "$(dirname "$0")/common.sh"
+
+all=(http_message websocket_frames deflate client_event connection_bytes)
+seconds=${SECONDS_EACH:-60}
+work=$root/.build-fuzz
+program=$work/release/parley-fuzz
+
+[[ $seconds =~ ^[1-9][0-9]*$ ]] || fail "SECONDS is a number of seconds, not '$seconds'"
+if [[ ${TARGET:-} ]]; then
+    [[ " ${all[*]} " == *" $TARGET "* ]] || fail "TARGET is one of ${all[*]}"
+    all=("$TARGET")
+fi
+[[ ! ${INPUT:-} || ${TARGET:-} ]] || fail "INPUT needs a TARGET"
+
+# build FOLDER FLAGS…: libFuzzer's instrumentation in everything, optimised, with assertions.
+# SwiftPM's own option is what keeps it from looking for a main function.
+build() {
+    local folder=$1
+    shift
+    PARLEY_FUZZ=1 swift build -c release --scratch-path "$folder" --product parley-fuzz \
+        --sanitize=fuzzer -Xswiftc -assert-config -Xswiftc Debug "$@"
+}
+
+# swiftc takes the last -sanitize for compiling.
+build_program() {
+    build "$work" -Xswiftc -sanitize=fuzzer,address -Xcxx -fsanitize=address
+}
+
+build_for_coverage() {
+    build "$work-coverage" -Xswiftc -profile-generate -Xswiftc -profile-coverage-mapping \
+        -Xswiftc -use-ld=lld
+}
+
+# Swift's own report of a crash reads memory that the sanitizer guards, and libFuzzer's has the
+# stack as well.
+export SWIFT_BACKTRACE=enable=no
+# Stacks of eight frames per allocation tell where a leak is from, and 30 would halve the speed.
+export ASAN_OPTIONS=malloc_context_size=8:quarantine_size_mb=16
+limits=(-timeout=10 -rss_limit_mb=2048 -max_len=4096)
+
+run_target() {
+    local target=$1 corpus=$work/corpus/$1
+    PARLEY_FUZZ_TARGET=$target PARLEY_FUZZ_SEEDS=$corpus "$program" || return
+    PARLEY_FUZZ_TARGET=$target "$program" "${limits[@]}" -max_total_time="$seconds" \
+        -dict="$root/Tests/Fuzz/Dictionaries/$target.dict" -print_final_stats=1 -verbosity=1 \
+        -artifact_prefix="$work/findings/$target-" "$corpus" >"$work/$target.log" 2>&1
+}
+
+# report TARGET STATUS: the line of the table, and after a finding what to do.
+report() {
+    local target=$1 status=$2 log=$work/$1.log
+    local executions edges inputs finding
+    executions=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+    read -r edges inputs < <(
+        sed -nE 's/.* cov: ([0-9]+) .* corp: ([0-9]+)\/.*/\1 \2/p' "$log" | tail -n 1) || true
+    printf '  %-18s %9s executions %6s edges %5s inputs %2d findings\n' "$target" \
+        "${executions:-?}" "${edges:-?}" "${inputs:-?}" "$((status != 0))"
+    ((status == 0)) && return
+    grep -E 'Fatal error|ERROR: |SUMMARY: ' "$log" | head -n 5 | cut -c 1-300 || true
+    finding=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
+    printf '    the whole log: %s\n' "${log#"$root"/}"
+    [[ ! $finding ]] || printf '    again: make fuzz TARGET=%s INPUT=%s\n' "$target" \
+        "${finding#"$root"/}"
+}
+
+# The lines that the corpus reaches, by file, for what a peer's bytes go through.
+report_coverage() {
+    local profiles=$work-coverage/profiles target
+    rm -rf "$profiles"
+    mkdir -p "$profiles"
+    for target in "${all[@]}"; do
+        LLVM_PROFILE_FILE=$profiles/$target.profraw PARLEY_FUZZ_TARGET=$target \
+            "$work-coverage/release/parley-fuzz" -runs=0 "$work/corpus/$target" 2>/dev/null
+    done
+    llvm-profdata merge -o "$profiles/all.profdata" "$profiles"/*.profraw
+    llvm-cov report "$work-coverage/release/parley-fuzz" \
+        -instr-profile="$profiles/all.profdata" "$root"/Sources/{Codec,Session,Server} |
+        awk 'NR > 2 && NF > 9 { printf "  %-40s %5d lines %8s reached\n", $1, $8, $10 }'
+}
+
+if [[ ${COVERAGE:-} ]]; then
+    say "building the fuzz targets for coverage"
+    run_logged fuzz-coverage build_for_coverage ||
+        fail "the fuzz targets do not build: see .build/setup/fuzz-coverage.log"
+    report_coverage
+    exit
+fi
+
+say "building the fuzz targets"
+run_logged fuzz-build build_program ||
+    fail "the fuzz targets do not build: see .build/setup/fuzz-build.log"
+mkdir -p "$work/corpus" "$work/findings"
+
+if [[ ${INPUT:-} ]]; then
+    PARLEY_FUZZ_TARGET=$TARGET exec "$program" "${limits[@]}" "$INPUT"
+fi
+
+say "fuzzing ${#all[@]} targets, $seconds s each"
+failed=0
+for ((first = 0; first < ${#all[@]}; first += 2)); do
+    pids=()
+    pair=("${all[@]:first:2}")
+    for target in "${pair[@]}"; do
+        run_target "$target" &
+        pids+=($!)
+    done
+    for index in "${!pair[@]}"; do
+        status=0
+        wait "${pids[index]}" || status=$?
+        report "${pair[index]}" "$status"
+        failed=$((failed + (status != 0)))
+    done
+done
+printf '\n%d passed, %d failed\n' $((${#all[@]} - failed)) "$failed"
+((failed == 0))
