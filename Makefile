@@ -11,6 +11,11 @@ MAKEFLAGS += --no-print-directory
 
 # Arguments for the server (`make run`) or the load test (`make load`).
 ARGS ?=
+# 1: `make run` serves https with a self-signed certificate, which it makes once.
+TLS ?=
+self_signed := --tls-cert .tls/cert.pem --tls-key .tls/key.pem
+# How long `make fuzz` runs each target.
+SECONDS ?= 60
 
 # The Swift runtime goes into the binary: it starts faster and needs no toolchain where it runs.
 release_build := swift build -c release --static-swift-stdlib
@@ -25,8 +30,11 @@ help: ## List the targets
 
 ## Run -------------------------------------------------------------------------------------
 
-run: build ## Set up, build and start the server; ARGS="--port 9000 …" goes to `parley serve`
-	@exec .build/release/parley serve $(ARGS)
+run: build ## Set up, build and start the server; ARGS="--port 9000 …"; TLS=1: with https
+ifeq ($(TLS),1)
+	@scripts/tls-certificate.sh
+endif
+	@exec .build/release/parley serve $(if $(filter 1,$(TLS)),$(self_signed)) $(ARGS)
 
 build: setup ## Make .build/release/parley
 	@$(release_build) --product parley
@@ -54,7 +62,8 @@ setup-tests: setup
 ## Test ------------------------------------------------------------------------------------
 
 test: setup-tests ## Set up and run every test: all the targets below. What CI runs
-	@exec scripts/test.sh lint test-swift build test-clients test-browser test-metrics
+	@exec scripts/test.sh lint test-swift build test-clients test-browser test-metrics test-tls \
+		test-conformance fuzz
 
 check: lint test-swift ## Before a commit: lint and the Swift tests, without clients and browser
 
@@ -71,10 +80,40 @@ test-browser: build setup-tests ## The web page in Chromium
 test-metrics: build setup-tests ## promtool reads /metrics
 	@exec Tests/metrics/run.sh
 
+test-tls: build ## Protocols, ciphers, tickets, certificates, as `openssl s_client` sees them
+	@exec Tests/tls/run.sh
+
+test-conformance: build setup-tests ## The Autobahn suite without its largest messages
+	@Tests/conformance/run.sh short || [[ $$? == 77 ]]
+
+conformance: build setup-tests ## The whole Autobahn suite, 517 cases; needs Python 2.7
+	@Tests/conformance/run.sh || [[ $$? == 77 ]]
+
+fuzz: setup ## Fuzz every target for SECONDS=60; TARGET=name INPUT=file runs one input again
+	@$(strict) SECONDS_EACH=$(SECONDS) TARGET=$(TARGET) INPUT=$(INPUT) COVERAGE=$(COVERAGE) \
+		scripts/fuzz.sh
+
 load: setup-tests ## The load test: 1,000 idle sessions and 50 that speak; ARGS goes to parley-load
 	@$(release_build) --product parley
 	@$(release_build) --product parley-load
 	@exec scripts/load.sh $(ARGS)
+
+bench-echo: setup ## Parley's echo against a raw TCP echo, Bun, picows, Node, FastAPI; ARGS=--quick
+	@scripts/setup-peers.sh
+	@$(release_build) --product parley
+	@$(release_build) --product parley-load
+	@ulimit -n "$$(ulimit -H -n)"; exec .build/release/parley-load echo $(ARGS)
+
+bench-instructions: setup ## User-space instructions per echoed message, beside a loop in C
+	@scripts/setup-peers.sh
+	@$(release_build) --product parley
+	@$(release_build) --product parley-load
+	@exec scripts/count-instructions.sh
+
+bench-memory: setup ## User space per idle WebSocket; ARGS="--connections 5000"
+	@$(release_build) --product parley
+	@$(release_build) --product parley-load
+	@ulimit -n "$$(ulimit -H -n)"; exec .build/release/parley-load memory $(ARGS)
 
 ## Source ----------------------------------------------------------------------------------
 
@@ -89,7 +128,8 @@ clean: ## Remove what was built; models and virtual environments stay
 	rm -rf .build .build-* .build_*
 
 distclean: clean ## Remove everything that set-up and build made
-	rm -rf models .venv-*
+	rm -rf models .venv-* .tls
 
 .PHONY: help run build brain setup models setup-tests test check test-swift test-clients \
-	test-browser test-metrics load format lint clean distclean
+	test-browser test-metrics test-tls test-conformance conformance fuzz load bench-echo \
+	bench-instructions bench-memory format lint clean distclean

@@ -219,16 +219,3 @@ private func raiseDescriptorLimit(to wanted: Int) throws(LoadFailure) {
         throw LoadFailure("this process may open \(limit.rlim_cur) files, and \(wanted) are needed")
     }
 }
-
-/// Random numbers that are the same for the same seed (Steele, Lea and Flood, 2014).
-struct SplitMix64: RandomNumberGenerator {
-    var state: UInt64
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-}

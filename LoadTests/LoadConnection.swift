@@ -124,7 +124,8 @@ final class LoadConnection {
                 case .text(let payload): deliver(.text(payload))
                 case .binary(let payload): deliver(.binary(payload))
                 case .ping(let payload): send(.pong, payload)
-                case .pong: break
+                // Compression is never offered, so that the codec lets no such message pass.
+                case .pong, .compressed: break
                 case .close(let code, _):
                     fail("closed by the server with \(code?.rawValue ?? 1005)")
                 }

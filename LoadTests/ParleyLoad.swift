@@ -8,7 +8,10 @@ import ArgumentParser
 struct ParleyLoad: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "parley-load", abstract: "Puts load on a running Parley server.",
-        subcommands: [IdleAndSpeakingCommand.self])
+        subcommands: [
+            IdleAndSpeakingCommand.self, EchoCommand.self, IdleMemoryCommand.self,
+            EchoGeneratorCommand.self, EchoMessagesCommand.self,
+        ])
 }
 
 /// Many sessions that only stay open, and some that speak, at once.

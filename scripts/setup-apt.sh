@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing, and asks for root only then.
 #
-#   setup-apt.sh GROUP…      with the groups build, test and brain, listed below
+#   setup-apt.sh GROUP…      with the groups build, test, peers and brain, listed below
 source "$(dirname "$0")/common.sh"
 
 # To build and run the server.
@@ -11,10 +11,13 @@ build=(
     libopus-dev              # Codec: Opus
     libsimdjson-dev          # CSimdjson: the JSON parser
     libspeexdsp-dev          # Codec: the resampler
+    libssl-dev               # Server, parley: TLS
     libyaml-dev              # parley: the configuration file
     flite1-dev               # Agents: text to speech
+    openssl                  # the certificate of `make run TLS=1`, and tests of TLS
     pkg-config               # tells SwiftPM where these libraries are
     python3-venv             # runs the one-off conversion of the speech models
+    zlib1g-dev               # Codec: permessage-deflate
 )
 
 # To run the tests as well.
@@ -22,6 +25,7 @@ test=(
     alsa-utils               # recordings of a human voice
     chromium                 # loads the web page
     curl                     # fetches /metrics
+    haproxy                  # stands in front of the server, and speaks the PROXY protocol
     pocketsphinx-testdata    # recordings of human speech, with their texts
     prometheus               # promtool, the judge of /metrics
     shellcheck               # lints these scripts
@@ -35,11 +39,22 @@ brain=(
     python3-venv             # a virtual environment of its own
 )
 
+# For the echo benchmark.
+peers=(
+    gcc                      # the peers in C
+    libssl-dev               # the C WebSocket echo: SHA-1
+    node-ws                  # the peer on Node; its Node is from PyPI
+    python3-venv             # the other peers' virtual environment
+    util-linux               # taskset, setpriv
+    valgrind                 # counts instructions
+)
+
 packages=()
 for group in "$@"; do
     case $group in
         build) packages+=("${build[@]}") ;;
         test) packages+=("${test[@]}") ;;
+        peers) packages+=("${peers[@]}") ;;
         brain) packages+=("${brain[@]}") ;;
         *) fail "setup-apt.sh: no group is called '$group'" ;;
     esac

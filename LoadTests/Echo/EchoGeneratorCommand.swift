@@ -1,0 +1,80 @@
+// The generator as a process of its own, one per peer: only so can 5,000 connections to each of
+// seven peers be open at once (a process has 20,000 descriptors). The benchmark starts it, pins it
+// to a core, and tells it by lines of text when its peer's turn is.
+
+import ArgumentParser
+import CLinux
+import Foundation
+
+/// What the benchmark asks of a generator, a line of JSON each.
+struct SliceOrder: Codable {
+    /// What is done.
+    enum Kind: String, Codable {
+        /// Messages of `bytes` bytes, `depth` at once.
+        case echo
+        /// Connections opened and closed.
+        case handshake
+    }
+
+    var kind: Kind
+    var bytes = 0
+    var depth = 1
+    /// Milliseconds that are not counted, and that are.
+    var warmUp: Int
+    var length: Int
+}
+
+/// What the generator says, a line of JSON each.
+enum GeneratorLine: Codable {
+    /// The connections are open.
+    case ready
+    case done(SliceResult)
+    case failed(String)
+}
+
+/// `parley-load echo-generator`: not for people.
+struct EchoGeneratorCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "echo-generator", abstract: "The generator of `parley-load echo`.",
+        shouldDisplay: false)
+
+    @Option(help: "The peer's port.") var port: UInt16
+    @Option(help: "The peer's process.") var process: Int32
+    @Option(help: "The WebSocket's path; without, the peer is raw.") var path: String?
+    @Option(help: "Connections for echoes.") var connections: Int
+
+    func run() throws {
+        let wire = path.map { EchoWire.webSocket(path: $0) } ?? .raw
+        let target = EchoTarget(wire: wire, port: port, process: process)
+        do throws(LoadFailure) {
+            let echoes = try EchoLoop(to: target, connections: connections)
+            let handshakes = HandshakeLoop(to: target)
+            say(.ready)
+            while let line = readLine() {
+                guard let order = try? JSONDecoder().decode(SliceOrder.self, from: Data(line.utf8))
+                else { throw LoadFailure("the generator was given no order: \(line)") }
+                say(.done(try run(order, echoes, handshakes, wire)))
+            }
+        } catch {
+            say(.failed(error.reason))
+        }
+    }
+
+    private func run(
+        _ order: SliceOrder, _ echoes: EchoLoop, _ handshakes: HandshakeLoop, _ wire: EchoWire
+    ) throws(LoadFailure) -> SliceResult {
+        switch order.kind {
+        case .echo:
+            let exchange = EchoExchange(
+                wire: wire, payloadBytes: order.bytes, depth: order.depth)
+            return try echoes.run(exchange, warmUp: order.warmUp, length: order.length)
+        case .handshake: return try handshakes.run(warmUp: order.warmUp, length: order.length)
+        }
+    }
+
+    private func say(_ line: GeneratorLine) {
+        guard var bytes = try? JSONEncoder().encode(line) else { return }
+        bytes.append(UInt8(ascii: "\n"))
+        _ = bytes.withUnsafeBytes { write(1, $0.baseAddress, $0.count) }
+    }
+}

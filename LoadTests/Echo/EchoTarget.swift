@@ -1,0 +1,112 @@
+// Where the generator of the echo benchmark connects to, and how.
+
+import CLinux
+import Codec
+
+/// A peer that listens, seen from the generator.
+final class EchoTarget {
+    /// What it speaks.
+    let wire: EchoWire
+    /// Its process, whose use of the processor is counted.
+    let process: Int32
+    private let port: UInt16
+    private var opened: UInt32 = 0
+
+    /// Names a peer on this machine.
+    init(wire: EchoWire, port: UInt16, process: Int32) {
+        self.wire = wire
+        self.port = port
+        self.process = process
+    }
+
+    /// Opens connections, and upgrades them unless they are raw. In groups that a listener's queue
+    /// has room for: one at a time, each would wait for the scheduler twice.
+    func open(_ count: Int) throws(LoadFailure) -> [Int32] {
+        var descriptors: [Int32] = []
+        while descriptors.count < count {
+            var group: [Int32] = []
+            for _ in 0..<min(500, count - descriptors.count) { group.append(try connect()) }
+            if wire != .raw { try upgrade(group) }
+            descriptors += group
+        }
+        return descriptors
+    }
+
+    /// Makes connections WebSockets.
+    func upgrade(_ descriptors: [Int32]) throws(LoadFailure) {
+        let key = WebSocketHandshake.makeKey()
+        let request = upgradeRequest(key: key)
+        for descriptor in descriptors {
+            guard parley_send(descriptor, request, request.count) == request.count else {
+                throw .system("send")
+            }
+        }
+        for descriptor in descriptors { try awaitUpgrade(of: descriptor, key: key) }
+    }
+
+    private func awaitUpgrade(of descriptor: Int32, key: String) throws(LoadFailure) {
+        var head: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 2048)
+        var parser = HTTPResponseParser()
+        while true {
+            let count = recv(descriptor, &buffer, buffer.count, 0)
+            guard count > 0 else { throw .system("the upgrade") }
+            head += buffer[..<count]
+            do {
+                let answer = try head.withUnsafeBytes { try parser.parse($0) }
+                guard let (response, _) = answer else { continue }
+                // What follows is a session's first event, which nobody here reads.
+                try WebSocketHandshake.validate(response, key: key)
+                return
+            } catch {
+                throw LoadFailure("the upgrade was refused: \(error)")
+            }
+        }
+    }
+
+    /// The request for a WebSocket; to the raw echo just so many bytes.
+    func upgradeRequest(key: String) -> [UInt8] {
+        var path = "/"
+        if case .webSocket(let given) = wire { path = given }
+        var writer = ByteWriter(capacity: 512)
+        WebSocketHandshake.writeRequest(
+            target: path, host: "127.0.0.1:\(port)", key: key, into: &writer)
+        return writer.copiedBytes
+    }
+
+    /// Opens a TCP connection. Their source addresses rotate, as one has only 28,000 ports, each of
+    /// which rests for a while after use.
+    func connect() throws(LoadFailure) -> Int32 {
+        let descriptor = socket(
+            AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw .system("socket (is `ulimit -n` high enough?)") }
+        var yes: Int32 = 1
+        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, 4)
+        setsockopt(descriptor, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, &yes, 4)
+        let source = 0x7F00_0101 + opened / 8_000 % 200
+        opened &+= 1
+        guard call(bind, descriptor, address: source, port: 0) == 0,
+            call(CLinux.connect, descriptor, address: INADDR_LOOPBACK, port: port) == 0
+        else {
+            let failure = LoadFailure.system("cannot connect to port \(port)")
+            close(descriptor)
+            throw failure
+        }
+        return descriptor
+    }
+
+    private func call(
+        _ function: (Int32, UnsafePointer<sockaddr>?, socklen_t) -> Int32, _ descriptor: Int32,
+        address: UInt32, port: UInt16
+    ) -> Int32 {
+        var name = sockaddr_in()
+        name.sin_family = sa_family_t(AF_INET)
+        name.sin_addr.s_addr = address.bigEndian
+        name.sin_port = port.bigEndian
+        return withUnsafePointer(to: name) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                function(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+            }
+        }
+    }
+}

