@@ -5,6 +5,7 @@
 import CLinux
 import Codec
 import Session
+import Synchronization
 
 /// The monotonic clock of the kernel. Every `Instant` of a running server comes from here.
 public enum MonotonicClock {
@@ -73,6 +74,9 @@ package final class EpollIO: IO {
     /// Given up for a moment to accept a connection when there is no other descriptor; −1 while
     /// there is none.
     private var spare: Int32 = -1
+    /// Held while a shard accepts: another shard must not take the descriptor that one gives up for
+    /// a moment, or who waits for that one waits until somebody leaves.
+    private static let accepting = Mutex(())
     package let wake: @Sendable () -> Void
 
     /// - Throws: `IOError` when the process is out of descriptors.
@@ -129,6 +133,12 @@ package final class EpollIO: IO {
     }
 
     package func accept(from listener: IOHandle, peer: inout NetworkAddress) -> IOOutcome {
+        EpollIO.accepting.withLock { _ in acceptNext(from: listener, peer: &peer) }
+    }
+
+    private func acceptNext(
+        from listener: IOHandle, peer: inout NetworkAddress
+    ) -> IOOutcome {
         // Room for both families; of a longer address, as of a Unix-domain socket, nothing counts
         // but the family.
         var address = sockaddr_in6()
@@ -147,13 +157,15 @@ package final class EpollIO: IO {
     ) -> IOOutcome {
         if spare < 0 { keepSpare() }
         guard spare >= 0 else { return .failed(EMFILE) }
-        _ = CLinux.close(spare)
-        spare = -1
-        let outcome = accept(from: listener, peer: &peer)
-        // With a handle in its place, the spare comes back when that is closed.
-        if case .done = outcome { return outcome }
-        keepSpare()
-        return outcome
+        return EpollIO.accepting.withLock { _ in
+            _ = CLinux.close(spare)
+            spare = -1
+            let outcome = acceptNext(from: listener, peer: &peer)
+            // With a handle in its place, the spare comes back when that is closed.
+            if case .done = outcome { return outcome }
+            keepSpare()
+            return outcome
+        }
     }
 
     package func read(
@@ -174,8 +186,14 @@ package final class EpollIO: IO {
     }
 
     package func close(_ handle: IOHandle) {
-        _ = CLinux.close(handle)
-        if spare < 0 { keepSpare() }
+        guard spare < 0 else {
+            _ = CLinux.close(handle)
+            return
+        }
+        EpollIO.accepting.withLock { _ in
+            _ = CLinux.close(handle)
+            keepSpare()
+        }
     }
 
     /// Takes a descriptor that is good for nothing but to be given up. Another thread may have been

@@ -3,6 +3,7 @@ that wants too much, and a process that has no file descriptor left."""
 
 import asyncio
 import contextlib
+import errno
 import os
 import re
 import shutil
@@ -192,11 +193,14 @@ def test_without_file_descriptors_it_says_so_does_not_spin_and_recovers(limit, f
     server = ParleyServer("--shards", "2", "--worker-threads", "1")
     server.arguments = ["prlimit", f"--nofile={limit}:{limit}", *server.arguments]
     with server:
-        peers = []
-        for _ in range(2 * limit):
-            peer = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+        # All at once: while one shard turns somebody away, the other accepts.
+        peers = [socket.socket() for _ in range(2 * limit)]
+        for peer in peers:
+            peer.setblocking(False)
+            assert peer.connect_ex(("127.0.0.1", server.port)) in (0, errno.EINPROGRESS)
+        for peer in peers:
+            peer.settimeout(10)
             peer.sendall(REQUEST)
-            peers.append(peer)
         statuses = [status_of(peer.recv(65536)) for peer in peers]
         assert set(statuses) == {200, 503}
         before, begun = cpu_seconds(server.process.pid), time.monotonic()
