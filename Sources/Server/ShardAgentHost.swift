@@ -4,10 +4,27 @@
 import Session
 import Synchronization
 
+/// How much depends on a job.
+package enum JobUrgency: Sendable {
+    /// Somebody waits for it: it is queued where no thread is free.
+    case awaited
+    /// Somebody will probably wait for it in a moment: it is refused where no thread is free.
+    case expected
+    /// Nobody waits for it: it is refused unless another thread stays free for those that are
+    /// awaited. A pool of one thread takes it when that one is free.
+    case spare
+}
+
 /// Runs CPU-heavy work elsewhere. `WorkerPool` does so on threads, tests at once.
 package protocol ComputePool: Sendable {
-    /// Takes a job, or returns false when too many wait. A taken job is run exactly once.
-    func submit(_ job: @escaping @Sendable () -> Void) -> Bool
+    /// Takes a job, or returns false when too many wait, or when it may not wait at all. A taken
+    /// job is run exactly once.
+    func submit(_ urgency: JobUrgency, _ job: @escaping @Sendable () -> Void) -> Bool
+}
+
+extension ComputePool {
+    /// Takes a job that somebody waits for.
+    package func submit(_ job: @escaping @Sendable () -> Void) -> Bool { submit(.awaited, job) }
 }
 
 /// An HTTP client on a shard's event loop. `UpstreamHTTP` is one; tests script another.
@@ -35,11 +52,22 @@ final class ShardAgentHost: AgentHost {
     private let gate: ShardGate
     private let pool: any ComputePool
     private let upstream: (any UpstreamClient)?
+    private let urgency: JobUrgency
 
-    init(gate: ShardGate, pool: any ComputePool, upstream: (any UpstreamClient)?) {
+    /// - Parameter urgency: of everything that is computed through this host.
+    init(
+        gate: ShardGate, pool: any ComputePool, upstream: (any UpstreamClient)?,
+        urgency: JobUrgency = .awaited
+    ) {
         self.gate = gate
         self.pool = pool
         self.upstream = upstream
+        self.urgency = urgency
+    }
+
+    /// The same host for work of another urgency.
+    func with(_ urgency: JobUrgency) -> ShardAgentHost {
+        ShardAgentHost(gate: gate, pool: pool, upstream: upstream, urgency: urgency)
     }
 
     func sleep(for duration: Duration) async throws {
@@ -52,7 +80,7 @@ final class ShardAgentHost: AgentHost {
         let interest = ComputeInterest()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
-                let isTaken = pool.submit {
+                let isTaken = pool.submit(urgency) {
                     // A turn that was interrupted while it queued must not cost others a worker.
                     guard !interest.isLost else {
                         continuation.resume(throwing: CancellationError())
@@ -72,7 +100,7 @@ final class ShardAgentHost: AgentHost {
         each: @Sendable (Element) async throws -> Void
     ) async throws {
         let pieces = ComputePieces<Element>(limit: ShardAgentHost.maxWaitingPieces)
-        let isTaken = pool.submit {
+        let isTaken = pool.submit(urgency) {
             guard !pieces.isAbandoned else { return }
             do {
                 try work { pieces.append($0) }

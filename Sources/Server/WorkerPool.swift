@@ -13,7 +13,7 @@ package struct WorkerCounts: Equatable, Sendable {
     package var queued = 0
     /// Jobs that a thread runs.
     package var running = 0
-    /// Jobs refused because the queue was full, since the start.
+    /// Awaited jobs refused because the queue was full, since the start.
     package var refused = 0
 
     /// All zero.
@@ -41,8 +41,11 @@ package final class WorkerPool: Sendable {
     deinit { queue.stop(waitForThreads: false) }
 
     /// Runs a job on the next free thread, in the order of submission.
-    /// - Returns: false, and the job is not run, when the queue is full or the pool shut down.
-    package func submit(_ job: @escaping @Sendable () -> Void) -> Bool { queue.submit(job) }
+    /// - Returns: false, and the job is not run, when the queue is full, when no thread is free
+    ///   for a job that nobody awaits, or when the pool is shut down.
+    package func submit(
+        _ urgency: JobUrgency, _ job: @escaping @Sendable () -> Void
+    ) -> Bool { queue.submit(urgency, job) }
 
     /// Takes no more jobs, runs those that were taken, and waits for the threads to end. Cancel
     /// what is no longer wanted first.
@@ -100,11 +103,18 @@ private final class WorkerQueue: @unchecked Sendable {
         }
     }
 
-    func submit(_ job: @escaping @Sendable () -> Void) -> Bool {
+    func submit(_ urgency: JobUrgency, _ job: @escaping @Sendable () -> Void) -> Bool {
         lock.withLock {
-            let waiting = queued.count - firstQueued
-            guard !isStopping, waiting + tally.running < maxQueued + threadCount else {
-                tally.refused += 1
+            // What waits may have been given a thread that has not come for it yet.
+            let busy = queued.count - firstQueued + tally.running
+            let room =
+                switch urgency {
+                case .awaited: maxQueued + threadCount
+                case .expected: threadCount
+                case .spare: max(1, threadCount - 1)
+                }
+            guard !isStopping, busy < room else {
+                if urgency == .awaited { tally.refused += 1 }
                 return false
             }
             queued.append(job)

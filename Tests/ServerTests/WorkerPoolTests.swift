@@ -87,6 +87,37 @@ private final class Counter: Sendable {
         #expect(pool.counts.queued == 0)
     }
 
+    /// Of three threads, jobs that nobody awaits may use all but one, those that will be awaited
+    /// use all, and none of them waits in the queue.
+    @Test func keepsRoomForJobsThatAreAwaited() {
+        let pool = WorkerPool(threads: 3, maxQueued: 10)
+        let gate = Gate()
+        func submit(_ urgency: JobUrgency) -> Bool { pool.submit(urgency) { gate.pass() } }
+        #expect(submit(.spare))
+        #expect(submit(.spare))
+        #expect(!submit(.spare))
+        #expect(submit(.expected))
+        #expect(!submit(.expected))
+        #expect(submit(.awaited))
+        #expect(!submit(.spare) && !submit(.expected))
+        // The threads may not have come for their jobs yet.
+        #expect(pool.counts.queued + pool.counts.running == 4)
+        #expect(pool.counts.refused == 0, "nobody waits for what was refused")
+        gate.open()
+        pool.shutdown()
+    }
+
+    @Test func givesItsOnlyThreadToAnybodyWhenItIsFree() {
+        let pool = WorkerPool(threads: 1, maxQueued: 10)
+        let gate = Gate()
+        #expect(pool.submit(.spare) { gate.pass() })
+        #expect(!pool.submit(.spare) {})
+        #expect(pool.submit(.awaited) {})
+        gate.open()
+        pool.shutdown()
+        #expect(!pool.submit(.spare) {})
+    }
+
     @Test func runsWhatItHasTakenBeforeItStops() {
         let pool = WorkerPool(threads: 2, maxQueued: 1_000)
         let ran = Counter()

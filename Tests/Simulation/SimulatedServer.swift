@@ -7,15 +7,21 @@ import Session
 
 /// Runs jobs where they are submitted: a worker without a thread.
 package final class InlineComputePool: ComputePool {
-    /// Whether jobs are taken.
-    private let isFull: Bool
+    /// Jobs that are refused.
+    private let refused: [JobUrgency]
 
-    /// Creates a pool; a full one takes nothing.
-    package init(isFull: Bool = false) { self.isFull = isFull }
+    /// Creates a pool; a full one takes nothing, one without threads to spare only what somebody
+    /// waits for.
+    package init(isFull: Bool = false, isBusy: Bool = false) {
+        refused = isFull ? [.awaited, .expected, .spare] : isBusy ? [.expected, .spare] : []
+    }
 
-    package func submit(_ job: @escaping @Sendable () -> Void) -> Bool {
-        if !isFull { job() }
-        return !isFull
+    package func submit(
+        _ urgency: JobUrgency, _ job: @escaping @Sendable () -> Void
+    ) -> Bool {
+        guard !refused.contains(urgency) else { return false }
+        job()
+        return true
     }
 }
 
