@@ -77,9 +77,7 @@ public struct TurnDetectionParameters: Equatable, Sendable {
     public enum Mode: Equatable, Sendable {
         /// Silence after speech. `threshold` 0…1 (0.5), `silenceMilliseconds` (500).
         case serverVAD(threshold: Double, silenceMilliseconds: Int)
-        /// Meaning and silence. The protocol lets `eagerness` bound the wait: low 8 s, medium and
-        /// auto 4 s, high 2 s. Session's detector knows no meaning: it waits for silence alone,
-        /// 1.2, 0.7 and 0.4 s.
+        /// Words and silence. `eagerness` bounds the wait: low 8 s, medium and auto 4 s, high 2 s.
         case semanticVAD(eagerness: Eagerness)
     }
 

@@ -1,5 +1,6 @@
-// Where speech starts and stops, from the voice activity of consecutive windows. It knows nothing
-// of samples' content, of items or of responses: VoiceSession acts on what it says.
+// Where speech starts and stops, from the voice activity of consecutive windows, and with
+// `semantic_vad` from what was said. It knows nothing of samples' content, of items or of
+// responses: VoiceSession acts on what it says. What words mean for a turn is TurnEndEstimator's.
 //
 //   silent ── onset windows in a row ≥ threshold ──▶ speaking
 //   speaking ── silence for `silenceSamples` ──▶ silent
@@ -27,10 +28,14 @@ struct TurnDetector {
     static let lowestThreshold: Float = 0.01
 
     private var threshold: Float
+    /// Judges the words before a silence; nil: silence alone counts.
+    private var estimator: TurnEndEstimator?
+    /// The silence that ends the speech, as far as its words are known.
     private var silenceSamples: Int
     private var windowsAboveThreshold = 0
     private var onset = 0
-    private var lastSpeechEnd = 0
+    /// Where speech was last heard.
+    private(set) var lastSpeechEnd = 0
     /// Whether speech has started and not stopped.
     private(set) var isSpeaking = false
 
@@ -40,16 +45,19 @@ struct TurnDetector {
             self.threshold = max(Float(threshold), Self.lowestThreshold)
             silenceSamples = SampleRate.hz16000.samples(inMilliseconds: silenceMilliseconds)
         case .semanticVAD(let eagerness):
-            // The wait that the eagerness names, by silence alone.
-            let milliseconds =
-                switch eagerness {
-                case .low: 1_200
-                case .medium, .auto: 700
-                case .high: 400
-                }
+            let estimator = TurnEndEstimator(eagerness: eagerness)
+            self.estimator = estimator
             threshold = 0.5
-            silenceSamples = SampleRate.hz16000.samples(inMilliseconds: milliseconds)
+            silenceSamples = SampleRate.hz16000.samples(
+                inMilliseconds: estimator.wait(after: nil))
         }
+    }
+
+    /// Takes the words of the speech up to `lastSpeechEnd`; nil: they are not known.
+    mutating func handleWords(_ transcript: String?) {
+        guard let estimator else { return }
+        silenceSamples = SampleRate.hz16000.samples(
+            inMilliseconds: estimator.wait(after: transcript))
     }
 
     /// Takes the probability (0…1) that the window `window` of the timeline holds speech.
@@ -57,13 +65,13 @@ struct TurnDetector {
         if probability >= threshold {
             if windowsAboveThreshold == 0 { onset = window.lowerBound }
             windowsAboveThreshold += 1
-            lastSpeechEnd = window.upperBound
+            handleSpeech(until: window.upperBound)
             guard !isSpeaking, windowsAboveThreshold >= Self.onsetWindows else { return nil }
             isSpeaking = true
             return .started(at: onset)
         }
         if isSpeaking, probability >= max(threshold - Self.hysteresis, Self.lowestThreshold) {
-            lastSpeechEnd = window.upperBound
+            handleSpeech(until: window.upperBound)
             return nil
         }
         windowsAboveThreshold = 0
@@ -72,10 +80,17 @@ struct TurnDetector {
         return .stopped(at: lastSpeechEnd)
     }
 
+    private mutating func handleSpeech(until position: Int) {
+        lastSpeechEnd = position
+        // The speech goes on: what was known of its words is not all of them.
+        handleWords(nil)
+    }
+
     /// Goes on with other parameters; speech in progress stays speech.
     mutating func update(_ parameters: TurnDetectionParameters) {
         let fresh = TurnDetector(parameters)
         threshold = fresh.threshold
+        estimator = fresh.estimator
         silenceSamples = fresh.silenceSamples
     }
 

@@ -75,7 +75,7 @@ private func changes(
         #expect(found.map(\.change) == [.started(at: 0), .stopped(at: 2 * 512)])
     }
 
-    @Test func eagernessOrdersTheWaits() {
+    @Test func eagernessOrdersTheWaitsWhereNoWordsAreKnown() {
         func wait(_ eagerness: TurnDetectionParameters.Eagerness) -> Int? {
             changes(
                 [0.9, 0.9] + Array(repeating: 0, count: 80),
@@ -85,6 +85,55 @@ private func changes(
         #expect(wait(.high)! < wait(.medium)!)
         #expect(wait(.medium) == wait(.auto))
         #expect(wait(.auto)! < wait(.low)!)
+    }
+
+    /// How many windows of silence end a turn whose words become known in the tenth of them.
+    private func silence(after words: String, mode: TurnDetectionParameters.Mode) -> Int? {
+        var detector = TurnDetector(TurnDetectionParameters(mode: mode))
+        for index in 0..<2 {
+            _ = detector.handle(probability: 0.9, window: index * 512..<(index + 1) * 512)
+        }
+        for index in 1...400 {
+            if index == 10 { detector.handleWords(words) }
+            let window = (index + 1) * 512..<(index + 2) * 512
+            if detector.handle(probability: 0, window: window) != nil { return index }
+        }
+        return nil
+    }
+
+    @Test func wordsShortenOrLengthenTheSilence() {
+        let mode = TurnDetectionParameters.Mode.semanticVAD(eagerness: .medium)
+        #expect(silence(after: "Where is it?", mode: mode) == (450 + 31) / 32)
+        #expect(silence(after: "It is here.", mode: mode) == (550 + 31) / 32)
+        #expect(silence(after: "It is the", mode: mode) == 125)
+        // With server_vad they do not count.
+        let silent = TurnDetectionParameters.Mode.serverVAD(
+            threshold: 0.5, silenceMilliseconds: 500)
+        #expect(silence(after: "It is the", mode: silent) == 16)
+    }
+
+    @Test func wordsThatComeAfterTheirWaitEndTheTurnAtOnce() {
+        let mode = TurnDetectionParameters.Mode.semanticVAD(eagerness: .high)
+        // 300 ms are 10 windows; the words come before the tenth.
+        #expect(silence(after: "Where is it?", mode: mode) == 10)
+    }
+
+    @Test func moreSpeechMakesTheWordsOld() {
+        var detector = TurnDetector(
+            TurnDetectionParameters(mode: .semanticVAD(eagerness: .medium)))
+        var position = 0
+        func next(_ probability: Float) -> TurnDetector.Change? {
+            defer { position += 512 }
+            return detector.handle(probability: probability, window: position..<position + 512)
+        }
+        for _ in 0..<2 { _ = next(0.9) }
+        for _ in 0..<5 { #expect(next(0) == nil) }
+        detector.handleWords("It is the")
+        _ = next(0.9)
+        let speechEnd = position
+        // 800 ms, as for unknown words: 25 windows.
+        for _ in 0..<24 { #expect(next(0) == nil) }
+        #expect(next(0) == .stopped(at: speechEnd))
     }
 
     @Test func resetForgetsSpeechInProgress() {

@@ -1,0 +1,163 @@
+// How long a silence must last to end a turn, judged by what was said before it (`semantic_vad`).
+// Where the silence begins is TurnDetector's, the words are PartialTranscript's.
+//
+// The words are English, as the embedded recogniser is. In another language nothing trails off by
+// these lists, and sentences end by their punctuation alone.
+
+import Codec
+
+/// Judges by its last words whether a turn is over.
+struct TurnEndEstimator {
+    /// How a transcript ends, from the surest end to none.
+    enum Ending: CaseIterable {
+        /// With a question: whoever asks waits for the answer.
+        case question
+        /// With a whole sentence.
+        case sentence
+        /// With words that may end a turn or go on: no full stop, a number that may have more
+        /// digits, "in", "is".
+        case open
+        /// With words that want another: "and", "the", "um".
+        case unfinished
+    }
+
+    /// Silences that end a turn, in milliseconds.
+    struct Waits: Equatable {
+        let question: Int
+        let sentence: Int
+        let open: Int
+        /// The most that the protocol lets this eagerness wait.
+        let unfinished: Int
+        /// When no words are known: recognition is missing, late, or heard none.
+        let unknown: Int
+    }
+
+    /// The waits of this eagerness.
+    let waits: Waits
+
+    init(eagerness: TurnDetectionParameters.Eagerness) {
+        waits =
+            switch eagerness {
+            case .low:
+                Waits(
+                    question: 800, sentence: 1_000, open: 2_000, unfinished: 8_000, unknown: 1_200)
+            case .medium, .auto:
+                Waits(question: 450, sentence: 550, open: 1_100, unfinished: 4_000, unknown: 800)
+            case .high:
+                Waits(question: 300, sentence: 350, open: 600, unfinished: 2_000, unknown: 500)
+            }
+    }
+
+    /// The silence, in milliseconds, that ends a turn.
+    /// - Parameter transcript: its words, or nil when they are not known yet.
+    func wait(after transcript: String?) -> Int {
+        guard let transcript, let ending = Self.ending(of: transcript) else { return waits.unknown }
+        return switch ending {
+        case .question: waits.question
+        case .sentence: waits.sentence
+        case .open: waits.open
+        case .unfinished: waits.unfinished
+        }
+    }
+
+    /// How a transcript ends; nil: it holds no word.
+    static func ending(of transcript: String) -> Ending? {
+        let words = transcript.split(whereSeparator: \.isWhitespace)
+        guard var last = words.last, let final = bare(last) else { return nil }
+        // Punctuation counts inside quotation marks too.
+        while let character = last.last, closingMarks.contains(character) { last.removeLast() }
+        let isQuestion = last.hasSuffix("?")
+        let before = words.dropLast().last.flatMap { bare($0) } ?? ""
+        if wantsMore(final, after: before, isQuestion: isQuestion) { return .unfinished }
+        if last.hasSuffix("...") || last.hasSuffix("…") || last.hasSuffix("-") {
+            return .unfinished
+        }
+        if isQuestion { return .question }
+        guard last.hasSuffix(".") || last.hasSuffix("!"), !isNumber(final),
+            !mayGoOn.contains(final)
+        else { return asks(words) && !mayGoOn.contains(final) ? .question : .open }
+        return asks(words) ? .question : .sentence
+    }
+
+    /// Whether a word, the last one of a transcript, must be followed by another.
+    private static func wantsMore(_ word: String, after before: String, isQuestion: Bool) -> Bool {
+        if word == "so" { return !endingsWithSo.contains(before) }
+        if word == "mean" { return before == "i" }
+        // "What is it for?" and "Can I?" are complete; "What is the?" is not.
+        if isQuestion { return alwaysWantMore.contains(word) }
+        return alwaysWantMore.contains(word) || wantMoreOutsideQuestions.contains(word)
+            || contractions.contains { word.hasSuffix($0) }
+    }
+
+    /// Whether the words are in the order of a question, whatever their punctuation.
+    private static func asks(_ words: [Substring]) -> Bool {
+        guard words.count >= 3, let first = bare(words[0]), let second = bare(words[1]) else {
+            return false
+        }
+        if auxiliaries.contains(first) { return subjects.contains(second) }
+        return questionWords.contains(first) && auxiliaries.contains(second)
+    }
+
+    private static func isNumber(_ word: String) -> Bool {
+        word.allSatisfy(\.isNumber) || numberWords.contains(word)
+    }
+
+    /// A word in lower case without the punctuation around it; nil when nothing is left.
+    private static func bare(_ word: Substring) -> String? {
+        let isWord = { (character: Character) in character.isLetter || character.isNumber }
+        guard let first = word.firstIndex(where: isWord), let last = word.lastIndex(where: isWord)
+        else { return nil }
+        return word[first...last].lowercased()
+    }
+
+    // MARK: Words
+
+    private static let closingMarks: Set<Character> = ["\"", "'", "”", "’", "»", ")", "]"]
+
+    /// Articles, possessives, conjunctions and fillers.
+    private static let alwaysWantMore: Set<String> = [
+        "a", "an", "the", "my", "your", "our", "their", "its", "every", "and", "or", "but", "nor",
+        "because", "cause", "although", "unless", "whereas", "if", "whether", "than", "as", "um",
+        "uh", "er", "erm", "ehm", "hmm",
+    ]
+    /// Prepositions that no verb takes at its end, subjects, and adverbs that belong to a word.
+    private static let wantMoreOutsideQuestions: Set<String> = [
+        "of", "to", "for", "with", "from", "at", "by", "into", "onto", "between", "towards",
+        "without", "against", "until", "till", "during", "via", "per", "under", "near", "like",
+        "while", "when", "i", "he", "she", "we", "they", "very", "quite", "rather", "such", "also",
+        "maybe", "perhaps", "let's", "it's", "that's", "there's", "what's", "he's", "she's",
+        "who's", "where's", "here's",
+    ]
+    /// Endings of a subject and its verb.
+    private static let contractions = ["'m", "'re", "'ll", "'ve", "'d"]
+    /// "I think so" is complete.
+    private static let endingsWithSo: Set<String> = [
+        "think", "hope", "guess", "suppose", "believe", "say", "says", "said", "not", "even", "do",
+        "did", "is",
+    ]
+    /// Words that end a turn as often as not.
+    private static let mayGoOn: Set<String> = [
+        "in", "on", "over", "through", "about", "is", "are", "was", "were", "am", "be", "been",
+        "can", "could", "would", "should", "will", "shall", "may", "might", "must", "have", "has",
+        "had", "do", "does", "did", "that", "this", "which", "who", "what", "where", "how", "his",
+        "her", "some", "any", "not", "just", "then", "well", "know",
+    ]
+    private static let questionWords: Set<String> = [
+        "what", "who", "whom", "whose", "which", "where", "when", "why", "how",
+    ]
+    private static let auxiliaries: Set<String> = [
+        "is", "are", "was", "were", "am", "do", "does", "did", "can", "could", "would", "should",
+        "will", "shall", "may", "might", "must", "have", "has", "had",
+    ]
+    private static let subjects: Set<String> = [
+        "i", "you", "he", "she", "it", "we", "they", "there", "this", "that", "these", "those",
+        "the", "a", "an", "my", "your", "his", "her", "our", "their", "anyone", "anybody",
+        "someone", "somebody",
+    ]
+    private static let numberWords: Set<String> = [
+        "zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
+        "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen",
+        "eighteen", "nineteen", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty",
+        "ninety", "hundred", "thousand", "double", "triple",
+    ]
+}

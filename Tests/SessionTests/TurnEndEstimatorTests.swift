@@ -1,0 +1,78 @@
+// How transcripts end, and how long the silence after them must last.
+
+import Codec
+import Testing
+
+@testable import Session
+
+@Suite struct TurnEndEstimatorTests {
+    @Test(arguments: [
+        "What time is it?", "Can you hear me?", "Where are you from?", "What is it for?", "Can I?",
+        "Is it you and me?", "Really?", "could you open the window", "Where is the station.",
+        "Had he married?",
+    ])
+    func questions(transcript: String) {
+        #expect(TurnEndEstimator.ending(of: transcript) == .question)
+    }
+
+    @Test(arguments: [
+        "Go forward.", "Yes.", "No!", "I think so.", "Ten of clubs.", "That is what it means.",
+        "He was not an ill-disposed young man.", "Turn the light off.", "A coffee, please.",
+        "“Stop.”",
+    ])
+    func sentences(transcript: String) {
+        #expect(TurnEndEstimator.ending(of: transcript) == .sentence)
+    }
+
+    @Test(arguments: [
+        "Go forward", "He was not an ill-disposed young man,", "My number is 33, 4, 6.",
+        "It is two nine three.", "I put it in.", "He was.", "Turn the light on", "You know.",
+        "Well,",
+    ])
+    func openEndings(transcript: String) {
+        #expect(TurnEndEstimator.ending(of: transcript) == .open)
+    }
+
+    @Test(arguments: [
+        "I would like a.", "Unless to be rather cold-hearted and.", "Seven of.",
+        "Eight of spades, four of.", "We went there because", "So, um.", "Uh...", "What is the?",
+        "He told me that he", "It's", "I think we're", "And so.", "I mean,", "It was very.",
+        "I want to go to", "And then it-", "Let me think...", "Maybe",
+    ])
+    func unfinishedOnes(transcript: String) {
+        #expect(TurnEndEstimator.ending(of: transcript) == .unfinished)
+    }
+
+    @Test(arguments: ["", " ", "...", "—", "?!"])
+    func noWords(transcript: String) {
+        #expect(TurnEndEstimator.ending(of: transcript) == nil)
+        let estimator = TurnEndEstimator(eagerness: .high)
+        #expect(estimator.wait(after: transcript) == estimator.wait(after: nil))
+    }
+
+    @Test(arguments: [
+        (TurnDetectionParameters.Eagerness.low, 8_000), (.medium, 4_000), (.auto, 4_000),
+        (.high, 2_000),
+    ])
+    func theLongestWaitIsTheProtocols(
+        eagerness: TurnDetectionParameters.Eagerness, milliseconds: Int
+    ) {
+        let estimator = TurnEndEstimator(eagerness: eagerness)
+        #expect(estimator.wait(after: "I would like a") == milliseconds)
+        let waits = estimator.waits
+        #expect(waits.question < waits.sentence && waits.sentence < waits.open)
+        #expect(waits.open < waits.unfinished && waits.unknown < waits.open)
+    }
+
+    @Test func eagernessShortensEveryWait() {
+        let all = [TurnDetectionParameters.Eagerness.high, .medium, .low].map {
+            TurnEndEstimator(eagerness: $0)
+        }
+        for transcript in ["Is it?", "It is so.", "It is blue.", "It is", "It is the", nil] {
+            let waits = all.map { $0.wait(after: transcript) }
+            #expect(waits == waits.sorted() && Set(waits).count == 3)
+        }
+        let medium = TurnEndEstimator(eagerness: .medium).waits
+        #expect(TurnEndEstimator(eagerness: .auto).waits == medium)
+    }
+}
