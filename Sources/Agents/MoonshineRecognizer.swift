@@ -27,6 +27,9 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         files = MoonshineModel.Files(modelsDirectory: modelsDirectory)
     }
 
+    /// Nobody pays for it but the machine, and only with what nobody else needs.
+    public var makesHypotheses: Bool { true }
+
     /// Whether the model's files are there. They are not opened.
     public var isInstalled: Bool { files.all.allSatisfy { access($0, R_OK) == 0 } }
 

@@ -13,6 +13,7 @@ struct AgentWork {
     /// What a task is for.
     enum Purpose: Equatable {
         case transcription(itemID: String)
+        case hypothesis(itemID: String)
         case model(responseID: String)
         case speech(responseID: String)
     }
@@ -41,6 +42,9 @@ struct AgentWork {
 final class AgentLink {
     private let agents: AgentSet
     private let host: ShardAgentHost
+    /// For words that may not be needed, and for those that probably will.
+    private let spareHost: ShardAgentHost
+    private let expectedHost: ShardAgentHost
     private let gate: ShardGate
     private let logger: Logger
     private var nextSerial: UInt64 = 0
@@ -51,6 +55,8 @@ final class AgentLink {
     init(agents: AgentSet, host: ShardAgentHost, gate: ShardGate, logger: Logger) {
         self.agents = agents
         self.host = host
+        spareHost = host.with(.spare)
+        expectedHost = host.with(.expected)
         self.gate = gate
         self.logger = logger
     }
@@ -62,6 +68,8 @@ final class AgentLink {
             prepareRecognition()
         case .transcribe(let itemID, let utterance):
             transcribe(itemID, utterance, for: token, work: &work)
+        case .hypothesize(let itemID, let utterance, let use):
+            hypothesize(itemID, utterance, use, for: token, work: &work)
         case .respond(let responseID, let request):
             respond(responseID, request, for: token, work: &work)
         case .speak(let responseID, let request):
@@ -76,7 +84,9 @@ final class AgentLink {
             work.waiting.removeAll { $0.responseID == responseID }
             stop(&work) { $0 == .speech(responseID: responseID) }
         case .cancelTranscription(let itemID):
-            stop(&work) { $0 == .transcription(itemID: itemID) }
+            stop(&work) {
+                $0 == .transcription(itemID: itemID) || $0 == .hypothesis(itemID: itemID)
+            }
         }
     }
 
@@ -84,7 +94,8 @@ final class AgentLink {
     func handleDelivered(_ delivery: AgentDelivery, work: inout AgentWork) {
         switch delivery.event {
         case .modelDelta, .speech: return
-        case .transcript, .transcriptionFailed, .modelFinished, .modelFailed:
+        case .transcript, .transcriptionFailed, .hypothesis, .hypothesisFailed, .modelFinished,
+            .modelFailed:
             end(delivery.serial, work: &work)
         case .speechFinished(let responseID), .speechFailed(let responseID, _):
             end(delivery.serial, work: &work)
@@ -122,6 +133,26 @@ final class AgentLink {
             } catch {
                 let failure = AgentLink.describe(error, of: "recogniser", logger)
                 await report(.transcriptionFailed(itemID: itemID, failure))
+            }
+        }
+    }
+
+    private func hypothesize(
+        _ itemID: String, _ utterance: Utterance, _ use: HypothesisUse, for token: EventToken,
+        work: inout AgentWork
+    ) {
+        let recognizer = agents.recognizer
+        let host =
+            switch use {
+            case .display: spareHost
+            case .probableTranscript: expectedHost
+            }
+        start(.hypothesis(itemID: itemID), for: token, work: &work) { report in
+            // What goes wrong here goes wrong again, and is told, in `transcribe`.
+            if let text = try? await recognizer?.transcribe(utterance, on: host) {
+                await report(.hypothesis(itemID: itemID, text: text))
+            } else {
+                await report(.hypothesisFailed(itemID: itemID))
             }
         }
     }

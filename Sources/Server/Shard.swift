@@ -145,6 +145,7 @@ package final class Shard<Backend: IO> {
             limits: services.configuration.session,
             voiceActivityModel: services.voiceActivityModel,
             hasRecognizer: services.agents.recognizer != nil,
+            makesHypotheses: services.agents.recognizer?.makesHypotheses ?? false,
             hasSynthesizer: services.agents.synthesizer != nil)
         executor.adoptThread()
         rotateTicketKeys()

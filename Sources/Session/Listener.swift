@@ -17,7 +17,9 @@ final class Listener {
     /// who ends that speech, with a commit.
     var speechItemID: String?
     /// Where that item's audio starts on the timeline, padding included.
-    var speechStart = 0
+    private(set) var speechStart = 0
+    /// The words of that speech as far as they are known; nil while nobody speaks.
+    private(set) var partial: PartialTranscript?
 
     init(parameters: SessionParameters, context: SessionContext) {
         maxSamples = SampleRate.hz16000.samples(
@@ -55,6 +57,44 @@ final class Listener {
         analysed = window.upperBound
         return .some(turns?.handle(probability: probability, window: window))
     }
+
+    /// Speech that will become an item begins at a timeline position.
+    func beginSpeech(itemID: String, at position: Int) {
+        speechItemID = itemID
+        speechStart = max(buffer.start, position)
+        partial = PartialTranscript(start: speechStart)
+    }
+
+    /// Everything that is held will become the item that the client commits.
+    func takeEverythingAsSpeech() { speechStart = buffer.start }
+
+    // MARK: The words of the speech in progress
+
+    /// The audio whose words are to be recognised now, or nil.
+    /// - Parameter showsWords: whether words are wanted while they are spoken.
+    func nextHypothesis(
+        showsWords: Bool
+    ) -> (snapshot: PartialTranscript.Snapshot, samples: [Int16])? {
+        guard let partial, let turns, turns.isSpeaking, analysed <= buffer.end else { return nil }
+        let next = partial.nextSnapshot(
+            end: analysed, speechEnd: turns.lastSpeechEnd, showsWords: showsWords)
+        guard let next else { return nil }
+        return (next, buffer.withSamples(in: speechStart..<next.end) { Array($0) })
+    }
+
+    /// A hypothesis has been asked for.
+    func handleAsked(_ snapshot: PartialTranscript.Snapshot) { partial?.handleAsked(snapshot) }
+
+    /// A hypothesis has come.
+    /// - Returns: the words that it confirms, to be shown.
+    func handleHypothesis(_ text: String, showsWords: Bool) -> String? {
+        partial?.handleHypothesis(text)
+        if let turns { self.turns?.handleWords(partial?.words(upTo: turns.lastSpeechEnd)) }
+        return showsWords ? partial?.agreement.confirm(text) : nil
+    }
+
+    /// A hypothesis could not be had.
+    func handleHypothesisFailed() { partial?.handleFailure() }
 
     /// While nobody speaks, only the padding before a possible onset is worth keeping.
     func discardSilence(paddingMilliseconds: Int) {
@@ -94,6 +134,7 @@ final class Listener {
 
     private func forgetSpeech() {
         speechItemID = nil
+        partial = nil
         turns?.reset()
         analysed = max(analysed, buffer.start)
     }

@@ -61,6 +61,8 @@ public final class SessionContext {
     public let voiceActivityModel: VoiceActivityModel?
     /// Whether the server can transcribe. Without it, what is said fails to be transcribed.
     public let hasRecognizer: Bool
+    /// Whether speech may be recognised before it is complete (`SpeechRecognizer.makesHypotheses`).
+    public let makesHypotheses: Bool
     /// Whether the server can speak.
     public let hasSynthesizer: Bool
     /// What the shard's sessions have done so far.
@@ -77,11 +79,12 @@ public final class SessionContext {
     /// Creates a context for one shard.
     public init(
         limits: SessionLimits = SessionLimits(), voiceActivityModel: VoiceActivityModel?,
-        hasRecognizer: Bool, hasSynthesizer: Bool
+        hasRecognizer: Bool, makesHypotheses: Bool = false, hasSynthesizer: Bool
     ) {
         self.limits = limits
         self.voiceActivityModel = voiceActivityModel
         self.hasRecognizer = hasRecognizer
+        self.makesHypotheses = hasRecognizer && makesHypotheses
         self.hasSynthesizer = hasSynthesizer
     }
 }

@@ -47,6 +47,9 @@ public enum AgentCommand: Sendable {
     case prepareRecognition
     /// Answer with `.transcript` or `.transcriptionFailed`.
     case transcribe(itemID: String, Utterance)
+    /// Say what has been said so far in an item that is still being spoken, if somebody is free to.
+    /// Answer with `.hypothesis` or `.hypothesisFailed`; at most one is asked for at a time.
+    case hypothesize(itemID: String, Utterance, HypothesisUse)
     /// Answer with `.modelDelta`s, then `.modelFinished` or `.modelFailed`.
     case respond(responseID: String, ModelRequest)
     /// Answer with `.speech` chunks, then `.speechFinished` or `.speechFailed`. Clauses of one
@@ -56,14 +59,26 @@ public enum AgentCommand: Sendable {
     case cancelResponse(responseID: String)
     /// Stop the clause that is being spoken; nothing of it may be answered afterwards.
     case cancelSpeech(responseID: String)
-    /// Stop transcribing an item; nothing of it may be answered afterwards.
+    /// Stop transcribing an item, hypotheses included; nothing of it may be answered afterwards.
     case cancelTranscription(itemID: String)
+}
+
+/// What a hypothesis is for.
+public enum HypothesisUse: Sendable {
+    /// To show words while they are spoken.
+    case display
+    /// To have the transcript before the turn is certain to have ended.
+    case probableTranscript
 }
 
 /// What an agent's work came to.
 public enum AgentEvent: Sendable {
     case transcript(itemID: String, text: String)
     case transcriptionFailed(itemID: String, AgentError)
+    /// The words so far of an item that is being spoken.
+    case hypothesis(itemID: String, text: String)
+    /// Nobody was free to say, or recognition failed.
+    case hypothesisFailed(itemID: String)
     case modelDelta(responseID: String, ModelDelta)
     case modelFinished(responseID: String)
     case modelFailed(responseID: String, AgentError)

@@ -53,7 +53,7 @@ extension VoiceSession {
             switch change {
             case .started(let position): handleSpeechStarted(at: position, listener, at: now)
             case .stopped(let position): handleSpeechStopped(at: position, listener, at: now)
-            case nil: break
+            case nil: hypothesize(listener)
             }
         }
         if let turnDetection = parameters.turnDetection {
@@ -70,11 +70,9 @@ extension VoiceSession {
 
     private func handleSpeechStarted(at position: Int, _ listener: Listener, at now: Instant) {
         let padding = parameters.turnDetection?.prefixPaddingMilliseconds ?? 0
-        listener.speechStart = max(
-            listener.buffer.start,
-            position - SampleRate.hz16000.samples(inMilliseconds: padding))
         let itemID = ids.make("item_")
-        listener.speechItemID = itemID
+        listener.beginSpeech(
+            itemID: itemID, at: position - SampleRate.hz16000.samples(inMilliseconds: padding))
         emit(
             .inputAudioBufferSpeechStarted(
                 itemID: itemID,
@@ -104,10 +102,11 @@ extension VoiceSession {
         do {
             try commit(
                 listener, itemID: itemID, speechEnd: now + .milliseconds(-silence),
-                responds: parameters.turnDetection?.createResponse == true)
+                position: position,
+                responds: parameters.turnDetection?.createResponse == true, at: now)
         } catch {
             // The speech is over, whether or not it could become an item.
-            listener.clear()
+            forgetInput(listener)
             emit(.error(error))
         }
     }
@@ -122,18 +121,21 @@ extension VoiceSession {
                     + "least \(Self.minCommittedMilliseconds)ms of audio, but buffer only has "
                     + "\(held)ms of audio.")
         }
-        if listener.speechItemID == nil { listener.speechStart = listener.buffer.start }
+        if listener.speechItemID == nil { listener.takeEverythingAsSpeech() }
         try commit(
             listener, itemID: listener.speechItemID ?? ids.make("item_"), speechEnd: now,
-            responds: false)
+            position: listener.turns?.lastSpeechEnd, responds: false, at: now)
     }
 
     /// Makes an item of the buffered audio and asks what was said in it.
+    /// - Parameter position: where on the audio timeline speech was last heard, if that is known.
     private func commit(
-        _ listener: Listener, itemID: String, speechEnd: Instant, responds: Bool
+        _ listener: Listener, itemID: String, speechEnd: Instant, position: Int?, responds: Bool,
+        at now: Instant
     ) throws(ClientEventError) {
         try checkTranscriptionLimit()
         try makeRoom()
+        let partial = listener.partial
         let samples = listener.take(from: listener.speechStart)
         let item = ConversationItem(
             id: itemID,
@@ -142,12 +144,18 @@ extension VoiceSession {
             .inputAudioBufferCommitted(itemID: itemID, previousItemID: conversation.lastItemID))
         try add(item, after: nil)
         context.counters.turns += 1
-        transcribe(samples, itemID: itemID, speechEnd: speechEnd, responds: responds)
+        let awaited = AwaitedTranscript(
+            itemID: itemID, speechEnd: speechEnd, samples: samples.count, responds: responds)
+        if let partial, let position {
+            transcribe(samples, awaited, after: partial, speechEndingAt: position, at: now)
+        } else {
+            transcribe(samples, awaited)
+        }
     }
 
     /// `input_audio_buffer.clear`
     func clearInput() {
-        listener?.clear()
+        if let listener { forgetInput(listener) }
         emit(.inputAudioBufferCleared)
     }
 
@@ -171,7 +179,6 @@ extension VoiceSession {
             return emit(.error(error))
         }
         let itemID = ids.make("item_")
-        let start = listener?.buffer.start ?? 0
         let end = listener?.buffer.end ?? 0
         emit(
             .inputAudioBufferTimeoutTriggered(

@@ -12,6 +12,11 @@ struct AwaitedTranscript {
     let samples: Int
     /// Whether its words are to be answered.
     var responds: Bool
+    /// What the client has been shown of its words.
+    var agreement = TranscriptAgreement()
+    /// Its audio, while a hypothesis that was in flight when the turn ended may become its
+    /// transcript.
+    var unaskedUtterance: Utterance?
 }
 
 extension VoiceSession {
@@ -39,7 +44,10 @@ extension VoiceSession {
         try makeRoom(forBytes: item.textBytes)
         try add(item, after: previousItemID)
         guard !speech.isEmpty else { return }
-        transcribe(speech, itemID: item.id, speechEnd: now, responds: false)
+        transcribe(
+            speech,
+            AwaitedTranscript(
+                itemID: item.id, speechEnd: now, samples: speech.count, responds: false))
     }
 
     /// Sees to it that an item of so many bytes finds room: with `truncation: "auto"` the oldest
@@ -152,25 +160,25 @@ extension VoiceSession {
     }
 
     /// Asks what was said in an item.
-    func transcribe(_ samples: [Int16], itemID: String, speechEnd: Instant, responds: Bool) {
-        awaitedTranscripts.append(
-            AwaitedTranscript(
-                itemID: itemID, speechEnd: speechEnd, samples: samples.count, responds: responds))
-        command(
-            .transcribe(
-                itemID: itemID,
-                Utterance(
-                    samples: samples, language: parameters.transcription?.language,
-                    prompt: parameters.transcription?.prompt)))
+    func transcribe(_ samples: [Int16], _ awaited: AwaitedTranscript) {
+        awaitedTranscripts.append(awaited)
+        command(.transcribe(itemID: awaited.itemID, utterance(samples)))
+    }
+
+    /// Samples with the hints that the client gave.
+    func utterance(_ samples: [Int16]) -> Utterance {
+        Utterance(
+            samples: samples, language: parameters.transcription?.language,
+            prompt: parameters.transcription?.prompt)
     }
 
     func handleTranscript(_ text: String, of itemID: String, at now: Instant) {
-        guard let awaited = takeAwaited(itemID) else { return }
+        guard var awaited = takeAwaited(itemID) else { return }
         conversation.setTranscript(text, of: itemID)
         context.outputs.append(.measured(.transcript, now - awaited.speechEnd))
         if parameters.transcription != nil {
-            if !text.isEmpty {
-                emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: text))
+            if let delta = awaited.agreement.finish(text) {
+                emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: delta))
             }
             emit(
                 .transcriptionCompleted(

@@ -1,8 +1,9 @@
 // One session: the state machine that everything else serves. Read this first.
 //
 // This file holds its state, its inputs and its outputs. What each input does is beside it:
-// VoiceSession+Audio (packets, speech, turns), VoiceSession+Conversation (items, transcripts) and
-// VoiceSession+Responses (asking the model, interruption).
+// VoiceSession+Audio (packets, speech, turns), VoiceSession+Hypotheses (words before the turn has
+// ended), VoiceSession+Conversation (items, transcripts) and VoiceSession+Responses (asking the
+// model, interruption).
 
 import Codec
 
@@ -61,14 +62,16 @@ public final class VoiceSession {
         responses.isEmpty && awaitedTranscripts.isEmpty && listener?.speechItemID == nil
     }
 
-    /// Bytes of audio and text that the session keeps: uncommitted audio, the conversation, and
-    /// speech that was not sent yet.
+    /// Bytes of audio and text that the session keeps: audio that was not committed or may still
+    /// have to be recognised, the conversation, and speech that was not sent yet.
     public var heldBytes: Int {
-        responses.reduce((listener?.buffer.count ?? 0) * 2 + conversation.textBytes) {
-            $0 + $1.heldBytes
+        let recognized = awaitedTranscripts.reduce(0) {
+            $0 + ($1.unaskedUtterance?.samples.count ?? 0)
         }
     }
 
+        let samples = recognized + (listener?.buffer.count ?? 0)
+        return responses.reduce(samples * 2 + conversation.textBytes) { $0 + $1.heldBytes }
     // MARK: Inputs
 
     /// Emits `session.created`.
@@ -133,6 +136,8 @@ public final class VoiceSession {
             handleTranscriptionFailed(error, of: itemID, at: now)
         case .modelDelta(let id, let delta):
             response(id)?.handle(delta, ids: &ids, conversation: &conversation, at: now)
+        case .hypothesis(let itemID, let text): handleHypothesis(text, of: itemID, at: now)
+        case .hypothesisFailed(let itemID): handleHypothesisFailed(of: itemID)
         case .modelFinished(let id): response(id)?.handleModelFinished(&conversation, at: now)
         case .modelFailed(let id, let error), .speechFailed(let id, let error):
             response(id)?.fail(error, &conversation)

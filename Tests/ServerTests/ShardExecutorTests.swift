@@ -266,6 +266,8 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
             switch event {
             case .transcript(let id, let text): "\(id) transcript \(text)"
             case .transcriptionFailed(let id, let error): "\(id) failed \(error.code)"
+            case .hypothesis(let id, let text): "\(id) hypothesis \(text)"
+            case .hypothesisFailed(let id): "\(id) no hypothesis"
             case .modelDelta(let id, let delta): "\(id) \(delta)"
             case .modelFinished(let id): "\(id) finished"
             case .modelFailed(let id, let error): "\(id) failed \(error.code)"
@@ -361,6 +363,30 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
         #expect(bench.step().isEmpty)
         #expect(!bench.journal.all.contains("speaks two"))
         #expect(bench.work.waiting.isEmpty && bench.work.running.isEmpty)
+    }
+
+    @Test func saysWhatIsBeingSaidOnlyWhereNobodyElseNeedsTheWorkers() {
+        let words = Utterance(samples: [1, 2, 3])
+        for use in [HypothesisUse.display, .probableTranscript] {
+            let idle = Bench()
+            idle.perform(.hypothesize(itemID: "i1", words, use))
+            #expect(idle.step() == ["i1 hypothesis 3 samples"])
+            #expect(idle.work.running.isEmpty && idle.link.runningTasks == 0)
+            let busy = Bench(pool: InlineComputePool(isBusy: true))
+            busy.perform(.hypothesize(itemID: "i1", words, use))
+            busy.perform(.transcribe(itemID: "i2", words))
+            #expect(busy.step() == ["i1 no hypothesis", "i2 transcript 3 samples"])
+            #expect(busy.work.running.isEmpty && busy.link.runningTasks == 0)
+        }
+    }
+
+    @Test func stopsHypothesesWithTheTranscription() {
+        let bench = Bench()
+        bench.perform(.hypothesize(itemID: "i1", Utterance(samples: [1]), .display))
+        bench.perform(.cancelTranscription(itemID: "i1"))
+        bench.perform(.transcribe(itemID: "i1", Utterance(samples: [1, 2])))
+        #expect(bench.step() == ["i1 transcript 2 samples"])
+        #expect(bench.work.running.isEmpty && bench.link.runningTasks == 0)
     }
 
     @Test func reportsAFullPoolAsOverload() {

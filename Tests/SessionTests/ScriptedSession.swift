@@ -31,6 +31,12 @@ final class ScriptedSession {
     /// What will be recognised, in order; each after `recognitionDelay`.
     var transcripts: [Result<String, AgentError>] = []
     var recognitionDelay = Duration.milliseconds(120)
+    /// What is heard in the first so many milliseconds of the speech in progress, padding included;
+    /// nil: nobody is free to say. Each after `hypothesisDelay`.
+    var hypothesis: (_ milliseconds: Int) -> String? = { _ in nil }
+    var hypothesisDelay = Duration.milliseconds(100)
+    /// Hypotheses that were asked for: when, of how much audio, and what for.
+    private(set) var hypotheses: [(at: Int, milliseconds: Int, use: HypothesisUse)] = []
     /// What the model will answer, in order.
     var replies: [ScriptedReply] = []
     /// Requests that the model got.
@@ -56,6 +62,8 @@ final class ScriptedSession {
     private var queue: [(at: Instant, order: Int, what: (ScriptedSession) -> Void)] = []
     private var order = 0
     private var cancelled: Set<String> = []
+    /// Names of the recognitions in flight, by their item.
+    private var recognitions: [String: [String]] = [:]
     private var speechGeneration = 0
     private var aliases: [String: String] = [:]
     private var writer: ServerEventWriter
@@ -63,13 +71,14 @@ final class ScriptedSession {
 
     init(
         _ configure: (inout SessionParameters) -> Void = { _ in }, limits: SessionLimits = .init(),
-        voiceActivity: VoiceActivityModel? = nil, hasSynthesizer: Bool = true
+        voiceActivity: VoiceActivityModel? = nil, makesHypotheses: Bool = false,
+        hasSynthesizer: Bool = true
     ) {
         var parameters = SessionParameters(model: "scripted")
         configure(&parameters)
         context = SessionContext(
             limits: limits, voiceActivityModel: voiceActivity, hasRecognizer: true,
-            hasSynthesizer: hasSynthesizer)
+            makesHypotheses: makesHypotheses, hasSynthesizer: hasSynthesizer)
         session = VoiceSession(parameters: parameters, context: context, seed: 7)
         writer = ServerEventWriter(sessionID: session.id)
         session.start(at: now)
@@ -101,6 +110,13 @@ final class ScriptedSession {
             script.session.handle(
                 .inputAudioBufferAppend, eventID: nil, audio: audio.span.bytes, at: script.now)
         }
+    }
+
+    /// Lets the hypothesis in flight of an item fail.
+    func fail(hypothesisOf itemID: String) {
+        cancelled.formUnion(recognitions.removeValue(forKey: itemID) ?? [])
+        session.handle(.hypothesisFailed(itemID: itemID), at: now)
+        drain()
     }
 
     /// Runs everything that happens until a time, jumping from one deadline to the next.
@@ -153,11 +169,21 @@ final class ScriptedSession {
         case .transcribe(let itemID, let utterance):
             samplesTranscribed.append(utterance.samples.count)
             let result = transcripts.isEmpty ? .success("") : transcripts.removeFirst()
-            answer(after: recognitionDelay, unless: itemID) {
+            answer(after: recognitionDelay, unless: nameRecognition(of: itemID)) {
                 switch result {
                 case .success(let text): .transcript(itemID: itemID, text: text)
                 case .failure(let error): .transcriptionFailed(itemID: itemID, error)
                 }
+            }
+        case .hypothesize(let itemID, let utterance, let use):
+            let milliseconds = utterance.samples.count / 16
+            hypotheses.append((Int(now.nanoseconds / 1_000_000), milliseconds, use))
+            let text = hypothesis(milliseconds)
+            answer(
+                after: text == nil ? .zero : hypothesisDelay, unless: nameRecognition(of: itemID)
+            ) {
+                text.map { .hypothesis(itemID: itemID, text: $0) }
+                    ?? .hypothesisFailed(itemID: itemID)
             }
         case .respond(let id, let request):
             requests.append(request)
@@ -184,8 +210,16 @@ final class ScriptedSession {
             }
         case .cancelResponse(let id): cancelled.insert(id)
         case .cancelSpeech: cancelled.insert("speech\(speechGeneration)")
-        case .cancelTranscription(let itemID): cancelled.insert(itemID)
+        case .cancelTranscription(let itemID):
+            cancelled.formUnion(recognitions.removeValue(forKey: itemID) ?? [])
         }
+    }
+
+    private func nameRecognition(of itemID: String) -> String {
+        order += 1
+        let name = "recognition\(order)"
+        recognitions[itemID, default: []].append(name)
+        return name
     }
 
     private func play(_ reply: ScriptedReply, for id: String) {

@@ -19,6 +19,12 @@ public struct Utterance: Sendable {
 
 /// Turns speech into text.
 public protocol SpeechRecognizer: Sendable {
+    /// Whether it may be asked again and again while somebody speaks: for words to show, and for
+    /// the whole utterance before it is certain to be over. Up to five times the audio is
+    /// recognised then, so a recogniser that is paid for by the minute should say no, the default.
+    /// Such requests find `AgentError.overloaded` wherever others need the workers.
+    var makesHypotheses: Bool { get }
+
     /// Transcribes one utterance. Empty text means that no words were heard.
     /// - Throws: an `AgentError`; the transcription fails and the session lives on.
     func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String
@@ -30,6 +36,9 @@ public protocol SpeechRecognizer: Sendable {
 }
 
 extension SpeechRecognizer {
+    /// Each utterance is recognised once.
+    public var makesHypotheses: Bool { false }
+
     /// Nothing to load.
     public func prepare(on host: any AgentHost) async {}
 }

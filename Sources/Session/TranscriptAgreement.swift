@@ -1,0 +1,58 @@
+// Which words of a growing transcript can be shown: those on which two successive hypotheses agree
+// (LocalAgreement-2; Liu, Spanakis and Niehues, Interspeech 2020). When to make a hypothesis is
+// PartialTranscript's.
+//
+// Invariant: `shown` only grows, and nothing of it is ever taken back.
+
+/// The words of one item that the client has been shown.
+struct TranscriptAgreement: Equatable {
+    /// What the deltas so far add up to.
+    private(set) var shown = ""
+    /// The hypothesis before, word by word; its last word left out.
+    private var previous: [Substring] = []
+    private var shownWords = 0
+
+    /// Takes the next hypothesis and returns what it confirms, to be sent as a delta, or nil.
+    ///
+    /// Words count as the same only with the same capitals and punctuation, so that the deltas add
+    /// up to the beginning of the final text. A hypothesis' last word is left out: the end of the
+    /// audio may have cut it, and its punctuation is that of a sentence which ends there.
+    mutating func confirm(_ hypothesis: String) -> String? {
+        let words = Self.words(of: hypothesis).dropLast()
+        defer { previous = Array(words) }
+        let agreed = zip(words, previous).prefix { $0 == $1 }.count
+        // A hypothesis that contradicts what was shown confirms nothing.
+        guard agreed > shownWords, words.prefix(shownWords) == Self.words(of: shown)[...] else {
+            return nil
+        }
+        let delta = words[shownWords..<agreed].joined(separator: " ")
+        shownWords = agreed
+        return append(delta)
+    }
+
+    /// What the final text adds to what was shown, as the last delta. Nil when it adds nothing, or
+    /// when it does not begin with what was shown: then no delta could put it right, and only the
+    /// final text itself does.
+    mutating func finish(_ text: String) -> String? {
+        guard !text.isEmpty else { return nil }
+        guard !shown.isEmpty else {
+            shown = text
+            return text
+        }
+        // The next character must begin a word: "go for" is no beginning of "go forward".
+        guard text.utf8.starts(with: (shown + " ").utf8) else { return nil }
+        let delta = String(text.dropFirst(shown.count))
+        shown = text
+        return delta
+    }
+
+    private mutating func append(_ words: String) -> String {
+        let delta = shown.isEmpty ? words : " " + words
+        shown += delta
+        return delta
+    }
+
+    private static func words(of text: String) -> [Substring] {
+        text.split(whereSeparator: \.isWhitespace)
+    }
+}

@@ -1,0 +1,72 @@
+// The words of the speech in progress: asking for them, showing them, and making the transcript of
+// them when the turn ends. When to ask is PartialTranscript's.
+
+import Codec
+
+extension VoiceSession {
+    /// Asks what has been said so far, where that is due.
+    func hypothesize(_ listener: Listener) {
+        guard context.makesHypotheses, let itemID = listener.speechItemID,
+            let next = listener.nextHypothesis(showsWords: parameters.transcription != nil)
+        else { return }
+        stopHypothesis(listener)
+        listener.handleAsked(next.snapshot)
+        command(
+            .hypothesize(
+                itemID: itemID, utterance(next.samples),
+                next.snapshot.isPause ? .probableTranscript : .display))
+    }
+
+    func handleHypothesis(_ text: String, of itemID: String, at now: Instant) {
+        if awaitedTranscripts.contains(where: { $0.itemID == itemID }) {
+            return handleTranscript(text, of: itemID, at: now)
+        }
+        guard let listener, listener.speechItemID == itemID else { return }
+        let delta = listener.handleHypothesis(text, showsWords: parameters.transcription != nil)
+        guard let delta else { return }
+        emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: delta))
+    }
+
+    func handleHypothesisFailed(of itemID: String) {
+        if let index = awaitedTranscripts.firstIndex(where: { $0.itemID == itemID }) {
+            // The turn has ended meanwhile: now the words are needed.
+            guard let utterance = awaitedTranscripts[index].unaskedUtterance.take() else { return }
+            return command(.transcribe(itemID: itemID, utterance))
+        }
+        guard let listener, listener.speechItemID == itemID else { return }
+        listener.handleHypothesisFailed()
+    }
+
+    /// A turn has ended, and some of its words may be known: makes them its transcript if they are
+    /// all of it, else asks.
+    /// - Parameter position: where on the audio timeline speech was last heard.
+    func transcribe(
+        _ samples: [Int16], _ awaited: AwaitedTranscript, after partial: PartialTranscript,
+        speechEndingAt position: Int, at now: Instant
+    ) {
+        var awaited = awaited
+        awaited.agreement = partial.agreement
+        let itemID = awaited.itemID
+        if let words = partial.words(upTo: position) {
+            awaitedTranscripts.append(awaited)
+            handleTranscript(words, of: itemID, at: now)
+        } else if partial.isRecognizing(upTo: position) {
+            awaited.unaskedUtterance = utterance(samples)
+            awaitedTranscripts.append(awaited)
+        } else {
+            if partial.inFlight != nil { command(.cancelTranscription(itemID: itemID)) }
+            transcribe(samples, awaited)
+        }
+    }
+
+    /// Forgets the audio that was not committed, and the speech in it.
+    func forgetInput(_ listener: Listener) {
+        stopHypothesis(listener)
+        listener.clear()
+    }
+
+    private func stopHypothesis(_ listener: Listener) {
+        guard let itemID = listener.speechItemID, listener.partial?.inFlight != nil else { return }
+        command(.cancelTranscription(itemID: itemID))
+    }
+}
