@@ -161,6 +161,14 @@ extension VoiceSession {
 
     // MARK: The idle timeout
 
+    /// Nobody speaks from an instant on, which may still come.
+    func beginQuiet(at beginning: Instant, _ now: Instant) {
+        quietSince = beginning
+        let ahead = (beginning - now).wholeMilliseconds
+        quietPosition =
+            (listener?.buffer.end ?? 0) + SampleRate.hz16000.samples(inMilliseconds: ahead)
+    }
+
     /// When the session prompts because nobody has spoken since the last response.
     var idleDeadline: Instant? {
         guard let quietSince, responses.isEmpty, awaitedTranscripts.isEmpty,
@@ -180,6 +188,8 @@ extension VoiceSession {
         }
         let itemID = ids.make("item_")
         let end = listener?.buffer.end ?? 0
+        // A client that sent no audio meanwhile has not come as far as that.
+        let start = min(quietPosition, end)
         emit(
             .inputAudioBufferTimeoutTriggered(
                 itemID: itemID,

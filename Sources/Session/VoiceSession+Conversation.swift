@@ -188,7 +188,7 @@ extension VoiceSession {
         // A turn without words (a cough, a slammed door) is not answered.
         if awaited.responds, !text.isEmpty { unansweredSince = awaited.speechEnd }
         // Somebody was there, so the idle timeout starts anew.
-        if let playedOut = quietSince { quietSince = max(playedOut, now) }
+        if let playedOut = quietSince { beginQuiet(at: max(playedOut, now), now) }
     }
 
     func handleTranscriptionFailed(_ error: AgentError, of itemID: String, at now: Instant) {

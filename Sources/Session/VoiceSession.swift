@@ -38,6 +38,8 @@ public final class VoiceSession {
     var responses: [Response] = []
     /// Since when nobody has spoken after a response: from the end of its playing.
     var quietSince: Instant?
+    /// Where on the audio timeline that was.
+    var quietPosition = 0
 
     /// Creates a session in its initial state; emits nothing before `start(at:)`.
     /// - Parameters:
@@ -68,10 +70,10 @@ public final class VoiceSession {
         let recognized = awaitedTranscripts.reduce(0) {
             $0 + ($1.unaskedUtterance?.samples.count ?? 0)
         }
-    }
-
         let samples = recognized + (listener?.buffer.count ?? 0)
         return responses.reduce(samples * 2 + conversation.textBytes) { $0 + $1.heldBytes }
+    }
+
     // MARK: Inputs
 
     /// Emits `session.created`.
@@ -134,10 +136,10 @@ public final class VoiceSession {
         case .transcript(let itemID, let text): handleTranscript(text, of: itemID, at: now)
         case .transcriptionFailed(let itemID, let error):
             handleTranscriptionFailed(error, of: itemID, at: now)
-        case .modelDelta(let id, let delta):
-            response(id)?.handle(delta, ids: &ids, conversation: &conversation, at: now)
         case .hypothesis(let itemID, let text): handleHypothesis(text, of: itemID, at: now)
         case .hypothesisFailed(let itemID): handleHypothesisFailed(of: itemID)
+        case .modelDelta(let id, let delta):
+            response(id)?.handle(delta, ids: &ids, conversation: &conversation, at: now)
         case .modelFinished(let id): response(id)?.handleModelFinished(&conversation, at: now)
         case .modelFailed(let id, let error), .speechFailed(let id, let error):
             response(id)?.fail(error, &conversation)
@@ -199,7 +201,9 @@ public final class VoiceSession {
     private func removeEndedResponses(at now: Instant) {
         responses.removeAll { response in
             guard response.stage == .done else { return false }
-            if response.isInConversation { quietSince = max(response.playedOut ?? now, now) }
+            if response.isInConversation {
+                beginQuiet(at: max(response.playedOut ?? now, now), now)
+            }
             return true
         }
     }
