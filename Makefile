@@ -114,6 +114,9 @@ bench-memory: setup ## User space per idle WebSocket; ARGS="--connections 5000"
 	@$(release_build) --product parley
 	@$(release_build) --product parley-load
 	@ulimit -n "$$(ulimit -H -n)"; exec .build/release/parley-load memory $(ARGS)
+turn-table: setup-tests ## When turns end on recordings with pauses, in every mode: a table
+	@$(release_build) --product turn-table
+	@exec .build/release/turn-table
 
 ## Source ----------------------------------------------------------------------------------
 
@@ -132,4 +135,4 @@ distclean: clean ## Remove everything that set-up and build made
 
 .PHONY: help run build brain setup models setup-tests test check test-swift test-clients \
 	test-browser test-metrics test-tls test-conformance conformance fuzz load bench-echo \
-	bench-instructions bench-memory format lint clean distclean
+	bench-instructions bench-memory turn-table format lint clean distclean

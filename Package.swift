@@ -79,6 +79,10 @@ let package = Package(
                 "Codec", "Session", "Server", "CLinux", "COpenSSL", logging,
             ],
             path: "Tests/Simulation", swiftSettings: strict),
+        // A report, not a test: turn detection on recordings (`make turn-table`).
+        .executableTarget(
+            name: "turn-table", dependencies: ["Codec", "Session", "Agents"],
+            path: "Tests/TurnTable", swiftSettings: strict),
         .testTarget(
             name: "CodecTests", dependencies: ["Codec", "COpus", "Simulation"],
             swiftSettings: strict),

@@ -92,6 +92,9 @@ public struct TurnDetectionParameters: Equatable, Sendable {
     public var createResponse: Bool
     /// Whether speech cancels the active response. Default true.
     public var interruptResponse: Bool
+    /// Whether the model is asked before the turn is certain to have ended (an extension of
+    /// Parley, `speculative_response`). Default false: each pause may then cost a request.
+    public var speculativeResponse = false
     /// Silence after a response before the session prompts again, 5,000…30,000 ms, or nil: never.
     public var idleTimeoutMilliseconds: Int?
 

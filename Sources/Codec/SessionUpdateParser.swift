@@ -105,6 +105,7 @@ extension EventFields {
         }
         result.createResponse = try fields.bool("create_response") ?? true
         result.interruptResponse = try fields.bool("interrupt_response") ?? true
+        result.speculativeResponse = try fields.bool("speculative_response") ?? false
         return result
     }
 

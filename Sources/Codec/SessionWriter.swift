@@ -114,6 +114,8 @@ extension JSONWriter {
         }
         member("create_response", detection.createResponse)
         member("interrupt_response", detection.interruptResponse)
+        // A stock client never sees a field that it does not know.
+        if detection.speculativeResponse { member("speculative_response", true) }
         endObject()
     }
 

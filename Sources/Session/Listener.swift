@@ -89,8 +89,13 @@ final class Listener {
     /// - Returns: the words that it confirms, to be shown.
     func handleHypothesis(_ text: String, showsWords: Bool) -> String? {
         partial?.handleHypothesis(text)
-        if let turns { self.turns?.handleWords(partial?.words(upTo: turns.lastSpeechEnd)) }
+        turns?.handleWords(wordsBeforeSilence)
         return showsWords ? partial?.agreement.confirm(text) : nil
+    }
+
+    /// All words of the speech in progress, if they are known and nothing was said since.
+    var wordsBeforeSilence: String? {
+        turns.flatMap { partial?.words(upTo: $0.lastSpeechEnd) }
     }
 
     /// A hypothesis could not be had.

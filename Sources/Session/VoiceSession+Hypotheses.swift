@@ -6,6 +6,7 @@ import Codec
 extension VoiceSession {
     /// Asks what has been said so far, where that is due.
     func hypothesize(_ listener: Listener) {
+        dropOutdatedSpeculation(listener)
         guard context.makesHypotheses, let itemID = listener.speechItemID,
             let next = listener.nextHypothesis(showsWords: parameters.transcription != nil)
         else { return }
@@ -22,9 +23,12 @@ extension VoiceSession {
             return handleTranscript(text, of: itemID, at: now)
         }
         guard let listener, listener.speechItemID == itemID else { return }
-        let delta = listener.handleHypothesis(text, showsWords: parameters.transcription != nil)
-        guard let delta else { return }
-        emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: delta))
+        if let delta = listener.handleHypothesis(
+            text, showsWords: parameters.transcription != nil)
+        {
+            emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: delta))
+        }
+        if let words = listener.wordsBeforeSilence { speculate(on: words, listener) }
     }
 
     func handleHypothesisFailed(of itemID: String) {

@@ -58,19 +58,13 @@ extension VoiceSession {
     func begin(_ overrides: ResponseParameters, speechEnd: Instant?) {
         quietSince = nil
         if overrides.isInConversation { unansweredSince = nil }
-        let maxOutputTokens: Int? =
-            switch overrides.maxOutputTokens {
-            case .absent: parameters.maxOutputTokens
-            case .null: nil
-            case .value(let tokens): tokens
-            }
         let voice = overrides.voice ?? parameters.voice
         let description = ResponseDescription(
-            id: ids.make("resp_"),
+            id: makeResponseID(isInConversation: overrides.isInConversation),
             conversationID: overrides.isInConversation ? conversationID : nil,
             outputModality: overrides.outputModality ?? parameters.outputModality,
             outputFormat: overrides.outputFormat ?? parameters.outputFormat, voice: voice,
-            maxOutputTokens: maxOutputTokens, metadata: overrides.metadata)
+            maxOutputTokens: maxOutputTokens(with: overrides), metadata: overrides.metadata)
         let response = Response(
             description: description, parameters: overrides,
             voice: SpeechRequest(text: "", voice: voice, speed: parameters.speed),
@@ -84,17 +78,28 @@ extension VoiceSession {
         }
     }
 
+    private func makeResponseID(isInConversation: Bool) -> String {
+        guard isInConversation, let reply = speculativeReply, !reply.isClaimed else {
+            return ids.make("resp_")
+        }
+        speculativeReply?.isClaimed = true
+        return reply.responseID
+    }
+
     /// Asks the model for every response that waits, once nothing is left to transcribe.
-    func askWaitingResponses() {
+    func askWaitingResponses(at now: Instant) {
         guard awaitedTranscripts.isEmpty else { return }
         for response in responses where response.stage == .waiting {
             response.handleAsked()
-            command(.respond(responseID: response.id, request(for: response)))
+            let request = request(with: response.parameters)
+            if !resumeSpeculation(response, request, at: now) {
+                command(.respond(responseID: response.id, request))
+            }
         }
     }
 
-    private func request(for response: Response) -> ModelRequest {
-        let overrides = response.parameters
+    /// What the model is asked now for a response with these overrides.
+    func request(with overrides: ResponseParameters) -> ModelRequest {
         let messages =
             overrides.input.map { $0.flatMap(\.modelMessages) } ?? conversation.modelMessages()
         return ModelRequest(
@@ -102,7 +107,15 @@ extension VoiceSession {
             instructions: overrides.instructions ?? parameters.instructions,
             messages: messages, tools: overrides.tools ?? parameters.tools,
             toolChoice: overrides.toolChoice ?? parameters.toolChoice,
-            maxOutputTokens: response.description.maxOutputTokens)
+            maxOutputTokens: maxOutputTokens(with: overrides))
+    }
+
+    private func maxOutputTokens(with overrides: ResponseParameters) -> Int? {
+        switch overrides.maxOutputTokens {
+        case .absent: parameters.maxOutputTokens
+        case .null: nil
+        case .value(let tokens): tokens
+        }
     }
 
     /// `response.cancel`

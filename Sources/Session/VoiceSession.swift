@@ -2,8 +2,8 @@
 //
 // This file holds its state, its inputs and its outputs. What each input does is beside it:
 // VoiceSession+Audio (packets, speech, turns), VoiceSession+Hypotheses (words before the turn has
-// ended), VoiceSession+Conversation (items, transcripts) and VoiceSession+Responses (asking the
-// model, interruption).
+// ended), VoiceSession+Conversation (items, transcripts), VoiceSession+Responses (asking the model,
+// interruption) and VoiceSession+Speculation (the model's head start).
 
 import Codec
 
@@ -36,6 +36,8 @@ public final class VoiceSession {
     var unansweredSince: Instant?
     /// Responses in flight: at most one in the conversation.
     var responses: [Response] = []
+    /// What the model writes before its turn; nil unless the client asked for a head start.
+    var speculativeReply: SpeculativeReply?
     /// Since when nobody has spoken after a response: from the end of its playing.
     var quietSince: Instant?
     /// Where on the audio timeline that was.
@@ -71,7 +73,8 @@ public final class VoiceSession {
             $0 + ($1.unaskedUtterance?.samples.count ?? 0)
         }
         let samples = recognized + (listener?.buffer.count ?? 0)
-        return responses.reduce(samples * 2 + conversation.textBytes) { $0 + $1.heldBytes }
+        let text = conversation.textBytes + (speculativeReply?.bytes ?? 0)
+        return responses.reduce(samples * 2 + text) { $0 + $1.heldBytes }
     }
 
     // MARK: Inputs
@@ -132,6 +135,7 @@ public final class VoiceSession {
     /// What an agent's work came to. Events of cancelled work are ignored.
     public func handle(_ event: AgentEvent, at now: Instant) {
         begin()
+        guard !holdBack(event) else { return finish(at: now) }
         switch event {
         case .transcript(let itemID, let text): handleTranscript(text, of: itemID, at: now)
         case .transcriptionFailed(let itemID, let error):
@@ -193,8 +197,9 @@ public final class VoiceSession {
     private func finish(at now: Instant) {
         removeEndedResponses(at: now)
         answerSpokenWords()
-        askWaitingResponses()
+        askWaitingResponses(at: now)
         removeEndedResponses(at: now)
+        dropUselessSpeculation()
         checkInvariants()
     }
 

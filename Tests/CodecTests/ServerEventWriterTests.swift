@@ -124,6 +124,13 @@ import Testing
                 == #"{"format":{"type":"audio/pcm","rate":24000},"voice":"marin","speed":1.0}"#)
     }
 
+    @Test func aHeadStartOfTheModelIsNamedOnlyWhereItIsOn() throws {
+        var parameters = SessionParameters(model: "demo")
+        parameters.turnDetection?.speculativeResponse = true
+        let text = Self.written(.sessionUpdated(id: "sess_1", parameters))
+        #expect(text.contains(#""interrupt_response":true,"speculative_response":true}"#))
+    }
+
     @Test func onlyPCMNamesItsRateAndOnlyBinaryTransportIsNamed() {
         var parameters = SessionParameters(model: "demo")
         parameters.inputFormat = .opus

@@ -143,6 +143,18 @@ import Testing
         #expect(update.turnDetection == .value(expected))
     }
 
+    @Test(arguments: ["server_vad", "semantic_vad"])
+    func aHeadStartOfTheModelMustBeAskedFor(_ mode: String) throws {
+        let update = try Self.parsedUpdate(
+            #""audio":{"input":{"turn_detection":{"type":"\#(mode)","speculative_response":true}}}"#
+        )
+        guard case .value(let turnDetection) = update.turnDetection else {
+            Issue.record("no turn detection")
+            return
+        }
+        #expect(turnDetection.speculativeResponse)
+    }
+
     @Test(arguments: AudioFormat.allCases)
     func everyFormatIsKnownInBothDirections(_ format: AudioFormat) throws {
         let name = format.wireName

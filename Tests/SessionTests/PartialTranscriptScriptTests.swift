@@ -10,7 +10,7 @@ import Testing
 /// "go forward ten meters" starts at 0; silence follows it. Speech is noticed at 560 ms, its item
 /// starts at 212 ms, the detector hears it until 2,240 ms.
 private func script(
-    _ configure: (inout SessionParameters) -> Void = { _ in }
+    speaking packets: [[UInt8]]? = nil, _ configure: (inout SessionParameters) -> Void = { _ in }
 ) throws -> ScriptedSession {
     let script = ScriptedSession(
         {
@@ -20,7 +20,7 @@ private func script(
     script.hypothesis = hear
     script.transcripts = [.success("go forward ten meters")]
     script.replies = [.text("Going.")]
-    script.speak(try Recording.goForward.packets(), from: 0)
+    script.speak(try packets ?? Recording.goForward.packets(), from: 0)
     return script
 }
 
@@ -211,5 +211,85 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         #expect(lines(script, "input_audio_buffer.committed").count == 1)
         #expect(
             script.requests.last?.messages == [.user("Go forward ten meters and then turn left.")])
+    }
+}
+
+/// The model's head start: its words are known at 2,560 ms, the turn ends at 2,740 ms.
+@Suite struct SpeculativeResponseTests {
+    private func speculative(speaking packets: [[UInt8]]? = nil) throws -> ScriptedSession {
+        try script(speaking: packets) {
+            $0.turnDetection?.speculativeResponse = true
+            $0.outputModality = .text
+        }
+    }
+
+    @Test func theModelsWaitRunsBesideTheSilence() throws {
+        let script = try speculative()
+        script.run(until: 6_000)
+        try expectGolden(script, "speculative-response")
+        #expect(script.violations == [])
+        #expect(script.requests.map(\.messages) == [[.user("go forward ten meters")]])
+        #expect(script.responsesStopped == 0)
+        // The first word is 100 ms old when the turn ends, and comes with its response.
+        #expect(lines(script, "response.output_text.delta").first?.hasPrefix("+02740ms") == true)
+        #expect(lines(script, "response.done").count == 1)
+        #expect(script.session.isIdle && script.session.speculativeReply == nil)
+    }
+
+    @Test func itIsOffByDefault() throws {
+        let script = try script { $0.outputModality = .text }
+        script.run(until: 2_730)
+        #expect(script.requests.isEmpty)
+    }
+
+    @Test func itLeavesNoTraceIfSomebodyGoesOn() throws {
+        // 400 ms after the detector's last speech, the same again.
+        let packets = try Recording.goForward.packets()
+        let script = try speculative(speaking: Array(packets[..<132]) + packets[25...])
+        script.hypothesis = { $0 < 3_000 ? hear($0) : "go forward ten meters and go on" }
+        script.run(until: 8_000)
+        #expect(script.requests.count == 2 && script.responsesStopped == 1)
+        #expect(script.requests.last?.messages == [.user("go forward ten meters and go on")])
+        #expect(lines(script, "response.created").count == 1)
+        #expect(lines(script, "input_audio_buffer.committed").count == 1)
+        #expect(script.violations == [])
+    }
+
+    @Test func anAnswerToAnotherQuestionIsNotUsed() throws {
+        let script = try speculative()
+        let item = ConversationItem(
+            id: "mine", kind: .message(role: .system, content: [.inputText("Be brief.")]))
+        script.replies = [.text("Wrong."), .text("Right.")]
+        script.send(.conversationItemCreate(item: item, previousItemID: nil), at: 2_700)
+        script.run(until: 6_000)
+        #expect(script.requests.count == 2)
+        let done = lines(script, "response.output_text.done")
+        #expect(done.count == 1 && done[0].contains("Right."))
+    }
+
+    @Test func aModelThatFailsAheadIsAskedAgain() throws {
+        let script = try speculative()
+        script.replies = [
+            ScriptedReply(pieces: [], end: .some(.overloaded)), .text("Going."),
+        ]
+        script.run(until: 6_000)
+        #expect(script.requests.count == 2)
+        #expect(lines(script, "response.done").first?.contains("completed") == true)
+    }
+
+    @Test func wordsThatWantMoreGiveNoHeadStart() throws {
+        let script = try speculative()
+        script.hypothesis = { _ in "go forward and" }
+        script.run(until: 2_730)
+        #expect(script.requests.isEmpty)
+    }
+
+    @Test func clearingTheInputStopsTheModel() throws {
+        let script = try speculative()
+        script.send(.inputAudioBufferClear, at: 2_700)
+        script.run(until: 6_000)
+        #expect(script.requests.count == 1 && script.responsesStopped == 1)
+        #expect(lines(script, "response.created").isEmpty)
+        #expect(script.session.speculativeReply == nil)
     }
 }

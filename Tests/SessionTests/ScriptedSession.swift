@@ -65,6 +65,10 @@ final class ScriptedSession {
     /// Names of the recognitions in flight, by their item.
     private var recognitions: [String: [String]] = [:]
     private var speechGeneration = 0
+    /// Names of the model's replies in flight, by their response: an id may be asked for again.
+    private var replyNames: [String: String] = [:]
+    /// How often a response's work was stopped.
+    private(set) var responsesStopped = 0
     private var aliases: [String: String] = [:]
     private var writer: ServerEventWriter
     private var eventNumber: UInt64 = 0
@@ -208,7 +212,10 @@ final class ScriptedSession {
             answer(after: .milliseconds(15), unless: id, generation) {
                 .speechFinished(responseID: id)
             }
-        case .cancelResponse(let id): cancelled.insert(id)
+        case .cancelResponse(let id):
+            responsesStopped += 1
+            cancelled.insert(id)
+            if let reply = replyNames.removeValue(forKey: id) { cancelled.insert(reply) }
         case .cancelSpeech: cancelled.insert("speech\(speechGeneration)")
         case .cancelTranscription(let itemID):
             cancelled.formUnion(recognitions.removeValue(forKey: itemID) ?? [])
@@ -224,15 +231,18 @@ final class ScriptedSession {
 
     private func play(_ reply: ScriptedReply, for id: String) {
         var delay = Duration.zero
+        order += 1
+        let name = "reply\(order)"
+        replyNames[id] = name
         for piece in reply.pieces {
             delay += piece.after
-            answer(after: delay, unless: id) { .modelDelta(responseID: id, piece.delta) }
+            answer(after: delay, unless: name) { .modelDelta(responseID: id, piece.delta) }
         }
         switch reply.end {
         case nil: break
-        case .some(nil): answer(after: delay, unless: id) { .modelFinished(responseID: id) }
+        case .some(nil): answer(after: delay, unless: name) { .modelFinished(responseID: id) }
         case .some(let error?):
-            answer(after: delay, unless: id) { .modelFailed(responseID: id, error) }
+            answer(after: delay, unless: name) { .modelFailed(responseID: id, error) }
         }
     }
 

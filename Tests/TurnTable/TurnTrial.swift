@@ -1,0 +1,161 @@
+// One utterance with one pause through a real session on a virtual clock: when did its turn end?
+
+import Codec
+import Session
+
+/// What one trial came to; times in milliseconds.
+struct TurnOutcome {
+    /// Whether the turn ended in the pause.
+    var isCutOff = false
+    /// From the end of the speech to the commit of its turn.
+    var wait = 0
+    /// From the commit to its transcript.
+    var transcriptAfterTurn = 0
+    /// From the end of the speech to its transcript.
+    var transcript: Int { wait + transcriptAfterTurn }
+    /// From the beginning of the audio to the first words shown; nil: none before the turn's end.
+    var firstWords: Int?
+    /// Words of the transcript, and how many of them were shown before the turn's end.
+    var words = 0
+    var wordsShownEarly = 0
+    /// Whether the transcript contradicts words that had been shown.
+    var isRevised = false
+    /// Audio recognised, as a multiple of the turn's audio.
+    var work = 0.0
+}
+
+/// Speaks to a session as a client would, 20 ms at a time, and answers as its agents would.
+struct TurnTrial {
+    /// How long recognition takes: 40 ms and 4% of the audio, about what one idle core needs.
+    private static func recognitionMilliseconds(_ samples: Int) -> Int { 40 + samples / 400 }
+
+    private let session: VoiceSession
+    private let recognizer: CachedRecognizer
+    private var now = 0
+    private var pending: [(at: Int, itemID: String, event: AgentEvent)] = []
+    /// Samples recognised so far.
+    private var recognized = 0
+    /// When the latest transcript was there.
+    private var transcribed: Int?
+    private var events: [(at: Int, event: ServerEvent)] = []
+
+    /// - Parameter showsWords: whether the client asks for transcripts.
+    init(
+        _ mode: TurnDetectionParameters.Mode, model: VoiceActivityModel,
+        recognizer: CachedRecognizer, showsWords: Bool = false
+    ) {
+        var parameters = SessionParameters(model: "none")
+        parameters.transcription = showsWords ? TranscriptionParameters() : nil
+        parameters.turnDetection = TurnDetectionParameters(mode: mode, createResponse: false)
+        let context = SessionContext(
+            voiceActivityModel: model, hasRecognizer: true, makesHypotheses: true,
+            hasSynthesizer: false)
+        session = VoiceSession(parameters: parameters, context: context, seed: 1)
+        self.recognizer = recognizer
+    }
+
+    /// Runs until the turn of the last words has its transcript.
+    mutating func run(_ speech: PausedSpeech, pauseMilliseconds: Int) async throws -> TurnOutcome {
+        session.start(at: .milliseconds(0))
+        try await drain()
+        let resumption = speech.resumption(pauseMilliseconds: pauseMilliseconds)
+        let end = speech.end(pauseMilliseconds: pauseMilliseconds)
+        let packets = try Self.packets(speech.samples(pauseMilliseconds: pauseMilliseconds))
+        for (index, packet) in packets.enumerated() {
+            // A packet comes when its last sample has been spoken.
+            try await advance(to: 20 * (index + 1))
+            session.handleAudioPacket(packet.span.bytes, at: .milliseconds(now))
+            try await drain()
+            if let outcome = outcome(resumption: resumption, end: end) { return outcome }
+        }
+        throw TurnTableFailure("the turn of '\(speech.words)' never ended")
+    }
+
+    private mutating func advance(to time: Int) async throws {
+        while let next = pending.indices.min(by: { pending[$0].at < pending[$1].at }),
+            pending[next].at <= time
+        {
+            let due = pending.remove(at: next)
+            now = due.at
+            session.handle(due.event, at: .milliseconds(now))
+            try await drain()
+        }
+        now = time
+    }
+
+    private mutating func drain() async throws {
+        while let output = session.nextOutput() {
+            switch output {
+            case .event(let event): events.append((now, event))
+            case .measured(.transcript, _): transcribed = now
+            case .command(.hypothesize(let itemID, let utterance, _)):
+                let text = try await hear(utterance)
+                answer(.hypothesis(itemID: itemID, text: text), utterance, itemID)
+            case .command(.transcribe(let itemID, let utterance)):
+                let text = try await hear(utterance)
+                answer(.transcript(itemID: itemID, text: text), utterance, itemID)
+            case .command(.cancelTranscription(let itemID)):
+                pending.removeAll { $0.itemID == itemID }
+            default: break
+            }
+        }
+    }
+
+    private mutating func hear(_ utterance: Utterance) async throws -> String {
+        recognized += utterance.samples.count
+        return try await recognizer.transcribe(utterance)
+    }
+
+    private mutating func answer(_ event: AgentEvent, _ utterance: Utterance, _ itemID: String) {
+        let delay = Self.recognitionMilliseconds(utterance.samples.count)
+        pending.append((now + delay, itemID, event))
+    }
+
+    /// The outcome, once the turn that ends behind the pause has its transcript.
+    private func outcome(resumption: Int, end: Int) -> TurnOutcome? {
+        guard let transcribed else { return nil }
+        var outcome = TurnOutcome()
+        var shownEarly = ""
+        var shown = ""
+        var turnEnd: Int?
+        for (at, event) in events {
+            switch event {
+            case .inputAudioBufferSpeechStopped(_, let position):
+                if position < resumption {
+                    outcome.isCutOff = true
+                } else {
+                    turnEnd = at
+                }
+            case .transcriptionDelta(_, _, let delta):
+                shown += delta
+                guard turnEnd == nil else { continue }
+                if outcome.firstWords == nil { outcome.firstWords = at }
+                shownEarly += delta
+            case .transcriptionCompleted(_, _, let transcript, let seconds):
+                outcome.isRevised = shown != transcript
+                outcome.words = transcript.split(separator: " ").count
+                outcome.wordsShownEarly = shownEarly.split(separator: " ").count
+                outcome.work = Double(recognized) / 16_000 / seconds
+            default: break
+            }
+        }
+        guard let turnEnd, transcribed >= turnEnd else { return nil }
+        outcome.wait = turnEnd - end
+        outcome.transcriptAfterTurn = transcribed - turnEnd
+        return outcome
+    }
+
+    /// 20 ms packets of `audio/pcm` (24 kHz).
+    private static func packets(_ samples: [Int16]) throws -> [[UInt8]] {
+        var resampler = try Resampler(from: .hz16000, to: .hz24000)
+        var output = [Int16](repeating: 0, count: resampler.maxOutputSamples(for: samples.count))
+        let count = samples.withUnsafeBufferPointer { input in
+            output.withUnsafeMutableBufferPointer { resampler.process(input, into: $0) }
+        }
+        return stride(from: 0, to: count - 480, by: 480).map { start in
+            output[start..<start + 480].flatMap {
+                [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)]
+            }
+        }
+    }
+}
