@@ -53,38 +53,6 @@ package final class AddressLimits: Sendable {
     package var trackedAddresses: Int { state.withLock { $0.count } }
 }
 
-/// A token bucket as one number: when it will be full again (the generic cell rate algorithm).
-struct TokenBucket {
-    /// When it is full; it is while this is not after now.
-    private(set) var full = Instant(nanoseconds: .min)
-
-    /// Whether `rate` has a token.
-    func hasToken(_ rate: TokenRate, at now: Instant) -> Bool {
-        rate.interval == 0 || full.nanoseconds <= now.nanoseconds + rate.tolerance
-    }
-
-    /// Takes a token.
-    mutating func take(_ rate: TokenRate, at now: Instant) {
-        full = Instant(nanoseconds: max(full.nanoseconds, now.nanoseconds) + rate.interval)
-    }
-}
-
-/// How fast a bucket fills and how much it holds.
-struct TokenRate {
-    /// Nanoseconds for one token; 0 is no limit.
-    let interval: Int64
-    /// How far ahead of now a bucket that still has a token may be full, in nanoseconds.
-    let tolerance: Int64
-
-    /// - Parameters:
-    ///   - perSecond: 0 is no limit.
-    ///   - burst: tokens of a full bucket, 1….
-    init(perSecond: Int, burst: Int) {
-        interval = perSecond > 0 ? max(1, 1_000_000_000 / Int64(perSecond)) : 0
-        tolerance = interval * Int64(max(1, burst) - 1)
-    }
-}
-
 /// The limits in the table's own terms.
 struct AddressRules {
     /// Entries beyond those that can hold a connection, for buckets that fill up. 65,536: some

@@ -131,7 +131,7 @@ final class Connection {
     /// When a WebSocket message, other than control frames, came or left last.
     @exclusivity(unchecked) var lastMessage: Instant
     /// What may still come of what costs a peer nothing.
-    @exclusivity(unchecked) var floodBudget = FloodBudget()
+    @exclusivity(unchecked) var floodBudget = TokenBucket()
     @exclusivity(unchecked) var output = SendBuffer()
     /// What the shard remembers of the output; nil while that holds nothing of interest.
     @exclusivity(unchecked) var backlog: OutputBacklog?

@@ -88,7 +88,7 @@ package final class Shard<Backend: IO> {
     /// Nil: plain TCP.
     let wire: TLSWire?
     var backlogs = OutputBacklogPool()
-    let floodLimit: FloodLimit
+    let floodRate: TokenRate
     let messagePace: TransferPace
     let readBuffer: UnsafeMutableRawBufferPointer
     /// Audio that one connection may have decoded in one turn, in samples at 16 kHz.
@@ -119,8 +119,8 @@ package final class Shard<Backend: IO> {
         routes = Routes(configuration: services.configuration, metrics: services.metrics)
         compression = ShardCompression(services.configuration)
         admission = Admission(services.configuration, limits: services.addressLimits)
-        floodLimit = FloodLimit(
-            rate: services.configuration.maxNuisancesPerSecond,
+        floodRate = TokenRate(
+            perSecond: services.configuration.maxNuisancesPerSecond,
             burst: services.configuration.maxNuisanceBurst)
         messagePace = services.configuration.messagePace
         now = io.now

@@ -13,7 +13,7 @@ extension Shard {
     func charge(_ count: Int, to connection: Connection) -> Bool {
         guard connection.state == .webSocket else { return false }
         // By the clock on the wall: what waited while the shard was away was not sent at once.
-        if connection.floodBudget.spend(count, at: now, limit: floodLimit) { return true }
+        if connection.floodBudget.spend(count, floodRate, at: now) { return true }
         metrics.add(.floodCloses)
         logger.info(
             "flood ended",

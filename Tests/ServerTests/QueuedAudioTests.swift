@@ -129,31 +129,3 @@ import Testing
         }
     }
 }
-
-@Suite struct FloodBudgetTests {
-    @Test func allowsTheBurstAndThenTheRate() {
-        let limit = FloodLimit(rate: 100, burst: 50)
-        var budget = FloodBudget()
-        func spend(_ count: Int, at milliseconds: Int) -> Bool {
-            budget.spend(count, at: .milliseconds(milliseconds), limit: limit)
-        }
-        let burst = (0..<50).map { _ in spend(1, at: 1_000) }
-        #expect(burst.allSatisfy { $0 })
-        let steady = (1...1_000).map { spend(1, at: 1_000 + 10 * $0) }
-        #expect(steady.allSatisfy { $0 })
-        let excess = spend(1, at: 11_000)
-        #expect(!excess)
-        let saved = spend(50, at: 3_600_000)
-        #expect(saved)
-        let more = spend(1, at: 3_600_000)
-        #expect(!more, "an hour of quiet saves up no more than the burst")
-    }
-
-    @Test(arguments: [Int.max, 1 << 40])
-    func refusesCountsThatWouldOverflow(count: Int) {
-        var budget = FloodBudget()
-        let limit = FloodLimit(rate: 1, burst: 1_000_000)
-        let isWithin = budget.spend(count, at: .milliseconds(0), limit: limit)
-        #expect(!isWithin)
-    }
-}

@@ -1,0 +1,52 @@
+// How often somebody may do something, in eight bytes. Whose bucket it is, what counts, and what
+// happens beyond it, are the owners': AddressLimits (handshakes) and ShardFloods (what costs a
+// peer nothing).
+//
+// The generic cell rate algorithm (ITU-T I.371): instead of tokens that would have to be refilled,
+// it keeps the time at which the bucket will be full again.
+
+import Session
+
+/// How fast a bucket fills and how much it holds.
+struct TokenRate {
+    /// Nanoseconds for one token; 0 is no limit.
+    let interval: Int64
+    /// How far ahead of now a bucket that still has a token may be full, in nanoseconds.
+    fileprivate let tolerance: Int64
+
+    /// - Parameters:
+    ///   - perSecond: at most 1,000,000; 0 is no limit.
+    ///   - burst: tokens of a full bucket, 1…1,000,000.
+    init(perSecond: Int, burst: Int) {
+        interval = perSecond > 0 ? max(1, 1_000_000_000 / Int64(perSecond)) : 0
+        tolerance = interval * Int64(max(1, burst) - 1)
+    }
+}
+
+/// A bucket that begins full.
+struct TokenBucket {
+    /// When it is full; it is while this is not after now.
+    private(set) var full = Instant(nanoseconds: 0)
+
+    /// Whether `rate` has a token.
+    func hasToken(_ rate: TokenRate, at now: Instant) -> Bool {
+        rate.interval == 0 || full.nanoseconds <= now.nanoseconds + rate.tolerance
+    }
+
+    /// Takes a token.
+    mutating func take(_ rate: TokenRate, at now: Instant) {
+        full = Instant(nanoseconds: max(full.nanoseconds, now.nanoseconds) + rate.interval)
+    }
+
+    /// Takes so many tokens at once, whether they are there or not.
+    /// - Returns: whether they were.
+    mutating func spend(_ count: Int, _ rate: TokenRate, at now: Instant) -> Bool {
+        // A read buffer holds some thousands: no count is near an overflow, but peers choose it.
+        let price = rate.interval.multipliedReportingOverflow(by: Int64(count))
+        let start = max(full.nanoseconds, now.nanoseconds)
+        let end = start.addingReportingOverflow(price.partialValue)
+        guard !price.overflow, !end.overflow else { return false }
+        full = Instant(nanoseconds: end.partialValue)
+        return end.partialValue - now.nanoseconds <= rate.tolerance + rate.interval
+    }
+}

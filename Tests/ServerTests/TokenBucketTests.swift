@@ -1,0 +1,34 @@
+// The token bucket: its burst, its rate, and counts that no bucket holds.
+
+import Session
+import Testing
+
+@testable import Server
+
+@Suite struct TokenBucketTests {
+    @Test func allowsTheBurstAndThenTheRate() {
+        let rate = TokenRate(perSecond: 100, burst: 50)
+        var bucket = TokenBucket()
+        func spend(_ count: Int, at milliseconds: Int) -> Bool {
+            bucket.spend(count, rate, at: .milliseconds(milliseconds))
+        }
+        let burst = (0..<50).map { _ in spend(1, at: 1_000) }
+        #expect(burst.allSatisfy { $0 })
+        let steady = (1...1_000).map { spend(1, at: 1_000 + 10 * $0) }
+        #expect(steady.allSatisfy { $0 })
+        let excess = spend(1, at: 11_000)
+        #expect(!excess)
+        let saved = spend(50, at: 3_600_000)
+        #expect(saved)
+        let more = spend(1, at: 3_600_000)
+        #expect(!more, "an hour of quiet saves up no more than the burst")
+    }
+
+    @Test(arguments: [Int.max, 1 << 40])
+    func refusesCountsThatWouldOverflow(count: Int) {
+        var bucket = TokenBucket()
+        let rate = TokenRate(perSecond: 1, burst: 1_000_000)
+        let isWithin = bucket.spend(count, rate, at: .milliseconds(0))
+        #expect(!isWithin)
+    }
+}
