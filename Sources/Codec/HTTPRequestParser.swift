@@ -85,23 +85,26 @@ public struct HTTPRequestParser: Sendable {
     private static func parseStartLine(
         _ line: UnsafeRawBufferPointer
     ) throws(HTTPError) -> StartLine {
-        let parts = line.split(separator: 0x20, omittingEmptySubsequences: false)
-        guard parts.count == 3, !parts[0].isEmpty, parts[0].allSatisfy(HTTPCharacter.isToken) else {
-            throw .malformedStartLine
-        }
-        let version = try parseVersion(parts[2])
-        guard parts[0].count <= maxMethodBytes else { throw .unsupportedMethod }
-        let method = HTTPMethod(String(decoding: parts[0], as: UTF8.self))
+        guard let methodEnd = line.firstIndex(of: 0x20),
+            let targetEnd = line.lastIndex(of: 0x20), targetEnd > methodEnd,
+            methodEnd > 0, line[..<methodEnd].allSatisfy(HTTPCharacter.isToken),
+            !line[(methodEnd + 1)..<targetEnd].contains(0x20)
+        else { throw .malformedStartLine }
+        let version = try parseVersion(line[(targetEnd + 1)...])
+        guard methodEnd <= maxMethodBytes else { throw .unsupportedMethod }
+        let method = HTTPMethod(String(decoding: line[..<methodEnd], as: UTF8.self))
         guard method != .other("CONNECT") else { throw .unsupportedMethod }
-        guard !parts[1].isEmpty, parts[1].allSatisfy(HTTPCharacter.isTarget) else {
+        let targetBytes = line[(methodEnd + 1)..<targetEnd]
+        guard !targetBytes.isEmpty, targetBytes.allSatisfy(HTTPCharacter.isTarget) else {
             throw .invalidTarget
         }
-        let target = String(decoding: parts[1], as: UTF8.self)
+        let target = String(decoding: targetBytes, as: UTF8.self)
         let (authority, local) = try splitTarget(target, method)
-        let pieces = local.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        let path = pieces[0].isEmpty ? "/" : String(pieces[0])
+        let pathEnd = local.utf8.firstIndex(of: UInt8(ascii: "?"))
+        let path = local[..<(pathEnd ?? local.endIndex)]
         return StartLine(
-            method: method, path: path, query: pieces.count > 1 ? String(pieces[1]) : nil,
+            method: method, path: path.isEmpty ? "/" : String(path),
+            query: pathEnd.map { String(local[local.utf8.index(after: $0)...]) },
             authority: authority, version: version)
     }
 

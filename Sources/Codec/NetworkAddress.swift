@@ -102,12 +102,15 @@ extension NetworkAddress: LosslessStringConvertible {
     }
 
     private static func parseV4(_ text: ArraySlice<UInt8>) -> UInt32? {
-        let parts = text.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard parts.count == 4 else { return nil }
         var address: UInt32 = 0
-        for part in parts {
-            guard let number = decimal(part, atMost: 255) else { return nil }
+        var rest = text
+        for position in 0..<4 {
+            let dot = rest.firstIndex(of: UInt8(ascii: "."))
+            guard (dot == nil) == (position == 3),
+                let number = decimal(rest[..<(dot ?? rest.endIndex)], atMost: 255)
+            else { return nil }
             address = address << 8 | UInt32(number)
+            rest = rest[(dot.map { $0 + 1 } ?? rest.endIndex)...]
         }
         return address
     }

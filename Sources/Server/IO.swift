@@ -157,7 +157,8 @@ package protocol IO: AnyObject {
     /// Tells the peer that nothing more will be written; reading goes on.
     func finishWriting(_ handle: IOHandle)
 
-    /// Closes a handle. It must not be watched any more.
+    /// Closes a handle. A listener must not be watched any more, because another process may hold
+    /// it as well; a connection is forgotten with it, which spares its end a system call.
     func close(_ handle: IOHandle)
 
     /// Watches a handle, or changes what it is watched for.

@@ -268,7 +268,6 @@ extension Shard {
             releaseBacklog(of: connection)
             releaseContexts(of: connection)
             deadlines.cancel(connection.deadline)
-            io.unwatch(connection.handle)
             io.close(connection.handle)
             releaseCharge(of: connection)
             connections.remove(connection)

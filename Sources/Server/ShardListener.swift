@@ -154,7 +154,6 @@ extension Shard {
             services.metrics.connections.subtract(1, ordering: .relaxed)
             admission.limits.release(charge, at: now)
             metrics.add(.acceptFailures)
-            io.unwatch(handle)
             io.close(handle)
             return
         }

@@ -108,6 +108,9 @@ extension Shard {
         connection.webSocket?.close(code, into: &scratch)
         if scratch.count > 0 { enqueueScratch(on: connection) }
         linger(connection)
+        // Nothing may follow a Close, so there is no end of the stream to wait for either: the
+        // server closes first (RFC 6455 §7.1.1).
+        connection.hasEnded = true
     }
 
     /// A WebSocket without a session sends back what it gets, as it came, until it is closing.

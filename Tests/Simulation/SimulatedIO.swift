@@ -198,8 +198,8 @@ package final class SimulatedIO: IO {
     package func finishWriting(_ handle: IOHandle) { socket(of: handle).serverEnded = true }
 
     package func close(_ handle: IOHandle) {
-        precondition(watches[handle] == nil, "a handle was closed while it was watched")
         if handle == SimulatedIO.listener {
+            precondition(watches[handle] == nil, "a listener was closed while it was watched")
             isListening = false
             for socket in backlog { socket.isReset = true }
             backlog = []
@@ -210,6 +210,7 @@ package final class SimulatedIO: IO {
         if !socket.inbound.isEmpty { socket.isReset = true }
         socket.serverClosed = true
         sockets[handle] = nil
+        watches[handle] = nil
     }
 
     package func watch(
