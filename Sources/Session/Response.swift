@@ -63,9 +63,7 @@ final class Response {
 
     /// When audio may next be sent, or nil: not before something else happens.
     func nextDeadline(after now: Instant) -> Instant? {
-        guard stage != .done, let encoder,
-            outputs.contains(where: { $0.hasSendableSpeech(frameSamples: encoder.frameSamples) })
-        else { return nil }
+        guard stage != .done, outputs.contains(where: \.hasSendableSpeech) else { return nil }
         return playout.nextSend(after: now)
     }
 
@@ -73,7 +71,7 @@ final class Response {
     var playedOut: Instant? { playout.playedOut }
 
     /// Bytes of speech that was not sent yet.
-    var heldBytes: Int { outputs.reduce(0) { $0 + $1.speech.count * 2 } }
+    var heldBytes: Int { outputs.reduce(0) { $0 + $1.speech.byteCount } }
 
     /// The model is being asked.
     func handleAsked() {
@@ -201,18 +199,13 @@ final class Response {
         outputs[index].unspokenClauses += 1
     }
 
-    /// A run of samples of the clause in progress.
+    /// A run of speech of the clause in progress.
     func handle(
         _ chunk: SpeechChunk, conversation: inout Conversation, at now: Instant
     ) throws(AgentError) {
         guard stage != .done, let index = spokenOutput else { return }
-        if encoder == nil {
-            encoder = try OutputAudioEncoder(
-                format: description.outputFormat, inputRate: chunk.rate)
-        } else if encoder?.inputRate != chunk.rate {
-            throw .malformedReply(message: "The speech service changed its sample rate.")
-        }
-        outputs[index].enqueue(chunk.samples)
+        try OutputAudioEncoder.check(chunk)
+        outputs[index].enqueue(chunk)
         advance(&conversation, at: now)
     }
 
@@ -220,7 +213,7 @@ final class Response {
     func handleSpeechFinished(_ conversation: inout Conversation, at now: Instant) {
         guard stage != .done, let index = spokenOutput else { return }
         spokenOutput = nil
-        outputs[index].handleClauseSpoken(rate: encoder?.inputRate)
+        outputs[index].handleClauseSpoken()
         advance(&conversation, at: now)
     }
 
@@ -243,8 +236,7 @@ final class Response {
     }
 
     private var queuedSpeechSeconds: Int {
-        guard let encoder else { return 0 }
-        return outputs.reduce(0) { $0 + $1.speech.count } / encoder.inputRate.hertz
+        outputs.reduce(0) { $0 + $1.speech.count } / SpeechQueue.rate.hertz
     }
 
     private func speakNextClause() {
@@ -266,17 +258,18 @@ final class Response {
 
     /// Sends what may leave now: Opus by the frame, the other formats in one run.
     private func send(at now: Instant) throws(AgentError) {
-        guard let encoder else { return }
+        guard outputs.contains(where: \.hasSpeech) else { return }
+        let encoder = encoder ?? OutputAudioEncoder(format: description.outputFormat)
+        self.encoder = encoder
         var allowance = playout.allowance(at: now)
         for index in outputs.indices where outputs[index].hasSpeech {
             while allowance >= OutputAudioEncoder.frameMilliseconds,
-                outputs[index].hasSendableSpeech(frameSamples: encoder.frameSamples)
+                outputs[index].hasSendableSpeech
             {
-                let whole = outputs[index].speech.count / encoder.frameSamples
+                let whole = outputs[index].speech.count / SpeechQueue.frameLength
                 let due = allowance / OutputAudioEncoder.frameMilliseconds
-                let frames = max(1, min(whole, due, encoder.maxFrames))
                 let milliseconds = try sendRun(
-                    of: frames * encoder.frameSamples, output: index, encoder, at: now)
+                    ofFrames: max(1, min(whole, due)), output: index, encoder, at: now)
                 playout.handleSent(milliseconds: milliseconds, at: now)
                 allowance -= milliseconds
             }
@@ -284,31 +277,24 @@ final class Response {
     }
 
     private func sendRun(
-        of wanted: Int, output index: Int, _ encoder: OutputAudioEncoder, at now: Instant
+        ofFrames frames: Int, output index: Int, _ encoder: OutputAudioEncoder, at now: Instant
     ) throws(AgentError) -> Int {
-        let room = UnsafeMutableBufferPointer(rebasing: context.scratch.decoded[..<wanted])
-        var taken = outputs[index].speech.take(into: room)
-        if encoder.format == .opus {
-            // The item's last frame is filled up with silence.
-            for silent in taken..<wanted { room[silent] = 0 }
-            taken = wanted
-        }
-        let milliseconds = max(1, encoder.inputRate.milliseconds(ofSamples: taken))
-        let payload = try encoder.encode(
-            UnsafeBufferPointer(rebasing: room[..<taken]), scratch: context.scratch)
+        let (payload, length) = try encoder.encodeNext(
+            of: &outputs[index].speech, maxFrames: frames, scratch: context.scratch)
+        let milliseconds = max(1, SpeechQueue.rate.milliseconds(ofSamples: length))
         switch transport {
         case .json: emit(.responseOutputAudioDelta(address(index), audio: payload))
         case .binary:
             let position =
                 outputs[index].sentSamples * encoder.format.sampleRate.hertz
-                / encoder.inputRate.hertz
+                / SpeechQueue.rate.hertz
             context.outputs.append(
                 .audio(
                     OutputAudioPacket(
                         responseID: id, itemID: outputs[index].item.id, contentIndex: 0,
                         format: encoder.format, position: position, payload: payload)))
         }
-        outputs[index].sentSamples += taken
+        outputs[index].sentSamples += length
         context.counters.millisecondsOut += milliseconds
         if let end = speechEnd {
             measure(.firstAudio, now - end)
@@ -377,7 +363,7 @@ final class Response {
             emit(.responseContentPartDone(address(index), output.modality, text: output.text))
         }
         if isInConversation {
-            conversation.update(output.item, speech: output.said(rate: encoder?.inputRate))
+            conversation.update(output.item, speech: output.said())
             emit(.conversationItemDone(output.item, previousItemID: output.previousItemID))
         }
         emit(.responseOutputItemDone(responseID: id, outputIndex: index, output.item))

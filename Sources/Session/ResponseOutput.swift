@@ -21,7 +21,7 @@ struct ResponseOutput {
     var clauseBytes = 0
     /// Speech that was not sent yet.
     var speech = SpeechQueue()
-    /// Samples sent, at the synthesiser's rate.
+    /// Samples sent, on the timeline of `SpeechQueue`: at 48 kHz.
     var sentSamples = 0
     /// Ends of the spoken clauses.
     private(set) var marks: [Conversation.SpokenMark] = []
@@ -52,32 +52,32 @@ struct ResponseOutput {
     var hasSpeech: Bool { speech.count > 0 }
     /// Whether a frame of it can be sent. A partial frame leaves only at the item's end, so that no
     /// gap is coded into it.
-    func hasSendableSpeech(frameSamples: Int) -> Bool {
-        hasSpeech && (speech.count >= frameSamples || (!isOpen && unspokenClauses == 0))
+    var hasSendableSpeech: Bool {
+        hasSpeech && (speech.count >= SpeechQueue.frameLength || (!isOpen && unspokenClauses == 0))
     }
     /// Whether something of it has still to be synthesised or sent.
     var awaitsSpeech: Bool { unspokenClauses > 0 || hasSpeech }
 
-    /// Samples of the clause in progress.
-    mutating func enqueue(_ samples: [Int16]) {
-        speech.append(samples)
-        enqueuedSamples += samples.count
+    /// Speech of the clause in progress.
+    mutating func enqueue(_ chunk: SpeechChunk) {
+        enqueuedSamples += speech.append(chunk)
     }
 
-    /// The clause in progress is synthesised; `rate` is nil when it had no sound.
-    mutating func handleClauseSpoken(rate: SampleRate?) {
+    /// The clause in progress is synthesised.
+    mutating func handleClauseSpoken() {
         unspokenClauses -= 1
         let said = (marks.last?.transcriptBytes ?? 0) + clauseBytes
         marks.append(
             Conversation.SpokenMark(
                 transcriptBytes: said,
-                audioMilliseconds: rate?.milliseconds(ofSamples: enqueuedSamples) ?? 0))
+                audioMilliseconds: SpeechQueue.rate.milliseconds(ofSamples: enqueuedSamples)))
     }
 
     /// What is known of the speech at the item's end. A clause that was cut off in the middle of
     /// its synthesis has no mark of its own; its words are taken to come at the usual pace.
-    func said(rate: SampleRate?) -> Conversation.Speech {
-        guard let rate else { return Conversation.Speech() }
+    func said() -> Conversation.Speech {
+        guard enqueuedSamples > 0 else { return Conversation.Speech() }
+        let rate = SpeechQueue.rate
         var marks = marks
         let before = marks.last ?? Conversation.SpokenMark(transcriptBytes: 0, audioMilliseconds: 0)
         let synthesised = rate.milliseconds(ofSamples: enqueuedSamples)

@@ -39,13 +39,15 @@ import Testing
         var queue = SpeechQueue()
         let samples = (0..<1_000).map { Int16($0) }
         for start in stride(from: 0, to: 1_000, by: 37) {
-            queue.append(Array(samples[start..<min(start + 37, 1_000)]))
+            let chunk = Array(samples[start..<min(start + 37, 1_000)])
+            queue.append(SpeechChunk(samples: chunk, rate: .hz16000))
         }
-        #expect(queue.count == 1_000)
+        #expect(queue.count == 3_000)
+        #expect(queue.byteCount == 2_000)
         var taken: [Int16] = []
         var room = [Int16](repeating: 0, count: 64)
         while queue.count > 0 {
-            let count = room.withUnsafeMutableBufferPointer { queue.take(into: $0) }
+            let count = room.withUnsafeMutableBufferPointer { queue.takeSamples(into: $0) }
             taken += room[..<count]
         }
         #expect(taken == samples)

@@ -45,6 +45,8 @@ final class ScriptedSession {
     private(set) var spoken: [String] = []
     var speechFails = false
     var speechRate = SampleRate.hz16000
+    /// What a clause sounds like, where it is not that.
+    var speech: ((_ text: String) -> [SpeechChunk])?
     /// Lengths of the utterances that were to be transcribed, in samples at 16 kHz.
     private(set) var samplesTranscribed: [Int] = []
     /// One line per event, in the order in which the client sees them.
@@ -206,8 +208,12 @@ final class ScriptedSession {
                 }
                 return
             }
-            answer(after: .milliseconds(15), unless: id, generation) {
-                .speech(responseID: id, SpeechChunk(samples: samples, rate: rate))
+            let chunks =
+                speech.map { $0(request.text) } ?? [SpeechChunk(samples: samples, rate: rate)]
+            for chunk in chunks {
+                answer(after: .milliseconds(15), unless: id, generation) {
+                    .speech(responseID: id, chunk)
+                }
             }
             answer(after: .milliseconds(15), unless: id, generation) {
                 .speechFinished(responseID: id)

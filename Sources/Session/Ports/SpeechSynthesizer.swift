@@ -21,15 +21,34 @@ public struct SpeechRequest: Equatable, Sendable {
 
 /// A run of synthesised speech.
 public struct SpeechChunk: Sendable {
-    /// Mono samples at `rate`.
-    public var samples: [Int16]
-    /// Constant within one request.
-    public var rate: SampleRate
+    /// What the run is made of.
+    public enum Payload: Sendable {
+        /// Mono samples; the rate is a multiple of 50 Hz, so that 20 ms are whole samples.
+        case samples([Int16], rate: SampleRate)
+        /// Packets of a service that encodes itself: sent untouched where the client takes Opus,
+        /// decoded where it does not.
+        case opus(OpusPackets)
+    }
 
-    /// Creates a chunk.
+    /// What the run is made of. One kind, and one rate, within one request.
+    public var payload: Payload
+
+    /// Creates a chunk of samples.
     public init(samples: [Int16], rate: SampleRate) {
-        self.samples = samples
-        self.rate = rate
+        payload = .samples(samples, rate: rate)
+    }
+
+    /// Creates a chunk of encoded speech.
+    public init(packets: OpusPackets) { payload = .opus(packets) }
+
+    /// The samples; none where the run is encoded.
+    public var samples: [Int16] {
+        if case .samples(let samples, _) = payload { samples } else { [] }
+    }
+
+    /// The rate of the samples; of encoded speech, the one that Opus counts in.
+    public var rate: SampleRate {
+        if case .samples(_, let rate) = payload { rate } else { .hz48000 }
     }
 }
 
