@@ -89,7 +89,9 @@ final class Listener {
     /// - Returns: the words that it confirms, to be shown.
     func handleHypothesis(_ text: String, showsWords: Bool) -> String? {
         partial?.handleHypothesis(text)
-        turns?.handleWords(wordsBeforeSilence)
+        // Outside the call: it reads `turns`, which the call changes.
+        let words = wordsBeforeSilence
+        turns?.handleWords(words)
         return showsWords ? partial?.agreement.confirm(text) : nil
     }
 
