@@ -1,5 +1,6 @@
 // Text as an English synthesiser can speak it: ASCII words and punctuation, in pieces of bounded
-// length. What is said is not changed here, only how it is written; no synthesiser lives here.
+// length. Markdown is read out by SpokenMarkdown, numbers and addresses by SpokenWords; here only
+// the writing is changed, not what is said. No synthesiser lives here.
 
 /// Makes a model's text speakable.
 enum SpokenText {
@@ -18,7 +19,8 @@ enum SpokenText {
             piece = []
             hasSound = false
         }
-        for word in ascii(text).split(separator: UInt8(ascii: " ")) {
+        let words = SpokenWords.spoken(SpokenMarkdown.plain(text))
+        for word in ascii(words).split(separator: UInt8(ascii: " ")) {
             // A "word" longer than a piece is no word: cut it anywhere.
             var rest = word[...]
             while !rest.isEmpty {
@@ -68,7 +70,9 @@ enum SpokenText {
             "‘": "'", "’": "'", "‚": ",", "“": "\"", "”": "\"", "„": "\"", "«": "\"", "»": "\"",
             "‐": "-", "‑": "-", "–": ", ", "—": ", ", "…": "...", "•": ", ", "·": " ",
             "€": " euros ", "£": " pounds ", "¥": " yen ", "°": " degrees ", "×": " times ",
-            "÷": " divided by ", "±": " plus or minus ", "½": " one half ", "¼": " one quarter ",
+            "÷": " divided by ", "±": " plus or minus ",
+            "≈": " about ", "≠": " is not ", "≤": " at most ", "≥": " at least ", "½": " one half ",
+            "¼": " one quarter ",
             "¾": " three quarters ", "→": " to ", "©": " copyright ", "²": " squared ",
             "³": " cubed ", "µ": " micro ", "ß": "ss", "æ": "ae", "Æ": "Ae", "œ": "oe", "Œ": "Oe",
             "ø": "o", "Ø": "O", "đ": "d", "ð": "d", "þ": "th", "ł": "l", "Ł": "L", "ı": "i",

@@ -1,0 +1,204 @@
+// Markdown → the sentences that a person would read out of it: headings, lists, tables, code,
+// links, emphasis (CommonMark 0.31 and GitHub's tables, as far as models write them). What numbers
+// and signs sound like is SpokenWords'.
+//
+// It sees one clause at a time, so that a construct that is cut in two reads as plain text. Any
+// text ends in some text; nothing fails.
+
+/// Reads Markdown out.
+enum SpokenMarkdown {
+    /// What is said instead of a block of code: that there is one.
+    static let codeBlock = "Code example."
+
+    /// The text without its marks, lines joined to sentences.
+    static func plain(_ text: String) -> String {
+        var sentences: [String] = []
+        var isInCode = false
+        for line in text.split(whereSeparator: \.isNewline) {
+            let content = line.drop { $0 == " " || $0 == "\t" }
+            if let fence = content.range(of: "```") ?? content.range(of: "~~~") {
+                // A fence that is not alone in its line was never one for a reader either.
+                let before = content[..<fence.lowerBound]
+                if !isInCode, !before.isEmpty { sentences.append(inline(before)) }
+                if !isInCode { sentences.append(codeBlock) }
+                isInCode.toggle()
+                continue
+            }
+            if isInCode { continue }
+            sentences.append(self.line(content))
+        }
+        return sentences.filter { !$0.isEmpty }.joined(separator: " ")
+    }
+
+    /// One line outside code.
+    private static func line(_ line: Substring) -> String {
+        var rest = line
+        while rest.first == ">" { rest = rest.dropFirst().drop { $0 == " " } }
+        if isRule(rest) { return "" }
+        if rest.first == "|" { return tableRow(rest) }
+        let unmarked = withoutBlockMark(rest)
+        let text = inline(unmarked)
+        // Headings and items end without a mark, and would run into what follows.
+        let isBlock = unmarked.startIndex != rest.startIndex || isNumbered(rest)
+        return isBlock ? ended(text) : text
+    }
+
+    /// `---`, `***`, `===`, and the line under a table's head.
+    private static func isRule(_ line: Substring) -> Bool {
+        line.count >= 3 && line.allSatisfy { "-*_=|: +".contains($0) }
+    }
+
+    private static func tableRow(_ row: Substring) -> String {
+        let cells = row.split(separator: "|")
+            .map { inline(trimmed($0)) }.filter { !$0.isEmpty }
+        return cells.isEmpty ? "" : ended(cells.joined(separator: ", "))
+    }
+
+    /// Without `#`s, an item's mark, and a task's box. "1." stays: it is said.
+    private static func withoutBlockMark(_ line: Substring) -> Substring {
+        let hashes = line.prefix { $0 == "#" }
+        if (1...6).contains(hashes.count), line[hashes.endIndex...].first == " " {
+            var heading = line[hashes.endIndex...].drop { $0 == " " }
+            while let last = heading.last, last == "#" || last == " " { heading.removeLast() }
+            return heading
+        }
+        guard let mark = line.first, "-*+•".contains(mark), line.dropFirst().first == " " else {
+            return line
+        }
+        let item = line.dropFirst(2).drop { $0 == " " }
+        for box in ["[ ] ", "[x] ", "[X] "] where item.hasPrefix(box) {
+            return item.dropFirst(box.count)
+        }
+        return item
+    }
+
+    /// "12. Text" or "12) Text".
+    private static func isNumbered(_ line: Substring) -> Bool {
+        let digits = line.prefix(while: \.isASCIIDigit)
+        let mark = line[digits.endIndex...].prefix(2)
+        return (1...3).contains(digits.count) && (mark == ". " || mark == ") ")
+    }
+
+    /// Text that ends as a sentence.
+    private static func ended(_ text: String) -> String {
+        guard let last = text.last else { return "" }
+        return ".!?:;,…".contains(last) ? text : text + "."
+    }
+
+    // MARK: Within a line
+
+    /// Links become their text, images their description, tags nothing, marks of emphasis nothing.
+    static func inline(_ text: Substring) -> String {
+        var result = ""
+        var rest = text
+        while let character = rest.first {
+            switch character {
+            case "\\":
+                // An escaped mark is meant as it stands.
+                rest.removeFirst()
+                if let next = rest.popFirst() { result.append(next) }
+            case "!" where rest.dropFirst().first == "[":
+                rest.removeFirst()
+                appendLink(&rest, to: &result)
+            case "[": appendLink(&rest, to: &result)
+            case "<": appendTag(&rest, to: &result)
+            case "`": rest.removeFirst()
+            case "*", "_", "~": appendMark(&rest, to: &result)
+            default:
+                result.append(character)
+                rest.removeFirst()
+            }
+        }
+        return result
+    }
+
+    /// `[text](url)` and `[text][id]` are their text; `[^1]` and `[1](url)`, as sources are cited,
+    /// nothing; other brackets themselves.
+    private static func appendLink(_ rest: inout Substring, to result: inout String) {
+        guard let close = matchingBracket(in: rest) else {
+            rest.removeFirst()
+            result.append(" ")
+            return
+        }
+        let label = rest[rest.index(after: rest.startIndex)..<close]
+        var after = rest[rest.index(after: close)...]
+        var isLink = false
+        if after.first == "(", let end = after.firstIndex(of: ")") {
+            after = after[after.index(after: end)...]
+            isLink = true
+        } else if after.first == "[", let end = after.firstIndex(of: "]") {
+            after = after[after.index(after: end)...]
+            isLink = true
+        }
+        rest = after
+        if label.first == "^" || (isLink && label.allSatisfy(\.isASCIIDigit)) { return }
+        result += inline(label)
+    }
+
+    /// The end of the brackets that a text begins with, nested ones passed over.
+    private static func matchingBracket(in text: Substring) -> Substring.Index? {
+        var depth = 0
+        for index in text.indices {
+            if text[index] == "[" { depth += 1 }
+            if text[index] == "]" { depth -= 1 }
+            if depth == 0 { return index }
+        }
+        return nil
+    }
+
+    /// `<https://…>` is its address, `<br>` and other tags nothing, "<" alone itself.
+    private static func appendTag(_ rest: inout Substring, to result: inout String) {
+        let inner = rest.dropFirst()
+        guard let first = inner.first, first.isASCIILetter || first == "/" || first == "!",
+            let close = inner.firstIndex(of: ">")
+        else {
+            result.append("<")
+            rest.removeFirst()
+            return
+        }
+        let content = inner[..<close]
+        if content.contains("://") || content.contains("@") {
+            result += content
+        } else {
+            result.append(" ")
+        }
+        rest = inner[inner.index(after: close)...]
+    }
+
+    /// Marks of emphasis vanish; a sign between spaces or digits is one, and a line between letters
+    /// joins two words.
+    private static func appendMark(_ rest: inout Substring, to result: inout String) {
+        let mark = rest.removeFirst()
+        let before = result.last ?? " "
+        let after = rest.first ?? " "
+        let isAlone =
+            before == " " && after == " " && !result.isEmpty && rest.contains { $0 != " " }
+        let joinsDigits = before.isASCIIDigit && after.isASCIIDigit
+        switch mark {
+        case "*" where isAlone || joinsDigits: result.append("×")
+        case "~" where !before.isASCIIDigit && after.isASCIIDigit: result.append("~")
+        case "_" where before != " " && after != " " && after != "_": result.append(" ")
+        default: break
+        }
+    }
+
+    private static func trimmed(_ text: Substring) -> Substring {
+        var text = text.drop { $0 == " " }
+        while text.last == " " { text.removeLast() }
+        return text
+    }
+}
+
+extension Substring {
+    /// Where a text first occurs.
+    fileprivate func range(of text: String) -> Range<Index>? {
+        var start = startIndex
+        while start < endIndex {
+            if self[start...].hasPrefix(text) {
+                return start..<index(start, offsetBy: text.count)
+            }
+            start = index(after: start)
+        }
+        return nil
+    }
+}

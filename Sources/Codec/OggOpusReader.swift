@@ -1,0 +1,239 @@
+// Opus packets out of an Ogg stream as it comes, RFC 7845. Pages and checksums are OggPage's;
+// decoding is Opus's, cutting packets to 20 ms OpusRepacketizer's.
+//
+//   page: identification header │ pages: comment header │ pages: audio … last page (end of stream)
+//
+// Invariant: what is held is at most one page and one packet, both bounded; the same packets come
+// however the bytes were cut. Streams that follow one another (chained, §3) are read as one, as a
+// service makes them that joins files; other streams beside it are passed over.
+
+/// An Opus packet, and what of it is to be heard.
+public struct OggOpusPacket: Equatable, Sendable {
+    /// The packet (RFC 6716 §3). Never empty.
+    public var bytes: [UInt8]
+    /// How long it lasts, in samples at 48 kHz: 120…5,760.
+    public var samples: Int
+    /// Samples at its start that are not to be heard: the encoder's delay (RFC 7845 §4.2).
+    public var skipped: Int
+    /// Samples at its end that are not to be heard: the encoder's filling (RFC 7845 §4.4).
+    public var trimmed: Int
+
+    /// Creates a packet.
+    public init(bytes: [UInt8], samples: Int, skipped: Int = 0, trimmed: Int = 0) {
+        self.bytes = bytes
+        self.samples = samples
+        self.skipped = skipped
+        self.trimmed = trimmed
+    }
+
+    /// Whether any of it is to be heard.
+    public var isAudible: Bool { skipped + trimmed < samples }
+}
+
+/// Reads one stream.
+public struct OggOpusReader {
+    /// Bytes of the longest audio packet: 120 ms in 48 frames of 1,275 bytes, each with its
+    /// two-byte length, and the head (RFC 6716 §3.2.5, R2 and R5).
+    public static let maxPacketBytes = 48 * 1_277 + 2
+    /// Bytes of a comment header, pictures included; it is not kept. 1 MiB: speech needs no cover.
+    public static let maxCommentBytes = 1 << 20
+
+    /// What the next packet is.
+    private enum Expectation {
+        case identification
+        case comments
+        case audio
+    }
+
+    /// Bytes that are no whole page yet.
+    private var held: [UInt8] = []
+    private var expectation = Expectation.identification
+    private var serial: UInt32?
+    private var nextSequence: UInt32 = 0
+    private var hasEnded = false
+    /// The packet that goes on in the next page.
+    private var partial: [UInt8] = []
+    private var partialBytes = 0
+    private var isPartial = false
+    /// Samples of the encoder's delay that are still to be passed over.
+    private var toSkip = 0
+    /// Samples of all packets of this stream so far, from its first page's beginning.
+    private var position: Int64 = 0
+    /// Where the first page of audio began; nil until it is known.
+    private var firstPosition: Int64?
+    /// Complete packets of the page in progress, each with its length in samples.
+    private var complete: [(bytes: [UInt8], samples: Int)] = []
+
+    /// By how much decoded samples are to be amplified, in 1/256 dB (RFC 7845 §5.1, field 6). 0
+    /// for all but a few streams. Known from the first packet on.
+    public private(set) var outputGain = 0
+
+    /// Creates a reader at the start of a stream.
+    public init() {}
+
+    /// Takes more of the stream; calls `each` for every packet of audio that it completes.
+    /// - Throws: what is wrong with the stream, after which the reader is of no more use.
+    public mutating func append(
+        _ bytes: UnsafeRawBufferPointer, each: (OggOpusPacket) -> Void
+    ) throws(OggError) {
+        held.append(contentsOf: bytes)
+        var start = 0
+        while start < held.count {
+            let size = try handlePage(from: start, each)
+            guard size > 0 else { break }
+            start += size
+        }
+        held.removeFirst(start)
+    }
+
+    /// The stream is over.
+    /// - Throws: `.truncated` when it ends too early. A missing last page is not an error: services
+    ///   that stream may end without one.
+    public mutating func finish() throws(OggError) {
+        guard held.isEmpty, !isPartial, expectation == .audio else { throw .truncated }
+    }
+
+    // MARK: Pages
+
+    /// Reads the page that begins in `held`; returns its size, 0 when it is not complete.
+    private mutating func handlePage(
+        from start: Int, _ each: (OggOpusPacket) -> Void
+    ) throws(OggError) -> Int {
+        let page = try held.span.bytes.extracting(start..<held.count)
+            .withUnsafeBytes { (bytes) throws(OggError) in try OggPage(parsing: bytes) }
+        guard let page else { return 0 }
+        if page.beginsStream { try handleBeginning(page, at: start) }
+        guard page.serial == serial else { return page.byteCount }
+        guard !hasEnded, page.sequence == nextSequence else { throw .pageMissing }
+        nextSequence &+= 1
+        guard page.continuesPacket == isPartial else { throw .inconsistentContinuation }
+        try takePackets(of: page, at: start)
+        deliver(page, each)
+        if page.endsStream {
+            guard !isPartial else { throw .truncated }
+            hasEnded = true
+        }
+        return page.byteCount
+    }
+
+    /// A stream begins: ours, if it is of Opus and none is in progress.
+    private mutating func handleBeginning(_ page: OggPage, at start: Int) throws(OggError) {
+        let body = start + page.bodyStart
+        let isOpus = held[body..<start + page.byteCount].starts(with: "OpusHead".utf8)
+        guard serial == nil || hasEnded else { return }
+        guard isOpus else {
+            // Others may begin before ours, but only there (RFC 3533 §4).
+            if serial == nil, page.lacing.isEmpty { throw .notOpus }
+            return
+        }
+        serial = page.serial
+        nextSequence = page.sequence
+        hasEnded = false
+        expectation = .identification
+        position = 0
+        firstPosition = nil
+        isPartial = false
+        partial = []
+        partialBytes = 0
+    }
+
+    private mutating func takePackets(of page: OggPage, at start: Int) throws(OggError) {
+        var offset = start + page.bodyStart
+        for length in page.lacing {
+            try extendPacket(held[offset..<offset + Int(length)])
+            offset += Int(length)
+            isPartial = length == 255
+            guard !isPartial else { continue }
+            let packet = partial
+            partial = []
+            partialBytes = 0
+            try handlePacket(packet)
+        }
+    }
+
+    private mutating func extendPacket(_ segment: ArraySlice<UInt8>) throws(OggError) {
+        partialBytes += segment.count
+        if expectation == .comments {
+            guard partialBytes <= Self.maxCommentBytes else { throw .packetTooLong }
+            // Only its name is looked at.
+            if partial.count < 8 { partial += segment.prefix(8 - partial.count) }
+        } else {
+            guard partialBytes <= Self.maxPacketBytes else { throw .packetTooLong }
+            partial += segment
+        }
+    }
+
+    // MARK: Packets
+
+    private mutating func handlePacket(_ packet: [UInt8]) throws(OggError) {
+        switch expectation {
+        case .identification:
+            try handleIdentification(packet)
+            expectation = .comments
+        case .comments:
+            guard packet.elementsEqual("OpusTags".utf8) else { throw .missingComments }
+            expectation = .audio
+        case .audio:
+            do throws(OpusError) {
+                let samples = try OpusDecoder.sampleCount(of: packet.span.bytes, at: .hz48000)
+                complete.append((packet, samples))
+            } catch {
+                throw .invalidPacket
+            }
+        }
+    }
+
+    /// RFC 7845 §5.1: "OpusHead" version(1) channels(1) pre-skip(2) rate(4) gain(2) mapping(1) …
+    private mutating func handleIdentification(_ packet: [UInt8]) throws(OggError) {
+        guard packet.starts(with: "OpusHead".utf8) else { throw .notOpus }
+        // The upper half of the version is the major one, and must be 0.
+        guard packet.count >= 19, packet[8] & 0xF0 == 0 else { throw .invalidHeader }
+        let channels = Int(packet[9])
+        guard channels > 0 else { throw .invalidHeader }
+        if packet[18] == 0 {
+            guard channels <= 2 else { throw .unsupportedChannels(channels) }
+        } else {
+            // A mapping table: streams(1), coupled(1), one byte per channel.
+            guard packet.count >= 21 + channels else { throw .invalidHeader }
+            guard packet[19] == 1, channels <= 2 else { throw .unsupportedChannels(channels) }
+        }
+        toSkip = Int(packet[10]) | Int(packet[11]) << 8
+        let gain = UInt16(packet[16]) | UInt16(packet[17]) << 8
+        outputGain = Int(Int16(bitPattern: gain))
+    }
+
+    /// Passes on the packets of a page, now that it is known where the page ends.
+    private mutating func deliver(_ page: OggPage, _ each: (OggOpusPacket) -> Void) {
+        guard !complete.isEmpty else { return }
+        let total = complete.reduce(Int64(0)) { $0 + Int64($1.samples) }
+        // A stream may have been cut out of a longer one (§4.3), so its first page says where its
+        // positions begin. In a stream of one page the position is short of the packets by what is
+        // to be trimmed (§4.4), and so is no beginning.
+        if firstPosition == nil, !page.endsStream, let end = page.granulePosition {
+            let (start, overflow) = end.subtractingReportingOverflow(total)
+            firstPosition = overflow ? 0 : max(0, start)
+        }
+        position += total
+        let surplus = page.endsStream ? self.surplus(endingAt: page.granulePosition) : 0
+        var left = Int(clamping: total)
+        for packet in complete {
+            left -= packet.samples
+            let skipped = min(toSkip, packet.samples)
+            toSkip -= skipped
+            let trimmed = min(packet.samples - skipped, max(0, surplus - left))
+            each(
+                OggOpusPacket(
+                    bytes: packet.bytes, samples: packet.samples, skipped: skipped,
+                    trimmed: trimmed))
+        }
+        complete.removeAll(keepingCapacity: true)
+    }
+
+    /// Samples that the packets so far have beyond the stream's end.
+    private func surplus(endingAt end: Int64?) -> Int {
+        guard let end, end >= 0 else { return 0 }
+        let (length, overflow) = end.subtractingReportingOverflow(firstPosition ?? 0)
+        guard !overflow, length >= 0, length < position else { return 0 }
+        return Int(clamping: position - length)
+    }
+}

@@ -1,0 +1,154 @@
+// What numbers, addresses and Markdown sound like, as tables.
+
+import Testing
+
+@testable import Agents
+
+@Suite struct SpokenWordsTests {
+    @Test(arguments: [
+        ("0", "zero"), ("7", "seven"), ("13", "thirteen"), ("21", "twenty-one"), ("40", "forty"),
+        ("100", "one hundred"), ("342", "three hundred forty-two"),
+        ("1,000", "one thousand"), ("12,345", "twelve thousand three hundred forty-five"),
+        ("1000000", "one million"), ("-5", "minus five"), ("−5", "minus five"),
+        ("3.14", "three point one four"), ("0.05", "zero point zero five"),
+        (".5", "zero point five"), ("007", "zero zero seven"),
+        (
+            "1,234,567.5",
+            "one million two hundred thirty-four thousand five hundred sixty-seven "
+                + "point five"
+        ),
+        (
+            "12345678901234567890",
+            "one two three four five six seven eight nine zero one two three "
+                + "four five six seven eight nine zero"
+        ),
+        ("#1", "number one"), ("~20", "about twenty"), ("3x", "three times"), ("B2", "B two"),
+        ("1/2", "one half"), ("3/8", "three over eight"), ("10/10", "ten out of ten"),
+        ("v2.0", "version two point zero"), ("1.2.3", "one point two point three"),
+        ("5-10", "five to ten"), ("10–20", "ten to twenty"), ("A380", "A three hundred eighty"),
+    ])
+    func numbers(written: String, spoken: String) { expect(written, spoken) }
+
+    @Test(arguments: [
+        ("1st", "first"), ("2nd", "second"), ("3rd", "third"), ("4th", "fourth"),
+        ("12th", "twelfth"), ("20th", "twentieth"), ("21st", "twenty-first"),
+        ("100th", "one hundredth"), ("103RD", "one hundred third"),
+    ])
+    func ordinals(written: String, spoken: String) { expect(written, spoken) }
+
+    @Test(arguments: [
+        ("$5", "five dollars"), ("$1", "one dollar"), ("$3.50", "three dollars and fifty cents"),
+        ("$0.99", "ninety-nine cents"), ("€1.01", "one euro and one cent"),
+        ("$1,234", "one thousand two hundred thirty-four dollars"), ("5€", "five euros"),
+        ("£20", "twenty pounds"), ("$2.00", "two dollars"), ("-$5", "minus five dollars"),
+        ("$3 million", "three million dollars"), ("$2.5B", "two point five billion dollars"),
+        ("US$10", "ten dollars"), ("¥500", "five hundred yen"), ("10 USD", "ten US dollars"),
+    ])
+    func currencies(written: String, spoken: String) { expect(written, spoken) }
+
+    @Test(arguments: [
+        ("50%", "fifty percent"), ("12.5%", "twelve point five percent"), ("1%", "one percent"),
+        ("50 %", "fifty percent"), ("5-10%", "five to ten percent"),
+        ("5 km", "five kilometers"), ("1 km", "one kilometer"), ("5km", "five kilometers"),
+        ("20°C", "twenty degrees Celsius"), ("20 °C", "twenty degrees Celsius"),
+        ("-3°", "minus three degrees"), ("100 km/h", "one hundred kilometers per hour"),
+        ("16 kHz", "sixteen kilohertz"), ("8 GB", "eight gigabytes"),
+        ("20ms", "twenty milliseconds"),
+        ("6 ft", "six feet"), ("2 hrs", "two hours"), ("50 m²", "fifty square meters"),
+    ])
+    func percentagesAndUnits(written: String, spoken: String) { expect(written, spoken) }
+
+    @Test(arguments: [
+        ("10:30", "ten thirty"), ("9:05", "nine oh five"), ("10:00", "ten o'clock"),
+        ("17:00", "seventeen hundred"), ("5 p.m.", "five P M"), ("5pm", "five P M"),
+        ("10:30 am", "ten thirty A M"), ("10:30am", "ten thirty A M"), ("9:00 AM", "nine A M"),
+        ("9:00-17:00", "nine o'clock to seventeen hundred"),
+        ("23:59:59", "twenty-three fifty-nine"),
+        ("24/7", "twenty-four seven"),
+    ])
+    func times(written: String, spoken: String) { expect(written, spoken) }
+
+    @Test(arguments: [
+        ("2026-11-22", "November twenty-second, twenty twenty-six"),
+        ("11/22/2026", "November twenty-second, twenty twenty-six"),
+        ("22/11/2026", "November twenty-second, twenty twenty-six"),
+        ("22.11.2026", "November twenty-second, twenty twenty-six"),
+        ("May 3", "May third"), ("Nov. 3rd, 1984", "November third, nineteen eighty-four"),
+        ("3 May 2005", "third of May two thousand five"), ("in 1900", "in nineteen hundred"),
+        ("in 1905", "in nineteen oh five"), ("in 2010", "in twenty ten"),
+        ("the 1980s", "the nineteen eighties"), ("Sept 30", "September thirtieth"),
+        ("may 3 people", "may three people"),
+        ("1990-1995", "nineteen ninety to nineteen ninety-five"),
+    ])
+    func dates(written: String, spoken: String) { expect(written, spoken) }
+
+    @Test(arguments: [
+        ("https://example.com", "example dot com"), ("example.com.", "example dot com."),
+        ("https://www.example.com/docs/api?q=1#top", "example dot com slash docs slash api"),
+        ("http://localhost:8080/", "localhost colon eight thousand eighty"),
+        ("jane.doe@example.org", "jane dot doe at example dot org"),
+        ("mailto:a_b@c.de", "a underscore b at c dot de"), ("e.g. this", "for example this"),
+        ("node.js", "node.js"), ("and/or", "and/or"), ("end.Start", "end.Start"),
+        (
+            "https://example.com/a/very/long/path/that/nobody/will/ever/remember/anyway.html",
+            "example dot com"
+        ),
+    ])
+    func addresses(written: String, spoken: String) { expect(written, spoken) }
+
+    @Test(arguments: [
+        ("+1 (555) 123-4567", "plus one, five five five, one two three, four five six seven"),
+        ("555-123-4567", "five five five, one two three, four five six seven"),
+        ("call 555-1234.", "call five five five, one two three four."),
+        ("(030) 1234567 now", "zero three zero, one two three four five six seven now"),
+        ("+442079460000", "plus four four two zero seven nine four six zero zero zero zero"),
+        ("between 100-200 people", "between one hundred to two hundred people"),
+    ])
+    func telephones(written: String, spoken: String) { expect(written, spoken) }
+
+    @Test(arguments: [
+        ("It costs $5.", "It costs five dollars."), ("(about 20)", "(about twenty)"),
+        ("\"3.5\", he said", "\"three point five\", he said"), ("Is it 5?", "Is it five?"),
+        ("a & b", "a and b"), ("2 + 2 = 4", "two plus two equals four"), ("5×3", "five × three"),
+        ("5, km", "five, km"), ("1 + 1,5", "one plus one point five"),
+    ])
+    func whatStandsAroundANumberStays(written: String, spoken: String) { expect(written, spoken) }
+
+    private func expect(
+        _ written: String, _ spoken: String, sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        #expect(SpokenWords.spoken(written) == spoken, sourceLocation: sourceLocation)
+    }
+
+    @Test(arguments: [
+        ("# Results", "Results."), ("## Why? ##", "Why?"), ("#hashtag", "#hashtag"),
+        ("- red\n- green", "red. green."), ("* [x] done", "done."), ("1. Wash", "1. Wash."),
+        ("> quoted", "quoted"), ("---", ""), ("Text\n===", "Text"),
+        ("| City | °C |\n|---|:-:|\n| Oslo | 5 |", "City, °C. Oslo, 5."),
+        ("```swift\nlet a = 1\n```\nDone.", "Code example. Done."),
+        ("Run `make test`.", "Run make test."),
+        ("```\nnever closed", "Code example."),
+        ("See [the docs](https://example.com/a).", "See the docs."), ("![A cat](cat.png)", "A cat"),
+        ("said so [1](https://a.b) and [^2]", "said so  and "), ("[see [this]](x)", "see this"),
+        ("an [unclosed", "an  unclosed"), ("<https://example.com>", "https://example.com"),
+        ("one<br>two", "one two"), ("a < b", "a < b"), ("**bold** and _it_", "bold and it"),
+        ("***both***", "both"), ("2 * 3", "2 × 3"), ("2*3", "2×3"), ("snake_case", "snake case"),
+        ("~~gone~~", "gone"), (#"5\*"#, "5*"), ("", ""),
+    ])
+    func markdown(written: String, plain: String) {
+        #expect(SpokenMarkdown.plain(written) == plain)
+    }
+
+    /// Any text ends in some text, whatever it is made of.
+    @Test func survivesAnything() {
+        var random = SplitMix(state: 7)
+        let alphabet = Array("0123456789.,:-/%$€()[]!*_`#|<>@+ab AM\n\\~°²é語🎉".unicodeScalars)
+        for _ in 0..<3_000 {
+            var text = String.UnicodeScalarView()
+            for _ in 0..<Int.random(in: 0...24, using: &random) {
+                text.append(alphabet.randomElement(using: &random)!)
+            }
+            _ = SpokenText.pieces(of: String(text))
+        }
+    }
+}
