@@ -13,13 +13,10 @@ public struct ChatCompletions: LanguageModel {
     /// Bytes of one answer, its framing included, that are read at most: 16 MiB, far above any
     /// model's longest reply at about 200 bytes of framing per token.
     static let maxReplyBytes = 16 << 20
-    /// Bytes of an error's body that are read at most; its message is near the start.
-    static let maxErrorBytes = 64 << 10
-
-    private let url: String
-    private let apiKey: String?
+    private let service: UpstreamService
     private let model: String?
-    private let timeout: Duration
+    /// Whether the model understands speech, so that turns are sent as they were said.
+    public let hearsAudio: Bool
 
     /// Creates a client for one service.
     /// - Parameters:
@@ -27,18 +24,19 @@ public struct ChatCompletions: LanguageModel {
     ///   - apiKey: sent as a bearer token when it is neither nil nor empty.
     ///   - model: the model's name at the service; nil passes on the name that the client of the
     ///     session gave.
+    ///   - hearsAudio: whether turns are sent as `input_audio` instead of their transcripts.
     ///   - timeout: limit of the silence before the answer and between its pieces. 60 s: a model
     ///     on a CPU reads a long conversation for tens of seconds before its first word.
+    ///   - retries: when it is asked again, before anything was answered. Never by default.
     public init(
-        baseURL: String, apiKey: String? = nil, model: String? = nil,
-        timeout: Duration = .seconds(60)
+        baseURL: String, apiKey: String? = nil, model: String? = nil, hearsAudio: Bool = false,
+        timeout: Duration = .seconds(60), retries: RetryPolicy = .never
     ) {
-        var base = baseURL[...]
-        while base.hasSuffix("/") { base.removeLast() }
-        url = base + "/chat/completions"
-        self.apiKey = apiKey.flatMap { $0.isEmpty ? nil : $0 }
+        service = UpstreamService(
+            baseURL: baseURL, apiKey: apiKey, timeout: timeout, totalTimeout: nil,
+            retries: retries)
         self.model = model
-        self.timeout = timeout
+        self.hearsAudio = hearsAudio
     }
 
     /// Asks the service and passes on what it answers as it comes.
@@ -48,12 +46,22 @@ public struct ChatCompletions: LanguageModel {
         to request: ModelRequest, on host: any AgentHost,
         reply: @Sendable (ModelDelta) async throws -> Void
     ) async throws {
-        let response = try await host.send(upstreamRequest(for: request))
-        guard (200..<300).contains(response.status) else {
-            let body = try await Self.beginning(of: response, maxBytes: Self.maxErrorBytes)
-            throw AgentError.upstream(
-                status: response.status, message: ChatCompletionsReply.errorMessage(in: body))
+        let body = ChatCompletionsRequest(request, model: model ?? request.model).encoded()
+        try await service.retries.perform(on: host) { attempt in
+            let response = try await service.post(
+                body, "application/json", to: "/chat/completions", accepting: "text/event-stream",
+                on: host, attempt)
+            try await Self.pass(response) { delta in
+                attempt.handleDelivery()
+                try await reply(delta)
+            }
         }
+    }
+
+    /// Passes on what an answer says, as it comes.
+    private static func pass(
+        _ response: any UpstreamResponse, reply: (ModelDelta) async throws -> Void
+    ) async throws {
         var answer = ChatCompletionsReply()
         var events = ServerSentEventsParser()
         // Servers that do not stream answer with one JSON object, which no event stream begins
@@ -63,7 +71,7 @@ public struct ChatCompletions: LanguageModel {
         var received = 0
         while let chunk = try await response.nextChunk() {
             received += chunk.count
-            guard received <= Self.maxReplyBytes else {
+            guard received <= maxReplyBytes else {
                 throw AgentError.malformedReply(message: "The model server's answer is too large.")
             }
             if isPlain == nil {
@@ -73,7 +81,7 @@ public struct ChatCompletions: LanguageModel {
                 plain += chunk
                 continue
             }
-            for delta in try Self.deltas(in: chunk, events: &events, answer: &answer) {
+            for delta in try deltas(in: chunk, events: &events, answer: &answer) {
                 try await reply(delta)
             }
         }
@@ -81,16 +89,6 @@ public struct ChatCompletions: LanguageModel {
             for delta in try answer.handle(completion: plain) { try await reply(delta) }
         }
         for delta in try answer.finish() { try await reply(delta) }
-    }
-
-    private func upstreamRequest(for request: ModelRequest) -> UpstreamRequest {
-        var headers = [
-            (name: "Content-Type", value: "application/json"),
-            (name: "Accept", value: "text/event-stream"),
-        ]
-        if let apiKey { headers.append((name: "Authorization", value: "Bearer \(apiKey)")) }
-        let body = ChatCompletionsRequest(request, model: model ?? request.model).encoded()
-        return UpstreamRequest(url: url, headers: headers, body: body, timeout: timeout)
     }
 
     private static func deltas(
@@ -106,14 +104,6 @@ public struct ChatCompletions: LanguageModel {
                 message: "The model server's event stream cannot be read: \(error).")
         }
         return deltas
-    }
-
-    private static func beginning(
-        of response: any UpstreamResponse, maxBytes: Int
-    ) async throws -> [UInt8] {
-        var body: [UInt8] = []
-        while body.count < maxBytes, let chunk = try await response.nextChunk() { body += chunk }
-        return body
     }
 }
 

@@ -1,5 +1,5 @@
-// What the pieces of a chat completions answer mean: `chat.completion.chunk` objects, a whole
-// `chat.completion`, and error bodies. No bytes are framed here: see ServerSentEventsParser.
+// What the pieces of a chat completions answer mean: `chat.completion.chunk` objects, and a whole
+// `chat.completion`. No bytes are framed here: see ServerSentEventsParser.
 //
 // Invariant: the deltas of function calls come out one call after the other, as `ModelDelta` asks,
 // however the service interleaves them: the first call streams, the others wait for the end.
@@ -90,26 +90,6 @@ struct ChatCompletionsReply {
         return deltas
     }
 
-    /// The message of an error body, in the shapes that services use; its beginning when it is no
-    /// JSON.
-    static func errorMessage(in body: [UInt8]) -> String {
-        if let value = try? body.withUnsafeBytes({ try JSONParser(limits: limits).parse($0) }) {
-            if let message = message(of: value) { return message }
-        }
-        let text = String(decoding: body.prefix(300), as: UTF8.self)
-            .split(whereSeparator: \.isWhitespace).joined(separator: " ")
-        return text.isEmpty ? "it gave no reason" : text
-    }
-
-    private static func message(of value: JSONValue) -> String? {
-        for candidate in [value["error"]?["message"], value["error"], value["message"]] {
-            if let text = candidate?.string, !text.isEmpty { return text }
-        }
-        // FastAPI: `detail` is a text, or a list of what is wrong with the request.
-        if let detail = value["detail"] { return detail.string ?? detail.raw.text }
-        return nil
-    }
-
     private static func unreadable(_ error: JSONError) -> AgentError {
         .malformedReply(
             message: "The model server's answer cannot be read: \(error.explanation).")
@@ -120,7 +100,7 @@ struct ChatCompletionsReply {
             throw .upstream(
                 status: 0,
                 message: "The model server broke off: "
-                    + (Self.message(of: chunk) ?? "it gave no reason"))
+                    + (ServiceErrorBody.message(of: chunk) ?? "it gave no reason"))
         }
         if completionID.isEmpty, let id = chunk["id"]?.string { completionID = id }
         if let usage = chunk["usage"] { noteUsage(usage) }

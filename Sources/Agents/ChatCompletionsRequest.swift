@@ -89,6 +89,9 @@ struct ChatCompletionsRequest {
             case .user(let text):
                 write("user", text, to: &json)
                 rest.removeFirst()
+            case .userAudio(let samples):
+                writeAudio(samples, to: &json)
+                rest.removeFirst()
             case .assistant(let text):
                 rest.removeFirst()
                 writeAssistant(text, calls: takeCalls(from: &rest), to: &json)
@@ -105,6 +108,26 @@ struct ChatCompletionsRequest {
         json.beginObject()
         json.member("role", role)
         json.member("content", text)
+        json.endObject()
+    }
+
+    /// What was said, as a WAV file in base64 ("Create chat completion", `input_audio`).
+    private func writeAudio(_ samples: [Int16], to json: inout JSONWriter) {
+        let wav = WAVFile(rate: .hz16000, samples: samples).encoded()
+        json.beginObject()
+        json.member("role", "user")
+        json.key("content")
+        json.beginArray()
+        json.beginObject()
+        json.member("type", "input_audio")
+        json.key("input_audio")
+        json.beginObject()
+        json.key("data")
+        json.base64(wav.span.bytes)
+        json.member("format", "wav")
+        json.endObject()
+        json.endObject()
+        json.endArray()
         json.endObject()
     }
 
@@ -128,7 +151,7 @@ struct ChatCompletionsRequest {
             case .functionOutput:
                 // Calls after an output were made knowing it: they begin a message of their own.
                 return calls
-            case .system, .user, .assistant:
+            case .system, .user, .userAudio, .assistant:
                 return calls
             }
         }

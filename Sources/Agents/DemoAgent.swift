@@ -53,6 +53,7 @@ public struct DemoAgent: LanguageModel {
         case .functionOutput(let callID, let output):
             return answer(toOutput: output, of: callID, in: request.messages)
         case .user(let text): return answer(toUser: beginning(of: text))
+        case .userAudio: return answer(toUser: "")
         case .system, .assistant, .functionCall:
             return "It is your turn: say something and I will repeat it."
         }
@@ -141,6 +142,7 @@ public struct DemoAgent: LanguageModel {
     private static func byteCount(of message: ModelMessage) -> Int {
         switch message {
         case .system(let text), .user(let text), .assistant(let text): text.utf8.count
+        case .userAudio(let samples): samples.count * 2
         case .functionCall(_, let name, let arguments): name.utf8.count + arguments.utf8.count
         case .functionOutput(_, let output): output.utf8.count
         }

@@ -1,5 +1,5 @@
-// The embedded speech synthesis: flite's slt voice on the worker pool, streamed piece by piece.
-// The voice itself is in FliteVoice, what can be spoken in SpokenText.
+// The embedded speech synthesis: flite's voices on the worker pool, streamed piece by piece. A
+// voice is in FliteVoice, their names in FliteVoiceTable, what can be spoken in SpokenText.
 
 import CFlite
 import Codec
@@ -7,17 +7,28 @@ import Session
 import Synchronization
 
 /// Speaks English offline: 16 kHz, about 0.013 s of CPU per second of speech, the first samples
-/// after 14–17 ms. It has one voice, whatever voice a request names.
+/// after 14–17 ms. A voice that it does not know is its standard one.
 public struct FliteSynthesizer: SpeechSynthesizer {
     /// Speaking rates that are understood; others are brought into this range.
     public static let speedRange = 0.25...1.5
 
-    /// The voices of the process that nobody speaks through. As many are made as ever speak at
-    /// once, which the worker pool's threads bound; each takes a few kilobytes.
-    private static let idle = Mutex<[VoiceReference]>([])
+    /// The voices of the process that nobody speaks through, by speaker. As many are made as ever
+    /// speak at once, which the worker pool's threads bound; each takes a few kilobytes.
+    private static let idle = Mutex<[[VoiceReference]]>(
+        Array(repeating: [], count: FliteSpeaker.allCases.count))
 
-    /// Creates a synthesiser; the voice is made ready by the first request.
+    /// Creates a synthesiser; the voice is made ready by `prepare` or the first request.
     public init() {}
+
+    /// Opens the standard voice and says a word with it, unheard: its first word takes 5 to 20 ms
+    /// more than the others, while its tables are read.
+    public func prepare(on host: any AgentHost) async {
+        try? await host.compute {
+            try Self.withVoice(of: FliteVoiceTable.standard.speaker) { voice in
+                _ = voice.speak("ready", speed: 1) { _ in true }
+            }
+        }
+    }
 
     /// Speaks text. Text without a letter or digit makes no sound.
     /// - Throws: `AgentError.unavailable`, `AgentError.overloaded`, or what `emit` throws.
@@ -29,11 +40,14 @@ public struct FliteSynthesizer: SpeechSynthesizer {
         guard !pieces.isEmpty else { return }
         let speed = min(
             max(request.speed, Self.speedRange.lowerBound), Self.speedRange.upperBound)
+        let choice = FliteVoiceTable.choice(named: request.voice)
         try await host.compute(
             yielding: { yield in
-                try Self.withVoice { voice in
+                try Self.withVoice(of: choice.speaker) { voice in
                     for piece in pieces {
-                        let isWanted = voice.speak(piece, speed: speed) { yield([Int16]($0)) }
+                        let isWanted = voice.speak(piece, speed: speed, pitch: choice.pitch) {
+                            yield([Int16]($0))
+                        }
                         guard isWanted else { return }
                     }
                 }
@@ -43,14 +57,16 @@ public struct FliteSynthesizer: SpeechSynthesizer {
             })
     }
 
-    private static func withVoice(_ body: (FliteVoice) -> Void) throws {
-        let free = idle.withLock { $0.popLast() }
-        guard let voice = free?.voice ?? FliteVoice() else {
+    private static func withVoice(
+        of speaker: FliteSpeaker, _ body: (FliteVoice) -> Void
+    ) throws {
+        let free = idle.withLock { $0[speaker.rawValue].popLast() }
+        guard let voice = free?.voice ?? FliteVoice(speaker) else {
             throw AgentError.unavailable(
                 message: "Speech synthesis is not installed: install the package flite1-dev.")
         }
         body(voice)
-        idle.withLock { $0.append(VoiceReference(voice: voice)) }
+        idle.withLock { $0[speaker.rawValue].append(VoiceReference(voice: voice)) }
     }
 }
 

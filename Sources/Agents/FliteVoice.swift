@@ -1,5 +1,5 @@
-// flite's slt voice as an object that one thread at a time may use. Text, streaming to a session
-// and the choice of a voice are in FliteSynthesizer.
+// A voice of flite as an object that one thread at a time may use. Text and streaming to a session
+// are in FliteSynthesizer, which voice a client's name means in FliteVoiceTable.
 //
 // flite registers a voice once per process and counts references to its features without atomics,
 // so two threads may not speak through it. Its data (phones, trees, the statistical model) is only
@@ -9,9 +9,24 @@
 
 import CFlite
 import Glibc
+import Synchronization
 
-/// A copy of the slt voice: 16 kHz, mono. It is never freed, as flite would free the shared data
-/// with it; whoever makes one keeps it for later.
+/// The people whose recordings flite's voices are made of. All speak at 16 kHz.
+enum FliteSpeaker: Int, CaseIterable {
+    /// A woman, American; the clearest of them.
+    case slt
+    /// A man, American.
+    case rms
+    /// A man, Scottish.
+    case awb
+    /// A man, American; diphones, and audibly a machine.
+    case kal16
+
+    fileprivate var name: String { ["slt", "rms", "awb", "kal16"][rawValue] }
+}
+
+/// A copy of a voice: 16 kHz, mono. It is never freed, as flite would free the shared data with it;
+/// whoever makes one keeps it for later.
 struct FliteVoice {
     /// Samples of a streamed piece. 1,600 (100 ms): their synthesis takes about 1 ms, so smaller
     /// ones would hardly come sooner and cost a thread change each.
@@ -26,22 +41,44 @@ struct FliteVoice {
     /// Owned by the voice's features.
     private let streaming: UnsafeMutablePointer<cst_audio_streaming_info>
 
-    /// The registered voice, from which copies are made; nil when flite cannot make it. Nothing
-    /// speaks through it. The voice's library is opened with its first use: its tables are 2 MB
+    /// The registered voices, from which copies are made; nil where flite cannot make one. Nothing
+    /// speaks through them. A voice's library is opened with its first use: its tables are 2 MB
     /// that a server which does not speak need not hold.
-    nonisolated(unsafe) private static let registered: UnsafeMutablePointer<cst_voice>? = {
-        typealias Register =
-            @convention(c) (UnsafePointer<CChar>?) -> UnsafeMutablePointer<cst_voice>?
+    private static let registered = Mutex<[Registration?]>(
+        Array(repeating: nil, count: FliteSpeaker.allCases.count))
+
+    /// A voice as flite knows it, or why there is none.
+    private struct Registration: @unchecked Sendable {
+        let voice: UnsafeMutablePointer<cst_voice>?
+    }
+
+    private static let isInitialised: Bool = {
         flite_init()
-        guard let library = dlopen("libflite_cmu_us_slt.so.1", RTLD_NOW | RTLD_LOCAL),
-            let register = dlsym(library, "register_cmu_us_slt")
-        else { return nil }
-        return unsafeBitCast(register, to: Register.self)(nil)
+        return true
     }()
 
-    /// Copies the registered voice, or returns nil when there is none.
-    init?() {
-        guard let registered = Self.registered, let copy = new_voice() else { return nil }
+    private static func registered(_ speaker: FliteSpeaker) -> UnsafeMutablePointer<cst_voice>? {
+        registered.withLock { voices in
+            if let known = voices[speaker.rawValue] { return known }
+            let made = Registration(voice: register(speaker))
+            voices[speaker.rawValue] = made
+            return made
+        }.voice
+    }
+
+    private static func register(_ speaker: FliteSpeaker) -> UnsafeMutablePointer<cst_voice>? {
+        typealias Register =
+            @convention(c) (UnsafePointer<CChar>?) -> UnsafeMutablePointer<cst_voice>?
+        guard isInitialised,
+            let library = dlopen("libflite_cmu_us_\(speaker.name).so.1", RTLD_NOW | RTLD_LOCAL),
+            let register = dlsym(library, "register_cmu_us_\(speaker.name)")
+        else { return nil }
+        return unsafeBitCast(register, to: Register.self)(nil)
+    }
+
+    /// Copies a registered voice, or returns nil when there is none.
+    init?(_ speaker: FliteSpeaker) {
+        guard let registered = Self.registered(speaker), let copy = new_voice() else { return nil }
         copy.pointee.name = registered.pointee.name
         copy.pointee.utt_init = registered.pointee.utt_init
         Self.copyFeatures(of: registered.pointee.features, into: copy.pointee.features)
@@ -63,11 +100,14 @@ struct FliteVoice {
     /// Speaks a piece of text, which must be ASCII and have something to say in it.
     /// - Parameters:
     ///   - speed: 1 is the voice's own rate; flite stretches durations by its inverse.
+    ///   - pitch: 1 is the voice's own. `rms` has no other.
     ///   - deliver: receives runs of samples at 16 kHz as they are made; false ends it.
     /// - Returns: false when `deliver` ended it.
     func speak(
-        _ text: String, speed: Double, deliver: (UnsafeBufferPointer<Int16>) -> Bool
+        _ text: String, speed: Double, pitch: Double = 1,
+        deliver: (UnsafeBufferPointer<Int16>) -> Bool
     ) -> Bool {
+        Self.set("f0_shift", to: float_val(Float(pitch)), in: voice)
         Self.set("duration_stretch", to: float_val(Float(1 / speed)), in: voice)
         var isWanted = true
         withoutActuallyEscaping(deliver) { deliver in

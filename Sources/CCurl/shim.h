@@ -36,6 +36,9 @@ static inline void parley_curl_multi_set_callbacks(
 static inline CURLcode parley_curl_info_long(CURL *easy, CURLINFO info, long *value) {
     return (curl_easy_getinfo)(easy, info, value);
 }
+static inline CURLcode parley_curl_info_offset(CURL *easy, CURLINFO info, curl_off_t *value) {
+    return (curl_easy_getinfo)(easy, info, value);
+}
 static inline CURLcode parley_curl_info_pointer(CURL *easy, CURLINFO info, void **value) {
     return (curl_easy_getinfo)(easy, info, value);
 }

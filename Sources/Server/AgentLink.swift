@@ -93,7 +93,7 @@ final class AgentLink {
     /// Takes note of a delivery that the session has handled: tasks that end with it make room.
     func handleDelivered(_ delivery: AgentDelivery, work: inout AgentWork) {
         switch delivery.event {
-        case .modelDelta, .speech: return
+        case .modelDelta, .speech, .transcriptPart: return
         case .transcript, .transcriptionFailed, .hypothesis, .hypothesisFailed, .modelFinished,
             .modelFailed:
             end(delivery.serial, work: &work)
@@ -111,12 +111,17 @@ final class AgentLink {
 
     // MARK: Starting
 
-    /// Lets the recogniser load what it needs, once a shard; nobody waits for it.
+    /// Lets the recogniser, and whoever will speak the reply, load what they need, once a shard;
+    /// nobody waits for it.
     private func prepareRecognition() {
         guard !hasPreparedRecognition, let recognizer = agents.recognizer else { return }
         hasPreparedRecognition = true
         let host = host
-        Task(executorPreference: gate.executor.task) { await recognizer.prepare(on: host) }
+        let synthesizer = agents.synthesizer
+        Task(executorPreference: gate.executor.task) {
+            await recognizer.prepare(on: host)
+            await synthesizer?.prepare(on: host)
+        }
     }
 
     private func transcribe(
@@ -128,7 +133,10 @@ final class AgentLink {
         start(.transcription(itemID: itemID), for: token, work: &work) { report in
             do {
                 guard let recognizer else { throw AgentLink.missing("speech recogniser") }
-                let text = try await recognizer.transcribe(utterance, on: host)
+                let text = try await recognizer.transcribe(utterance, on: host) { part in
+                    try Task.checkCancellation()
+                    await report(.transcriptPart(itemID: itemID, text: part))
+                }
                 await report(.transcript(itemID: itemID, text: text))
             } catch {
                 let failure = AgentLink.describe(error, of: "recogniser", logger)
@@ -248,7 +256,14 @@ final class AgentLink {
     private static func describe(
         _ error: any Error, of part: StaticString, _ logger: Logger
     ) -> AgentError {
-        if let error = error as? AgentError { return error }
+        if let error = error as? AgentError {
+            // The client is not told what a service said.
+            if case .upstream = error, !Task.isCancelled {
+                logger.warning(
+                    "upstream failed", metadata: ["part": "\(part)", "error": "\(error.detail)"])
+            }
+            return error
+        }
         if !Task.isCancelled {
             logger.warning("agent failed", metadata: ["part": "\(part)", "error": "\(error)"])
         }

@@ -137,6 +137,7 @@ package struct SettingRange: Sendable {
         SettingRange("max-queued-speech-seconds", 1...3_600) {
             $0.session.maxQueuedSpeechSeconds
         },
+        SettingRange("max-heard-audio-seconds", 1...3_600) { $0.session.maxHeardAudioSeconds },
         SettingRange("playout-lead-ms", 100...60_000) { $0.session.playoutLeadMilliseconds },
     ]
 }

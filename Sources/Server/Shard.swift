@@ -146,6 +146,7 @@ package final class Shard<Backend: IO> {
             voiceActivityModel: services.voiceActivityModel,
             hasRecognizer: services.agents.recognizer != nil,
             makesHypotheses: services.agents.recognizer?.makesHypotheses ?? false,
+            modelHearsAudio: services.agents.model.hearsAudio,
             hasSynthesizer: services.agents.synthesizer != nil)
         executor.adoptThread()
         rotateTicketKeys()

@@ -6,11 +6,13 @@ import Session
 /// An answer of an upstream service. It has one consumer.
 final class UpstreamReply: UpstreamResponse {
     let status: Int
+    let retryAfter: Duration?
     private let transfer: UpstreamTransfer
     private let client: UpstreamHTTP
 
     init(status: Int, transfer: UpstreamTransfer, client: UpstreamHTTP) {
         self.status = status
+        retryAfter = transfer.retryAfter
         self.transfer = transfer
         self.client = client
     }

@@ -42,11 +42,15 @@ final class UpstreamTransfer: @unchecked Sendable {
     private unowned let loop: any UpstreamEventLoop
     private let origin: String
     private let timeout: Duration
+    /// When it has lasted too long, whatever it does; nil: never.
+    private let lastInstant: Instant?
     private let maxBufferedBytes: Int
     private let maxHeadBytes: Int
 
     private var stage = Stage.awaitingHead
     private var status = 0
+    /// What `Retry-After` asks for, in seconds; 0 where there is none.
+    private var retryAfterSeconds = 0
     private var headBytes = 0
     /// Why we refused to take more, when it was us.
     private var refusal: AgentError?
@@ -71,6 +75,7 @@ final class UpstreamTransfer: @unchecked Sendable {
         self.loop = loop
         origin = Self.origin(of: request.url)
         timeout = request.timeout
+        lastInstant = request.totalTimeout.map { loop.now + $0 }
         maxBufferedBytes = limits.maxBufferedBytes
         maxHeadBytes = limits.maxHeadBytes
         lastActivity = loop.now
@@ -244,6 +249,14 @@ final class UpstreamTransfer: @unchecked Sendable {
         var code = 0
         parley_curl_info_long(easy, CURLINFO_RESPONSE_CODE, &code)
         status = code
+        var seconds: curl_off_t = 0
+        parley_curl_info_offset(easy, CURLINFO_RETRY_AFTER, &seconds)
+        retryAfterSeconds = Int(clamping: seconds)
+    }
+
+    /// What the service asked for; at most a day, since a peer may write any number.
+    var retryAfter: Duration? {
+        retryAfterSeconds > 0 ? .seconds(min(retryAfterSeconds, 86_400)) : nil
     }
 
     private func dropPending() {
@@ -267,12 +280,16 @@ extension UpstreamTransfer {
     /// When the silence so far becomes too long. A paused transfer is silent because its consumer
     /// is slow, which is no fault of the service.
     func silenceDeadline(at now: Instant) -> Instant {
-        (isPaused ? now : lastActivity) + timeout
+        let deadline = (isPaused ? now : lastActivity) + timeout
+        return lastInstant.map { min($0, deadline) } ?? deadline
     }
 
     /// The error of a transfer that has been silent for too long, or nil.
     func silenceError(at now: Instant) -> AgentError? {
         guard silenceDeadline(at: now) <= now else { return nil }
+        if let lastInstant, lastInstant <= now {
+            return .upstream(status: 0, message: "\(origin) took too long for its answer.")
+        }
         let limit = Self.seconds(timeout)
         switch stage {
         case .awaitingHead:

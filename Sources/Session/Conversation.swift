@@ -31,6 +31,8 @@ struct Conversation {
     private struct Entry {
         var item: ConversationItem
         var speech = Speech()
+        /// What a user said, at 16 kHz, while a model may still be given it.
+        var heard: [Int16] = []
     }
 
     private var entries: [Entry] = []
@@ -115,7 +117,8 @@ struct Conversation {
     mutating func update(_ item: ConversationItem, speech: Speech = Speech()) {
         guard let index = index(of: item.id) else { return }
         textBytes += item.textBytes - entries[index].item.textBytes
-        entries[index] = Entry(item: item, speech: speech)
+        entries[index].item = item
+        entries[index].speech = speech
     }
 
     /// Sets what was heard in a user's audio item.
@@ -188,7 +191,27 @@ struct Conversation {
 
     /// What a model is shown of the conversation, oldest first. Audio that has no transcript says
     /// nothing to it.
-    func modelMessages() -> [ModelMessage] { entries.flatMap { $0.item.modelMessages } }
+    func modelMessages() -> [ModelMessage] {
+        entries.flatMap { entry in
+            entry.heard.isEmpty ? entry.item.modelMessages : [.userAudio(entry.heard)]
+        }
+    }
+
+    /// Samples that are kept for a model that hears audio.
+    var heardSamples: Int { entries.reduce(0) { $0 + $1.heard.count } }
+
+    /// Keeps what was said in a user's newest item for a model that hears audio. Older turns are
+    /// their words by now; of those without, the oldest are forgotten beyond `maxSamples`.
+    mutating func setHeard(_ samples: [Int16], of id: String, maxSamples: Int) {
+        guard let newest = index(of: id) else { return }
+        var left = maxSamples - samples.count
+        for index in entries.indices.reversed()
+        where index != newest && !entries[index].heard.isEmpty {
+            left -= entries[index].heard.count
+            if left < 0 || !entries[index].item.modelMessages.isEmpty { entries[index].heard = [] }
+        }
+        entries[newest].heard = samples
+    }
 
     /// The position of an item; searched from the end, where the items in use are.
     private func index(of id: String) -> Int? { entries.lastIndex { $0.item.id == id } }

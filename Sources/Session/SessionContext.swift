@@ -16,6 +16,9 @@ public struct SessionLimits: Equatable, Sendable {
     public var maxResponseBytes = 256 << 10
     /// Output items (messages and function calls) of one response. 128, as the APIs allow tools.
     public var maxResponseItems = 128
+    /// What a model that hears audio is given of earlier turns that have no transcript, and of the
+    /// newest, in seconds; older audio is forgotten. 60: 2 MB of a session that has them.
+    public var maxHeardAudioSeconds = 60
     /// Responses in flight: one in the conversation, the others out of band.
     public var maxActiveResponses = 4
     /// Synthesised audio that may wait to be sent, in seconds; synthesis of the next clause waits
@@ -63,6 +66,9 @@ public final class SessionContext {
     public let hasRecognizer: Bool
     /// Whether speech may be recognised before it is complete (`SpeechRecognizer.makesHypotheses`).
     public let makesHypotheses: Bool
+    /// Whether the model is given what is said as it was said (`LanguageModel.hearsAudio`). Its
+    /// replies then wait for no transcript, and without `audio.input.transcription` there is none.
+    public let modelHearsAudio: Bool
     /// Whether the server can speak.
     public let hasSynthesizer: Bool
     /// What the shard's sessions have done so far.
@@ -79,12 +85,14 @@ public final class SessionContext {
     /// Creates a context for one shard.
     public init(
         limits: SessionLimits = SessionLimits(), voiceActivityModel: VoiceActivityModel?,
-        hasRecognizer: Bool, makesHypotheses: Bool = false, hasSynthesizer: Bool
+        hasRecognizer: Bool, makesHypotheses: Bool = false, modelHearsAudio: Bool = false,
+        hasSynthesizer: Bool
     ) {
         self.limits = limits
         self.voiceActivityModel = voiceActivityModel
         self.hasRecognizer = hasRecognizer
         self.makesHypotheses = hasRecognizer && makesHypotheses
+        self.modelHearsAudio = modelHearsAudio
         self.hasSynthesizer = hasSynthesizer
     }
 }

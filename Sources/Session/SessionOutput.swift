@@ -45,7 +45,8 @@ public enum TurnHop: String, CaseIterable, Sendable {
 public enum AgentCommand: Sendable {
     /// Audio has begun to come: whatever recognition must load, it should load now. No answer.
     case prepareRecognition
-    /// Answer with `.transcript` or `.transcriptionFailed`.
+    /// Answer with `.transcript`, any number of `.transcriptPart` before it, or with
+    /// `.transcriptionFailed`.
     case transcribe(itemID: String, Utterance)
     /// Say what has been said so far in an item that is still being spoken, if somebody is free to.
     /// Answer with `.hypothesis` or `.hypothesisFailed`; at most one is asked for at a time.
@@ -75,6 +76,8 @@ public enum HypothesisUse: Sendable {
 public enum AgentEvent: Sendable {
     case transcript(itemID: String, text: String)
     case transcriptionFailed(itemID: String, AgentError)
+    /// More of the text that the transcript of a turn will have.
+    case transcriptPart(itemID: String, text: String)
     /// The words so far of an item that is being spoken.
     case hypothesis(itemID: String, text: String)
     /// Nobody was free to say, or recognition failed.

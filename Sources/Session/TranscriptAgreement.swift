@@ -46,6 +46,14 @@ struct TranscriptAgreement: Equatable {
         return delta
     }
 
+    /// Takes the next piece of the final text itself, and returns it as a delta; nil when words of
+    /// hypotheses are shown, as the pieces may not go on from them.
+    mutating func extend(by piece: String) -> String? {
+        guard shownWords == 0, !piece.isEmpty else { return nil }
+        shown += piece
+        return piece
+    }
+
     private mutating func append(_ words: String) -> String {
         let delta = shown.isEmpty ? words : " " + words
         shown += delta

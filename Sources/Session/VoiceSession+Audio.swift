@@ -144,8 +144,17 @@ extension VoiceSession {
             .inputAudioBufferCommitted(itemID: itemID, previousItemID: conversation.lastItemID))
         try add(item, after: nil)
         context.counters.turns += 1
+        if context.modelHearsAudio {
+            keepForModel(samples, of: itemID)
+            if responds { unansweredSince = speechEnd }
+            guard wantsTranscripts else {
+                stopHypothesis(partial, of: itemID)
+                return
+            }
+        }
         let awaited = AwaitedTranscript(
-            itemID: itemID, speechEnd: speechEnd, samples: samples.count, responds: responds)
+            itemID: itemID, speechEnd: speechEnd, samples: samples.count,
+            responds: responds && !context.modelHearsAudio)
         if let partial, let position {
             transcribe(samples, awaited, after: partial, speechEndingAt: position, at: now)
         } else {

@@ -44,6 +44,10 @@ extension VoiceSession {
         try makeRoom(forBytes: item.textBytes)
         try add(item, after: previousItemID)
         guard !speech.isEmpty else { return }
+        if context.modelHearsAudio {
+            keepForModel(speech, of: item.id)
+            guard wantsTranscripts else { return }
+        }
         transcribe(
             speech,
             AwaitedTranscript(
@@ -149,6 +153,17 @@ extension VoiceSession {
 
     // MARK: Transcripts
 
+    /// Whether a model that hears audio leaves anything to recognise: words for the client to show.
+    var wantsTranscripts: Bool { parameters.transcription != nil && context.hasRecognizer }
+
+    /// Keeps what was said for a model that hears audio.
+    func keepForModel(_ samples: [Int16], of itemID: String) {
+        let seconds = context.limits.maxHeardAudioSeconds
+        conversation.setHeard(
+            samples, of: itemID,
+            maxSamples: SampleRate.hz16000.samples(inMilliseconds: seconds * 1_000))
+    }
+
     /// Another turn may only be recognised while few are.
     func checkTranscriptionLimit() throws(ClientEventError) {
         guard awaitedTranscripts.count < context.limits.maxAwaitedTranscripts else {
@@ -189,6 +204,15 @@ extension VoiceSession {
         if awaited.responds, !text.isEmpty { unansweredSince = awaited.speechEnd }
         // Somebody was there, so the idle timeout starts anew.
         if let playedOut = quietSince { beginQuiet(at: max(playedOut, now), now) }
+    }
+
+    /// The service has sent some of a transcript ahead.
+    func handleTranscriptPart(_ text: String, of itemID: String) {
+        guard parameters.transcription != nil,
+            let index = awaitedTranscripts.firstIndex(where: { $0.itemID == itemID }),
+            let delta = awaitedTranscripts[index].agreement.extend(by: text)
+        else { return }
+        emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: delta))
     }
 
     func handleTranscriptionFailed(_ error: AgentError, of itemID: String, at now: Instant) {

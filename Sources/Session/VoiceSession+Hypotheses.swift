@@ -58,7 +58,7 @@ extension VoiceSession {
             awaited.unaskedUtterance = utterance(samples)
             awaitedTranscripts.append(awaited)
         } else {
-            if partial.inFlight != nil { command(.cancelTranscription(itemID: itemID)) }
+            stopHypothesis(partial, of: itemID)
             transcribe(samples, awaited)
         }
     }
@@ -70,7 +70,12 @@ extension VoiceSession {
     }
 
     private func stopHypothesis(_ listener: Listener) {
-        guard let itemID = listener.speechItemID, listener.partial?.inFlight != nil else { return }
-        command(.cancelTranscription(itemID: itemID))
+        guard let itemID = listener.speechItemID else { return }
+        stopHypothesis(listener.partial, of: itemID)
+    }
+
+    /// The words of a turn are not needed from before its end.
+    func stopHypothesis(_ partial: PartialTranscript?, of itemID: String) {
+        if partial?.inFlight != nil { command(.cancelTranscription(itemID: itemID)) }
     }
 }

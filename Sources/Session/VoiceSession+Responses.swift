@@ -26,7 +26,12 @@ extension VoiceSession {
                 message: "At most \(context.limits.maxActiveResponses) responses can be in "
                     + "flight in one session.")
         }
-        if parameters.isInConversation { try makeRoom() }
+        if parameters.isInConversation {
+            if let voice = parameters.voice {
+                try checkVoice(voice, param: "response.audio.output.voice")
+            }
+            try makeRoom()
+        }
         for awaiting in awaitedTranscripts.indices {
             // This response will answer them; they must not be answered a second time.
             awaitedTranscripts[awaiting].responds = false
@@ -88,7 +93,7 @@ extension VoiceSession {
 
     /// Asks the model for every response that waits, once nothing is left to transcribe.
     func askWaitingResponses(at now: Instant) {
-        guard awaitedTranscripts.isEmpty else { return }
+        guard awaitedTranscripts.isEmpty || context.modelHearsAudio else { return }
         for response in responses where response.stage == .waiting {
             response.handleAsked()
             let request = request(with: response.parameters)

@@ -44,7 +44,8 @@ extension VoiceSession {
         guard let turnDetection = parameters.turnDetection, turnDetection.speculativeResponse,
             turnDetection.createResponse, let turns = listener.turns,
             let ending = TurnEndEstimator.ending(of: words), ending != .unfinished,
-            canRespond, awaitedTranscripts.isEmpty, unansweredSince == nil,
+            !context.modelHearsAudio, canRespond, awaitedTranscripts.isEmpty,
+            unansweredSince == nil,
             speculativeReply == nil
         else { return }
         var request = request(with: ResponseParameters())

@@ -42,6 +42,8 @@ public final class VoiceSession {
     var quietSince: Instant?
     /// Where on the audio timeline that was.
     var quietPosition = 0
+    /// Whether any reply was heard.
+    private var hasSpoken = false
 
     /// Creates a session in its initial state; emits nothing before `start(at:)`.
     /// - Parameters:
@@ -72,7 +74,9 @@ public final class VoiceSession {
         let recognized = awaitedTranscripts.reduce(0) {
             $0 + ($1.unaskedUtterance?.samples.count ?? 0)
         }
-        let samples = recognized + (listener?.buffer.count ?? 0)
+        let samples =
+            recognized + (listener?.buffer.count ?? 0)
+            + (context.modelHearsAudio ? conversation.heardSamples : 0)
         let text = conversation.textBytes + (speculativeReply?.bytes ?? 0)
         return responses.reduce(samples * 2 + text) { $0 + $1.heldBytes }
     }
@@ -138,6 +142,7 @@ public final class VoiceSession {
         guard !holdBack(event) else { return finish(at: now) }
         switch event {
         case .transcript(let itemID, let text): handleTranscript(text, of: itemID, at: now)
+        case .transcriptPart(let itemID, let text): handleTranscriptPart(text, of: itemID)
         case .transcriptionFailed(let itemID, let error):
             handleTranscriptionFailed(error, of: itemID, at: now)
         case .hypothesis(let itemID, let text): handleHypothesis(text, of: itemID, at: now)
@@ -148,6 +153,7 @@ public final class VoiceSession {
         case .modelFailed(let id, let error), .speechFailed(let id, let error):
             response(id)?.fail(error, &conversation)
         case .speech(let id, let chunk):
+            hasSpoken = true
             if let response = response(id) {
                 do {
                     try response.handle(chunk, conversation: &conversation, at: now)
@@ -219,11 +225,21 @@ public final class VoiceSession {
         precondition(awaitedTranscripts.count <= context.limits.maxAwaitedTranscripts)
     }
 
+    /// A conversation has one voice: nobody changes it in the middle of one.
+    func checkVoice(_ voice: String, param: String) throws(ClientEventError) {
+        guard hasSpoken, voice != parameters.voice else { return }
+        throw ClientEventError(
+            code: "cannot_update_voice",
+            message: "Cannot update a conversation's voice if assistant audio is present.",
+            param: param)
+    }
+
     // MARK: session.update
 
     private func apply(_ update: SessionUpdate, at now: Instant) throws(ClientEventError) {
         var updated = parameters
         updated.apply(update)
+        try checkVoice(updated.voice, param: "session.audio.output.voice")
         if updated.turnDetection != nil, context.voiceActivityModel == nil {
             if case .value = update.turnDetection {
                 throw ClientEventError(

@@ -13,6 +13,7 @@ struct ServeOption: Sendable {
         case tls = "TLS"
         case logging = "Logging"
         case agents = "Agents"
+        case services = "Model and speech services"
         case limits = "Limits"
         case compression = "Compression"
         case time = "Time limits"

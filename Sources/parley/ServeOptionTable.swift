@@ -9,7 +9,8 @@ import Session
 enum ServeOptionTable {
     /// Every option.
     static let all: [ServeOption] =
-        listening + admission + tls + logging + agents + limits + compression + timeLimits
+        listening + admission + tls + logging + agents + services + limits + compression
+        + timeLimits
         + fairness + sessions
 
     /// Finds an option by its name.
@@ -171,24 +172,6 @@ enum ServeOptionTable {
         .text(
             "models", \.modelsDirectory, allowed: "a folder", in: .agents,
             "Folder of the speech models, which `make models` fills."),
-        .optionalText(
-            "llm-url", \.modelURL, allowed: "a URL that begins with http:// or https://",
-            in: .agents,
-            """
-            Base URL of an OpenAI-compatible chat-completions server, for example \
-            http://127.0.0.1:8000/v1. Without it the built-in demo agent answers. The flag may be \
-            shortened to --llm.
-            """,
-            isAllowed: { $0.hasPrefix("http://") || $0.hasPrefix("https://") }),
-        .optionalText(
-            "llm-key", \.modelKey, allowed: "a key", isSecret: true, in: .agents,
-            """
-            Key that is sent to that server as a bearer token. Prefer the variable or the file: \
-            flags are visible to every user of the machine.
-            """),
-        .optionalText(
-            "model", \.modelName, allowed: "a name", in: .agents,
-            "Model to ask that server for. Without it, what the client names."),
         .integer(
             "worker-threads", \.server.workerThreads, 1...1_024, unit: "threads", in: .agents,
             "Threads for embedded speech models. One per core."),
@@ -440,6 +423,10 @@ enum ServeOptionTable {
         .integer(
             "max-queued-speech-seconds", \.server.session.maxQueuedSpeechSeconds, 1...3_600,
             unit: "seconds", in: .session, "Synthesised speech that waits to be played."),
+        .integer(
+            "max-heard-audio-seconds", \.server.session.maxHeardAudioSeconds, 1...3_600,
+            unit: "seconds", in: .session,
+            "What a model that hears audio is given of turns without a transcript."),
         .integer(
             "playout-lead-ms", \.server.session.playoutLeadMilliseconds, 100...60_000,
             unit: "milliseconds", in: .session,

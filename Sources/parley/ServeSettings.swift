@@ -1,6 +1,7 @@
 // The values that the options of `parley serve` set: the server's own configuration, and what only
 // the command needs. How they are given is in ServeOptionTable.
 
+import Agents
 import Logging
 import Server
 
@@ -36,6 +37,34 @@ struct ServeSettings: Sendable {
     var modelName: String?
     /// The key for that server, or nil: none is sent.
     var modelKey: String?
+    /// Whether that model is given what users say as audio.
+    var modelHearsAudio = false
+    /// Base URL of a transcription server, or nil: the embedded recogniser.
+    var transcriptionURL: String?
+    /// The model to ask that server for.
+    var transcriptionModel = "whisper-1"
+    /// The key for that server, or nil: none is sent.
+    var transcriptionKey: String?
+    /// Whether that server is asked to send the text while it makes it.
+    var streamsTranscription = false
+    /// Base URL of a speech server, or nil: the embedded synthesiser.
+    var speechURL: String?
+    /// The model to ask that server for.
+    var speechModel = "tts-1"
+    /// The voice to ask that server for, or nil: what the client names.
+    var speechVoice: String?
+    /// The key for that server, or nil: none is sent.
+    var speechKey: String?
+    /// What that server is asked to answer in.
+    var speechFormat = SpeechServiceFormat.pcm
+    /// Silence of a speech service after which it is given up. 10 s.
+    var serviceTimeout = Duration.seconds(10)
+    /// Time for a whole answer of a speech service. 60 s.
+    var serviceTotalTimeout = Duration.seconds(60)
+    /// Retries of one request to any service. 2.
+    var serviceRetries = 2
+    /// Retries of all requests to one service, per hundred. 10.
+    var serviceRetryPercent = 10
     /// The server's own settings and limits.
     var server = ServerConfiguration()
 

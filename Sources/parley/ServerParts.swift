@@ -20,25 +20,57 @@ struct ServerParts {
         // By itself malloc moves the limit to 32 MiB after the first, and then keeps holes of
         // hundreds of megabytes behind clients that are long gone. 1 MiB: no event of a call.
         mallopt(M_MMAP_THRESHOLD, 1 << 20)
-        let model: any LanguageModel
-        if let url = settings.modelURL {
-            model = ChatCompletions(
-                baseURL: url, apiKey: settings.modelKey, model: settings.modelName)
-        } else {
-            model = DemoAgent()
-        }
-        let recognizer = MoonshineRecognizer(modelsDirectory: settings.modelsDirectory)
-        if !recognizer.isInstalled {
-            logger.warning(
-                "no speech recognition: what is said is not understood; run `make models`",
-                metadata: ["models": "\(settings.modelsDirectory)"])
-        }
         agents = AgentSet(
-            model: model, recognizer: recognizer.isInstalled ? recognizer : nil,
-            synthesizer: FliteSynthesizer())
+            model: Self.model(settings), recognizer: Self.recognizer(settings, logger),
+            synthesizer: Self.synthesizer(settings))
         voiceActivityModel = Self.voiceActivityModel(in: settings.modelsDirectory, logger: logger)
         // The weights were read, checked and laid out anew; what that took goes back (1 MB).
         malloc_trim(0)
+    }
+
+    private static func model(_ settings: ServeSettings) -> any LanguageModel {
+        guard let url = settings.modelURL else { return DemoAgent() }
+        return ChatCompletions(
+            baseURL: url, apiKey: settings.modelKey, model: settings.modelName,
+            hearsAudio: settings.modelHearsAudio, retries: retries(settings))
+    }
+
+    private static func recognizer(
+        _ settings: ServeSettings, _ logger: Logger
+    ) -> (any SpeechRecognizer)? {
+        if let url = settings.transcriptionURL {
+            return OpenAITranscription(
+                service: service(url, settings.transcriptionKey, settings),
+                model: settings.transcriptionModel, streams: settings.streamsTranscription)
+        }
+        let recognizer = MoonshineRecognizer(modelsDirectory: settings.modelsDirectory)
+        if recognizer.isInstalled { return recognizer }
+        logger.warning(
+            "no speech recognition: what is said is not understood; run `make models`",
+            metadata: ["models": "\(settings.modelsDirectory)"])
+        return nil
+    }
+
+    private static func synthesizer(_ settings: ServeSettings) -> any SpeechSynthesizer {
+        guard let url = settings.speechURL else { return FliteSynthesizer() }
+        return OpenAISpeech(
+            service: service(url, settings.speechKey, settings), model: settings.speechModel,
+            voice: settings.speechVoice, format: settings.speechFormat)
+    }
+
+    private static func service(
+        _ url: String, _ key: String?, _ settings: ServeSettings
+    ) -> UpstreamService {
+        UpstreamService(
+            baseURL: url, apiKey: key, timeout: settings.serviceTimeout,
+            totalTimeout: settings.serviceTotalTimeout, retries: retries(settings))
+    }
+
+    /// Each service has a budget of its own, so that the outage of one leaves the others theirs.
+    private static func retries(_ settings: ServeSettings) -> RetryPolicy {
+        RetryPolicy(
+            maxRetries: settings.serviceRetries,
+            budget: RetryBudget(percent: settings.serviceRetryPercent))
     }
 
     private static func voiceActivityModel(

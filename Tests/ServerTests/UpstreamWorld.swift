@@ -23,8 +23,8 @@ final class Outcome<Value: Sendable>: Sendable {
         }
     }
 
-    /// The error's sentence, when it is the agents' own.
-    var message: String? { (error as? AgentError)?.message }
+    /// The error's sentence for the operator, when it is the agents' own.
+    var message: String? { (error as? AgentError)?.detail }
 
     func settle(_ result: Result<Value, any Error>) { self.result.withLock { $0 = result } }
 }

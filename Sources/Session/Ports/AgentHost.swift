@@ -39,17 +39,21 @@ public struct UpstreamRequest: Sendable {
     public var body: [UInt8]
     /// Limit of the time until the answer's head, and between pieces of its body. Default 30 s.
     public var timeout: Duration
+    /// Limit of the time until the answer's end; nil for none, the default. The time that a slow
+    /// consumer takes counts as well.
+    public var totalTimeout: Duration?
 
     /// Creates a request.
     public init(
         url: String, method: String = "POST", headers: [(name: String, value: String)] = [],
-        body: [UInt8] = [], timeout: Duration = .seconds(30)
+        body: [UInt8] = [], timeout: Duration = .seconds(30), totalTimeout: Duration? = nil
     ) {
         self.url = url
         self.method = method
         self.headers = headers
         self.body = body
         self.timeout = timeout
+        self.totalTimeout = totalTimeout
     }
 }
 
@@ -59,9 +63,18 @@ public protocol UpstreamResponse: AnyObject, Sendable {
     /// HTTP status.
     var status: Int { get }
 
+    /// How long the service asks to be left alone (`Retry-After`, RFC 9110 §10.2.3); nil where it
+    /// does not, the default.
+    var retryAfter: Duration? { get }
+
     /// The next piece of the body, or nil at its end.
     /// - Throws: `AgentError.upstream` when the transfer breaks, or `CancellationError`.
     func nextChunk() async throws -> [UInt8]?
+}
+
+extension UpstreamResponse {
+    /// Nothing is asked for.
+    public var retryAfter: Duration? { nil }
 }
 
 /// Why an agent could not do its part; becomes a failed response or a failed transcription.
@@ -85,13 +98,22 @@ public enum AgentError: Error, Equatable, Sendable {
         }
     }
 
-    /// A sentence for a person.
+    /// A sentence for the client. Of what a service said it tells nothing, and not where the service
+    /// is: services repeat keys and addresses in their errors.
     public var message: String {
         switch self {
         case .unavailable(let message), .malformedReply(let message): message
         case .overloaded: "The server's worker queue is full; try again."
-        case .upstream(let status, let message):
-            status == 0 ? message : "The model server answered \(status): \(message)"
+        case .upstream(let status, _):
+            status == 0
+                ? "A service that the server depends on gave no complete answer; try again."
+                : "A service that the server depends on answered with status \(status)."
         }
+    }
+
+    /// A sentence for the operator.
+    public var detail: String {
+        guard case .upstream(let status, let message) = self else { return message }
+        return status == 0 ? message : "status \(status): \(message)"
     }
 }

@@ -6,6 +6,8 @@ import Codec
 public enum ModelMessage: Equatable, Sendable {
     case system(String)
     case user(String)
+    /// What the user said, mono at 16 kHz; only for a model that hears audio.
+    case userAudio([Int16])
     case assistant(String)
     /// A call that the model made; `arguments` is JSON text.
     case functionCall(callID: String, name: String, arguments: String)
@@ -59,6 +61,10 @@ public enum ModelDelta: Equatable, Sendable {
 /// Answers turns. A turn in flight is one task on the session's own shard: write plain async code,
 /// and give CPU-heavy work to `host.compute`.
 public protocol LanguageModel: Sendable {
+    /// Whether it is given the user's turns as they were said, instead of their words. The default
+    /// is false.
+    var hearsAudio: Bool { get }
+
     /// Answers a request: calls `reply` for every piece, returns when the reply is complete.
     ///
     /// The task is cancelled when the user interrupts; `reply` then throws `CancellationError`.
@@ -68,4 +74,9 @@ public protocol LanguageModel: Sendable {
         to request: ModelRequest, on host: any AgentHost,
         reply: @Sendable (ModelDelta) async throws -> Void
     ) async throws
+}
+
+extension LanguageModel {
+    /// It reads transcripts.
+    public var hearsAudio: Bool { false }
 }

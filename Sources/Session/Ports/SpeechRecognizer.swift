@@ -29,6 +29,13 @@ public protocol SpeechRecognizer: Sendable {
     /// - Throws: an `AgentError`; the transcription fails and the session lives on.
     func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String
 
+    /// The same, telling what is known of the text while it is made. Services that stream do so.
+    /// - Parameter partial: receives text that the result will have, piece after piece.
+    func transcribe(
+        _ utterance: Utterance, on host: any AgentHost,
+        partial: @Sendable (String) async throws -> Void
+    ) async throws -> String
+
     /// Somebody has begun to send audio: load what transcribing will take, so that the first words
     /// do not wait for it. Called at least once; what fails here fails again, and is told, in
     /// `transcribe`. The default does nothing.
@@ -38,6 +45,12 @@ public protocol SpeechRecognizer: Sendable {
 extension SpeechRecognizer {
     /// Each utterance is recognised once.
     public var makesHypotheses: Bool { false }
+
+    /// The text comes at once.
+    public func transcribe(
+        _ utterance: Utterance, on host: any AgentHost,
+        partial: @Sendable (String) async throws -> Void
+    ) async throws -> String { try await transcribe(utterance, on: host) }
 
     /// Nothing to load.
     public func prepare(on host: any AgentHost) async {}

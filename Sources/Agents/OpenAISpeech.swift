@@ -1,0 +1,86 @@
+// Speech synthesis behind any server that speaks OpenAI's `POST /audio/speech`: one request per
+// clause, the sound passed on as it comes. Samples and Opus packets out of the bytes are made in
+// SpeechReply.
+//
+// Source: OpenAI API reference, "Create speech".
+
+import Codec
+import Session
+
+/// The formats in which a service is asked for speech.
+public enum SpeechServiceFormat: String, CaseIterable, Sendable {
+    /// 16-bit samples, mono, at 24 kHz, without a header.
+    case pcm
+    /// Opus in Ogg (RFC 7845). Its packets go to clients of Opus as they are.
+    case opus
+}
+
+/// Speaks through `POST {baseURL}/audio/speech`.
+public struct OpenAISpeech: SpeechSynthesizer {
+    /// Bytes of one answer that are read at most: 64 MiB, 20 minutes of samples.
+    static let maxReplyBytes = 64 << 20
+
+    private let service: UpstreamService
+    private let model: String
+    private let voice: String?
+    private let format: SpeechServiceFormat
+
+    /// Creates a client for one service.
+    /// - Parameters:
+    ///   - model: the model's name at the service.
+    ///   - voice: the voice of all sessions; nil passes on the one that the client named.
+    ///   - format: what is asked for. Samples by default, which every service has.
+    public init(
+        service: UpstreamService, model: String, voice: String? = nil,
+        format: SpeechServiceFormat = .pcm
+    ) {
+        self.service = service
+        self.model = model
+        self.voice = voice
+        self.format = format
+    }
+
+    /// Speaks a clause. Markdown is read out, and text without a word makes no sound; numbers are
+    /// left to the service, which knows its language.
+    /// - Throws: `AgentError.upstream` when the service cannot be reached, refuses, or breaks off;
+    ///   `AgentError.malformedReply` when its answer is not in the format.
+    public func speak(
+        _ request: SpeechRequest, on host: any AgentHost,
+        emit: @Sendable (SpeechChunk) async throws -> Void
+    ) async throws {
+        let text = SpokenMarkdown.plain(request.text)
+        guard text.contains(where: { $0.isLetter || $0.isNumber }) else { return }
+        let body = body(text, request)
+        try await service.retries.perform(on: host) { attempt in
+            let response = try await service.post(
+                body, "application/json", to: "/audio/speech",
+                accepting: format == .pcm ? "audio/pcm, */*" : "audio/ogg, */*", on: host, attempt)
+            var reply = SpeechReply(format: format)
+            var received = 0
+            while let chunk = try await response.nextChunk() {
+                received += chunk.count
+                guard received <= Self.maxReplyBytes else { throw SpeechReply.tooLarge }
+                for speech in try reply.append(chunk) {
+                    attempt.handleDelivery()
+                    try await emit(speech)
+                }
+            }
+            for speech in try reply.finish() {
+                attempt.handleDelivery()
+                try await emit(speech)
+            }
+        }
+    }
+
+    private func body(_ text: String, _ request: SpeechRequest) -> [UInt8] {
+        encodedJSON { json in
+            json.beginObject()
+            json.member("model", model)
+            json.member("input", text)
+            json.member("voice", voice ?? request.voice)
+            json.member("response_format", format.rawValue)
+            if request.speed != 1 { json.member("speed", number: request.speed) }
+            json.endObject()
+        }
+    }
+}

@@ -1,0 +1,33 @@
+// What the bodies of errors say, in the shapes that OpenAI-compatible services use. For the
+// operator's eyes: it may repeat addresses and keys.
+
+import Codec
+
+/// Reads an error's body.
+enum ServiceErrorBody {
+    private static let limits: JSONLimits = {
+        var limits = JSONLimits()
+        limits.retainedDocumentBytes = 4 << 10
+        return limits
+    }()
+
+    /// The message of an error body; its beginning when it is no JSON.
+    static func message(in body: [UInt8]) -> String {
+        if let value = try? body.withUnsafeBytes({ try JSONParser(limits: limits).parse($0) }) {
+            if let message = message(of: value) { return message }
+        }
+        let text = String(decoding: body.prefix(300), as: UTF8.self)
+            .split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        return text.isEmpty ? "it gave no reason" : text
+    }
+
+    /// The message of an error as a JSON object, or nil.
+    static func message(of value: JSONValue) -> String? {
+        for candidate in [value["error"]?["message"], value["error"], value["message"]] {
+            if let text = candidate?.string, !text.isEmpty { return text }
+        }
+        // FastAPI: `detail` is a text, or a list of what is wrong with the request.
+        if let detail = value["detail"] { return detail.string ?? detail.raw.text }
+        return nil
+    }
+}
