@@ -11,6 +11,7 @@ final class Listener {
     private var decoder: InputAudioDecoder?
     private var activity: VoiceActivityDetector?
     private(set) var turns: TurnDetector?
+    private let judgesProsody: Bool
     /// Timeline position up to which voice activity is known.
     private var analysed = 0
     /// The item that the speech in progress will become. Without turn detection it is the client
@@ -25,6 +26,7 @@ final class Listener {
         maxSamples = SampleRate.hz16000.samples(
             inMilliseconds: context.limits.maxBufferedAudioSeconds * 1_000)
         buffer = InputAudioBuffer(maxSamples: maxSamples)
+        judgesProsody = context.judgesProsody
         turns = parameters.turnDetection.map { TurnDetector($0) }
     }
 
@@ -55,7 +57,20 @@ final class Listener {
         if activity == nil { activity = VoiceActivityDetector(model: model) }
         let probability = buffer.withSamples(in: window) { activity!.process($0) }
         analysed = window.upperBound
-        return .some(turns?.handle(probability: probability, window: window))
+        let change = turns?.handle(probability: probability, window: window)
+        if judgesProsody, turns?.wantsProsody(at: analysed) == true { measureProsody() }
+        return .some(change)
+    }
+
+    /// Judges how the speech sounded before the silence that has just come.
+    private func measureProsody() {
+        guard let end = turns?.lastSpeechEnd else { return }
+        let start = max(speechStart, buffer.start, end - Prosody.maxSamples)
+        guard start < end, analysed <= buffer.end else { return }
+        let prosody = buffer.withSamples(in: start..<analysed) {
+            Prosody.measure($0, silence: $0.count - (end - start))
+        }
+        turns?.handleProsody(prosody)
     }
 
     /// Speech that will become an item begins at a timeline position.

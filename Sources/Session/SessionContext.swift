@@ -69,6 +69,8 @@ public final class SessionContext {
     /// Whether the model is given what is said as it was said (`LanguageModel.hearsAudio`). Its
     /// replies then wait for no transcript, and without `audio.input.transcription` there is none.
     public let modelHearsAudio: Bool
+    /// Whether `semantic_vad` listens to how speech sounds. Off only to measure what that is worth.
+    public let judgesProsody: Bool
     /// Whether the server can speak.
     public let hasSynthesizer: Bool
     /// What the shard's sessions have done so far.
@@ -86,8 +88,9 @@ public final class SessionContext {
     public init(
         limits: SessionLimits = SessionLimits(), voiceActivityModel: VoiceActivityModel?,
         hasRecognizer: Bool, makesHypotheses: Bool = false, modelHearsAudio: Bool = false,
-        hasSynthesizer: Bool
+        hasSynthesizer: Bool, judgesProsody: Bool = true
     ) {
+        self.judgesProsody = judgesProsody
         self.limits = limits
         self.voiceActivityModel = voiceActivityModel
         self.hasRecognizer = hasRecognizer

@@ -1,6 +1,7 @@
 // Where speech starts and stops, from the voice activity of consecutive windows, and with
-// `semantic_vad` from what was said. It knows nothing of samples' content, of items or of
-// responses: VoiceSession acts on what it says. What words mean for a turn is TurnEndEstimator's.
+// `semantic_vad` from what was said and how. It knows nothing of samples' content, of items or of
+// responses: VoiceSession acts on what it says. What words and prosody mean for a turn is
+// TurnEndEstimator's.
 //
 //   silent ── onset windows in a row ≥ threshold ──▶ speaking
 //   speaking ── silence for `silenceSamples` ──▶ silent
@@ -28,9 +29,12 @@ struct TurnDetector {
     static let lowestThreshold: Float = 0.01
 
     private var threshold: Float
-    /// Judges the words before a silence; nil: silence alone counts.
+    /// Judges the speech before a silence; nil: silence alone counts.
     private var estimator: TurnEndEstimator?
-    /// The silence that ends the speech, as far as its words are known.
+    /// How the speech's words end, and its `Prosody.finality`, as far as they are known.
+    private var ending: TurnEndEstimator.Ending?
+    private var finality: Float?
+    /// The silence that ends the speech, as far as that is known.
     private var silenceSamples: Int
     private var windowsAboveThreshold = 0
     private var onset = 0
@@ -49,15 +53,34 @@ struct TurnDetector {
             self.estimator = estimator
             threshold = 0.5
             silenceSamples = SampleRate.hz16000.samples(
-                inMilliseconds: estimator.wait(after: nil))
+                inMilliseconds: estimator.wait(after: nil, finality: nil))
         }
+    }
+
+    /// Whether the silence that has come so far, up to a position, is one to judge: somebody has
+    /// spoken, and with `semantic_vad` it matters how.
+    func wantsProsody(at position: Int) -> Bool {
+        estimator != nil && isSpeaking && finality == nil
+            && position - lastSpeechEnd >= Prosody.silenceSamples
     }
 
     /// Takes the words of the speech up to `lastSpeechEnd`; nil: they are not known.
     mutating func handleWords(_ transcript: String?) {
         guard let estimator else { return }
+        ending = transcript.flatMap { TurnEndEstimator.ending(of: $0) }
+        judge(with: estimator)
+    }
+
+    /// Takes the sound of the speech up to `lastSpeechEnd`; nil: it says nothing.
+    mutating func handleProsody(_ prosody: Prosody?) {
+        guard let estimator else { return }
+        finality = prosody?.finality ?? 0
+        judge(with: estimator)
+    }
+
+    private mutating func judge(with estimator: TurnEndEstimator) {
         silenceSamples = SampleRate.hz16000.samples(
-            inMilliseconds: estimator.wait(after: transcript))
+            inMilliseconds: estimator.wait(after: ending, finality: finality))
     }
 
     /// Takes the probability (0…1) that the window `window` of the timeline holds speech.
@@ -83,7 +106,10 @@ struct TurnDetector {
     private mutating func handleSpeech(until position: Int) {
         lastSpeechEnd = position
         // The speech goes on: what was known of its words is not all of them.
-        handleWords(nil)
+        guard let estimator, ending != nil || finality != nil else { return }
+        ending = nil
+        finality = nil
+        judge(with: estimator)
     }
 
     /// Goes on with other parameters; speech in progress stays speech.
@@ -92,11 +118,16 @@ struct TurnDetector {
         threshold = fresh.threshold
         estimator = fresh.estimator
         silenceSamples = fresh.silenceSamples
+        // What is known of the speech stays true.
+        if let estimator { judge(with: estimator) }
     }
 
     /// Forgets speech in progress: its audio was committed or cleared by the client.
     mutating func reset() {
         windowsAboveThreshold = 0
         isSpeaking = false
+        ending = nil
+        finality = nil
+        if let estimator { judge(with: estimator) }
     }
 }

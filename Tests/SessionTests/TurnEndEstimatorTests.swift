@@ -5,6 +5,13 @@ import Testing
 
 @testable import Session
 
+extension TurnEndEstimator {
+    /// The wait after words whose sound is not known.
+    fileprivate func wait(after transcript: String?) -> Int {
+        wait(after: transcript.flatMap { Self.ending(of: $0) }, finality: nil)
+    }
+}
+
 @Suite struct TurnEndEstimatorTests {
     @Test(arguments: [
         "What time is it?", "Can you hear me?", "Where are you from?", "What is it for?", "Can I?",
@@ -74,5 +81,33 @@ import Testing
         }
         let medium = TurnEndEstimator(eagerness: .medium).waits
         #expect(TurnEndEstimator(eagerness: .auto).waits == medium)
+    }
+
+    @Test func soundShiftsWhatTheWordsLeaveOpen() {
+        let estimator = TurnEndEstimator(eagerness: .medium)
+        for ending in [TurnEndEstimator.Ending.sentence, .open, nil] {
+            let plain = estimator.wait(after: ending, finality: nil)
+            #expect(estimator.wait(after: ending, finality: 0) == plain)
+            #expect(estimator.wait(after: ending, finality: 1) < plain)
+            #expect(estimator.wait(after: ending, finality: -1) > plain)
+        }
+        for ending in [TurnEndEstimator.Ending.question, .unfinished] {
+            let plain = estimator.wait(after: ending, finality: nil)
+            #expect(estimator.wait(after: ending, finality: 3) == plain)
+            #expect(estimator.wait(after: ending, finality: -3) == plain)
+        }
+    }
+
+    @Test(arguments: [-Float.infinity, -1e9, 1e9, .infinity, .nan])
+    func noSoundIsBelievedWithoutLimit(finality: Float) {
+        for eagerness in TurnDetectionParameters.Eagerness.allCases {
+            let estimator = TurnEndEstimator(eagerness: eagerness)
+            for ending in TurnEndEstimator.Ending.allCases {
+                let plain = estimator.wait(after: ending, finality: nil)
+                let wait = estimator.wait(after: ending, finality: finality)
+                #expect(wait >= plain * 7 / 10 && wait <= plain * 14 / 10)
+                #expect(wait <= estimator.waits.unfinished)
+            }
+        }
     }
 }

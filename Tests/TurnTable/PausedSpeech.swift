@@ -13,31 +13,44 @@ struct PausedSpeech: Sendable {
     /// The words before and after the pause, for a reader.
     let words: String
     let speaker: Speaker
+    /// Which recording it is a part of: what is chosen by the even ones is judged by the odd ones.
+    let recording: Int
     let before: [Int16]
     let after: [Int16]
 
     /// The whole, with a pause of so many milliseconds, a breath of silence before and a long one
     /// after it.
     func samples(pauseMilliseconds: Int) -> [Int16] {
-        var quiet = QuietRoom()
-        return quiet.samples(16 * Self.leadMilliseconds) + before
-            + quiet.samples(16 * pauseMilliseconds) + after
-            + quiet.samples(16 * Self.tailMilliseconds)
+        var quiet = SeededNoise()
+        func room(_ milliseconds: Int) -> [Int16] {
+            // About -70 dB: nothing that is recorded is digital silence.
+            (0..<16 * milliseconds).map { _ in Int16(8 * quiet.next()) }
+        }
+        return room(Self.leadMilliseconds) + before + room(pauseMilliseconds) + after
+            + room(Self.tailMilliseconds)
     }
+
+    /// How loud the speech is, for what is laid over it.
+    var level: Float { SpeechMix.level(of: before + after) }
 
     /// Where the speech goes on after the pause, in milliseconds.
     func resumption(pauseMilliseconds: Int) -> Int {
         Self.leadMilliseconds + before.count / 16 + pauseMilliseconds
     }
 
-    /// Where the speech ends, in milliseconds: after its last 10 ms within 30 dB of its loudest.
+    /// Where the speech ends, in milliseconds.
     func end(pauseMilliseconds: Int) -> Int {
-        let energies = stride(from: 0, to: after.count - 160, by: 160).map { start in
-            after[start..<start + 160].reduce(0) { $0 + Int($1) * Int($1) }
+        resumption(pauseMilliseconds: pauseMilliseconds) + Self.withoutSilentEnd(after).count / 16
+    }
+
+    /// Samples up to their last 10 ms within 30 dB of the loudest.
+    static func withoutSilentEnd(_ samples: [Int16]) -> [Int16] {
+        let energies = stride(from: 0, to: samples.count - 160, by: 160).map { start in
+            samples[start..<start + 160].reduce(0) { $0 + Int($1) * Int($1) }
         }
         let loudest = energies.max() ?? 0
         let last = energies.lastIndex { $0 * 1_000 >= loudest } ?? 0
-        return resumption(pauseMilliseconds: pauseMilliseconds) + (last + 1) * 10
+        return Array(samples[..<min(samples.count, (last + 1) * 160)])
     }
 
     private static let leadMilliseconds = 400
@@ -45,83 +58,14 @@ struct PausedSpeech: Sendable {
     private static let tailMilliseconds = 8_500
 }
 
-/// The noise of a quiet room, about -70 dB: nothing that is recorded is digital silence.
-private struct QuietRoom {
-    private var state: UInt64 = 0x9E37_79B9_7F4A_7C15
-
-    mutating func samples(_ count: Int) -> [Int16] {
-        (0..<count).map { _ in
-            state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-            return Int16(truncatingIfNeeded: Int(state >> 60)) - 8
-        }
-    }
-}
-
 extension PausedSpeech {
-    /// Debian's pocketsphinx-testdata, cut between words, in milliseconds. The places are dips of
-    /// the level by 10 dB or more with whole words on both sides, as the embedded recogniser hears
-    /// them.
-    private static let cuts: [(file: String, [(milliseconds: Int, words: String)])] = [
-        ("goforward.raw", [(1_155, "go forward | ten meters")]),
-        ("numbers.raw", [(1_285, "thirty three | four six ninety two")]),
-        (
-            "librivox/sense_and_sensibility_01_austen_64kb-0870.wav",
-            [
-                (2_235, "… had then | leisure …"), (2_935, "… leisure to | consider …"),
-                (3_975, "… consider how | much …"), (4_195, "… how much | there …"),
-                (4_785, "… there might | be …"), (5_765, "… in his | power to do for them"),
-                (6_185, "… power to | do for them"),
-            ]
-        ),
-        (
-            "librivox/sense_and_sensibility_01_austen_64kb-0880.wav",
-            [
-                (1_075, "he was not | an ill-disposed young man"),
-                (2_065, "he was not an ill-disposed | young man"),
-            ]
-        ),
-        (
-            "librivox/sense_and_sensibility_01_austen_64kb-0890.wav",
-            [
-                (605, "unless | to be …"), (1_315, "unless to be rather | cold-hearted …"),
-                (3_625, "… rather selfish | is to be ill-disposed"),
-            ]
-        ),
-        (
-            "librivox/sense_and_sensibility_01_austen_64kb-0920.wav",
-            [
-                (2_565, "… amiable woman | he might …"), (3_215, "… he might have | been made …"),
-                (3_845, "… been made | still more respectable …"),
-            ]
-        ),
-        ("cards/001.wav", [(495, "ten of | clubs")]),
-        ("cards/003.wav", [(745, "seven of | clubs")]),
-        ("cards/004.wav", [(795, "five | five")]),
-        (
-            "cards/005.wav",
-            [
-                (505, "eight of | spades …"), (1_145, "eight of spades | four of clubs …"),
-                (2_165, "… four of clubs | seven of hearts"),
-            ]
-        ),
-    ]
-
     /// Every cut of every recording.
     static func recordings() throws -> [PausedSpeech] {
-        try cuts.flatMap { file, places in
-            let path = "/usr/share/pocketsphinx/test/data/" + file
-            guard let data = FileManager.default.contents(atPath: path) else {
-                throw TurnTableFailure(
-                    "\(path) is missing: apt-get install pocketsphinx-testdata")
-            }
-            // These WAV files all have the plain header of 44 bytes.
-            let header = file.hasSuffix(".wav") ? 44 : 0
-            let samples = stride(from: header, to: data.count - 1, by: 2).map {
-                Int16(truncatingIfNeeded: Int(data[$0]) | Int(data[$0 + 1]) << 8)
-            }
-            return places.map { place in
+        try HumanRecording.all.enumerated().flatMap { number, recording in
+            let samples = try recording.samples()
+            return recording.cuts.map { place in
                 PausedSpeech(
-                    words: place.words, speaker: .human,
+                    words: place.words, speaker: .human, recording: number,
                     before: Array(samples[..<(16 * place.milliseconds)]),
                     after: Array(samples[(16 * place.milliseconds)...]))
             }
@@ -140,20 +84,47 @@ extension PausedSpeech {
         ("Play some music by", "the Rolling Stones."),
         ("I need a new phone", "and a case for it."),
         ("Send a message to my", "sister that I am late."),
+        ("I lost my card yesterday", "somewhere near the station."),
+        ("We are going to Rome", "and then to Naples."),
+        ("Could you move my appointment", "to Monday morning?"),
+        ("The parcel arrived", "but the box was empty."),
+        ("I ordered the blue one", "not the red one."),
+        ("Is there a train", "that leaves after midnight?"),
     ]
 
-    /// Those sentences, spoken by the embedded voice in two parts.
+    /// Those sentences, spoken by the embedded voice; the comma at the pause makes it speak on.
     static func synthesized(on host: ModelHost) async throws -> [PausedSpeech] {
         let voice = FliteSynthesizer()
         var found: [PausedSpeech] = []
-        for (before, after) in sentences {
+        for (number, (before, after)) in sentences.enumerated() {
+            let whole = try await samples(of: before + ", " + after, voice, host)
+            let pause = longestSilence(in: whole)
             found.append(
                 PausedSpeech(
-                    words: before + " | " + after, speaker: .embeddedVoice,
-                    before: try await samples(of: before, voice, host),
-                    after: try await samples(of: after, voice, host)))
+                    words: before + " | " + after, speaker: .embeddedVoice, recording: number,
+                    before: Array(whole[..<pause.lowerBound]),
+                    after: Array(whole[pause.upperBound...])))
         }
         return found
+    }
+
+    /// What somebody else says at the same time.
+    static let secondVoice: [Int16] = {
+        let path = "librivox/sense_and_sensibility_01_austen_64kb-0870.wav"
+        let recording = HumanRecording.all.first { $0.path.hasSuffix(path) }
+        return (try? recording?.samples()) ?? [0]
+    }()
+
+    private static func isLoud(_ sample: Int16) -> Bool { sample.magnitude > 200 }
+
+    private static func longestSilence(in samples: [Int16]) -> Range<Int> {
+        var longest = 0..<0
+        var start = 0
+        for (index, sample) in samples.enumerated() where isLoud(sample) {
+            if index - start > longest.count { longest = start..<index }
+            start = index + 1
+        }
+        return longest
     }
 
     private static func samples(
@@ -166,7 +137,6 @@ extension PausedSpeech {
         }
         let samples = await collected.samples
         // The voice begins and ends with silence of its own; the pause is ours.
-        let isLoud = { (sample: Int16) in sample.magnitude > 200 }
         let first = samples.firstIndex(where: isLoud) ?? 0
         let last = samples.lastIndex(where: isLoud) ?? samples.count - 1
         return Array(samples[first...last])

@@ -1,6 +1,7 @@
 // `make turn-table`: false cut-offs and added wait of every mode of turn detection, on recordings
-// with pauses in them, with the embedded voice activity model and recogniser. The clock is
-// virtual, so the table depends on the models and the code, not on the machine.
+// with pauses in them, with the embedded voice activity model and recogniser, clean and with noise.
+// The clock is virtual, so the tables depend on the models and the code, not on the machine.
+// `--prosody` prints what sound alone tells, `--short` a table of every fourth pause.
 
 import Codec
 import Foundation
@@ -10,14 +11,32 @@ import Session
 struct TurnTable {
     /// Pauses that people make inside a turn, in milliseconds.
     private static let pauses = [200, 300, 400, 500, 600, 700, 800, 900]
+    /// Of those, the ones that are tried in noise too, where every trial must be recognised anew.
+    private static let pausesInNoise = [300, 500, 700, 900]
 
-    private static let modes: [(name: String, mode: TurnDetectionParameters.Mode)] = [
-        ("server_vad, 200 ms", .serverVAD(threshold: 0.5, silenceMilliseconds: 200)),
-        ("server_vad, 500 ms (default)", .serverVAD(threshold: 0.5, silenceMilliseconds: 500)),
-        ("server_vad, 800 ms", .serverVAD(threshold: 0.5, silenceMilliseconds: 800)),
-        ("semantic_vad, high", .semanticVAD(eagerness: .high)),
-        ("semantic_vad, medium (auto)", .semanticVAD(eagerness: .medium)),
-        ("semantic_vad, low", .semanticVAD(eagerness: .low)),
+    private static let modes = [
+        TurnMode(
+            name: "server_vad, 200 ms",
+            detection: .serverVAD(threshold: 0.5, silenceMilliseconds: 200)),
+        TurnMode(
+            name: "server_vad, 500 ms (default)",
+            detection: .serverVAD(threshold: 0.5, silenceMilliseconds: 500)),
+        TurnMode(
+            name: "server_vad, 800 ms",
+            detection: .serverVAD(threshold: 0.5, silenceMilliseconds: 800)),
+        TurnMode(name: "semantic_vad, high", detection: .semanticVAD(eagerness: .high)),
+        TurnMode(name: "semantic_vad, medium (auto)", detection: .semanticVAD(eagerness: .medium)),
+        TurnMode(name: "semantic_vad, low", detection: .semanticVAD(eagerness: .low)),
+        TurnMode(
+            name: "medium without prosody", detection: .semanticVAD(eagerness: .medium),
+            hasProsody: false),
+        TurnMode(
+            name: "medium without words", detection: .semanticVAD(eagerness: .medium),
+            hasWords: false),
+        TurnMode(
+            name: "medium, silence alone", detection: .semanticVAD(eagerness: .medium),
+            hasWords: false, hasProsody: false),
+        TurnMode(name: "manual commit (baseline)", detection: nil),
     ]
 
     static func main() async throws {
@@ -28,9 +47,23 @@ struct TurnTable {
         let recognizer = try CachedRecognizer(modelsDirectory: models, host: host)
         let table = TurnTable(model: model, recognizer: recognizer)
         let recordings = try PausedSpeech.recordings()
-        try await table.printTurns(of: recordings, "Human recordings")
-        try await table.printTurns(
-            of: try await PausedSpeech.synthesized(on: host), "The embedded voice")
+        let synthesized = try await PausedSpeech.synthesized(on: host)
+        if CommandLine.arguments.contains("--prosody") {
+            ProsodyFit(recordings, mixes: [.clean]).report("Human recordings, clean")
+            ProsodyFit(recordings, mixes: SpeechMix.allCases).report("Human recordings, all mixes")
+            ProsodyFit(synthesized, mixes: [.clean]).report("The embedded voice, clean")
+            return
+        }
+        let isShort = CommandLine.arguments.contains("--short")
+        let pauses = isShort ? [300, 500, 700] : Self.pauses
+        try await table.printTurns(of: recordings, "Human recordings", pauses)
+        try await table.printTurns(of: synthesized, "The embedded voice", pauses)
+        if !isShort {
+            for mix in SpeechMix.allCases where mix != .clean {
+                try await table.printTurns(
+                    of: recordings, "Human recordings, \(mix.name)", Self.pausesInNoise, mix)
+            }
+        }
         try await table.printPartialTranscripts(of: recordings)
         let seconds = Double(recognizer.samples) / 16_000
         let milliseconds = Double(recognizer.time.wholeMilliseconds) / seconds
@@ -41,29 +74,35 @@ struct TurnTable {
     private let recognizer: CachedRecognizer
 
     /// Every pause, of every length, in every mode.
-    private func printTurns(of speech: [PausedSpeech], _ title: String) async throws {
-        print("\(title), \(speech.count) pauses: false cut-offs by the pause's milliseconds; then")
-        print("milliseconds, median / 95th percentile.\n")
+    private func printTurns(
+        of speech: [PausedSpeech], _ title: String, _ pauses: [Int], _ mix: SpeechMix = .clean
+    ) async throws {
         print(
-            "| mode | " + Self.pauses.map { "\($0)" }.joined(separator: " | ")
-                + " | all | end of speech → end of turn | → transcript | end of turn → transcript |"
-        )
-        print("|" + String(repeating: "---|", count: Self.pauses.count + 5))
-        for (name, mode) in Self.modes {
-            var cells = [name]
+            "\(title), \(speech.count) pauses: false cut-offs by the pause's milliseconds, of all,")
+        print(
+            "and of the recordings that had no say; then milliseconds, median / 95th percentile.\n")
+        print(
+            "| mode | " + pauses.map { "\($0)" }.joined(separator: " | ")
+                + " | all | judges | lost | end of speech → end of turn | → transcript "
+                + "| end of turn → transcript |")
+        print("|" + String(repeating: "---|", count: pauses.count + 7))
+        for mode in Self.modes {
+            var cells = [mode.name]
             var outcomes: [TurnOutcome] = []
-            for pause in Self.pauses {
+            for pause in pauses {
                 let before = outcomes.count(where: \.isCutOff)
                 for utterance in speech {
                     var trial = TurnTrial(mode, model: model, recognizer: recognizer)
-                    outcomes.append(try await trial.run(utterance, pauseMilliseconds: pause))
+                    outcomes.append(
+                        try await trial.run(utterance, pauseMilliseconds: pause, mix))
                 }
                 cells.append("\(outcomes.count(where: \.isCutOff) - before)")
             }
+            let ended = outcomes.filter { !$0.isLost }
             cells += [
-                "\(outcomes.count(where: \.isCutOff) * 100 / outcomes.count)%",
-                Self.spread(outcomes.map(\.wait)), Self.spread(outcomes.map(\.transcript)),
-                Self.spread(outcomes.map(\.transcriptAfterTurn)),
+                Self.share(outcomes), Self.share(outcomes.filter(\.isJudge)),
+                "\(outcomes.count - ended.count)", Self.spread(ended.map(\.wait)),
+                Self.spread(ended.map(\.transcript)), Self.spread(ended.map(\.transcriptAfterTurn)),
             ]
             print("| " + cells.joined(separator: " | ") + " |")
             // A row takes a while: into a file, too, it goes at once.
@@ -72,25 +111,28 @@ struct TurnTable {
         print("")
     }
 
+    private static func share(_ outcomes: [TurnOutcome]) -> String {
+        let cutOff = Double(outcomes.count(where: \.isCutOff))
+        return String(format: "%.0f%%", 100 * cutOff / Double(max(1, outcomes.count)))
+    }
+
     /// The recordings as they are, without pauses, shown word by word.
     private func printPartialTranscripts(of speech: [PausedSpeech]) async throws {
         var outcomes: [TurnOutcome] = []
-        var known: Set<[Int16]> = []
-        for utterance in speech where known.insert(utterance.before + utterance.after).inserted {
-            let mode = Self.modes[1].mode
-            var trial = TurnTrial(mode, model: model, recognizer: recognizer, showsWords: true)
+        var known: Set<Int> = []
+        for utterance in speech where known.insert(utterance.recording).inserted {
+            var trial = TurnTrial(
+                Self.modes[1], model: model, recognizer: recognizer, showsWords: true)
             outcomes.append(try await trial.run(utterance, pauseMilliseconds: 0))
         }
+        outcomes.removeAll(where: \.isLost)
         let words = outcomes.reduce(0) { $0 + $1.words }
         let early = outcomes.reduce(0) { $0 + $1.wordsShownEarly }
-        print(
-            "Partial transcripts of the \(outcomes.count) whole recordings, \(Self.modes[1].name):\n"
-        )
+        let first = outcomes.compactMap(\.firstWords)
+        print("Partial transcripts of \(outcomes.count) whole recordings, \(Self.modes[1].name):\n")
         print("|  | measured |\n|---|---|")
         print("| words shown before the turn's end | \(early) of \(words) |")
-        print(
-            "| first words after the audio's start | \(Self.spread(outcomes.compactMap(\.firstWords))) ms |"
-        )
+        print("| first words after the audio's start | \(Self.spread(first)) ms |")
         print(
             "| transcripts that contradict what was shown | \(outcomes.count(where: \.isRevised)) |"
         )
@@ -98,7 +140,7 @@ struct TurnTable {
         print(
             String(
                 format: "| audio recognised / audio, mean and most | %.1f, %.1f |\n",
-                work.reduce(0, +) / Double(work.count), work.max() ?? 0))
+                work.reduce(0, +) / Double(max(1, work.count)), work.max() ?? 0))
     }
 
     private static func spread(_ values: [Int]) -> String {

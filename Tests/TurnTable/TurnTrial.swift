@@ -3,10 +3,25 @@
 import Codec
 import Session
 
+/// A way to end turns.
+struct TurnMode: Sendable {
+    let name: String
+    /// Nil: the client commits when the speech is over, as if it knew.
+    let detection: TurnDetectionParameters.Mode?
+    /// Whether words are known before the turn ends.
+    var hasWords = true
+    /// Whether it matters how speech sounds.
+    var hasProsody = true
+}
+
 /// What one trial came to; times in milliseconds.
 struct TurnOutcome {
     /// Whether the turn ended in the pause.
     var isCutOff = false
+    /// Whether the speech was never noticed, or its turn never ended.
+    var isLost = false
+    /// Whether its recording had no say in any number that was chosen.
+    var isJudge = false
     /// From the end of the speech to the commit of its turn.
     var wait = 0
     /// From the commit to its transcript.
@@ -39,36 +54,59 @@ struct TurnTrial {
     private var transcribed: Int?
     private var events: [(at: Int, event: ServerEvent)] = []
 
+    private let mode: TurnMode
+
     /// - Parameter showsWords: whether the client asks for transcripts.
     init(
-        _ mode: TurnDetectionParameters.Mode, model: VoiceActivityModel,
-        recognizer: CachedRecognizer, showsWords: Bool = false
+        _ mode: TurnMode, model: VoiceActivityModel, recognizer: CachedRecognizer,
+        showsWords: Bool = false
     ) {
         var parameters = SessionParameters(model: "none")
         parameters.transcription = showsWords ? TranscriptionParameters() : nil
-        parameters.turnDetection = TurnDetectionParameters(mode: mode, createResponse: false)
+        parameters.turnDetection = mode.detection.map {
+            TurnDetectionParameters(mode: $0, createResponse: false)
+        }
         let context = SessionContext(
-            voiceActivityModel: model, hasRecognizer: true, makesHypotheses: true,
-            hasSynthesizer: false)
+            voiceActivityModel: model, hasRecognizer: true, makesHypotheses: mode.hasWords,
+            hasSynthesizer: false, judgesProsody: mode.hasProsody)
         session = VoiceSession(parameters: parameters, context: context, seed: 1)
+        self.mode = mode
         self.recognizer = recognizer
     }
 
     /// Runs until the turn of the last words has its transcript.
-    mutating func run(_ speech: PausedSpeech, pauseMilliseconds: Int) async throws -> TurnOutcome {
+    mutating func run(
+        _ speech: PausedSpeech, pauseMilliseconds: Int, _ mix: SpeechMix = .clean
+    ) async throws -> TurnOutcome {
         session.start(at: .milliseconds(0))
         try await drain()
         let resumption = speech.resumption(pauseMilliseconds: pauseMilliseconds)
         let end = speech.end(pauseMilliseconds: pauseMilliseconds)
-        let packets = try Self.packets(speech.samples(pauseMilliseconds: pauseMilliseconds))
-        for (index, packet) in packets.enumerated() {
+        var samples = speech.samples(pauseMilliseconds: pauseMilliseconds)
+        mix.apply(to: &samples, level: speech.level, voice: PausedSpeech.secondVoice)
+        for (index, packet) in try Self.packets(samples).enumerated() {
             // A packet comes when its last sample has been spoken.
             try await advance(to: 20 * (index + 1))
             session.handleAudioPacket(packet.span.bytes, at: .milliseconds(now))
             try await drain()
-            if let outcome = outcome(resumption: resumption, end: end) { return outcome }
+            if mode.detection == nil, (end..<end + 20).contains(now) {
+                session.handle(
+                    .inputAudioBufferCommit, eventID: nil, audio: RawSpan(), at: .milliseconds(now))
+                try await drain()
+            }
+            if var outcome = outcome(resumption: resumption, end: end) {
+                outcome.isJudge = speech.recording % 2 == 1
+                return outcome
+            }
         }
-        throw TurnTableFailure("the turn of '\(speech.words)' never ended")
+        // In noise this happens.
+        var lost = TurnOutcome()
+        lost.isLost = true
+        lost.isCutOff = events.contains { _, event in
+            guard case .inputAudioBufferSpeechStopped(_, let position) = event else { return false }
+            return position < resumption
+        }
+        return lost
     }
 
     private mutating func advance(to time: Int) async throws {
@@ -126,6 +164,7 @@ struct TurnTrial {
                 } else {
                     turnEnd = at
                 }
+            case .inputAudioBufferCommitted where mode.detection == nil: turnEnd = at
             case .transcriptionDelta(_, _, let delta):
                 shown += delta
                 guard turnEnd == nil else { continue }

@@ -1,0 +1,149 @@
+// How speech sounded just before a silence: whether its melody and loudness ran down, as they do at
+// the end of what somebody has to say, or stopped in full swing. Measured from the samples, at a
+// pause only, in space on the stack; nothing of it is kept. The pitch is PitchTrack's; what it all
+// means for a turn is TurnEndEstimator's.
+//
+// Levels are compared with the silence itself, so that a noisy room is measured like a quiet one.
+
+import Glibc
+
+/// The end of one stretch of speech, in numbers.
+package struct Prosody: Equatable, Sendable {
+    /// The pitch at the end against that of the whole stretch, in semitones; below 0: it fell.
+    package var fall: Float
+    /// Milliseconds from the last loud 10 ms to the end: long where the last syllable is drawn out
+    /// and fades, short where the voice stops in the middle.
+    package var fade: Float
+    /// Milliseconds from the last voiced 10 ms to the end: breath and noise after the voice.
+    package var breath: Float
+
+    /// Takes the numbers as they are.
+    package init(fall: Float, fade: Float, breath: Float) {
+        self.fall = fall
+        self.fade = fade
+        self.breath = breath
+    }
+
+    /// The three, in the order of `weights`.
+    package var numbers: [Float] { [fall, fade, breath] }
+
+    /// Weights of the three and a constant, fitted to recordings of people, clean and in noise
+    /// (`turn-table --prosody`, LoadTests/RESULTS.md).
+    package static let weights: [Float] = [-0.0918, 0.0077, 0.0057, -1.2689]
+
+    /// The logarithm of the odds that this was the end of a turn; 0: nobody could tell.
+    package var finality: Float {
+        Self.weights[0] * fall + Self.weights[1] * fade + Self.weights[2] * breath
+            + Self.weights[3]
+    }
+
+    /// The longest stretch that is looked at, 1.2 s: a phrase, so that "lower than before" has a
+    /// before.
+    package static let maxSamples = 120 * hop
+    /// The silence after it that is needed, 160 ms.
+    package static let silenceSamples = 16 * hop
+    /// A stretch shorter than this has no melody to judge, 300 ms.
+    package static let minSamples = 30 * hop
+
+    /// 10 ms at 16 kHz.
+    static let hop = 160
+    /// Decibels under the loudest 10 ms, where speech ends and where its pitch is still clear.
+    private static let depth: Float = 25
+    private static let voicedDepth: Float = 20
+    /// Decibels under the loudest 10 ms that still count as loud.
+    private static let loudDepth: Float = 10
+
+    /// Measures speech that a silence followed.
+    /// - Parameters:
+    ///   - samples: at 16 kHz; up to `maxSamples` of speech, then silence.
+    ///   - silence: how many of the last samples are silence, at least `silenceSamples`.
+    /// - Returns: nil where too little of it stands out from the silence.
+    package static func measure(
+        _ samples: UnsafeBufferPointer<Int16>, silence: Int
+    ) -> Prosody? {
+        let count = samples.count / hop
+        guard silence >= silenceSamples, samples.count - silence >= minSamples,
+            samples.count - silence <= maxSamples
+        else { return nil }
+        return withUnsafeTemporaryAllocation(of: Float.self, capacity: 3 * count) { space in
+            let levels = UnsafeMutableBufferPointer(rebasing: space[..<count])
+            let pitches = UnsafeMutableBufferPointer(rebasing: space[count..<2 * count])
+            let sorted = UnsafeMutableBufferPointer(rebasing: space[(2 * count)...])
+            measureLevels(samples, into: levels)
+            guard let speech = speech(levels, count - (silence + hop - 1) / hop) else { return nil }
+            let loudest = levels[speech].max() ?? 0
+            let floor = max(levels[speech].min() ?? 0, loudest - voicedDepth)
+            PitchTrack.measure(samples, in: speech, into: pitches) { levels[$0] >= floor }
+            let lastLoud = speech.last { levels[$0] >= loudest - loudDepth } ?? speech.lowerBound
+            let lastVoiced = speech.last { pitches[$0] > 0 } ?? speech.lowerBound
+            return Prosody(
+                fall: fall(pitches, speech, sorting: sorted),
+                fade: Float(10 * (speech.upperBound - 1 - lastLoud)),
+                breath: Float(10 * (speech.upperBound - 1 - lastVoiced)))
+        }
+    }
+
+    /// The level of each hop, in decibels of an arbitrary reference.
+    private static func measureLevels(
+        _ samples: UnsafeBufferPointer<Int16>, into levels: UnsafeMutableBufferPointer<Float>
+    ) {
+        for index in levels.indices {
+            var energy: Float = 1
+            for sample in samples[index * hop..<(index + 1) * hop] {
+                energy += Float(sample) * Float(sample)
+            }
+            levels[index] = 10 * log10(energy / Float(hop))
+        }
+    }
+
+    /// The hops that are speech: those near the loudest and above the silence that follows them.
+    private static func speech(
+        _ levels: UnsafeMutableBufferPointer<Float>, _ spoken: Int
+    ) -> Range<Int>? {
+        // The speech may still die away at the silence's beginning, and a click may be in it.
+        let quiet = (spoken + levels.count) / 2
+        let half = (quiet + levels.count) / 2
+        let silence = min(mean(levels, quiet..<half), mean(levels, half..<levels.count))
+        let loudest = levels[..<spoken].max() ?? silence
+        guard loudest >= silence + 6 else { return nil }
+        let floor = max(silence + 4, loudest - depth)
+        guard let first = levels[..<spoken].firstIndex(where: { $0 >= floor }),
+            let last = levels[..<spoken].lastIndex(where: { $0 >= floor }),
+            last - first >= minSamples / hop / 2
+        else { return nil }
+        return first..<last + 1
+    }
+
+    private static func mean(
+        _ levels: UnsafeMutableBufferPointer<Float>, _ range: Range<Int>
+    ) -> Float {
+        range.reduce(0) { $0 + levels[$1] } / Float(max(1, range.count))
+    }
+
+    /// The median of the last voiced hops against that of all of them. Medians, because one hop in
+    /// ten is heard an octave off.
+    private static func fall(
+        _ pitches: UnsafeMutableBufferPointer<Float>, _ speech: Range<Int>,
+        sorting space: UnsafeMutableBufferPointer<Float>
+    ) -> Float {
+        func median(_ count: Int) -> Float {
+            var values = UnsafeMutableBufferPointer(rebasing: space[..<count])
+            values.sort()
+            return values[count / 2]
+        }
+        var voiced = 0
+        for index in speech.reversed() where pitches[index] > 0 {
+            space[voiced] = pitches[index]
+            voiced += 1
+        }
+        guard voiced >= 2 * fallHops else { return 0 }
+        // Backwards, so that the first are the last ones spoken.
+        let end = median(fallHops)
+        let fall = end - median(voiced)
+        // A voice that creaks at its end is heard an octave off; no turn ends on such a leap.
+        return fall - 12 * (fall / 12).rounded()
+    }
+
+    /// Voiced pitches that make the end of the melody: 3 of 20 ms.
+    private static let fallHops = 3
+}
