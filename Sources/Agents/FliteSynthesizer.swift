@@ -22,7 +22,7 @@ public struct FliteSynthesizer: SpeechSynthesizer {
 
     /// Opens the standard voice and says a word with it, unheard: its first word takes 5 to 20 ms
     /// more than the others, while its tables are read.
-    public func prepare(on host: any AgentHost) async {
+    public func prepareToSpeak(on host: any AgentHost) async {
         try? await host.compute {
             try Self.withVoice(of: FliteVoiceTable.standard.speaker) { voice in
                 _ = voice.speak("ready", speed: 1) { _ in true }

@@ -120,7 +120,7 @@ final class AgentLink {
         let synthesizer = agents.synthesizer
         Task(executorPreference: gate.executor.task) {
             await recognizer.prepare(on: host)
-            await synthesizer?.prepare(on: host)
+            await synthesizer?.prepareToSpeak(on: host)
         }
     }
 
