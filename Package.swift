@@ -90,7 +90,7 @@ let package = Package(
             name: "SessionTests", dependencies: ["Session", "Codec", "Simulation"],
             swiftSettings: strict),
         .testTarget(
-            name: "AgentsTests", dependencies: ["Agents", "Codec", "Session"],
+            name: "AgentsTests", dependencies: ["Agents", "Codec", "Session", "Simulation"],
             swiftSettings: strict),
         .testTarget(
             name: "ServerTests",

@@ -47,6 +47,8 @@ public struct OggOpusReader {
 
     /// Bytes that are no whole page yet.
     private var held: [UInt8] = []
+    /// Bytes of `held` from which on another look at the page is worth while.
+    private var awaitedBytes = 0
     private var expectation = Expectation.identification
     private var serial: UInt32?
     private var nextSequence: UInt32 = 0
@@ -77,8 +79,11 @@ public struct OggOpusReader {
         _ bytes: UnsafeRawBufferPointer, each: (OggOpusPacket) -> Void
     ) throws(OggError) {
         held.append(contentsOf: bytes)
+        // What is no Ogg is refused with its first bytes.
+        guard held.count <= 4 || held.count >= awaitedBytes else { return }
         var start = 0
         while start < held.count {
+            // `awaitedBytes` counts from the page's beginning, which is where `held` begins.
             let size = try handlePage(from: start, each)
             guard size > 0 else { break }
             start += size
@@ -101,7 +106,12 @@ public struct OggOpusReader {
     ) throws(OggError) -> Int {
         let page = try held.span.bytes.extracting(start..<held.count)
             .withUnsafeBytes { (bytes) throws(OggError) in try OggPage(parsing: bytes) }
-        guard let page else { return 0 }
+        guard let page else {
+            awaitedBytes = held.span.bytes.extracting(start..<held.count)
+                .withUnsafeBytes { OggPage.byteCount(beginning: $0) }
+            return 0
+        }
+        awaitedBytes = 0
         if page.beginsStream { try handleBeginning(page, at: start) }
         guard page.serial == serial else { return page.byteCount }
         guard !hasEnded, page.sequence == nextSequence else { throw .pageMissing }

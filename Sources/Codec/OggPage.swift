@@ -90,6 +90,15 @@ struct OggPage {
         sequence = bytes.littleEndian(at: 18, as: UInt32.self)
     }
 
+    /// Bytes that the page at the start of some bytes takes, as far as they tell: the whole page, or
+    /// what must be there to know more.
+    static func byteCount(beginning bytes: UnsafeRawBufferPointer) -> Int {
+        guard bytes.count >= fixedBytes else { return fixedBytes }
+        let bodyStart = fixedBytes + Int(bytes[26])
+        guard bytes.count >= bodyStart else { return bodyStart }
+        return bytes[fixedBytes..<bodyStart].reduce(bodyStart) { $0 + Int($1) }
+    }
+
     /// CRC-32 with polynomial 0x04C11DB7, most significant bit first, initially and finally 0, the
     /// checksum's own four bytes taken as 0 (RFC 3533 §6, field 7).
     static func checksum(of page: Slice<UnsafeRawBufferPointer>) -> UInt32 {

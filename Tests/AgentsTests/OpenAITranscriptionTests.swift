@@ -1,0 +1,143 @@
+// Transcription against scripted answers: what is sent, and what the answers mean.
+
+import Agents
+import Codec
+import Session
+import Testing
+
+@Suite struct OpenAITranscriptionTests {
+    private let utterance = Utterance(
+        samples: (0..<1_600).map { Int16($0) }, language: "en", prompt: "Parley\r\n--x")
+
+    private func recognizer(streams: Bool = false, retries: Int = 0) -> OpenAITranscription {
+        OpenAITranscription(
+            service: UpstreamService(
+                baseURL: "http://speech.test/v1/", apiKey: "secret",
+                retries: RetryPolicy(maxRetries: retries)),
+            model: "whisper-1", streams: streams)
+    }
+
+    private func heard(
+        _ body: String, status: Int = 200, pieceBytes: Int = 1
+    ) async throws -> (text: String, parts: [String]) {
+        let bytes = Array(body.utf8)
+        let chunks = stride(from: 0, to: bytes.count, by: pieceBytes).map {
+            Array(bytes[$0..<min($0 + pieceBytes, bytes.count)])
+        }
+        let host = ScriptedAgentHost(answers: [.init(status: status, chunks: chunks)])
+        let parts = Collected<String>()
+        let text = try await recognizer().transcribe(utterance, on: host) { parts.append($0) }
+        return (text, parts.all)
+    }
+
+    @Test func sendsTheTurnAsAForm() async throws {
+        let host = ScriptedAgentHost(answers: [.init(chunks: [Array(#"{"text":"Hi"}"#.utf8)])])
+        #expect(try await recognizer(streams: true).transcribe(utterance, on: host) == "Hi")
+        let request = try #require(host.requests.first)
+        #expect(request.url == "http://speech.test/v1/audio/transcriptions")
+        #expect(request.method == "POST")
+        let headers = Dictionary(uniqueKeysWithValues: request.headers.map { ($0.name, $0.value) })
+        #expect(headers["Authorization"] == "Bearer secret")
+        let type = try #require(headers["Content-Type"])
+        let prefix = "multipart/form-data; boundary="
+        try #require(type.hasPrefix(prefix))
+        let form = try parts(of: request.body, boundary: String(type.dropFirst(prefix.count)))
+        #expect(form["model"] == Array("whisper-1".utf8))
+        #expect(form["response_format"] == Array("json".utf8))
+        #expect(form["language"] == Array("en".utf8))
+        #expect(form["prompt"] == Array("Parley\r\n--x".utf8))
+        #expect(form["stream"] == Array("true".utf8))
+        let file = try WAVFile(parsing: try #require(form["file"]))
+        #expect(file.rate == .hz16000 && file.samples == utterance.samples)
+    }
+
+    /// The parts of a form, each as its name and content.
+    private func parts(of body: [UInt8], boundary: String) throws -> [String: [UInt8]] {
+        var parts: [String: [UInt8]] = [:]
+        var rest = body[...]
+        let mark = Array("--\(boundary)".utf8)
+        while let start = rest.firstRange(of: mark) {
+            rest = rest[start.upperBound...]
+            guard let end = rest.firstRange(of: Array("\r\n".utf8) + mark) else { break }
+            let part = rest[..<end.lowerBound].dropFirst(2)
+            let head = try #require(part.firstRange(of: Array("\r\n\r\n".utf8)))
+            let fields = String(decoding: part[..<head.lowerBound], as: UTF8.self)
+            let name = try #require(fields.split(separator: "name=\"").dropFirst().first)
+            parts[String(name.prefix { $0 != "\"" })] = Array(part[head.upperBound...])
+        }
+        #expect(rest.elementsEqual("--\r\n".utf8))
+        return parts
+    }
+
+    @Test(arguments: [
+        (#"{"text":" Hello there. "}"#, "Hello there."), (#"{"text":""}"#, ""),
+        (#"{"text":"a","usage":{"type":"duration","seconds":1}}"#, "a"),
+        ("\n {\"task\":\"transcribe\",\"text\":\"a\\nb\",\"segments\":[]}", "a b"),
+    ])
+    func readsAnObject(body: String, text: String) async throws {
+        for size in [1, 5, 1_000] {
+            let answer = try await heard(body, pieceBytes: size)
+            #expect(answer.text == text && answer.parts.isEmpty)
+        }
+    }
+
+    @Test func readsAStream() async throws {
+        let body =
+            "event: transcript.text.delta\n"
+            + "data: {\"type\":\"transcript.text.delta\",\"delta\":\" Go\"}\n\n"
+            + "data: {\"type\":\"transcript.text.delta\",\"delta\":\" forward\"}\n\n"
+            + "data: {\"type\":\"transcript.text.done\",\"text\":\" Go forward.\"}\n\n"
+            + "data: [DONE]\n\n"
+        for size in [1, 7, 1_000] {
+            let answer = try await heard(body, pieceBytes: size)
+            #expect(answer.text == "Go forward." && answer.parts == ["Go", " forward"])
+        }
+    }
+
+    @Test(arguments: [
+        "", "{", #"{"txt":"a"}"#, #"{"text":5}"#, "Hello", "data: nonsense\n\n",
+        "data: {\"type\":\"transcript.text.delta\",\"delta\":\"a\"}\n\n",
+    ])
+    func refusesWhatItCannotRead(body: String) async {
+        do {
+            _ = try await heard(body)
+            Issue.record("the answer was accepted")
+        } catch AgentError.malformedReply {
+        } catch {
+            Issue.record("\(error)")
+        }
+    }
+
+    @Test func saysWhatTheServiceSaysToTheOperatorOnly() async throws {
+        let body = #"{"error":{"message":"Incorrect API key provided: sk-123 at http://x"}}"#
+        do {
+            _ = try await heard(body, status: 401)
+            Issue.record("the answer was accepted")
+        } catch let error as AgentError {
+            #expect(error.code == "upstream_error")
+            #expect(error.detail.contains("sk-123"))
+            #expect(error.message.contains("401"))
+            #expect(!error.message.contains("sk-") && !error.message.contains("http"))
+        }
+    }
+
+    @Test func triesAgain() async throws {
+        let host = ScriptedAgentHost(answers: [
+            .init(status: 503), .init(failure: .upstream(status: 0, message: "reset")),
+            .init(chunks: [Array(#"{"text":"Hi"}"#.utf8)]),
+        ])
+        #expect(try await recognizer(retries: 2).transcribe(utterance, on: host) == "Hi")
+        #expect(host.requests.count == 3)
+    }
+
+    @Test func doesNotTryAgainAfterTextThatWasPassedOn() async throws {
+        let delta = "data: {\"type\":\"transcript.text.delta\",\"delta\":\"a\"}\n\n"
+        let failure = AgentError.upstream(status: 0, message: "reset")
+        let host = ScriptedAgentHost(answers: [
+            .init(chunks: [Array(delta.utf8)], failure: failure), .init(),
+        ])
+        await #expect(throws: failure) {
+            try await recognizer(retries: 2).transcribe(utterance, on: host)
+        }
+    }
+}

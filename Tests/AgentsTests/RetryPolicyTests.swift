@@ -1,0 +1,132 @@
+// When a request is made again. The host counts the requests and the delays; no time passes.
+
+import Session
+import Synchronization
+import Testing
+
+@testable import Agents
+
+@Suite struct RetryPolicyTests {
+    private let failure = AgentError.upstream(status: 503, message: "busy")
+
+    /// What became of attempts that end as scripted; `nil` succeeds.
+    private func run(
+        _ outcomes: [AgentError?], policy: RetryPolicy, delivers: Bool = false,
+        retryAfter: Duration? = nil
+    ) async -> (attempts: Int, delays: [Int], error: AgentError?) {
+        let host = DelayHost()
+        let count = Mutex(0)
+        do {
+            try await policy.perform(on: host) { attempt in
+                let number = count.withLock { count in
+                    count += 1
+                    return count - 1
+                }
+                if delivers { attempt.handleDelivery() }
+                attempt.handleRetryAfter(retryAfter)
+                if let error = outcomes[number] { throw error }
+            }
+            return (count.withLock { $0 }, host.delays, nil)
+        } catch {
+            return (count.withLock { $0 }, host.delays, error as? AgentError)
+        }
+    }
+
+    private func policy(retries: Int = 2, budget: RetryBudget = RetryBudget()) -> RetryPolicy {
+        var policy = RetryPolicy(maxRetries: retries, budget: budget)
+        policy.drawMilliseconds = { $0 }
+        return policy
+    }
+
+    @Test(arguments: [0, 408, 425, 429, 500, 502, 503, 504])
+    func whatMayPassIsTriedAgain(status: Int) async {
+        let error = AgentError.upstream(status: status, message: "")
+        let done = await run([error, error, nil], policy: policy())
+        #expect(done.attempts == 3 && done.error == nil)
+        #expect(done.delays == [100, 200])
+    }
+
+    @Test(arguments: [
+        AgentError.upstream(status: 400, message: ""), .upstream(status: 401, message: ""),
+        .upstream(status: 404, message: ""), .malformedReply(message: ""), .overloaded,
+        .unavailable(message: ""),
+    ])
+    func whatWillNotPassIsNot(error: AgentError) async {
+        let done = await run([error, nil], policy: policy())
+        #expect(done.attempts == 1 && done.error == error)
+    }
+
+    @Test func theLastErrorIsTold() async {
+        let last = AgentError.upstream(status: 429, message: "")
+        let done = await run([failure, failure, last], policy: policy())
+        #expect(done.attempts == 3 && done.error == last)
+    }
+
+    @Test func nothingIsTriedAgainOnceSomethingWasPassedOn() async {
+        let done = await run([failure, nil], policy: policy(), delivers: true)
+        #expect(done.attempts == 1 && done.error == failure)
+    }
+
+    @Test func delaysHaveARandomHalf() async {
+        var policy = policy(retries: 6, budget: RetryBudget(percent: 100))
+        policy.drawMilliseconds = { _ in 0 }
+        let done = await run(Array(repeating: failure, count: 7), policy: policy)
+        #expect(done.delays == [50, 100, 200, 400, 800, 1_000])
+    }
+
+    @Test func theServicesWishIsRespected() async {
+        let soon = await run([failure, nil], policy: policy(), retryAfter: .seconds(1))
+        #expect(soon.delays == [1_000] && soon.error == nil)
+        // Nobody waits for a minute in a conversation.
+        let late = await run([failure, nil], policy: policy(), retryAfter: .seconds(60))
+        #expect(late.attempts == 1 && late.error == failure)
+    }
+
+    @Test func anOutageIsNotMetWithMoreThanATenthOfRetries() async {
+        let budget = RetryBudget(percent: 10)
+        var attempts = 0
+        for _ in 0..<1_000 {
+            attempts += await run([failure, failure, failure], policy: policy(budget: budget))
+                .attempts
+        }
+        // The burst, then a tenth.
+        #expect(attempts <= 1_000 + RetryBudget.burst + 100)
+        #expect(attempts >= 1_000 + 100)
+    }
+
+    @Test func aBudgetOfNothingAllowsNoRetry() async {
+        let done = await run([failure, nil], policy: policy(budget: RetryBudget(percent: 0)))
+        #expect(done.attempts == 1)
+    }
+
+    @Test func cancellationEndsTheWaiting() async {
+        let task = Task { await run([failure, nil], policy: policy()) }
+        task.cancel()
+        #expect(await task.value.attempts <= 1)
+    }
+}
+
+/// A host whose only service is to note how long it was asked to wait.
+private final class DelayHost: AgentHost {
+    private let noted = Mutex<[Int]>([])
+
+    var delays: [Int] { noted.withLock { $0 } }
+
+    func sleep(for duration: Duration) async throws {
+        try Task.checkCancellation()
+        noted.withLock { $0.append(duration.wholeMilliseconds) }
+    }
+
+    func compute<Result: Sendable>(
+        _ work: @escaping @Sendable () throws -> Result
+    ) async throws -> Result { try work() }
+
+    func compute<Element: Sendable>(
+        yielding work: @escaping @Sendable (_ yield: (Element) -> Bool) throws -> Void,
+        each: @Sendable (Element) async throws -> Void
+    ) async throws {}
+
+    func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse {
+        throw AgentError.overloaded
+    }
+}
