@@ -42,9 +42,6 @@ struct AgentWork {
 final class AgentLink {
     private let agents: AgentSet
     private let host: ShardAgentHost
-    /// For words that may not be needed, and for those that probably will.
-    private let spareHost: ShardAgentHost
-    private let expectedHost: ShardAgentHost
     private let gate: ShardGate
     private let logger: Logger
     private var nextSerial: UInt64 = 0
@@ -55,8 +52,6 @@ final class AgentLink {
     init(agents: AgentSet, host: ShardAgentHost, gate: ShardGate, logger: Logger) {
         self.agents = agents
         self.host = host
-        spareHost = host.with(.spare)
-        expectedHost = host.with(.expected)
         self.gate = gate
         self.logger = logger
     }
@@ -128,7 +123,7 @@ final class AgentLink {
         _ itemID: String, _ utterance: Utterance, for token: EventToken, work: inout AgentWork
     ) {
         let recognizer = agents.recognizer
-        let host = host
+        let host = host.serving(token)
         let logger = logger
         start(.transcription(itemID: itemID), for: token, work: &work) { report in
             do {
@@ -150,11 +145,12 @@ final class AgentLink {
         work: inout AgentWork
     ) {
         let recognizer = agents.recognizer
-        let host =
+        let urgency: JobUrgency =
             switch use {
-            case .display: spareHost
-            case .probableTranscript: expectedHost
+            case .display: .spare
+            case .probableTranscript: .expected
             }
+        let host = host.serving(token, urgency)
         start(.hypothesis(itemID: itemID), for: token, work: &work) { report in
             // What goes wrong here goes wrong again, and is told, in `transcribe`.
             if let text = try? await recognizer?.transcribe(utterance, on: host) {
@@ -170,7 +166,7 @@ final class AgentLink {
         work: inout AgentWork
     ) {
         let model = agents.model
-        let host = host
+        let host = host.serving(token)
         let logger = logger
         start(.model(responseID: responseID), for: token, work: &work) { report in
             do {
@@ -195,7 +191,7 @@ final class AgentLink {
         else { return }
         let request = work.waiting.remove(at: index).request
         let synthesizer = agents.synthesizer
-        let host = host
+        let host = host.serving(token)
         let logger = logger
         start(purpose, for: token, work: &work) { report in
             do {

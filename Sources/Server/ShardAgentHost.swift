@@ -15,14 +15,34 @@ package enum JobUrgency: Sendable {
     case spare
 }
 
+/// Whose a job is: one session of one shard.
+package struct JobOwner: Equatable, Sendable {
+    private let shard: ObjectIdentifier?
+    private let token: EventToken
+
+    /// - Parameter shard: tells sessions of different shards apart, whose tokens may be the same.
+    package init(shard: ObjectIdentifier? = nil, token: EventToken) {
+        self.shard = shard
+        self.token = token
+    }
+}
+
 /// Runs CPU-heavy work elsewhere. `WorkerPool` does so on threads, tests at once.
 package protocol ComputePool: Sendable {
     /// Takes a job, or returns false when too many wait, or when it may not wait at all. A taken
-    /// job is run exactly once.
-    func submit(_ urgency: JobUrgency, _ job: @escaping @Sendable () -> Void) -> Bool
+    /// job is run exactly once. Owners take turns: one that submits many does not delay another;
+    /// nil: nobody's.
+    func submit(
+        _ urgency: JobUrgency, for owner: JobOwner?, _ job: @escaping @Sendable () -> Void
+    ) -> Bool
 }
 
 extension ComputePool {
+    /// Takes a job that is nobody's in particular.
+    package func submit(
+        _ urgency: JobUrgency, _ job: @escaping @Sendable () -> Void
+    ) -> Bool { submit(urgency, for: nil, job) }
+
     /// Takes a job that somebody waits for.
     package func submit(_ job: @escaping @Sendable () -> Void) -> Bool { submit(.awaited, job) }
 }
@@ -53,21 +73,27 @@ final class ShardAgentHost: AgentHost {
     private let pool: any ComputePool
     private let upstream: (any UpstreamClient)?
     private let urgency: JobUrgency
+    private let owner: JobOwner?
 
-    /// - Parameter urgency: of everything that is computed through this host.
+    /// - Parameters:
+    ///   - urgency: of everything that is computed through this host.
+    ///   - owner: whose it is; nil: the shard's own.
     init(
         gate: ShardGate, pool: any ComputePool, upstream: (any UpstreamClient)?,
-        urgency: JobUrgency = .awaited
+        urgency: JobUrgency = .awaited, owner: JobOwner? = nil
     ) {
+        self.owner = owner
         self.gate = gate
         self.pool = pool
         self.upstream = upstream
         self.urgency = urgency
     }
 
-    /// The same host for work of another urgency.
-    func with(_ urgency: JobUrgency) -> ShardAgentHost {
-        ShardAgentHost(gate: gate, pool: pool, upstream: upstream, urgency: urgency)
+    /// The same host for the work of one session.
+    func serving(_ token: EventToken, _ urgency: JobUrgency = .awaited) -> ShardAgentHost {
+        ShardAgentHost(
+            gate: gate, pool: pool, upstream: upstream, urgency: urgency,
+            owner: JobOwner(shard: ObjectIdentifier(gate), token: token))
     }
 
     func sleep(for duration: Duration) async throws {
@@ -80,7 +106,7 @@ final class ShardAgentHost: AgentHost {
         let interest = ComputeInterest()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
-                let isTaken = pool.submit(urgency) {
+                let isTaken = pool.submit(urgency, for: owner) {
                     // A turn that was interrupted while it queued must not cost others a worker.
                     guard !interest.isLost else {
                         continuation.resume(throwing: CancellationError())
@@ -100,7 +126,7 @@ final class ShardAgentHost: AgentHost {
         each: @Sendable (Element) async throws -> Void
     ) async throws {
         let pieces = ComputePieces<Element>(limit: ShardAgentHost.maxWaitingPieces)
-        let isTaken = pool.submit(urgency) {
+        let isTaken = pool.submit(urgency, for: owner) {
             guard !pieces.isAbandoned else { return }
             do {
                 try work { pieces.append($0) }

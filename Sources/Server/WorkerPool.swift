@@ -1,5 +1,6 @@
 // The threads that run embedded models, so that a busy model never holds up a shard. One pool per
 // server, its queue bounded: a full queue is an answer (`AgentError.overloaded`), not a delay.
+// Sessions take turns in it: who submits many jobs at once waits for his own, nobody else does.
 // How a job's results travel back to its shard is ShardAgentHost's.
 //
 // Invariant: a job that was taken runs exactly once, also when the pool is shutting down.
@@ -40,12 +41,12 @@ package final class WorkerPool: Sendable {
 
     deinit { queue.stop(waitForThreads: false) }
 
-    /// Runs a job on the next free thread, in the order of submission.
+    /// Runs a job on the next free thread, each owner's in the order of submission.
     /// - Returns: false, and the job is not run, when the queue is full, when no thread is free
     ///   for a job that nobody awaits, or when the pool is shut down.
     package func submit(
-        _ urgency: JobUrgency, _ job: @escaping @Sendable () -> Void
-    ) -> Bool { queue.submit(urgency, job) }
+        _ urgency: JobUrgency, for owner: JobOwner?, _ job: @escaping @Sendable () -> Void
+    ) -> Bool { queue.submit(urgency, owner, job) }
 
     /// Takes no more jobs, runs those that were taken, and waits for the threads to end. Cancel
     /// what is no longer wanted first.
@@ -61,9 +62,18 @@ private final class WorkerQueue: @unchecked Sendable {
     /// Guards everything below; signalled for each new job and when stopping.
     private let lock = ConditionLock()
     private let maxQueued: Int
-    /// Those before `firstQueued` have been taken.
-    private var queued: [(@Sendable () -> Void)?] = []
-    private var firstQueued = 0
+    private struct Queued {
+        /// Every owner has at most one job in each round.
+        let round: UInt64
+        let owner: JobOwner?
+        let job: @Sendable () -> Void
+    }
+
+    /// In the order of submission, which decides within a round. Few, so that a search costs less
+    /// than a queue for each owner.
+    private var queued: [Queued] = []
+    /// Of the job that was taken last.
+    private var round: UInt64 = 0
     /// Its `queued` is made up when it is asked for.
     private var tally = WorkerCounts()
     private var isStopping = false
@@ -75,7 +85,7 @@ private final class WorkerQueue: @unchecked Sendable {
     var counts: WorkerCounts {
         lock.withLock {
             var counts = tally
-            counts.queued = queued.count - firstQueued
+            counts.queued = queued.count
             return counts
         }
     }
@@ -103,10 +113,12 @@ private final class WorkerQueue: @unchecked Sendable {
         }
     }
 
-    func submit(_ urgency: JobUrgency, _ job: @escaping @Sendable () -> Void) -> Bool {
+    func submit(
+        _ urgency: JobUrgency, _ owner: JobOwner?, _ job: @escaping @Sendable () -> Void
+    ) -> Bool {
         lock.withLock {
             // What waits may have been given a thread that has not come for it yet.
-            let busy = queued.count - firstQueued + tally.running
+            let busy = queued.count + tally.running
             let room =
                 switch urgency {
                 case .awaited: maxQueued + threadCount
@@ -117,7 +129,8 @@ private final class WorkerQueue: @unchecked Sendable {
                 if urgency == .awaited { tally.refused += 1 }
                 return false
             }
-            queued.append(job)
+            let own = owner == nil ? 0 : queued.count { $0.owner == owner }
+            queued.append(Queued(round: round + UInt64(own), owner: owner, job: job))
             lock.signal()
             return true
         }
@@ -154,16 +167,13 @@ private final class WorkerQueue: @unchecked Sendable {
 
     private func takeJob() -> (@Sendable () -> Void)? {
         lock.withLock {
-            while firstQueued == queued.count, !isStopping { lock.wait() }
-            guard firstQueued < queued.count else { return nil }
-            let job = queued[firstQueued].take()
-            firstQueued += 1
-            if firstQueued == queued.count {
-                queued.removeAll(keepingCapacity: true)
-                firstQueued = 0
-            }
+            while queued.isEmpty, !isStopping { lock.wait() }
+            guard let first = queued.indices.min(by: { queued[$0].round < queued[$1].round })
+            else { return nil }
+            let next = queued.remove(at: first)
+            round = next.round
             tally.running += 1
-            return job
+            return next.job
         }
     }
 }

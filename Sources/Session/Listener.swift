@@ -151,6 +151,7 @@ final class Listener {
             activity = nil
             // Audio from before stays in the buffer; only what comes is analysed.
             analysed = buffer.end
+            if speechItemID != nil { turns?.resume(at: buffer.end) }
         }
     }
 

@@ -122,6 +122,12 @@ struct TurnDetector {
         if let estimator { judge(with: estimator) }
     }
 
+    /// Goes on with speech whose beginning was noticed before: silence from here on ends it.
+    mutating func resume(at position: Int) {
+        isSpeaking = true
+        lastSpeechEnd = position
+    }
+
     /// Forgets speech in progress: its audio was committed or cleared by the client.
     mutating func reset() {
         windowsAboveThreshold = 0

@@ -92,6 +92,17 @@ extension VoiceSession {
                     ofSamples: listener.buffer.end)))
     }
 
+    /// Turn detection was switched on again while such audio is held: somebody may still be
+    /// speaking, and silence ends it now.
+    func announceSpeechResumed() {
+        guard let listener, let itemID = listener.speechItemID else { return }
+        emit(
+            .inputAudioBufferSpeechStarted(
+                itemID: itemID,
+                audioStartMilliseconds: SampleRate.hz16000.milliseconds(
+                    ofSamples: listener.speechStart)))
+    }
+
     private func handleSpeechStopped(at position: Int, _ listener: Listener, at now: Instant) {
         guard let itemID = listener.speechItemID else { return }
         emit(
@@ -155,7 +166,7 @@ extension VoiceSession {
         let awaited = AwaitedTranscript(
             itemID: itemID, speechEnd: speechEnd, samples: samples.count,
             responds: responds && !context.modelHearsAudio)
-        if let partial, let position {
+        if let partial {
             transcribe(samples, awaited, after: partial, speechEndingAt: position, at: now)
         } else {
             transcribe(samples, awaited)

@@ -43,21 +43,23 @@ extension VoiceSession {
 
     /// A turn has ended, and some of its words may be known: makes them its transcript if they are
     /// all of it, else asks.
-    /// - Parameter position: where on the audio timeline speech was last heard.
+    /// - Parameter position: where on the audio timeline speech was last heard; nil: the client
+    ///   ends turns, and nobody knows.
     func transcribe(
         _ samples: [Int16], _ awaited: AwaitedTranscript, after partial: PartialTranscript,
-        speechEndingAt position: Int, at now: Instant
+        speechEndingAt position: Int?, at now: Instant
     ) {
         var awaited = awaited
         awaited.agreement = partial.agreement
         let itemID = awaited.itemID
-        if let words = partial.words(upTo: position) {
+        if let position, let words = partial.words(upTo: position) {
             awaitedTranscripts.append(awaited)
             handleTranscript(words, of: itemID, at: now)
-        } else if partial.isRecognizing(upTo: position) {
+        } else if let position, partial.isRecognizing(upTo: position) {
             awaited.unaskedUtterance = utterance(samples)
             awaitedTranscripts.append(awaited)
         } else {
+            // What it would bring is less than what was said.
             stopHypothesis(partial, of: itemID)
             transcribe(samples, awaited)
         }

@@ -117,7 +117,8 @@ extension VoiceSession {
         return true
     }
 
-    private func dropSpeculation() {
+    /// Stops the model; nothing of its answer was told to anybody.
+    func dropSpeculation() {
         guard let reply = speculativeReply.take() else { return }
         command(.cancelResponse(responseID: reply.responseID))
     }

@@ -264,6 +264,8 @@ public final class VoiceSession {
         parameters = updated
         listener?.handleUpdate(from: before, to: updated)
         if updated.turnDetection == nil, before.turnDetection != nil { announceSpeechStopped() }
+        if before.turnDetection == nil, updated.turnDetection != nil { announceSpeechResumed() }
+        if updated.turnDetection?.speculativeResponse != true { dropSpeculation() }
         emit(.sessionUpdated(id: id, parameters))
     }
 }

@@ -107,6 +107,33 @@ private final class Counter: Sendable {
         pool.shutdown()
     }
 
+    /// One session has five turns to recognise, the next two, the last one.
+    @Test func sessionsTakeTurns() {
+        let pool = WorkerPool(threads: 1, maxQueued: 100)
+        let gate = Gate()
+        let order = Mutex<[String]>([])
+        func submit(_ name: String, _ session: UInt64) {
+            let owner = JobOwner(token: EventToken(rawValue: session))
+            #expect(pool.submit(.awaited, for: owner) { order.withLock { $0.append(name) } })
+        }
+        #expect(pool.submit { gate.pass() })
+        gate.awaitWaiting(1)
+        for number in 1...5 { submit("a\(number)", 1) }
+        for number in 1...2 { submit("b\(number)", 2) }
+        submit("c1", 3)
+        gate.open()
+        pool.shutdown()
+        #expect(
+            order.withLock { $0 } == ["a1", "b1", "c1", "a2", "b2", "a3", "a4", "a5"])
+    }
+
+    @Test func theSameTokenOnAnotherShardIsAnotherSession() {
+        let shards = [Counter(), Counter()]
+        let token = EventToken(rawValue: 1)
+        let owners = shards.map { JobOwner(shard: ObjectIdentifier($0), token: token) }
+        #expect(owners[0] != owners[1])
+    }
+
     @Test func givesItsOnlyThreadToAnybodyWhenItIsFree() {
         let pool = WorkerPool(threads: 1, maxQueued: 10)
         let gate = Gate()

@@ -33,6 +33,7 @@ public struct RealtimeSchema: Sendable {
         "RealtimeSessionCreateRequest": ["id", "object", "expires_at"],
         // Extensions of Parley, only sent to a client that has asked for them.
         "RealtimeAudioConfigOutput": ["transport"],
+        "ServerVad": ["speculative_response"], "SemanticVad": ["speculative_response"],
     ]
     private static let formatsBesideTheTable: Set<String> = ["audio/opus"]
 

@@ -17,7 +17,7 @@ package final class InlineComputePool: ComputePool {
     }
 
     package func submit(
-        _ urgency: JobUrgency, _ job: @escaping @Sendable () -> Void
+        _ urgency: JobUrgency, for owner: JobOwner?, _ job: @escaping @Sendable () -> Void
     ) -> Bool {
         guard !refused.contains(urgency) else { return false }
         job()

@@ -41,7 +41,9 @@ struct ModelHost: AgentHost {
 final class CachedRecognizer {
     private let recognizer: MoonshineRecognizer
     private let host: ModelHost
-    private var texts: [[Int16]: String] = [:]
+    /// What was heard in each utterance, and how long that took.
+    typealias Result = (text: String, milliseconds: Int)
+    private var known: [[Int16]: Result] = [:]
     /// Time spent recognising, and the audio recognised in it.
     private(set) var time = Duration.zero
     private(set) var samples = 0
@@ -52,14 +54,18 @@ final class CachedRecognizer {
         try recognizer.prepare()
     }
 
-    func transcribe(_ utterance: Utterance) async throws -> String {
-        if let known = texts[utterance.samples] { return known }
+    /// - Parameter again: whether it is recognised even if that was done before, to see how long
+    ///   that takes now.
+    func transcribe(_ utterance: Utterance, again: Bool = false) async throws -> Result {
+        if !again, let result = known[utterance.samples] { return result }
         let clock = ContinuousClock()
         let start = clock.now
         let text = try await recognizer.transcribe(utterance, on: host)
-        time += clock.now - start
+        let took = clock.now - start
+        time += took
         samples += utterance.samples.count
-        texts[utterance.samples] = text
-        return text
+        let result = (text, Int(took.wholeMilliseconds))
+        known[utterance.samples] = result
+        return result
     }
 }

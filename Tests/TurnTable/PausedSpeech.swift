@@ -115,6 +115,11 @@ extension PausedSpeech {
         return (try? recording?.samples()) ?? [0]
     }()
 
+    /// The librivox recordings one after another: a reader who hardly rests.
+    static let continuousSpeech: [Int16] = HumanRecording.all
+        .filter { $0.path.contains("librivox") }
+        .flatMap { withoutSilentEnd((try? $0.samples()) ?? []) }
+
     private static func isLoud(_ sample: Int16) -> Bool { sample.magnitude > 200 }
 
     private static func longestSilence(in samples: [Int16]) -> Range<Int> {

@@ -65,6 +65,8 @@ struct TurnTable {
             }
         }
         try await table.printPartialTranscripts(of: recordings)
+        try await table.printTranscriptTimes(of: recordings)
+        try await table.printContinuousSpeech()
         let seconds = Double(recognizer.samples) / 16_000
         let milliseconds = Double(recognizer.time.wholeMilliseconds) / seconds
         print("Recognition took \(Int(milliseconds)) ms of wall clock per second of audio here.")
@@ -141,6 +143,50 @@ struct TurnTable {
             String(
                 format: "| audio recognised / audio, mean and most | %.1f, %.1f |\n",
                 work.reduce(0, +) / Double(max(1, work.count)), work.max() ?? 0))
+    }
+
+    /// When the transcript is there, with recognition as quick as it is now.
+    private func printTranscriptTimes(of speech: [PausedSpeech]) async throws {
+        print("Milliseconds from the end of the turn to its transcript, recognition timed on this")
+        print("machine, whole recordings.\n")
+        print("| mode | median | 95th percentile | most | within 150 ms |\n|---|---|---|---|---|")
+        for mode in Self.modes {
+            var delays: [Int] = []
+            var known: Set<Int> = []
+            for utterance in speech where known.insert(utterance.recording).inserted {
+                var trial = TurnTrial(mode, model: model, recognizer: recognizer)
+                trial.isTimed = true
+                let outcome = try await trial.run(utterance, pauseMilliseconds: 0)
+                if !outcome.isLost { delays.append(outcome.transcriptAfterTurn) }
+            }
+            delays.sort()
+            guard let most = delays.last else { continue }
+            let early = delays.count { $0 <= 150 }
+            print(
+                "| \(mode.name) | \(delays[delays.count / 2]) | \(delays[delays.count * 95 / 100]) "
+                    + "| \(most) | \(early) of \(delays.count) |")
+        }
+        print("")
+    }
+
+    /// Somebody who reads aloud without a rest, shown word by word.
+    private func printContinuousSpeech() async throws {
+        let samples = PausedSpeech.continuousSpeech
+        let speech = PausedSpeech(
+            words: "", speaker: .human, recording: 0, before: [], after: samples)
+        var trial = TurnTrial(
+            Self.modes[2], model: model, recognizer: recognizer, showsWords: true)
+        trial.isTimed = true
+        let before = recognizer.time
+        let outcome = try await trial.run(speech, pauseMilliseconds: 0)
+        let share =
+            Double((recognizer.time - before).wholeMilliseconds) * 16 / Double(samples.count)
+        print(
+            String(
+                format:
+                    "Continuous speech, %d s: %.1f times the audio recognised, %.0f%% of a core; ",
+                samples.count / 16_000, outcome.work, share * 100)
+                + "\(outcome.wordsShownEarly) of \(outcome.words) words shown before the end.")
     }
 
     private static func spread(_ values: [Int]) -> String {
