@@ -48,10 +48,10 @@ final class CachedRecognizer {
     private(set) var time = Duration.zero
     private(set) var samples = 0
 
-    init(modelsDirectory: String, host: ModelHost) throws {
-        recognizer = MoonshineRecognizer(modelsDirectory: modelsDirectory)
+    /// - Parameter recognizer: loaded once, shared by all.
+    init(_ recognizer: MoonshineRecognizer, host: ModelHost) {
+        self.recognizer = recognizer
         self.host = host
-        try recognizer.prepare()
     }
 
     /// - Parameter again: whether it is recognised even if that was done before, to see how long

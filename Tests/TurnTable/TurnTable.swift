@@ -1,18 +1,19 @@
 // `make turn-table`: false cut-offs and added wait of every mode of turn detection, on recordings
 // with pauses in them, with the embedded voice activity model and recogniser, clean and with noise.
 // The clock is virtual, so the tables depend on the models and the code, not on the machine.
-// `--prosody` prints what sound alone tells, `--short` a table of every fourth pause.
+// `--prosody` prints what sound alone tells.
 
+import Agents
 import Codec
 import Foundation
 import Session
 
 @main
-struct TurnTable {
+struct TurnTable: Sendable {
     /// Pauses that people make inside a turn, in milliseconds.
     private static let pauses = [200, 300, 400, 500, 600, 700, 800, 900]
     /// Of those, the ones that are tried in noise too, where every trial must be recognised anew.
-    private static let pausesInNoise = [300, 500, 700, 900]
+    private static let pausesInNoise = [300, 700]
 
     private static let modes = [
         TurnMode(
@@ -42,10 +43,11 @@ struct TurnTable {
     static func main() async throws {
         let models = ProcessInfo.processInfo.environment["PARLEY_MODELS"] ?? "models"
         let weights = try Data(contentsOf: URL(filePath: models + "/silero_vad.bin"))
-        let model = try VoiceActivityModel(weights: [UInt8](weights))
         let host = ModelHost()
-        let recognizer = try CachedRecognizer(modelsDirectory: models, host: host)
-        let table = TurnTable(model: model, recognizer: recognizer)
+        let table = TurnTable(
+            model: try VoiceActivityModel(weights: [UInt8](weights)),
+            recognizer: MoonshineRecognizer(modelsDirectory: models), host: host)
+        try table.recognizer.prepare()
         let recordings = try PausedSpeech.recordings()
         let synthesized = try await PausedSpeech.synthesized(on: host)
         if CommandLine.arguments.contains("--prosody") {
@@ -54,49 +56,68 @@ struct TurnTable {
             ProsodyFit(synthesized, mixes: [.clean]).report("The embedded voice, clean")
             return
         }
-        let isShort = CommandLine.arguments.contains("--short")
-        let pauses = isShort ? [300, 500, 700] : Self.pauses
-        try await table.printTurns(of: recordings, "Human recordings", pauses)
-        try await table.printTurns(of: synthesized, "The embedded voice", pauses)
-        if !isShort {
-            for mix in SpeechMix.allCases where mix != .clean {
-                try await table.printTurns(
-                    of: recordings, "Human recordings, \(mix.name)", Self.pausesInNoise, mix)
-            }
+        var sections = [
+            Section(title: "Human recordings", speech: recordings, pauses: pauses),
+            Section(title: "The embedded voice", speech: synthesized, pauses: pausesInNoise),
+        ]
+        for mix in SpeechMix.allCases where mix != .clean {
+            sections.append(
+                Section(
+                    title: "Human recordings, \(mix.name)", speech: recordings,
+                    pauses: pausesInNoise, mix: mix))
         }
-        try await table.printPartialTranscripts(of: recordings)
-        try await table.printTranscriptTimes(of: recordings)
-        try await table.printContinuousSpeech()
-        let seconds = Double(recognizer.samples) / 16_000
-        let milliseconds = Double(recognizer.time.wholeMilliseconds) / seconds
-        print("Recognition took \(Int(milliseconds)) ms of wall clock per second of audio here.")
+        try await table.printAll(sections)
+        let timed = CachedRecognizer(table.recognizer, host: host)
+        try await table.printPartialTranscripts(of: recordings, timed)
+        try await table.printTranscriptTimes(of: recordings, timed)
+        try await table.printContinuousSpeech(timed)
+    }
+
+    /// One table: whose speech, which pauses, what else is heard.
+    private struct Section: Sendable {
+        let title: String
+        let speech: [PausedSpeech]
+        let pauses: [Int]
+        var mix = SpeechMix.clean
     }
 
     private let model: VoiceActivityModel
-    private let recognizer: CachedRecognizer
+    private let recognizer: MoonshineRecognizer
+    private let host: ModelHost
+
+    /// Two tables at a time, for two cores; each is printed once it is complete.
+    private func printAll(_ sections: [Section]) async throws {
+        try await withThrowingTaskGroup(of: String.self) { group in
+            for (index, section) in sections.enumerated() {
+                if index >= 2, let done = try await group.next() { print(done) }
+                fflush(nil)
+                group.addTask { try await turns(of: section) }
+            }
+            for try await done in group { print(done) }
+        }
+    }
 
     /// Every pause, of every length, in every mode.
-    private func printTurns(
-        of speech: [PausedSpeech], _ title: String, _ pauses: [Int], _ mix: SpeechMix = .clean
-    ) async throws {
-        print(
-            "\(title), \(speech.count) pauses: false cut-offs by the pause's milliseconds, of all,")
-        print(
-            "and of the recordings that had no say; then milliseconds, median / 95th percentile.\n")
-        print(
-            "| mode | " + pauses.map { "\($0)" }.joined(separator: " | ")
+    private func turns(of section: Section) async throws -> String {
+        let recognizer = CachedRecognizer(recognizer, host: host)
+        var lines = [
+            "\(section.title), \(section.speech.count) pauses: false cut-offs by the pause's",
+            "milliseconds, of all, and of the recordings that had no say; then milliseconds, median /",
+            "95th percentile.", "",
+            "| mode | " + section.pauses.map { "\($0)" }.joined(separator: " | ")
                 + " | all | judges | lost | end of speech → end of turn | → transcript "
-                + "| end of turn → transcript |")
-        print("|" + String(repeating: "---|", count: pauses.count + 7))
+                + "| end of turn → transcript |",
+            "|" + String(repeating: "---|", count: section.pauses.count + 7),
+        ]
         for mode in Self.modes {
             var cells = [mode.name]
             var outcomes: [TurnOutcome] = []
-            for pause in pauses {
+            for pause in section.pauses {
                 let before = outcomes.count(where: \.isCutOff)
-                for utterance in speech {
+                for utterance in section.speech {
                     var trial = TurnTrial(mode, model: model, recognizer: recognizer)
                     outcomes.append(
-                        try await trial.run(utterance, pauseMilliseconds: pause, mix))
+                        try await trial.run(utterance, pauseMilliseconds: pause, section.mix))
                 }
                 cells.append("\(outcomes.count(where: \.isCutOff) - before)")
             }
@@ -106,11 +127,9 @@ struct TurnTable {
                 "\(outcomes.count - ended.count)", Self.spread(ended.map(\.wait)),
                 Self.spread(ended.map(\.transcript)), Self.spread(ended.map(\.transcriptAfterTurn)),
             ]
-            print("| " + cells.joined(separator: " | ") + " |")
-            // A row takes a while: into a file, too, it goes at once.
-            fflush(nil)
+            lines.append("| " + cells.joined(separator: " | ") + " |")
         }
-        print("")
+        return lines.joined(separator: "\n") + "\n"
     }
 
     private static func share(_ outcomes: [TurnOutcome]) -> String {
@@ -119,7 +138,9 @@ struct TurnTable {
     }
 
     /// The recordings as they are, without pauses, shown word by word.
-    private func printPartialTranscripts(of speech: [PausedSpeech]) async throws {
+    private func printPartialTranscripts(
+        of speech: [PausedSpeech], _ recognizer: CachedRecognizer
+    ) async throws {
         var outcomes: [TurnOutcome] = []
         var known: Set<Int> = []
         for utterance in speech where known.insert(utterance.recording).inserted {
@@ -146,7 +167,9 @@ struct TurnTable {
     }
 
     /// When the transcript is there, with recognition as quick as it is now.
-    private func printTranscriptTimes(of speech: [PausedSpeech]) async throws {
+    private func printTranscriptTimes(
+        of speech: [PausedSpeech], _ recognizer: CachedRecognizer
+    ) async throws {
         print("Milliseconds from the end of the turn to its transcript, recognition timed on this")
         print("machine, whole recordings.\n")
         print("| mode | median | 95th percentile | most | within 150 ms |\n|---|---|---|---|---|")
@@ -170,7 +193,7 @@ struct TurnTable {
     }
 
     /// Somebody who reads aloud without a rest, shown word by word.
-    private func printContinuousSpeech() async throws {
+    private func printContinuousSpeech(_ recognizer: CachedRecognizer) async throws {
         let samples = PausedSpeech.continuousSpeech
         let speech = PausedSpeech(
             words: "", speaker: .human, recording: 0, before: [], after: samples)
