@@ -26,6 +26,8 @@ public enum ClientEvent: Equatable, Sendable {
     case responseCancel(responseID: String?)
     /// `output_audio_buffer.clear`
     case outputAudioBufferClear
+    /// `output_audio_buffer.played` (an extension of Parley): so much of the item has been heard.
+    case outputAudioBufferPlayed(itemID: String, contentIndex: Int, audioEndMilliseconds: Int)
 }
 
 /// Why a client's event is refused; becomes an `error` event, and the session lives on.

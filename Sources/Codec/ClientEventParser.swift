@@ -83,6 +83,12 @@ public struct ClientEventParser: ~Copyable {
         case "input_audio_buffer.commit": return .inputAudioBufferCommit
         case "input_audio_buffer.clear": return .inputAudioBufferClear
         case "output_audio_buffer.clear": return .outputAudioBufferClear
+        case "output_audio_buffer.played":
+            return .outputAudioBufferPlayed(
+                itemID: try fields.requiredName("item_id"),
+                contentIndex: try fields.requiredInteger("content_index", in: 0...Int.max),
+                audioEndMilliseconds: try fields.requiredInteger(
+                    "audio_end_ms", in: 0...Self.longestMilliseconds))
         case "session.update":
             return .sessionUpdate(try SessionUpdate(fields.requiredFields("session")))
         case "conversation.item.create":
@@ -131,6 +137,6 @@ public struct ClientEventParser: ~Copyable {
         "session.update", "input_audio_buffer.append", "input_audio_buffer.commit",
         "input_audio_buffer.clear", "conversation.item.create", "conversation.item.delete",
         "conversation.item.retrieve", "conversation.item.truncate", "response.create",
-        "response.cancel", "output_audio_buffer.clear",
+        "response.cancel", "output_audio_buffer.clear", "output_audio_buffer.played",
     ]
 }

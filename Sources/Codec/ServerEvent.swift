@@ -104,7 +104,10 @@ public enum ServerEvent: Equatable, Sendable {
     case conversationItemDone(ConversationItem, previousItemID: String?)
     case conversationItemDeleted(itemID: String)
     case conversationItemRetrieved(ConversationItem)
-    case conversationItemTruncated(itemID: String, contentIndex: Int, audioEndMilliseconds: Int)
+    /// `transcript` is what is left of it, where the server itself truncated (an extension of
+    /// Parley): the client need not retrieve the item.
+    case conversationItemTruncated(
+        itemID: String, contentIndex: Int, audioEndMilliseconds: Int, transcript: String? = nil)
     case transcriptionDelta(itemID: String, contentIndex: Int, delta: String)
     /// `usage` is the duration form: seconds of audio transcribed.
     case transcriptionCompleted(
@@ -121,8 +124,10 @@ public enum ServerEvent: Equatable, Sendable {
     case responseOutputTextDone(PartAddress, text: String)
     case responseOutputAudioTranscriptDelta(PartAddress, delta: String)
     case responseOutputAudioTranscriptDone(PartAddress, transcript: String)
-    /// `audio` is in the response's output format, written as base64.
-    case responseOutputAudioDelta(PartAddress, audio: [UInt8])
+    /// `audio` is in the response's output format, written as base64. `startMilliseconds` is where
+    /// in the item's audio it starts, given where that is not the end of what was sent before (an
+    /// extension of Parley, `audio_start_ms`).
+    case responseOutputAudioDelta(PartAddress, audio: [UInt8], startMilliseconds: Int? = nil)
     case responseOutputAudioDone(PartAddress)
     case responseFunctionCallArgumentsDelta(PartAddress, callID: String, delta: String)
     case responseFunctionCallArgumentsDone(

@@ -94,8 +94,9 @@ extension JSONWriter {
             member("item_id", itemID)
         case .conversationItemRetrieved(let item):
             itemMember(item)
-        case .conversationItemTruncated(let itemID, let contentIndex, let end):
+        case .conversationItemTruncated(let itemID, let contentIndex, let end, let transcript):
             part(of: itemID, contentIndex, "audio_end_ms", end)
+            if let transcript { member("transcript", transcript) }
         case .transcriptionDelta(let itemID, let contentIndex, let delta):
             part(of: itemID, contentIndex, "delta", delta)
         case .transcriptionCompleted(let itemID, let contentIndex, let transcript, let seconds):
@@ -119,8 +120,9 @@ extension JSONWriter {
             part(at: address, "text", text)
         case .responseOutputAudioTranscriptDone(let address, let transcript):
             part(at: address, "transcript", transcript)
-        case .responseOutputAudioDelta(let address, let audio):
+        case .responseOutputAudioDelta(let address, let audio, let start):
             part(at: address)
+            if let start { member("audio_start_ms", start) }
             key("delta")
             base64(audio.span.bytes)
         case .responseOutputAudioDone(let address):

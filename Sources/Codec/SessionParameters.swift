@@ -95,6 +95,13 @@ public struct TurnDetectionParameters: Equatable, Sendable {
     /// Whether the model is asked before the turn is certain to have ended (an extension of
     /// Parley, `speculative_response`). Default false: each pause may then cost a request.
     public var speculativeResponse = false
+    /// How long speech over a reply must last to interrupt it, 0…10,000 ms (an extension of
+    /// Parley, `min_interruption_ms`). Nil: as the server is configured. 0: at once, as the
+    /// protocol has it.
+    public var minInterruptionMilliseconds: Int?
+    /// Whether speech over a reply interrupts it only where words are recognised in it (an
+    /// extension of Parley, `interruption_needs_words`). Default false: length is enough.
+    public var interruptionNeedsWords = false
     /// Silence after a response before the session prompts again, 5,000…30,000 ms, or nil: never.
     public var idleTimeoutMilliseconds: Int?
 

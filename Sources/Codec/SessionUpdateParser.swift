@@ -106,6 +106,9 @@ extension EventFields {
         result.createResponse = try fields.bool("create_response") ?? true
         result.interruptResponse = try fields.bool("interrupt_response") ?? true
         result.speculativeResponse = try fields.bool("speculative_response") ?? false
+        result.minInterruptionMilliseconds =
+            try fields.integer("min_interruption_ms", in: 0...10_000)
+        result.interruptionNeedsWords = try fields.bool("interruption_needs_words") ?? false
         return result
     }
 

@@ -116,6 +116,10 @@ extension JSONWriter {
         member("interrupt_response", detection.interruptResponse)
         // A stock client never sees a field that it does not know.
         if detection.speculativeResponse { member("speculative_response", true) }
+        if let milliseconds = detection.minInterruptionMilliseconds {
+            member("min_interruption_ms", milliseconds)
+        }
+        if detection.interruptionNeedsWords { member("interruption_needs_words", true) }
         endObject()
     }
 

@@ -14,7 +14,7 @@ extension ClientEvent {
             .conversationItemTruncate:
             .eventsInConversation
         case .responseCreate, .responseCancel: .eventsInResponse
-        case .outputAudioBufferClear: .eventsInOutputAudio
+        case .outputAudioBufferClear, .outputAudioBufferPlayed: .eventsInOutputAudio
         }
     }
 }

@@ -27,6 +27,7 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case eventsOutError, eventsOutSession, eventsOutInputAudio, eventsOutConversation
     case eventsOutResponse, eventsOutOutputAudio, eventsOutRateLimits, eventsOutAudioPacket
     case turns, samplesIn, millisecondsOut, decodeErrors
+    case interruptions, falseInterruptions
     case responsesCompleted, responsesCancelled, responsesIncomplete, responsesFailed
     case deflatedBytesIn, inflatedBytesIn, deflatedBytesOut, inflatedBytesOut
     case compressionContextBytes

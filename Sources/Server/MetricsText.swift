@@ -164,6 +164,10 @@ private struct MetricFamily {
             ]),
         .counter("parley_turns_total", "User turns committed.", .turns),
         .labelled(
+            "parley_interruptions_total",
+            "Speech over a reply: whether it ended the reply, or only held it.", "kind",
+            [("accepted", .interruptions), ("false", .falseInterruptions)]),
+        .labelled(
             "parley_responses_total", "Responses that ended, by status.", "status",
             [
                 ("completed", .responsesCompleted), ("cancelled", .responsesCancelled),

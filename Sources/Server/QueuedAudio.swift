@@ -2,13 +2,13 @@
 // what nobody wants to hear any more is dropped instead of sent: audio that comes too late, and
 // audio of a reply that was interrupted. It moves no bytes; the shard does, as it is told here.
 //
-//     removed          begun                               removed + bytes that wait
-//   ───┴────────────────┴───────────────────────────────────────┴──▶ offset in the stream
-//      │ offered to the socket │ event │▒▒ audio ▒▒│ event │▒▒▒▒│
+//     removed                                              removed + bytes that wait
+//   ───┴────────────────────────────────────────────────────────┴──▶ offset in the stream
+//      │ rest of a message that has begun │ event │▒▒ audio ▒▒│ event │▒▒▒▒│
 //
-// Invariant: messages are in the order of the stream, and that of their usefulness; none lies
-// before `begun`: what a socket was offered is finished, since a part of it may have left, and TLS
-// may have made a record of it.
+// Invariant: messages are in the order of the stream, and that of their usefulness; none begins
+// before `removed`: a message of which a byte has left is finished. What a full socket was only
+// offered has not left; TLS takes bytes when it makes a record of them, and then they have.
 
 import Codec
 import Session
@@ -37,8 +37,6 @@ struct QueuedAudio {
 
     /// Offset in the stream of the oldest byte that waits.
     private(set) var removed = 0
-    /// Offset below which everything is sent to its end.
-    private var begun = 0
     private var messages: [Message] = []
     /// Messages at the front of `messages` that are gone.
     private var head = 0
@@ -49,7 +47,7 @@ struct QueuedAudio {
     /// Starts anew, for another connection; keeps its memory unless that has become much.
     mutating func reset() {
         messages.removeAll(keepingCapacity: messages.capacity <= 64)
-        (head, removed, begun) = (0, 0, 0)
+        (head, removed) = (0, 0)
     }
 
     /// Takes note of a message at the end of the queue.
@@ -65,16 +63,7 @@ struct QueuedAudio {
     /// The oldest `count` bytes have left the queue.
     mutating func handleRemoved(_ count: Int) {
         removed += count
-        keep(upTo: removed)
-    }
-
-    /// The socket was offered the oldest `count` bytes and took none.
-    mutating func handleOffered(_ count: Int) { keep(upTo: removed + count) }
-
-    /// A message of which anything was offered cannot be dropped any more.
-    private mutating func keep(upTo offset: Int) {
-        begun = max(begun, offset)
-        while head < messages.count, messages[head].start < begun { head += 1 }
+        while head < messages.count, messages[head].start < removed { head += 1 }
     }
 
     /// Takes the message that is next to be sent, if it comes too late: its bytes are to be dropped

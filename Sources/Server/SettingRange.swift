@@ -139,6 +139,9 @@ package struct SettingRange: Sendable {
         },
         SettingRange("max-heard-audio-seconds", 1...3_600) { $0.session.maxHeardAudioSeconds },
         SettingRange("playout-lead-ms", 100...60_000) { $0.session.playoutLeadMilliseconds },
+        SettingRange("min-interruption-ms", 0...10_000) {
+            $0.session.minInterruptionMilliseconds
+        },
     ]
 }
 

@@ -347,6 +347,8 @@ package final class Shard<Backend: IO> {
         metrics.set(.samplesIn, to: counters.samplesIn)
         metrics.set(.millisecondsOut, to: counters.millisecondsOut)
         metrics.set(.decodeErrors, to: counters.decodeErrors)
+        metrics.set(.interruptions, to: counters.interruptions)
+        metrics.set(.falseInterruptions, to: counters.falseInterruptions)
         metrics.set(.responsesCompleted, to: counters.responsesCompleted)
         metrics.set(.responsesCancelled, to: counters.responsesCancelled)
         metrics.set(.responsesIncomplete, to: counters.responsesIncomplete)

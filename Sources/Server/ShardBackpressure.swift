@@ -220,16 +220,24 @@ extension Shard {
         switch event {
         case .responseDone(let response):
             guard case .cancelled = response.status else { return }
-            ranges = backlog.takeAudio { $0.responseID == response.id }
+            return dropAudio(of: response.id, on: connection)
         case .outputAudioBufferCleared(let responseID):
-            ranges = backlog.takeAudio { $0.responseID == responseID }
-        case .conversationItemTruncated(let itemID, _, _):
+            return dropAudio(of: responseID, on: connection)
+        case .conversationItemTruncated(let itemID, _, _, _):
             ranges = backlog.takeAudio { $0.itemID == itemID }
         default: return
         }
         drop(
             ranges, of: connection, messages: .cancelledAudioMessages,
             bytes: .cancelledAudioBytes)
+    }
+
+    /// Drops a response's audio: the user speaks over it.
+    func dropAudio(of responseID: String, on connection: Connection) {
+        guard let backlog = connection.backlog, !backlog.audio.isEmpty else { return }
+        drop(
+            backlog.takeAudio { $0.responseID == responseID }, of: connection,
+            messages: .cancelledAudioMessages, bytes: .cancelledAudioBytes)
     }
 
     private func drop(

@@ -126,7 +126,6 @@ extension Shard {
                 if connection.backlog != nil { handleWritten(count, on: connection) }
             case .wouldBlock, .ended:
                 connection.isBehind = true
-                connection.backlog?.audio.handleOffered(piece.count)
                 watchForRoom(connection)
                 return
             case .failed:

@@ -181,6 +181,7 @@ extension Shard {
             switch output {
             case .event(let event): send(event, of: live, on: connection)
             case .audio(let packet): send(packet, on: connection)
+            case .dropAudio(let responseID): dropAudio(of: responseID, on: connection)
             case .command(let command):
                 agentLink.perform(command, for: connection.token, work: &live.work)
             case .measured(let hop, let duration): metrics.observe(hop.histogram, duration)
@@ -211,7 +212,7 @@ extension Shard {
         live.writer.write(event, number: live.eventNumber, into: &scratch)
         live.eventNumber += 1
         switch event {
-        case .responseOutputAudioDelta(let part, _):
+        case .responseOutputAudioDelta(let part, _, _):
             sendAudio(as: .text, of: part.responseID, item: part.itemID, on: connection)
         case .error:
             sendEventInScratch(on: connection)

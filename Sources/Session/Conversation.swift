@@ -26,6 +26,8 @@ struct Conversation {
         var marks: [SpokenMark] = []
         /// Milliseconds that were sent; what came after was never heard.
         var sentMilliseconds = 0
+        /// The whole transcript, where the server has cut it: the client may know better.
+        var wholeTranscript: String?
     }
 
     private struct Entry {
@@ -33,6 +35,8 @@ struct Conversation {
         var speech = Speech()
         /// What a user said, at 16 kHz, while a model may still be given it.
         var heard: [Int16] = []
+
+        var textBytes: Int { item.textBytes + (speech.wholeTranscript?.utf8.count ?? 0) }
     }
 
     private var entries: [Entry] = []
@@ -58,7 +62,8 @@ struct Conversation {
     /// has been told.
     var endsInFunctionCall: Bool {
         switch entries.last?.item.kind {
-        case .functionCall, .functionCallOutput: true
+        case .functionCall: entries.last?.item.status != .incomplete
+        case .functionCallOutput: true
         case .message, nil: false
         }
     }
@@ -99,16 +104,16 @@ struct Conversation {
 
     /// Removes the oldest item; returns its id, or nil when there is none.
     mutating func removeOldest() -> String? {
-        guard let oldest = entries.first?.item else { return nil }
+        guard let oldest = entries.first else { return nil }
         textBytes -= oldest.textBytes
         entries.removeFirst()
-        return oldest.id
+        return oldest.item.id
     }
 
     /// Removes an item.
     mutating func remove(_ id: String) throws(Failure) {
         guard let index = index(of: id) else { throw .itemMissing }
-        textBytes -= entries[index].item.textBytes
+        textBytes -= entries[index].textBytes
         entries.remove(at: index)
     }
 
@@ -116,9 +121,10 @@ struct Conversation {
     /// meanwhile stays deleted.
     mutating func update(_ item: ConversationItem, speech: Speech = Speech()) {
         guard let index = index(of: item.id) else { return }
-        textBytes += item.textBytes - entries[index].item.textBytes
+        textBytes -= entries[index].textBytes
         entries[index].item = item
         entries[index].speech = speech
+        textBytes += entries[index].textBytes
     }
 
     /// Sets what was heard in a user's audio item.
@@ -137,15 +143,20 @@ struct Conversation {
     }
 
     /// Cuts an assistant's speech at what was heard; its transcript ends at a word.
+    /// - Parameter isFinal: whether what is cut off is forgotten. The server only estimates what
+    ///   was heard: what the client says later then counts, even if it is more.
+    /// - Returns: what is left of the transcript.
+    @discardableResult
     mutating func truncate(
-        _ id: String, contentIndex: Int, audioMilliseconds: Int
-    ) throws(Failure) {
+        _ id: String, contentIndex: Int, audioMilliseconds: Int, isFinal: Bool = true
+    ) throws(Failure) -> String {
         guard let index = index(of: id) else { throw .itemMissing }
         guard case .message(role: .assistant, content: var content) = entries[index].item.kind,
             content.indices.contains(contentIndex),
-            case .outputAudio(let transcript) = content[contentIndex]
+            case .outputAudio(let newest) = content[contentIndex]
         else { throw .notTruncatable(audioMilliseconds: 0) }
-        let speech = entries[index].speech
+        var speech = entries[index].speech
+        let transcript = speech.wholeTranscript ?? newest
         guard audioMilliseconds <= speech.sentMilliseconds else {
             throw .notTruncatable(audioMilliseconds: speech.sentMilliseconds)
         }
@@ -154,11 +165,26 @@ struct Conversation {
         content[contentIndex] = .outputAudio(transcript: heard)
         var item = entries[index].item
         item.kind = .message(role: .assistant, content: content)
-        let cut = SpokenMark(
-            transcriptBytes: heard.utf8.count, audioMilliseconds: audioMilliseconds)
-        let before = speech.marks.filter { $0.audioMilliseconds < audioMilliseconds }
-        update(
-            item, speech: Speech(marks: before + [cut], sentMilliseconds: audioMilliseconds))
+        if isFinal {
+            let cut = SpokenMark(
+                transcriptBytes: heard.utf8.count, audioMilliseconds: audioMilliseconds)
+            let before = speech.marks.filter { $0.audioMilliseconds < audioMilliseconds }
+            speech = Speech(marks: before + [cut], sentMilliseconds: audioMilliseconds)
+        } else {
+            speech.wholeTranscript = transcript
+        }
+        update(item, speech: speech)
+        return heard
+    }
+
+    /// What an item says, and when; nil when it is not here or no assistant's speech.
+    func words(of id: String) -> (text: String, speech: Speech)? {
+        guard let index = index(of: id),
+            case .message(role: .assistant, content: let content) = entries[index].item.kind,
+            case .outputAudio(let transcript)? = content.first
+        else { return nil }
+        let speech = entries[index].speech
+        return (speech.wholeTranscript ?? transcript, speech)
     }
 
     /// The words of a transcript that had been said at a point of its audio: whole clauses by
@@ -190,10 +216,11 @@ struct Conversation {
     }
 
     /// What a model is shown of the conversation, oldest first. Audio that has no transcript says
-    /// nothing to it.
+    /// nothing to it, and a call that was cut off in its arguments was never made.
     func modelMessages() -> [ModelMessage] {
         entries.flatMap { entry in
-            entry.heard.isEmpty ? entry.item.modelMessages : [.userAudio(entry.heard)]
+            if entry.item.isUnfinishedCall { return [ModelMessage]() }
+            return entry.heard.isEmpty ? entry.item.modelMessages : [.userAudio(entry.heard)]
         }
     }
 
@@ -213,11 +240,23 @@ struct Conversation {
         entries[newest].heard = samples
     }
 
+    /// No model is given what was said in an item.
+    mutating func forgetHeard(of id: String) {
+        guard let index = index(of: id) else { return }
+        entries[index].heard = []
+    }
+
     /// The position of an item; searched from the end, where the items in use are.
     private func index(of id: String) -> Int? { entries.lastIndex { $0.item.id == id } }
 }
 
 extension ConversationItem {
+    /// Whether it is a function call whose arguments were cut off.
+    fileprivate var isUnfinishedCall: Bool {
+        guard case .functionCall = kind else { return false }
+        return status == .incomplete
+    }
+
     /// UTF-8 bytes of the text that the item holds.
     var textBytes: Int {
         switch kind {

@@ -14,6 +14,8 @@ final class Listener {
     private let judgesProsody: Bool
     /// Timeline position up to which voice activity is known.
     private var analysed = 0
+    /// Timeline position up to which it is known whether somebody speaks.
+    var analysedEnd: Int { analysed }
     /// The item that the speech in progress will become. Without turn detection it is the client
     /// who ends that speech, with a commit.
     var speechItemID: String?

@@ -1,8 +1,8 @@
 // When reply audio may leave. Sending faster than it is played fills every buffer on the way and
 // makes an interruption late; sending as it is played leaves gaps when the network hiccups. So it
-// leaves as it is played, with a bounded lead.
+// leaves as it is played, with a bounded lead. What was sent, and heard, is in ReplyPlayout.
 
-/// Paces one response's audio.
+/// Paces the audio that one listener hears.
 struct Playout {
     /// How long audio is gathered before it is sent: fewer, larger messages inside the lead.
     static let quantum = Duration.milliseconds(100)
@@ -24,6 +24,12 @@ struct Playout {
     /// Audio of this many milliseconds has been sent.
     mutating func handleSent(milliseconds: Int, at now: Instant) {
         playedOut = max(playedOut ?? now, now) + .milliseconds(milliseconds)
+    }
+
+    /// The client has fallen silent and dropped what it had not played.
+    mutating func handleSilenced(at now: Instant) {
+        guard let before = playedOut else { return }
+        playedOut = min(before, now)
     }
 
     /// When the next quantum may be sent, always after `now`: at once, if it is due already.

@@ -1,6 +1,6 @@
-// One response from its creation to its single `response.done`: what the model has written, what
-// has been said of it, and the events that tell the client. Which responses exist, and what the
-// model is asked, is VoiceSession's.
+// One response from its creation to its single `response.done`: what the model has written, and the
+// events that tell the client. How it is spoken is ResponseSpeech's; which responses exist, and what
+// the model is asked, is VoiceSession's.
 //
 //   waiting ──▶ writing ──▶ (model finished) speaking ──▶ done
 //      └───────────┴───────────────┴── end(_:) ──────────▶ done
@@ -20,55 +20,39 @@ final class Response {
     private(set) var description: ResponseDescription
     private(set) var stage = Stage.waiting
     private let context: SessionContext
-    private let voice: SpeechRequest
-    private let transport: AudioTransport
     private var outputs: [ResponseOutput] = []
     private var splitter = ClauseSplitter()
-    /// Clauses that wait for the synthesiser, each with its output's index.
-    private var clauses: [(output: Int, text: String)] = []
-    private var clauseHead = 0
-    /// The output whose clause the synthesiser is speaking.
-    private var spokenOutput: Int?
-    private var encoder: OutputAudioEncoder?
-    private var playout: Playout
+    private var speech: ResponseSpeech
     private var bytesWritten = 0
     private var incompleteReason: String?
     private var usage = ResponseUsage()
-    /// When the user stopped speaking, until the first audio has been measured from it.
+    /// When the user stopped speaking, until the first token has been measured from it.
     private var speechEnd: Instant?
-    private var hasFirstToken = false
-    /// Whether the client has cleared its audio: what is still written is not spoken.
-    private var isMuted = false
 
     var id: String { description.id }
     /// Whether its items belong to the conversation.
     var isInConversation: Bool { parameters.isInConversation }
 
-    /// - Parameters:
-    ///   - voice: voice and speed; its text is not used.
-    ///   - speechEnd: when the user stopped speaking, for the turn's measurements.
+    /// - Parameter speechEnd: when the user stopped speaking, for the turn's measurements.
     init(
-        description: ResponseDescription, parameters: ResponseParameters, voice: SpeechRequest,
-        transport: AudioTransport, speechEnd: Instant?, context: SessionContext
+        description: ResponseDescription, parameters: ResponseParameters, speech: ResponseSpeech,
+        speechEnd: Instant?, context: SessionContext
     ) {
         self.description = description
         self.parameters = parameters
-        self.voice = voice
-        self.transport = transport
+        self.speech = speech
         self.speechEnd = speechEnd
         self.context = context
-        playout = Playout(lead: .milliseconds(context.limits.playoutLeadMilliseconds))
         emit(.responseCreated(description))
     }
 
     /// When audio may next be sent, or nil: not before something else happens.
     func nextDeadline(after now: Instant) -> Instant? {
-        guard stage != .done, outputs.contains(where: \.hasSendableSpeech) else { return nil }
-        return playout.nextSend(after: now)
+        stage == .done ? nil : speech.nextDeadline(of: outputs, after: now)
     }
 
     /// When everything sent so far will have been played.
-    var playedOut: Instant? { playout.playedOut }
+    var playedOut: Instant? { speech.playout.playedOut }
 
     /// Bytes of speech that was not sent yet.
     var heldBytes: Int { outputs.reduce(0) { $0 + $1.speech.byteCount } }
@@ -87,9 +71,8 @@ final class Response {
         at now: Instant
     ) {
         guard stage == .writing else { return }
-        if !hasFirstToken {
-            hasFirstToken = true
-            if let speechEnd { measure(.firstToken, now - speechEnd) }
+        if let end = speechEnd.take() {
+            context.outputs.append(.measured(.firstToken, now - end))
         }
         switch delta {
         case .text(let text):
@@ -145,12 +128,16 @@ final class Response {
     }
 
     private func write(_ text: String, to index: Int) {
+        // Nobody hears what follows the point at which the client cut it.
+        guard outputs[index].cut?.isByClient != true else { return }
         outputs[index].text += text
         switch description.outputModality {
         case .text: emit(.responseOutputTextDelta(address(index), delta: text))
         case .audio:
             emit(.responseOutputAudioTranscriptDelta(address(index), delta: text))
-            for clause in splitter.append(text) { enqueue(clause, for: index) }
+            for clause in splitter.append(text) {
+                speech.enqueue(clause, for: index, of: &outputs)
+            }
         }
     }
 
@@ -186,34 +173,26 @@ final class Response {
     private func closeOpenOutputs(_ conversation: inout Conversation) {
         for index in outputs.indices where outputs[index].isOpen {
             outputs[index].isOpen = false
-            if let rest = splitter.finish() { enqueue(rest, for: index) }
-            if !outputs[index].awaitsSpeech { complete(index, .completed, &conversation) }
+            if let rest = splitter.finish() { speech.enqueue(rest, for: index, of: &outputs) }
         }
+        completeOutputs(&conversation)
     }
 
     // MARK: The synthesiser speaks
-
-    private func enqueue(_ clause: String, for index: Int) {
-        guard !isMuted else { return }
-        clauses.append((index, clause))
-        outputs[index].unspokenClauses += 1
-    }
 
     /// A run of speech of the clause in progress.
     func handle(
         _ chunk: SpeechChunk, conversation: inout Conversation, at now: Instant
     ) throws(AgentError) {
-        guard stage != .done, let index = spokenOutput else { return }
-        try OutputAudioEncoder.check(chunk)
-        outputs[index].enqueue(chunk)
+        guard stage != .done else { return }
+        try speech.handle(chunk, of: &outputs)
         advance(&conversation, at: now)
     }
 
     /// The clause in progress is spoken.
     func handleSpeechFinished(_ conversation: inout Conversation, at now: Instant) {
-        guard stage != .done, let index = spokenOutput else { return }
-        spokenOutput = nil
-        outputs[index].handleClauseSpoken()
+        guard stage != .done else { return }
+        speech.handleClauseSpoken(of: &outputs)
         advance(&conversation, at: now)
     }
 
@@ -223,84 +202,17 @@ final class Response {
     }
 
     /// Drops audio that was not sent yet and speaks no more of it; the text goes on.
-    func dropQueuedSpeech(_ conversation: inout Conversation, at now: Instant) {
-        isMuted = true
-        clauses.removeAll()
-        clauseHead = 0
-        for index in outputs.indices { outputs[index].dropSpeech() }
-        if spokenOutput != nil {
-            context.outputs.append(.command(.cancelSpeech(responseID: id)))
-            spokenOutput = nil
+    /// - Parameter unheard: what of the audio that was sent the client drops as well.
+    func mute(
+        unheard: [ReplyPlayout.HeardItem], _ conversation: inout Conversation, at now: Instant
+    ) {
+        noteUnheard(unheard)
+        for index in outputs.indices where outputs[index].isAudio && outputs[index].cut == nil {
+            guard !outputs[index].isComplete else { continue }
+            outputs[index].cut = .init(milliseconds: outputs[index].sentMilliseconds)
         }
+        speech.mute(&outputs)
         advance(&conversation, at: now)
-    }
-
-    private var queuedSpeechSeconds: Int {
-        outputs.reduce(0) { $0 + $1.speech.count } / SpeechQueue.rate.hertz
-    }
-
-    private func speakNextClause() {
-        guard spokenOutput == nil, clauseHead < clauses.count,
-            queuedSpeechSeconds < context.limits.maxQueuedSpeechSeconds
-        else { return }
-        let clause = clauses[clauseHead]
-        clauseHead += 1
-        if clauseHead == clauses.count {
-            clauses.removeAll(keepingCapacity: true)
-            clauseHead = 0
-        }
-        spokenOutput = clause.output
-        outputs[clause.output].clauseBytes = clause.text.utf8.count
-        var request = voice
-        request.text = clause.text
-        context.outputs.append(.command(.speak(responseID: id, request)))
-    }
-
-    /// Sends what may leave now: Opus by the frame, the other formats in one run.
-    private func send(at now: Instant) throws(AgentError) {
-        guard outputs.contains(where: \.hasSpeech) else { return }
-        let encoder = encoder ?? OutputAudioEncoder(format: description.outputFormat)
-        self.encoder = encoder
-        var allowance = playout.allowance(at: now)
-        for index in outputs.indices where outputs[index].hasSpeech {
-            while allowance >= OutputAudioEncoder.frameMilliseconds,
-                outputs[index].hasSendableSpeech
-            {
-                let whole = outputs[index].speech.count / SpeechQueue.frameLength
-                let due = allowance / OutputAudioEncoder.frameMilliseconds
-                let milliseconds = try sendRun(
-                    ofFrames: max(1, min(whole, due)), output: index, encoder, at: now)
-                playout.handleSent(milliseconds: milliseconds, at: now)
-                allowance -= milliseconds
-            }
-        }
-    }
-
-    private func sendRun(
-        ofFrames frames: Int, output index: Int, _ encoder: OutputAudioEncoder, at now: Instant
-    ) throws(AgentError) -> Int {
-        let (payload, length) = try encoder.encodeNext(
-            of: &outputs[index].speech, maxFrames: frames, scratch: context.scratch)
-        let milliseconds = max(1, SpeechQueue.rate.milliseconds(ofSamples: length))
-        switch transport {
-        case .json: emit(.responseOutputAudioDelta(address(index), audio: payload))
-        case .binary:
-            let position =
-                outputs[index].sentSamples * encoder.format.sampleRate.hertz
-                / SpeechQueue.rate.hertz
-            context.outputs.append(
-                .audio(
-                    OutputAudioPacket(
-                        responseID: id, itemID: outputs[index].item.id, contentIndex: 0,
-                        format: encoder.format, position: position, payload: payload)))
-        }
-        outputs[index].sentSamples += length
-        context.counters.millisecondsOut += milliseconds
-        if let end = speechEnd {
-            measure(.firstAudio, now - end)
-            speechEnd = nil
-        }
-        return milliseconds
     }
 
     // MARK: The end
@@ -308,28 +220,47 @@ final class Response {
     /// Does what has become possible: the next clause, finished items, the end.
     private func advance(_ conversation: inout Conversation, at now: Instant) {
         guard stage != .done else { return }
-        speakNextClause()
+        speech.speakNextClause(of: &outputs)
         do {
-            try send(at: now)
+            try speech.send(&outputs, at: now)
         } catch {
             fail(error, &conversation)
             return
         }
-        for index in outputs.indices
-        where !outputs[index].isOpen && !outputs[index].isComplete && !outputs[index].awaitsSpeech {
-            complete(index, .completed, &conversation)
-        }
+        completeOutputs(&conversation)
         guard stage == .speaking, outputs.allSatisfy(\.isComplete) else { return }
         end(incompleteReason.map { .incomplete(reason: $0) } ?? .completed, &conversation)
     }
 
+    /// What is written and, if it is to be heard, all sent, is done. While sent audio is held back
+    /// nothing of it is: it may have to be sent again, and nothing follows an item's done events.
+    private func completeOutputs(_ conversation: inout Conversation) {
+        for index in outputs.indices {
+            let output = outputs[index]
+            guard !output.isOpen, !output.isComplete, !output.awaitsSpeech,
+                !output.isAudio || !isInConversation || !speech.isHeldBack
+            else { continue }
+            complete(
+                index, output.cut?.isByClient == true ? .incomplete : .completed, &conversation)
+        }
+    }
+
     /// Ends the response: its items, then its one `response.done`.
-    func end(_ status: ResponseDescription.Status, _ conversation: inout Conversation) {
+    /// - Parameter unheard: items that were not heard to the end of what was sent of them, where
+    ///   the client stops playing; empty: it plays on.
+    func end(
+        _ status: ResponseDescription.Status, unheard: [ReplyPlayout.HeardItem] = [],
+        _ conversation: inout Conversation
+    ) {
         guard stage != .done else { return }
-        if stage == .writing || spokenOutput != nil {
+        if stage == .writing || speech.isSpeaking {
             context.outputs.append(.command(.cancelResponse(responseID: id)))
         }
+        noteUnheard(unheard)
         for index in outputs.indices where !outputs[index].isComplete {
+            if outputs[index].isAudio, outputs[index].cut == nil {
+                outputs[index].cut = .init(milliseconds: outputs[index].sentMilliseconds)
+            }
             complete(index, .incomplete, &conversation)
         }
         stage = .done
@@ -340,6 +271,53 @@ final class Response {
         emit(.responseDone(description))
         emit(.rateLimitsUpdated)
     }
+
+    // MARK: What was heard
+
+    /// Whether an item's done events have been said.
+    func isOver(_ itemID: String) -> Bool {
+        outputs.last { $0.item.id == itemID }?.isComplete ?? true
+    }
+
+    /// The item of a spoken message that is not done, and how much of it was sent; nil: there is no
+    /// such item here.
+    func sentMilliseconds(ofOpen itemID: String) -> Int? {
+        outputs.last { $0.item.id == itemID && $0.isAudio && !$0.isComplete }?.sentMilliseconds
+    }
+
+    /// What an item says, as far as it is written, and how much of that was said when.
+    func words(of itemID: String) -> (text: String, speech: Conversation.Speech)? {
+        outputs.last { $0.item.id == itemID }.map { ($0.text, $0.said()) }
+    }
+
+    /// The client has heard an item only so far and wants no more of it.
+    /// - Parameter status: how the response ends with that; nil: it goes on without the item.
+    func cut(
+        _ itemID: String, milliseconds: Int, endingAs status: ResponseDescription.Status?,
+        _ conversation: inout Conversation, at now: Instant
+    ) {
+        guard let index = outputs.lastIndex(where: { $0.item.id == itemID }) else { return }
+        outputs[index].cut = .init(milliseconds: milliseconds, isByClient: true)
+        if let status { return end(status, &conversation) }
+        speech.mute(index, of: &outputs)
+        advance(&conversation, at: now)
+    }
+
+    /// Items whose words were not all heard, in order.
+    var cuts: [(itemID: String, cut: ResponseOutput.Cut)] {
+        outputs.compactMap { output in output.cut.map { (output.item.id, $0) } }
+    }
+
+    private func noteUnheard(_ unheard: [ReplyPlayout.HeardItem]) {
+        for part in unheard {
+            guard let index = outputs.lastIndex(where: { $0.item.id == part.itemID }),
+                outputs[index].cut == nil
+            else { continue }
+            outputs[index].cut = .init(milliseconds: part.heard)
+        }
+    }
+
+    // MARK: Events
 
     private func complete(
         _ index: Int, _ status: ConversationItem.Status, _ conversation: inout Conversation
@@ -389,10 +367,6 @@ final class Response {
     }
 
     private func emit(_ event: ServerEvent) { context.outputs.append(.event(event)) }
-
-    private func measure(_ hop: TurnHop, _ duration: Duration) {
-        context.outputs.append(.measured(hop, duration))
-    }
 }
 
 extension ResponseDescription.Status {

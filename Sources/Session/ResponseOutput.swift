@@ -4,6 +4,14 @@ import Codec
 
 /// A message or a function call in the making.
 struct ResponseOutput {
+    /// Where an item's audio ended for the listener.
+    struct Cut: Equatable {
+        /// Milliseconds of its audio that were, or can have been, heard.
+        var milliseconds: Int
+        /// Whether the client said so and was told that it is done.
+        var isByClient = false
+    }
+
     /// The item as last announced.
     private(set) var item: ConversationItem
     let modality: OutputModality
@@ -13,6 +21,8 @@ struct ResponseOutput {
     var text = ""
     /// Whether the model may still write to it.
     var isOpen = true
+    /// Where its audio ends for the listener, if that is before its words do.
+    var cut: Cut?
     /// Whether its done events have been said.
     private(set) var isComplete = false
     /// Clauses that are not spoken yet, the one in progress included.
@@ -39,6 +49,12 @@ struct ResponseOutput {
     var isFunctionCall: Bool {
         if case .functionCall = item.kind { true } else { false }
     }
+
+    /// Whether it is spoken.
+    var isAudio: Bool { modality == .audio && !isFunctionCall }
+
+    /// Milliseconds of its audio that were sent.
+    var sentMilliseconds: Int { SpeechQueue.rate.milliseconds(ofSamples: sentSamples) }
 
     var callID: String {
         if case .functionCall(let callID, _, _) = item.kind { callID } else { "" }

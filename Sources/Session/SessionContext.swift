@@ -27,6 +27,9 @@ public struct SessionLimits: Equatable, Sendable {
     /// How far reply audio is sent ahead of its playing, at least 100 ms. 500 ms: bridges a
     /// network's hiccup.
     public var playoutLeadMilliseconds = 500
+    /// How long speech over a reply must last to interrupt it, where the client does not say. 500:
+    /// the reply is silent meanwhile, and coughs and most "mhm"s are shorter.
+    public var minInterruptionMilliseconds = 500
 
     /// The defaults.
     public init() {}
@@ -42,6 +45,10 @@ public struct SessionCounters: Equatable, Sendable {
     public var decodeErrors = 0
     /// User turns committed.
     public var turns = 0
+    /// Replies that speech interrupted.
+    public var interruptions = 0
+    /// Replies that were held by speech and went on.
+    public var falseInterruptions = 0
     /// Responses that ran to their end.
     public var responsesCompleted = 0
     /// Responses that the user or the client stopped.

@@ -8,6 +8,8 @@ public enum SessionOutput: Sendable {
     case event(ServerEvent)
     /// Send this as a binary message (`audio.output.transport: "binary"`).
     case audio(OutputAudioPacket)
+    /// Send no more of a response's audio that was given out but has not left: the user speaks.
+    case dropAudio(responseID: String)
     /// Start, feed or stop an agent.
     case command(AgentCommand)
     /// A hop of a turn took this long; for the histograms.

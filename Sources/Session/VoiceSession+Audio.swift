@@ -53,7 +53,9 @@ extension VoiceSession {
             switch change {
             case .started(let position): handleSpeechStarted(at: position, listener, at: now)
             case .stopped(let position): handleSpeechStopped(at: position, listener, at: now)
-            case nil: hypothesize(listener)
+            case nil:
+                weighInterruption(listener, at: now)
+                hypothesize(listener)
             }
         }
         if let turnDetection = parameters.turnDetection {
@@ -78,7 +80,7 @@ extension VoiceSession {
                 itemID: itemID,
                 audioStartMilliseconds: SampleRate.hz16000.milliseconds(
                     ofSamples: listener.speechStart)))
-        if parameters.turnDetection?.interruptResponse == true { interrupt() }
+        handleOnset(of: itemID, at: position, now: now)
     }
 
     /// Turn detection was switched off while somebody spoke: what was said so far stays in the
@@ -103,7 +105,7 @@ extension VoiceSession {
                     ofSamples: listener.speechStart)))
     }
 
-    private func handleSpeechStopped(at position: Int, _ listener: Listener, at now: Instant) {
+    func handleSpeechStopped(at position: Int, _ listener: Listener, at now: Instant) {
         guard let itemID = listener.speechItemID else { return }
         emit(
             .inputAudioBufferSpeechStopped(
@@ -119,7 +121,9 @@ extension VoiceSession {
             // The speech is over, whether or not it could become an item.
             forgetInput(listener)
             emit(.error(error))
+            return forgetInterruption(at: now)
         }
+        handleUndecidedSpeech(itemID, at: now)
     }
 
     /// `input_audio_buffer.commit`
@@ -136,6 +140,8 @@ extension VoiceSession {
         try commit(
             listener, itemID: listener.speechItemID ?? ids.make("item_"), speechEnd: now,
             position: listener.turns?.lastSpeechEnd, responds: false, at: now)
+        // The client ends turns itself, and will say itself what becomes of the reply.
+        forgetInterruption(at: now)
     }
 
     /// Makes an item of the buffered audio and asks what was said in it.
@@ -155,18 +161,21 @@ extension VoiceSession {
             .inputAudioBufferCommitted(itemID: itemID, previousItemID: conversation.lastItemID))
         try add(item, after: nil)
         context.counters.turns += 1
+        // Only a recogniser can tell what that was.
+        let isOverReply = context.hasRecognizer && playout?.interruption?.itemID == itemID
         if context.modelHearsAudio {
             keepForModel(samples, of: itemID)
-            if responds { unansweredSince = speechEnd }
-            guard wantsTranscripts else {
+            if responds, !isOverReply { unansweredSince = speechEnd }
+            guard wantsTranscripts || isOverReply else {
                 stopHypothesis(partial, of: itemID)
                 return
             }
         }
         let awaited = AwaitedTranscript(
             itemID: itemID, speechEnd: speechEnd, samples: samples.count,
-            responds: responds && !context.modelHearsAudio)
-        if let partial {
+            responds: responds && (isOverReply || !context.modelHearsAudio),
+            isOverReply: isOverReply)
+        if let partial, let position {
             transcribe(samples, awaited, after: partial, speechEndingAt: position, at: now)
         } else {
             transcribe(samples, awaited)
@@ -174,8 +183,12 @@ extension VoiceSession {
     }
 
     /// `input_audio_buffer.clear`
-    func clearInput() {
-        if let listener { forgetInput(listener) }
+    func clearInput(at now: Instant) {
+        if let listener {
+            let isSpeech = playout?.interruption?.itemID == listener.speechItemID
+            forgetInput(listener)
+            if isSpeech { forgetInterruption(at: now) }
+        }
         emit(.inputAudioBufferCleared)
     }
 

@@ -12,6 +12,8 @@ struct AwaitedTranscript {
     let samples: Int
     /// Whether its words are to be answered.
     var responds: Bool
+    /// Whether it was said over a reply and is only answered if its words interrupt it.
+    var isOverReply = false
     /// What the client has been shown of its words.
     var agreement = TranscriptAgreement()
     /// Its audio, while a hypothesis that was in flight when the turn ended may become its
@@ -82,7 +84,7 @@ extension VoiceSession {
     }
 
     /// `conversation.item.delete`
-    func delete(_ itemID: String) throws(ClientEventError) {
+    func delete(_ itemID: String, at now: Instant) throws(ClientEventError) {
         do {
             try conversation.remove(itemID)
         } catch {
@@ -91,6 +93,7 @@ extension VoiceSession {
         if let index = awaitedTranscripts.firstIndex(where: { $0.itemID == itemID }) {
             awaitedTranscripts.remove(at: index)
             command(.cancelTranscription(itemID: itemID))
+            if playout?.interruption?.itemID == itemID { forgetInterruption(at: now) }
         }
         emit(.conversationItemDeleted(itemID: itemID))
     }
@@ -106,11 +109,15 @@ extension VoiceSession {
 
     /// `conversation.item.truncate`
     func truncate(
-        _ itemID: String, _ contentIndex: Int, _ milliseconds: Int
+        _ itemID: String, _ contentIndex: Int, _ milliseconds: Int, at now: Instant
     ) throws(ClientEventError) {
         do {
-            try conversation.truncate(
-                itemID, contentIndex: contentIndex, audioMilliseconds: milliseconds)
+            if try !truncateOpenItem(itemID, contentIndex, milliseconds, at: now) {
+                try conversation.truncate(
+                    itemID, contentIndex: contentIndex, audioMilliseconds: milliseconds)
+                // Its last words were on their way to the listener, who wants none of them.
+                if activeResponse == nil { _ = playout?.stop(at: now) }
+            }
         } catch {
             throw error.clientEventError(itemID: itemID, action: "truncate")
         }
@@ -201,7 +208,9 @@ extension VoiceSession {
                     seconds: Double(awaited.samples) / Double(SampleRate.hz16000.hertz)))
         }
         // A turn without words (a cough, a slammed door) is not answered.
-        if awaited.responds, !text.isEmpty { unansweredSince = awaited.speechEnd }
+        let isAnswered =
+            !awaited.isOverReply || settleInterruption(by: text, of: itemID, at: now)
+        if awaited.responds, isAnswered, !text.isEmpty { unansweredSince = awaited.speechEnd }
         // Somebody was there, so the idle timeout starts anew.
         if let playedOut = quietSince { beginQuiet(at: max(playedOut, now), now) }
     }
@@ -222,7 +231,9 @@ extension VoiceSession {
                 .transcriptionFailed(
                     itemID: itemID, contentIndex: 0, code: error.code, message: error.message))
         }
-        if awaited.responds, canRespond {
+        let isAnswered =
+            !awaited.isOverReply || settleInterruption(by: nil, of: itemID, at: now)
+        if awaited.responds, isAnswered, canRespond {
             begin(ResponseParameters(), speechEnd: awaited.speechEnd)
         }
         // A reply to words that nobody could read would be a guess. Responses with an input of

@@ -8,7 +8,8 @@ extension VoiceSession {
     func hypothesize(_ listener: Listener) {
         dropOutdatedSpeculation(listener)
         guard context.makesHypotheses, let itemID = listener.speechItemID,
-            let next = listener.nextHypothesis(showsWords: parameters.transcription != nil)
+            let next = listener.nextHypothesis(
+                showsWords: parameters.transcription != nil || needsWordsOfSpeech)
         else { return }
         stopHypothesis(listener)
         listener.handleAsked(next.snapshot)
@@ -28,6 +29,7 @@ extension VoiceSession {
         {
             emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: delta))
         }
+        weighInterruption(listener, at: now)
         if let words = listener.wordsBeforeSilence { speculate(on: words, listener) }
     }
 

@@ -70,10 +70,14 @@ extension VoiceSession {
             outputModality: overrides.outputModality ?? parameters.outputModality,
             outputFormat: overrides.outputFormat ?? parameters.outputFormat, voice: voice,
             maxOutputTokens: maxOutputTokens(with: overrides), metadata: overrides.metadata)
+        let speech = ResponseSpeech(
+            of: description, voice: SpeechRequest(text: "", voice: voice, speed: parameters.speed),
+            transport: parameters.outputTransport,
+            playout: playout(isInConversation: overrides.isInConversation), speechEnd: speechEnd,
+            context: context)
         let response = Response(
-            description: description, parameters: overrides,
-            voice: SpeechRequest(text: "", voice: voice, speed: parameters.speed),
-            transport: parameters.outputTransport, speechEnd: speechEnd, context: context)
+            description: description, parameters: overrides, speech: speech, speechEnd: speechEnd,
+            context: context)
         responses.append(response)
         if description.outputModality == .audio, !context.hasSynthesizer {
             response.fail(
@@ -81,6 +85,17 @@ extension VoiceSession {
                     message: "This server has no speech synthesis: ask for text "
                         + "(output_modalities [\"text\"])."), &conversation)
         }
+    }
+
+    /// Responses of the conversation are heard one after another, others beside them.
+    private func playout(isInConversation: Bool) -> ReplyPlayout {
+        let lead = Duration.milliseconds(context.limits.playoutLeadMilliseconds)
+        guard isInConversation else { return ReplyPlayout(lead: lead, keepsAudio: false) }
+        let playout =
+            playout
+            ?? ReplyPlayout(lead: lead, keepsAudio: parameters.turnDetection != nil)
+        self.playout = playout
+        return playout
     }
 
     private func makeResponseID(isInConversation: Bool) -> String {
@@ -124,13 +139,18 @@ extension VoiceSession {
     }
 
     /// `response.cancel`
-    func cancelResponse(_ responseID: String?) throws(ClientEventError) {
+    func cancelResponse(_ responseID: String?, at now: Instant) throws(ClientEventError) {
         guard let response = responseID.map({ self.response($0) }) ?? activeResponse else {
             throw ClientEventError(
                 code: "response_cancel_not_active",
                 message: "Cancellation failed: no active response found", param: "response_id")
         }
-        response.end(.cancelled(reason: "client_cancelled"), &conversation)
+        let status = ResponseDescription.Status.cancelled(reason: "client_cancelled")
+        if response.isInConversation {
+            stopReplies(status, at: now)
+        } else {
+            response.end(status, &conversation)
+        }
     }
 
     /// `output_audio_buffer.clear`
@@ -141,12 +161,7 @@ extension VoiceSession {
                 message: "No response is playing, so there is no output audio to clear.")
         }
         emit(.outputAudioBufferCleared(responseID: response.id))
-        response.dropQueuedSpeech(&conversation, at: now)
-    }
-
-    /// The user speaks over the active response. Words that are still being recognised will be
-    /// answered together with what is being said now.
-    func interrupt() {
-        activeResponse?.end(.cancelled(reason: "turn_detected"), &conversation)
+        let unheard = stopPlayout(at: now)
+        response.mute(unheard: unheard, &conversation, at: now)
     }
 }

@@ -38,6 +38,8 @@ public final class VoiceSession {
     var responses: [Response] = []
     /// What the model writes before its turn; nil unless the client asked for a head start.
     var speculativeReply: SpeculativeReply?
+    /// What was sent and heard of the replies' audio; nil where all was heard long ago.
+    var playout: ReplyPlayout?
     /// Since when nobody has spoken after a response: from the end of its playing.
     var quietSince: Instant?
     /// Where on the audio timeline that was.
@@ -78,7 +80,8 @@ public final class VoiceSession {
             recognized + (listener?.buffer.count ?? 0)
             + (context.modelHearsAudio ? conversation.heardSamples : 0)
         let text = conversation.textBytes + (speculativeReply?.bytes ?? 0)
-        return responses.reduce(samples * 2 + text) { $0 + $1.heldBytes }
+        let speech = responses.reduce(playout?.heldBytes ?? 0) { $0 + $1.heldBytes }
+        return samples * 2 + text + speech
     }
 
     // MARK: Inputs
@@ -100,16 +103,18 @@ public final class VoiceSession {
             case .sessionUpdate(let update): try apply(update, at: now)
             case .inputAudioBufferAppend: try append(audio, at: now)
             case .inputAudioBufferCommit: try commit(at: now)
-            case .inputAudioBufferClear: clearInput()
+            case .inputAudioBufferClear: clearInput(at: now)
             case .conversationItemCreate(let item, let previousItemID):
                 try create(item, after: previousItemID, at: now)
-            case .conversationItemDelete(let itemID): try delete(itemID)
+            case .conversationItemDelete(let itemID): try delete(itemID, at: now)
             case .conversationItemRetrieve(let itemID): try retrieve(itemID)
             case .conversationItemTruncate(let itemID, let contentIndex, let milliseconds):
-                try truncate(itemID, contentIndex, milliseconds)
+                try truncate(itemID, contentIndex, milliseconds, at: now)
             case .responseCreate(let parameters): try createResponse(parameters, at: now)
-            case .responseCancel(let responseID): try cancelResponse(responseID)
+            case .responseCancel(let responseID): try cancelResponse(responseID, at: now)
             case .outputAudioBufferClear: try clearOutput(at: now)
+            case .outputAudioBufferPlayed(let itemID, let contentIndex, let milliseconds):
+                try handlePlayed(itemID, contentIndex, milliseconds: milliseconds, at: now)
             }
         } catch {
             var refused = error
@@ -206,12 +211,21 @@ public final class VoiceSession {
         askWaitingResponses(at: now)
         removeEndedResponses(at: now)
         dropUselessSpeculation()
+        forgetPlayedAudio(at: now)
         checkInvariants()
+    }
+
+    /// A session in which nothing is heard keeps nothing of what was.
+    private func forgetPlayedAudio(at now: Instant) {
+        guard let playout, !playout.isHeld, activeResponse == nil, !playout.isPlaying(at: now)
+        else { return }
+        self.playout = nil
     }
 
     private func removeEndedResponses(at now: Instant) {
         responses.removeAll { response in
             guard response.stage == .done else { return false }
+            cutAtHeard(response)
             if response.isInConversation {
                 beginQuiet(at: max(response.playedOut ?? now, now), now)
             }
@@ -263,6 +277,7 @@ public final class VoiceSession {
         let before = parameters
         parameters = updated
         listener?.handleUpdate(from: before, to: updated)
+        if updated.turnDetection?.interruptResponse != true { forgetInterruption(at: now) }
         if updated.turnDetection == nil, before.turnDetection != nil { announceSpeechStopped() }
         if before.turnDetection == nil, updated.turnDetection != nil { announceSpeechResumed() }
         if updated.turnDetection?.speculativeResponse != true { dropSpeculation() }

@@ -431,5 +431,10 @@ enum ServeOptionTable {
             "playout-lead-ms", \.server.session.playoutLeadMilliseconds, 100...60_000,
             unit: "milliseconds", in: .session,
             "How far reply audio is sent ahead of its playing; bridges a network's hiccup."),
+        .integer(
+            "min-interruption-ms", \.server.session.minInterruptionMilliseconds, 0...10_000,
+            unit: "milliseconds", in: .session,
+            "How long speech over a reply must last to interrupt it; 0: at once. It is silent "
+                + "meanwhile, and goes on where the speech was shorter."),
     ]
 }

@@ -56,6 +56,8 @@ final class ScriptedSession {
     /// What the protocol's table has against those events.
     private(set) var violations: [String] = []
     private(set) var audioPackets: [OutputAudioPacket] = []
+    /// When each of them was sent, in milliseconds.
+    private(set) var audioTimes: [Int] = []
     private(set) var measured: [TurnHop] = []
     /// How often recognition was told to load.
     private(set) var preparations = 0
@@ -162,8 +164,12 @@ final class ScriptedSession {
         while let output = session.nextOutput() {
             switch output {
             case .event(let event): see(event)
-            case .audio(let packet): audioPackets.append(packet)
+            case .audio(let packet):
+                audioPackets.append(packet)
+                audioTimes.append(Int(now.nanoseconds / 1_000_000))
             case .measured(let hop, _): measured.append(hop)
+            case .dropAudio(let responseID):
+                note("server", "drops queued audio of \(alias(responseID))")
             case .command(let command): perform(command)
             }
         }
@@ -302,6 +308,7 @@ final class ScriptedSession {
         case .responseCreate: "response.create"
         case .responseCancel: "response.cancel"
         case .outputAudioBufferClear: "output_audio_buffer.clear"
+        case .outputAudioBufferPlayed: "output_audio_buffer.played"
         }
     }
 }

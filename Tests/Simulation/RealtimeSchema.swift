@@ -34,6 +34,8 @@ public struct RealtimeSchema: Sendable {
         // Extensions of Parley, only sent to a client that has asked for them.
         "RealtimeAudioConfigOutput": ["transport"],
         "ServerVad": ["speculative_response"], "SemanticVad": ["speculative_response"],
+        "response.output_audio.delta": ["audio_start_ms"],
+        "conversation.item.truncated": ["transcript"],
     ]
     private static let formatsBesideTheTable: Set<String> = ["audio/opus"]
 

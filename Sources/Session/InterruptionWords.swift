@@ -1,0 +1,74 @@
+// Whether what was heard over a reply means to interrupt it, by its words: "mhm" does not, nor does
+// the reply itself when the microphone hears the loudspeaker. English; a language whose short
+// assents are not in the table interrupts by them. What follows from it is VoiceSession's.
+
+/// Judges the words of speech over a reply.
+enum InterruptionWords {
+    /// What the words are.
+    enum Judgement: Equatable {
+        /// No words at all: a cough, a door.
+        case none
+        /// Assent that asks the speaker to go on.
+        case backchannel
+        /// What the reply itself was saying.
+        case echo
+        /// Anything else: somebody wants to say something.
+        case words
+    }
+
+    /// Share of the words that must be the reply's own, in their order, for all of them to be its
+    /// echo. 0.75: recognisers get a word in four wrong when a loudspeaker is in the room.
+    private static let echoShare = (words: 3, of: 4)
+
+    /// Words that alone, or several together, mean "go on".
+    private static let backchannels: Set<String> = [
+        "ah", "aha", "alright", "cool", "good", "great", "ha", "hm", "hmm", "huh", "mhm", "mm",
+        "mmhm", "mmhmm", "mmm", "nice", "oh", "ok", "okay", "really", "right", "sure", "true",
+        "uh", "uhhuh", "uhuh", "um", "wow", "yah", "yay", "yea", "yeah", "yep", "yes", "yup",
+    ]
+    /// The same of more than one word.
+    private static let phrases: [[String]] = [
+        ["i", "see"], ["got", "it"], ["of", "course"], ["all", "right"], ["go", "on"],
+        ["makes", "sense"], ["that", "makes", "sense"],
+    ]
+
+    /// Judges a transcript.
+    /// - Parameter reply: what the reply was saying about then; empty: nothing is known of it.
+    static func judge(_ transcript: String, over reply: String) -> Judgement {
+        let heard = words(of: transcript)
+        guard !heard.isEmpty else { return .none }
+        if isBackchannel(heard[...]) { return .backchannel }
+        let inOrder = commonWords(heard, words(of: reply))
+        return inOrder * echoShare.of >= heard.count * echoShare.words ? .echo : .words
+    }
+
+    private static func isBackchannel(_ words: ArraySlice<String>) -> Bool {
+        guard let first = words.first else { return true }
+        if backchannels.contains(first) { return isBackchannel(words.dropFirst()) }
+        guard let phrase = phrases.first(where: { words.starts(with: $0) }) else { return false }
+        return isBackchannel(words.dropFirst(phrase.count))
+    }
+
+    /// Words in small letters, without marks.
+    private static func words(of text: String) -> [String] {
+        text.lowercased().split { !$0.isLetter && !$0.isNumber && $0 != "'" && $0 != "’" }
+            .prefix(maxWords).map(String.init)
+    }
+
+    /// Words that are looked at. 64: half a minute of speech, and the comparison stays cheap.
+    private static let maxWords = 64
+
+    /// How many words two texts have in common, in the same order.
+    private static func commonWords(_ left: [String], _ right: [String]) -> Int {
+        var before = [Int](repeating: 0, count: right.count + 1)
+        for word in left {
+            var row = before
+            for (index, other) in right.enumerated() {
+                row[index + 1] =
+                    word == other ? before[index] + 1 : max(row[index], before[index + 1])
+            }
+            before = row
+        }
+        return before[right.count]
+    }
+}

@@ -1,0 +1,219 @@
+// What one client has been sent of its replies' audio, and how much of that it has heard: the truth
+// behind truncation, and what a false interruption goes on from. It paces (Playout), remembers
+// (SentAudio) and is held while somebody speaks over the reply; who speaks, and whether that
+// interrupts, is VoiceSession's (VoiceSession+Interruption).
+//
+// The timeline counts samples at 48 kHz over all replies:
+//
+//      start of an item        heard                      sent
+//   ───────┴─────────────────────┴──────────────────────────┴──▶
+//          │ position in the item │  within the lead, kept   │
+//
+// Invariant: 0 ≤ heard ≤ sent, and heard never falls but for a client's own word; while held,
+// nothing is sent.
+
+import Codec
+
+/// The audio of the replies in a conversation, or of one response outside of it.
+final class ReplyPlayout {
+    /// An item's audio and how much of it was heard.
+    struct HeardItem: Equatable {
+        let responseID: String
+        let itemID: String
+        /// Milliseconds of its audio.
+        let heard: Int
+    }
+
+    private struct Item {
+        let responseID: String
+        let itemID: String
+        /// Where its audio begins on the timeline.
+        let start: Int
+    }
+
+    /// Audio kept behind what is heard, as a multiple of the lead: 2 covers a client that says it
+    /// is as far behind as the lead.
+    private static let keptLeads = 2
+
+    /// What a client that adds up its chunks may be beyond the truth: a frame.
+    private static let roundingMilliseconds = 20
+
+    /// Whether the client has said how much it has heard: it knows this extension.
+    private(set) var isAcknowledged = false
+    /// Whether it is told where audio that is sent again starts.
+    private(set) var tellsPositions = false
+    /// The speech that holds the reply, while it is not known what it means.
+    var interruption: Interruption?
+    private var playout: Playout
+    private let keepsAudio: Bool
+    private var kept: SentAudio
+    /// Runs that are to be sent again before anything else, the next one last.
+    private var again: [SentRun] = []
+    /// Items of which something may not have been heard, in order; the last one always stays.
+    private var items: [Item] = []
+    private var sent = 0
+    /// What the client last said it has heard, and when.
+    private var acknowledged: (position: Int, at: Instant)?
+    /// How much had been heard when the reply was held; nil: it is not.
+    private var heldAt: Int?
+
+    /// - Parameters:
+    ///   - lead: how far audio is sent ahead of its playing.
+    ///   - keepsAudio: whether it may have to be sent again.
+    init(lead: Duration, keepsAudio: Bool) {
+        playout = Playout(lead: lead)
+        self.keepsAudio = keepsAudio
+        kept = SentAudio(maxMilliseconds: Self.keptLeads * playout.lead.wholeMilliseconds)
+    }
+
+    /// When a client that plays at once will have played everything sent so far.
+    var playedOut: Instant? { playout.playedOut }
+    /// Bytes of audio that is kept.
+    var heldBytes: Int { kept.byteCount + again.reduce(0) { $0 + $1.payload.count } }
+    /// Whether the reply is held.
+    var isHeld: Bool { heldAt != nil }
+    /// Responses whose audio may not have been heard to its end.
+    var responseIDs: [String] {
+        items.reduce(into: []) { if $0.last != $1.responseID { $0.append($1.responseID) } }
+    }
+
+    // MARK: Sending
+
+    /// How much audio may be sent now, in whole milliseconds.
+    func allowance(at now: Instant) -> Int { isHeld ? 0 : playout.allowance(at: now) }
+
+    /// When audio that waits may be sent, always after `now`; nil while the reply is held.
+    func nextSend(after now: Instant) -> Instant? { isHeld ? nil : playout.nextSend(after: now) }
+
+    /// A run has been sent.
+    func handleSent(_ run: SentRun, at now: Instant) {
+        precondition(!isHeld, "audio was sent while the reply was held")
+        let heard = heard(at: now)
+        if items.last?.itemID != run.part.itemID {
+            items.append(
+                Item(
+                    responseID: run.part.responseID, itemID: run.part.itemID,
+                    start: sent - run.position))
+        }
+        sent += run.length
+        playout.handleSent(milliseconds: run.milliseconds, at: now)
+        while items.count > 1, items[1].start <= heard { items.removeFirst() }
+        guard keepsAudio else { return }
+        kept.append(run)
+        kept.forget(allBut: sent - heard)
+    }
+
+    /// Whether runs wait to be sent again.
+    var hasRunsAgain: Bool { !again.isEmpty }
+
+    /// Takes the next run that is to be sent again, if it lasts no longer than the allowance.
+    func takeRunAgain(within milliseconds: Int) -> SentRun? {
+        guard let next = again.last, next.milliseconds <= milliseconds else { return nil }
+        return again.removeLast()
+    }
+
+    // MARK: Hearing
+
+    /// How far the client has come on the timeline: what it last said and the time since, but not
+    /// beyond what a client that plays at once would have played; without its word, that.
+    private func heard(at now: Instant) -> Int {
+        if let heldAt { return heldAt }
+        guard let playedOut else { return 0 }
+        let ahead = max(0, (playedOut - now).wholeNanoseconds)
+        let estimate = max(0, sent - Int(ahead * 48 / 1_000_000))
+        guard let acknowledged else { return estimate }
+        let since = max(0, (now - acknowledged.at).wholeNanoseconds)
+        let (grown, isFar) = since.multipliedReportingOverflow(by: 48)
+        let told = isFar ? sent : acknowledged.position + Int(grown / 1_000_000)
+        return max(acknowledged.position, min(estimate, told))
+    }
+
+    /// Whether something was sent that has not been heard.
+    func isPlaying(at now: Instant) -> Bool { heard(at: now) < sent }
+
+    /// The item that is being heard, and how much of it has been; nil before there is one.
+    func position(at now: Instant) -> HeardItem? {
+        let heard = heard(at: now)
+        guard let item = items.last(where: { $0.start <= heard }) else { return nil }
+        return HeardItem(
+            responseID: item.responseID, itemID: item.itemID,
+            heard: SampleRate.hz48000.milliseconds(ofSamples: heard - item.start))
+    }
+
+    /// The client says how much of an item it has heard.
+    /// - Returns: the most that it can have heard, in milliseconds, where it says more; nil: it is
+    ///   taken, or the item has been heard long ago.
+    func handleAcknowledged(_ itemID: String, milliseconds: Int, at now: Instant) -> Int? {
+        guard let index = items.lastIndex(where: { $0.itemID == itemID }) else { return nil }
+        let end = index + 1 < items.count ? items[index + 1].start : sent
+        let most = SampleRate.hz48000.milliseconds(ofSamples: end - items[index].start)
+        isAcknowledged = true
+        guard milliseconds <= most + Self.roundingMilliseconds else { return most }
+        let position = min(
+            end, items[index].start + SampleRate.hz48000.samples(inMilliseconds: milliseconds))
+        if heldAt != nil {
+            heldAt = position
+        } else {
+            acknowledged = (position, now)
+        }
+        return nil
+    }
+
+    // MARK: Holding
+
+    /// Nothing more is sent; the client falls silent.
+    func hold(at now: Instant) {
+        guard heldAt == nil else { return }
+        heldAt = heard(at: now)
+    }
+
+    /// The reply goes on from what was heard: what was sent after that is sent again, unless its
+    /// item is over.
+    /// - Parameter tellsPositions: whether the client is told where that starts.
+    func goOn(
+        at now: Instant, tellsPositions: Bool, unlessOver isOver: (PartAddress) -> Bool
+    ) {
+        interruption = nil
+        self.tellsPositions = tellsPositions
+        guard let heard = heldAt.take() else { return }
+        let unsent = again.reversed()
+        var runs = kept.take(last: sent - heard)
+        runs.append(contentsOf: unsent)
+        if let last = runs.lastIndex(where: { isOver($0.part) }) { runs.removeFirst(last + 1) }
+        // What is over, and what was not kept, counts as heard.
+        let resent = runs.dropLast(unsent.count).reduce(0) { $0 + $1.length }
+        sent -= resent
+        items.removeAll { $0.start > sent || ($0.start == sent && resent > 0) }
+        again = runs.reversed()
+        restart(at: now)
+    }
+
+    /// Nothing of what was not heard will be: the reply was interrupted, or its audio cleared.
+    /// - Returns: the items that were not heard to the end of what was sent of them, in order.
+    func stop(at now: Instant) -> [HeardItem] {
+        let heard = heard(at: now)
+        var cut: [HeardItem] = []
+        for (index, item) in items.enumerated() {
+            let end = index + 1 < items.count ? items[index + 1].start : sent
+            guard heard < end else { continue }
+            cut.append(
+                HeardItem(
+                    responseID: item.responseID, itemID: item.itemID,
+                    heard: SampleRate.hz48000.milliseconds(
+                        ofSamples: max(0, heard - item.start))))
+        }
+        interruption = nil
+        heldAt = nil
+        sent = heard
+        again = []
+        kept.removeAll()
+        items = []
+        restart(at: now)
+        return cut
+    }
+
+    private func restart(at now: Instant) {
+        acknowledged = nil
+        playout.handleSilenced(at: now)
+    }
+}

@@ -1,0 +1,192 @@
+// The sound of one response: its clauses are given to the synthesiser one after another, and what
+// comes of them is encoded and sent as fast as it may leave. What is written, and when an item or
+// the response is done, is Response's; pacing and what was heard are ReplyPlayout's.
+//
+// Invariant: at most one clause is being spoken; audio that has to be sent again goes before all
+// that was never sent; nothing is sent while the reply is held.
+
+import Codec
+
+/// Speaks one response.
+struct ResponseSpeech {
+    /// Paces it and knows what was heard. Responses of one conversation share it.
+    let playout: ReplyPlayout
+    private let responseID: String
+    private let voice: SpeechRequest
+    private let format: AudioFormat
+    private let transport: AudioTransport
+    private let context: SessionContext
+    /// Clauses that wait for the synthesiser, each with its output's index.
+    private var clauses: [(output: Int, text: String)] = []
+    private var clauseHead = 0
+    /// The output whose clause the synthesiser is speaking.
+    private var spokenOutput: Int?
+    private var encoder: OutputAudioEncoder?
+    /// When the user stopped speaking, until the first audio has been measured from it.
+    private var speechEnd: Instant?
+    /// Whether no more is spoken, whatever is still written.
+    private var isMuted = false
+
+    /// - Parameters:
+    ///   - voice: voice and speed; its text is not used.
+    ///   - speechEnd: when the user stopped speaking, for the turn's measurements.
+    init(
+        of description: ResponseDescription, voice: SpeechRequest, transport: AudioTransport,
+        playout: ReplyPlayout, speechEnd: Instant?, context: SessionContext
+    ) {
+        responseID = description.id
+        format = description.outputFormat
+        self.voice = voice
+        self.transport = transport
+        self.playout = playout
+        self.speechEnd = speechEnd
+        self.context = context
+    }
+
+    /// Whether the synthesiser is speaking a clause.
+    var isSpeaking: Bool { spokenOutput != nil }
+    /// Whether audio that was sent is kept back, so that none of it can be called done.
+    var isHeldBack: Bool { playout.isHeld || playout.hasRunsAgain }
+
+    /// When audio may next be sent, or nil: not before something else happens.
+    func nextDeadline(of outputs: [ResponseOutput], after now: Instant) -> Instant? {
+        guard playout.hasRunsAgain || outputs.contains(where: \.hasSendableSpeech) else {
+            return nil
+        }
+        return playout.nextSend(after: now)
+    }
+
+    // MARK: Clauses
+
+    /// A clause of an output is to be spoken.
+    mutating func enqueue(_ clause: String, for index: Int, of outputs: inout [ResponseOutput]) {
+        guard !isMuted, outputs[index].cut == nil else { return }
+        clauses.append((index, clause))
+        outputs[index].unspokenClauses += 1
+    }
+
+    /// Gives the synthesiser its next clause, if it is free and not far ahead.
+    mutating func speakNextClause(of outputs: inout [ResponseOutput]) {
+        guard spokenOutput == nil, clauseHead < clauses.count,
+            queuedSeconds(of: outputs) < context.limits.maxQueuedSpeechSeconds
+        else { return }
+        let clause = clauses[clauseHead]
+        clauseHead += 1
+        if clauseHead == clauses.count {
+            clauses.removeAll(keepingCapacity: true)
+            clauseHead = 0
+        }
+        spokenOutput = clause.output
+        outputs[clause.output].clauseBytes = clause.text.utf8.count
+        var request = voice
+        request.text = clause.text
+        context.outputs.append(.command(.speak(responseID: responseID, request)))
+    }
+
+    private func queuedSeconds(of outputs: [ResponseOutput]) -> Int {
+        outputs.reduce(0) { $0 + $1.speech.count } / SpeechQueue.rate.hertz
+    }
+
+    /// A run of speech of the clause in progress.
+    mutating func handle(
+        _ chunk: SpeechChunk, of outputs: inout [ResponseOutput]
+    ) throws(AgentError) {
+        guard let index = spokenOutput else { return }
+        try OutputAudioEncoder.check(chunk)
+        outputs[index].enqueue(chunk)
+    }
+
+    /// The clause in progress is spoken.
+    mutating func handleClauseSpoken(of outputs: inout [ResponseOutput]) {
+        guard let index = spokenOutput.take() else { return }
+        outputs[index].handleClauseSpoken()
+    }
+
+    /// Drops what was not sent, and speaks no more of this response.
+    mutating func mute(_ outputs: inout [ResponseOutput]) {
+        isMuted = true
+        clauses.removeAll()
+        clauseHead = 0
+        for index in outputs.indices { outputs[index].dropSpeech() }
+        stopSynthesis()
+    }
+
+    /// Drops what was not sent of one output, and speaks no more of it.
+    mutating func mute(_ index: Int, of outputs: inout [ResponseOutput]) {
+        clauses.removeFirst(clauseHead)
+        clauseHead = 0
+        clauses.removeAll { $0.output == index }
+        outputs[index].dropSpeech()
+        if spokenOutput == index { stopSynthesis() }
+    }
+
+    private mutating func stopSynthesis() {
+        guard spokenOutput.take() != nil else { return }
+        context.outputs.append(.command(.cancelSpeech(responseID: responseID)))
+    }
+
+    // MARK: Sending
+
+    /// Sends what may leave now: Opus by the frame, the other formats in one run.
+    mutating func send(_ outputs: inout [ResponseOutput], at now: Instant) throws(AgentError) {
+        sendAgain(at: now)
+        guard !playout.hasRunsAgain, outputs.contains(where: \.hasSpeech) else { return }
+        let encoder = encoder ?? OutputAudioEncoder(format: format)
+        self.encoder = encoder
+        var allowance = playout.allowance(at: now)
+        for index in outputs.indices where outputs[index].hasSpeech {
+            while allowance >= OutputAudioEncoder.frameMilliseconds,
+                outputs[index].hasSendableSpeech
+            {
+                let whole = outputs[index].speech.count / SpeechQueue.frameLength
+                let due = allowance / OutputAudioEncoder.frameMilliseconds
+                let (payload, length) = try encoder.encodeNext(
+                    of: &outputs[index].speech, maxFrames: max(1, min(whole, due)),
+                    scratch: context.scratch)
+                let run = SentRun(
+                    part: PartAddress(
+                        responseID: responseID, itemID: outputs[index].item.id,
+                        outputIndex: index),
+                    format: format, position: outputs[index].sentSamples, length: length,
+                    payload: payload)
+                outputs[index].sentSamples += length
+                send(run, at: now)
+                allowance -= run.milliseconds
+            }
+        }
+    }
+
+    /// Sends again what a false interruption took back.
+    private mutating func sendAgain(at now: Instant) {
+        while let run = playout.takeRunAgain(within: playout.allowance(at: now)) {
+            send(run, at: now, isAgain: true)
+        }
+    }
+
+    private mutating func send(_ run: SentRun, at now: Instant, isAgain: Bool = false) {
+        switch transport {
+        case .json:
+            let start =
+                isAgain && playout.tellsPositions
+                ? SampleRate.hz48000.milliseconds(ofSamples: run.position) : nil
+            context.outputs.append(
+                .event(
+                    .responseOutputAudioDelta(
+                        run.part, audio: run.payload, startMilliseconds: start)))
+        case .binary:
+            context.outputs.append(
+                .audio(
+                    OutputAudioPacket(
+                        responseID: responseID, itemID: run.part.itemID,
+                        contentIndex: run.part.contentIndex, format: format,
+                        position: run.position * format.sampleRate.hertz
+                            / SampleRate.hz48000.hertz,
+                        payload: run.payload)))
+        }
+        playout.handleSent(run, at: now)
+        context.counters.millisecondsOut += run.milliseconds
+        if let end = speechEnd.take() {
+            context.outputs.append(.measured(.firstAudio, now - end))
+        }
+    }
+}

@@ -1,0 +1,92 @@
+// Reply audio that was sent and has perhaps not been heard, kept so that it can be sent again after
+// a false interruption. Which part has been heard is ReplyPlayout's; pacing is Playout's.
+//
+// Invariant: runs are in the order of their sending, without gaps; what is kept never lasts longer
+// than the limit.
+
+import Codec
+
+/// A run of reply audio as it was sent.
+struct SentRun: Equatable {
+    /// Whose audio it is.
+    let part: PartAddress
+    /// How it was encoded.
+    let format: AudioFormat
+    /// Where in the item's audio it starts, and how long it lasts: samples at 48 kHz.
+    var position: Int
+    var length: Int
+    /// Samples, or one Opus packet.
+    var payload: [UInt8]
+
+    /// How long it lasts; a run is never counted as nothing.
+    var milliseconds: Int { max(1, SampleRate.hz48000.milliseconds(ofSamples: length)) }
+
+    /// Leaves its beginning out. An Opus packet cannot be cut: it stays whole.
+    /// - Parameter wanted: samples at 48 kHz that are not wanted, fewer than `length`.
+    mutating func removeFirst(_ wanted: Int) {
+        let bytesPerSample = format == .pcm ? 2 : 1
+        guard format != .opus else { return }
+        let ratio = SampleRate.hz48000.hertz / format.sampleRate.hertz
+        let samples = min(wanted / ratio, payload.count / bytesPerSample)
+        payload.removeFirst(samples * bytesPerSample)
+        position += samples * ratio
+        length -= samples * ratio
+    }
+}
+
+/// Runs that may have to be sent again.
+struct SentAudio {
+    /// Samples at 48 kHz that are kept at most.
+    private let maxLength: Int
+    private var runs: [SentRun] = []
+    /// Runs at the front that are forgotten.
+    private var head = 0
+    /// Samples at 48 kHz that are kept.
+    private(set) var length = 0
+
+    init(maxMilliseconds: Int) {
+        maxLength = SampleRate.hz48000.samples(inMilliseconds: maxMilliseconds)
+    }
+
+    /// Bytes of the audio that is kept.
+    var byteCount: Int { runs[head...].reduce(0) { $0 + $1.payload.count } }
+
+    mutating func append(_ run: SentRun) {
+        // What is forgotten goes when there is as much of it as of what is kept.
+        if head > 8, head * 2 > runs.count {
+            runs.removeFirst(head)
+            head = 0
+        }
+        runs.append(run)
+        length += run.length
+        forget(allBut: maxLength)
+    }
+
+    /// Forgets runs of which nothing lies in the last `wanted` samples.
+    mutating func forget(allBut wanted: Int) {
+        while head < runs.count, length - runs[head].length >= wanted {
+            length -= runs[head].length
+            // Its memory goes now, its place in the array later.
+            runs[head].payload = []
+            head += 1
+        }
+    }
+
+    /// Takes the last `wanted` samples out, as far as they are kept; nothing is kept any more.
+    mutating func take(last wanted: Int) -> [SentRun] {
+        forget(allBut: wanted)
+        var taken = Array(runs[head...])
+        let excess = length - wanted
+        if excess > 0, let first = taken.first, excess < first.length {
+            taken[0].removeFirst(excess)
+        }
+        removeAll()
+        return wanted > 0 ? taken : []
+    }
+
+    mutating func removeAll() {
+        runs = []
+        head = 0
+        length = 0
+    }
+}

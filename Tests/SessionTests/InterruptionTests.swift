@@ -1,0 +1,182 @@
+// Speech over a reply: when it interrupts, and when the reply goes on as if nothing had been. What
+// clients may do meanwhile is in HeldReplyTests, what is kept of a reply in PlayoutTruthTests.
+
+import Codec
+import Simulation
+import Testing
+
+@testable import Session
+
+@Suite struct InterruptionTests {
+    @Test func aCoughHoldsTheReplyWhichGoesOnFromWhatWasHeard() throws {
+        let talk = BargeIn()
+        talk.script.transcripts = [.success("")]
+        try talk.speak(milliseconds: 260, at: 2_000)
+        talk.script.run(until: 15_000)
+        let packets = talk.script.audioPackets
+        let held = try #require(talk.time(of: "drops queued audio"))
+        let begun = try #require(talk.script.audioTimes.first)
+        #expect(talk.rewinds.count == 1)
+        let rewind = try #require(talk.rewinds.first)
+        // Nothing left while it was held.
+        #expect(talk.script.audioTimes[rewind.packet - 1] <= held)
+        let stopped = try #require(talk.time(of: "speech_stopped"))
+        #expect(talk.script.audioTimes[rewind.packet] == stopped)
+        // It goes on with the very sample that was due when the sound began.
+        #expect(packets[rewind.packet].position == (held - begun) * 24)
+        // Every byte is where it belongs, and the last one came.
+        for packet in packets {
+            for sample in 0..<(packet.payload.count / 2) {
+                let value =
+                    Int(packet.payload[2 * sample]) | Int(packet.payload[2 * sample + 1]) << 8
+                try #require(value == (packet.position + sample + 1) % 32_768)
+            }
+        }
+        let last = try #require(packets.last)
+        #expect(last.position + last.payload.count / 2 == 1_200 * BargeIn.reply.count)
+        #expect(talk.statuses == ["completed"])
+        #expect(talk.types.count { $0 == "input_audio_buffer.speech_started" } == 1)
+        #expect(talk.types.count { $0 == "input_audio_buffer.speech_stopped" } == 1)
+        #expect(!talk.types.contains("conversation.item.truncated"))
+        #expect(talk.script.requests.count == 1)
+        #expect(talk.script.session.isIdle && talk.script.session.playout?.isHeld != true)
+        #expect(talk.script.context.counters.falseInterruptions == 1)
+        #expect(talk.script.violations == [])
+    }
+
+    @Test(arguments: [AudioFormat.pcmu, .pcma, .opus])
+    func otherFormatsGoOnToo(format: AudioFormat) throws {
+        let talk = BargeIn(format: format)
+        talk.script.transcripts = [.success("")]
+        try talk.speak(milliseconds: 260, at: 2_000)
+        talk.script.run(until: 15_000)
+        let packets = talk.script.audioPackets
+        let held = try #require(talk.time(of: "drops queued audio"))
+        let begun = try #require(talk.script.audioTimes.first)
+        let heard = (held - begun) * format.sampleRate.hertz / 1_000
+        let index = try #require(
+            packets.indices.dropFirst().first { packets[$0].position <= packets[$0 - 1].position })
+        let position = packets[index].position
+        #expect(position <= heard && heard - position < (format == .opus ? 960 : 2))
+        #expect(talk.statuses == ["completed"])
+    }
+
+    @Test func longSpeechInterruptsAndTheItemIsCutAtWhatWasHeard() throws {
+        let talk = BargeIn(transport: .json)
+        talk.script.transcripts = [.success("go forward ten meters")]
+        try talk.speak(milliseconds: 1_700, at: 2_000)
+        talk.script.run(until: 15_000)
+        try expectGolden(talk.script, "interruption")
+        #expect(talk.statuses == ["cancelled", "completed"])
+        #expect(talk.events("conversation.item.truncated").count == 1)
+        let said = talk.script.requests.last?.messages
+        // 2 s of 50 ms a letter: 40 letters.
+        #expect(
+            said == [
+                .assistant("The first sentence of this reply is"), .user("go forward ten meters"),
+            ])
+        #expect(talk.script.context.counters.interruptions == 1)
+        #expect(talk.script.violations == [])
+    }
+
+    @Test func nothingOfTheReplyIsSentWhileSomebodySpeaks() throws {
+        let talk = BargeIn()
+        talk.script.transcripts = [.success("go forward ten meters")]
+        try talk.speak(milliseconds: 1_700, at: 2_000)
+        talk.script.run(until: 3_500)
+        let started = try #require(talk.time(of: "speech_started"))
+        #expect(try #require(talk.script.audioTimes.last) <= started)
+    }
+
+    @Test func withZeroTheReplyEndsAtTheOnset() throws {
+        let talk = BargeIn { $0.turnDetection?.minInterruptionMilliseconds = 0 }
+        talk.script.transcripts = [.success("")]
+        try talk.speak(milliseconds: 260, at: 2_000)
+        talk.script.run(until: 15_000)
+        #expect(talk.statuses == ["cancelled"])
+        #expect(talk.time(of: "speech_started") == talk.time(of: "response.done"))
+        #expect(talk.events("conversation.item.truncated").count == 1)
+    }
+
+    @Test func aShortWordInterruptsOnceItIsUnderstood() throws {
+        let talk = BargeIn()
+        talk.script.transcripts = [.success("Stop.")]
+        try talk.speak(milliseconds: 260, at: 2_000)
+        talk.script.run(until: 3_500)
+        // It goes on at the end of the sound, and stops when the word is there.
+        #expect(talk.rewinds.count == 1)
+        #expect(talk.statuses.first == "cancelled")
+        talk.script.run(until: 15_000)
+        #expect(talk.script.requests.count == 2)
+        #expect(talk.script.requests.last?.messages.last == .user("Stop."))
+    }
+
+    @Test func assentIsNotAnswered() throws {
+        let talk = BargeIn()
+        talk.script.transcripts = [.success("Mm-hmm.")]
+        try talk.speak(milliseconds: 260, at: 2_000)
+        talk.script.run(until: 15_000)
+        #expect(talk.statuses == ["completed"])
+        #expect(talk.script.requests.count == 1)
+        #expect(talk.rewinds.count == 1)
+    }
+
+    @Test func theReplysOwnEchoIsNotAnsweredNorShownToTheModel() throws {
+        let talk = BargeIn { $0.turnDetection?.interruptionNeedsWords = true }
+        talk.script.transcripts = [.success("of this reply is quite")]
+        try talk.speak(milliseconds: 1_300, at: 2_000)
+        talk.script.send(.responseCreate(ResponseParameters()), at: 14_000)
+        talk.script.run(until: 20_000)
+        #expect(talk.statuses == ["completed", "completed"])
+        #expect(talk.script.requests.last?.messages == [.assistant(BargeIn.reply)])
+        #expect(talk.types.contains("conversation.item.deleted"))
+    }
+
+    @Test func whereWordsAreAskedNoiseOfAnyLengthHoldsAndThenGoesOn() throws {
+        let talk = BargeIn(makesHypotheses: true) {
+            $0.turnDetection?.interruptionNeedsWords = true
+        }
+        talk.script.hypothesis = { _ in "" }
+        talk.script.transcripts = [.success("")]
+        try talk.speak(milliseconds: 1_700, at: 2_000)
+        talk.script.run(until: 20_000)
+        #expect(talk.statuses == ["completed"])
+        #expect(talk.rewinds.count == 1)
+    }
+
+    @Test func whereWordsAreAskedTheyInterruptWhileTheyAreSpoken() throws {
+        let talk = BargeIn(makesHypotheses: true) {
+            $0.transcription = nil
+            $0.turnDetection?.interruptionNeedsWords = true
+        }
+        talk.script.hypothesis = { $0 < 600 ? "okay" : "okay but go forward" }
+        talk.script.transcripts = [.success("okay but go forward ten meters")]
+        try talk.speak(milliseconds: 1_700, at: 2_000)
+        talk.script.run(until: 20_000)
+        #expect(talk.statuses == ["cancelled", "completed"])
+        let done = try #require(talk.time(of: "response.done"))
+        let stopped = try #require(talk.time(of: "speech_stopped"))
+        #expect(done < stopped)
+        let end = talk.events("conversation.item.truncated").first?["audio_end_ms"] as? Int
+        let held = try #require(talk.time(of: "drops queued audio"))
+        #expect(end == held - (talk.script.audioTimes.first ?? 0))
+    }
+
+    @Test func withoutInterruptResponseNothingIsHeld() throws {
+        let talk = BargeIn { $0.turnDetection?.interruptResponse = false }
+        talk.script.transcripts = [.success("go forward")]
+        try talk.speak(milliseconds: 1_700, at: 2_000)
+        talk.script.run(until: 20_000)
+        #expect(talk.rewinds.isEmpty)
+        #expect(talk.statuses == ["completed", "completed"])
+    }
+
+    @Test func aFailedTranscriptionLetsTheReplyGoOn() throws {
+        let talk = BargeIn { $0.turnDetection?.interruptionNeedsWords = true }
+        talk.script.transcripts = [.failure(.overloaded)]
+        try talk.speak(milliseconds: 1_700, at: 2_000)
+        talk.script.run(until: 20_000)
+        #expect(talk.statuses == ["completed"])
+        #expect(talk.rewinds.count == 1)
+    }
+}
