@@ -63,7 +63,7 @@ setup-tests: setup
 
 test: setup-tests ## Set up and run every test: all the targets below. What CI runs
 	@exec scripts/test.sh lint test-swift build test-clients test-browser test-metrics test-tls \
-		test-conformance fuzz
+		test-conformance test-vad fuzz
 
 check: lint test-swift ## Before a commit: lint and the Swift tests, without clients and browser
 
@@ -82,6 +82,9 @@ test-metrics: build setup-tests ## promtool reads /metrics
 
 test-tls: build ## Protocols, ciphers, tickets, certificates, as `openssl s_client` sees them
 	@exec Tests/tls/run.sh
+
+test-vad: setup-tests ## Voice activity against Silero's ONNX model, over recordings in noise
+	@exec Tests/vad/run.sh
 
 test-conformance: build setup-tests ## The Autobahn suite without its largest messages
 	@Tests/conformance/run.sh short || [[ $$? == 77 ]]
@@ -118,6 +121,11 @@ turn-table: setup-tests ## When turns end on recordings with pauses, in every mo
 	@$(release_build) --product turn-table
 	@exec .build/release/turn-table
 
+bench-voice: setup-tests ## Speaking sessions against bare decode + voice activity, and delays
+	@$(release_build) --product parley
+	@$(release_build) --product parley-load
+	@ulimit -n "$$(ulimit -H -n)"; exec .build/release/parley-load voice $(ARGS)
+
 ## Source ----------------------------------------------------------------------------------
 
 format: ## Rewrite the Swift files in the house format
@@ -134,5 +142,5 @@ distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
 .PHONY: help run build brain setup models setup-tests test check test-swift test-clients \
-	test-browser test-metrics test-tls test-conformance conformance fuzz load bench-echo \
+	test-browser test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo \
 	bench-instructions bench-memory turn-table format lint clean distclean

@@ -65,7 +65,8 @@ let package = Package(
             ],
             swiftSettings: strict),
         .executableTarget(
-            name: "parley-load", dependencies: ["Codec", "CLinux", arguments], path: "LoadTests",
+            name: "parley-load", dependencies: ["Codec", "Session", "CLinux", arguments],
+            path: "LoadTests",
             exclude: ["RESULTS.md", "peers"], swiftSettings: strict),
 
         // Examples are built with everything else, so that they stay true.

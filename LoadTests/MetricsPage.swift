@@ -6,6 +6,7 @@ import Codec
 /// One fetch of /metrics (Prometheus text format 0.0.4).
 struct MetricsPage {
     private var values: [String: Double] = [:]
+    private var series: [String: Double] = [:]
     private var buckets: [String: [(bound: Double, count: Double)]] = [:]
 
     /// Fetches the page.
@@ -21,6 +22,7 @@ struct MetricsPage {
                 let value = Double(line[line.index(after: space)...])
             else { continue }
             let series = line[..<space]
+            self.series[String(series)] = value
             let name = String(series.prefix { $0 != "{" })
             values[name, default: 0] += value
             guard name.hasSuffix("_bucket"), let start = series.range(of: "le=\"")?.upperBound
@@ -36,6 +38,11 @@ struct MetricsPage {
 
     /// The sum of all samples of a name; 0 when there are none.
     func sum(of name: String) -> Double { values[name] ?? 0 }
+
+    /// The sample of a name whose only label is the given one; 0 when there is none.
+    func sum(of name: String, labelled label: String) -> Double {
+        series["\(name){\(label)}"] ?? 0
+    }
 
     /// The upper bound, in the histogram's unit, of the bucket that a quantile of what was counted
     /// since `earlier` lies in; nil when nothing was counted.

@@ -10,7 +10,8 @@ struct ParleyLoad: ParsableCommand {
         commandName: "parley-load", abstract: "Puts load on a running Parley server.",
         subcommands: [
             IdleAndSpeakingCommand.self, EchoCommand.self, IdleMemoryCommand.self,
-            EchoGeneratorCommand.self, EchoMessagesCommand.self,
+            VoiceCommand.self,
+            EchoGeneratorCommand.self, EchoMessagesCommand.self, BareVoiceCommand.self,
         ])
 }
 

@@ -13,6 +13,8 @@ struct SpokenLoop {
     let packets: [[UInt8]]
     /// Packets up to the end of speech: the last 20 ms within 26 dB of the loudest.
     let speechPackets: Int
+    /// The first packet of speech: the first 20 ms within 26 dB of the loudest.
+    let firstLoudPacket: Int
 
     /// Reads and encodes a WAV file.
     /// - Throws: `LoadFailure` when the file cannot be used.
@@ -35,6 +37,7 @@ struct SpokenLoop {
             self.packets = packets
             // Energy is a level squared: 26 dB are a factor of 400.
             speechPackets = (levels.lastIndex { $0 > 0 && $0 >= loudest / 400 } ?? 0) + 1
+            firstLoudPacket = levels.firstIndex { $0 > 0 && $0 >= loudest / 400 } ?? 0
         } catch let failure as LoadFailure {
             throw failure
         } catch {

@@ -69,12 +69,16 @@ final class PinnedProcess {
     var isRunning: Bool { process.isRunning }
 
     /// Starts a program.
-    /// - Parameter isTalking: whether it is talked with; otherwise its output goes nowhere.
-    init(_ command: [String], core: Int, isTalking: Bool = false) throws(LoadFailure) {
+    /// - Parameters:
+    ///   - core: where it runs; nil: wherever there is room.
+    ///   - isTalking: whether it is talked with; otherwise its output goes nowhere.
+    init(_ command: [String], core: Int?, isTalking: Bool = false) throws(LoadFailure) {
         process.executableURL = URL(fileURLWithPath: "/usr/bin/taskset")
         // It ends with this process even when this one is killed.
         process.arguments =
-            ["-c", "\(core)", "/usr/bin/setpriv", "--pdeathsig", "TERM"] + command
+            [
+                "-c", core.map { "\($0)" } ?? "0-1023", "/usr/bin/setpriv", "--pdeathsig", "TERM",
+            ] + command
         if isTalking {
             let (incoming, outgoing) = (Pipe(), Pipe())
             process.standardOutput = incoming

@@ -1,3 +1,4 @@
 #pragma once
 // speexdsp's resampler.
+#include <speex/speex_preprocess.h>
 #include <speex/speex_resampler.h>

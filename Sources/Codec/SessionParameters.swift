@@ -54,6 +54,14 @@ public enum AudioTransport: String, CaseIterable, Sendable {
     case binary
 }
 
+/// `audio.input.noise_reduction`: where the microphone is, and so how loud its noise.
+public enum NoiseReduction: String, CaseIterable, Sendable {
+    /// At the mouth: a headset.
+    case nearField = "near_field"
+    /// Across the room: a laptop, a conference room.
+    case farField = "far_field"
+}
+
 /// `audio.input.transcription`.
 public struct TranscriptionParameters: Equatable, Sendable {
     /// The model that the client named; reported back. Embedded recognition has one model.
@@ -135,6 +143,8 @@ public struct SessionParameters: Equatable, Sendable {
     public var maxOutputTokens: Int?
     /// Format of the user's audio.
     public var inputFormat = AudioFormat.pcm
+    /// How the user's audio is freed from noise before all else, or nil: not at all.
+    public var noiseReduction: NoiseReduction?
     /// Transcription events wanted, or nil: none are sent.
     public var transcription: TranscriptionParameters?
     /// How turns end, or nil: by `input_audio_buffer.commit`.
@@ -184,6 +194,7 @@ public struct SessionParameters: Equatable, Sendable {
         set(&toolChoice, update.toolChoice, or: .auto)
         set(&maxOutputTokens, update.maxOutputTokens)
         set(&inputFormat, update.inputFormat, or: .pcm)
+        set(&noiseReduction, update.noiseReduction)
         set(&transcription, update.transcription)
         set(&turnDetection, update.turnDetection)
         set(&outputFormat, update.outputFormat, or: .pcm)
@@ -211,6 +222,8 @@ public struct SessionUpdate: Equatable, Sendable {
     public var maxOutputTokens = Patch<Int>.absent
     /// `audio.input.format`
     public var inputFormat = Patch<AudioFormat>.absent
+    /// `audio.input.noise_reduction`
+    public var noiseReduction = Patch<NoiseReduction>.absent
     /// `audio.input.transcription`
     public var transcription = Patch<TranscriptionParameters>.absent
     /// `audio.input.turn_detection`

@@ -45,11 +45,7 @@ extension SessionUpdate {
         inputFormat = try fields.patch("format", fields.audioFormat)
         transcription = try fields.patch("transcription", fields.transcription)
         turnDetection = try fields.patch("turn_detection", fields.turnDetection)
-        guard let reduction = try fields.fields("noise_reduction") else { return }
-        let type = try reduction.requiredName("type")
-        throw .unsupported(
-            "unsupported_noise_reduction", reduction.path(of: "type"),
-            "Noise reduction of type '\(type)'")
+        noiseReduction = try fields.patch("noise_reduction", fields.noiseReduction)
     }
 
     /// `audio.output`
@@ -66,6 +62,17 @@ extension SessionUpdate {
 }
 
 extension EventFields {
+    /// `audio.input.noise_reduction`
+    fileprivate func noiseReduction(
+        _ key: StaticString
+    ) throws(ClientEventError) -> NoiseReduction? {
+        guard let fields = try fields(key) else { return nil }
+        guard let type = try fields.choice("type", NoiseReduction.self) else {
+            throw .missing(fields.path(of: "type"))
+        }
+        return type
+    }
+
     /// `audio.input.transcription`. Hints that embedded recognition cannot follow are ignored.
     fileprivate func transcription(
         _ key: StaticString

@@ -68,7 +68,13 @@ extension JSONWriter {
             null()
         }
         key("noise_reduction")
-        null()
+        if let reduction = parameters.noiseReduction {
+            beginObject()
+            member("type", reduction.rawValue)
+            endObject()
+        } else {
+            null()
+        }
         key("turn_detection")
         if let detection = parameters.turnDetection {
             turnDetection(detection)

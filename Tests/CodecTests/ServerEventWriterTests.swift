@@ -124,6 +124,13 @@ import Testing
                 == #"{"format":{"type":"audio/pcm","rate":24000},"voice":"marin","speed":1.0}"#)
     }
 
+    @Test func noiseReductionIsReported() throws {
+        var parameters = SessionParameters(model: "demo")
+        parameters.noiseReduction = .farField
+        let text = Self.written(.sessionUpdated(id: "sess_1", parameters))
+        #expect(text.contains(#""noise_reduction":{"type":"far_field"}"#))
+    }
+
     @Test func aHeadStartOfTheModelIsNamedOnlyWhereItIsOn() throws {
         var parameters = SessionParameters(model: "demo")
         parameters.turnDetection?.speculativeResponse = true

@@ -36,7 +36,7 @@ import Testing
         + #""token_limits":{"post_instructions":1000}},"#
         + #""prompt":{"id":"pmpt_1","version":"2","variables":{"a":"b"}},"#
         + #""include":["item.input_audio_transcription.logprobs"],"#
-        + #""audio":{"input":{"format":{"type":"audio/pcmu"},"noise_reduction":null,"#
+        + #""audio":{"input":{"format":{"type":"audio/pcmu"},"noise_reduction":{"type":"near_field"},"#
         + #""transcription":{"model":"whisper-1","language":"en","prompt":"names"},"#
         + #""turn_detection":{"type":"server_vad","threshold":0.7,"prefix_padding_ms":200,"#
         + #""silence_duration_ms":400,"idle_timeout_ms":6000,"create_response":false,"#
@@ -72,6 +72,7 @@ import Testing
         #expect(
             update.include == .value(RawJSON(#"["item.input_audio_transcription.logprobs"]"#)))
         #expect(update.inputFormat == .value(.pcmu))
+        #expect(update.noiseReduction == .value(.nearField))
         #expect(
             update.transcription
                 == .value(
@@ -107,6 +108,7 @@ import Testing
         expected.prompt = .null
         expected.include = .null
         expected.inputFormat = .null
+        expected.noiseReduction = .null
         expected.transcription = .null
         expected.turnDetection = .null
         expected.outputFormat = .null
@@ -284,8 +286,7 @@ import Testing
         input(#""transcription":"whisper""#, "invalid_type", "transcription"),
         input(#""transcription":{"model":5}"#, "invalid_type", "transcription.model"),
         input(
-            #""noise_reduction":{"type":"near_field"}"#, "unsupported_noise_reduction",
-            "noise_reduction.type"),
+            #""noise_reduction":{"type":"studio"}"#, "invalid_value", "noise_reduction.type"),
         input(#""noise_reduction":"far_field""#, "invalid_type", "noise_reduction"),
         input(#""noise_reduction":{}"#, "missing_required_parameter", "noise_reduction.type"),
         input(#""turn_detection":"server_vad""#, "invalid_type", "turn_detection"),
@@ -333,9 +334,6 @@ import Testing
                 + "expected an object such as {\"type\":\"audio/pcm\",\"rate\":24000}, "
                 + "got a string."
         )
-        #expect(
-            message(#""audio":{"input":{"noise_reduction":{"type":"far_field"}}}"#)
-                == "Noise reduction of type 'far_field' is not supported.")
     }
 
     // MARK: Responses

@@ -1,0 +1,94 @@
+// Sessions that speak without a pause: a packet of each every 20 ms, spread evenly over these, by
+// the clock. What the server says is read and thrown away.
+
+import CLinux
+import Codec
+
+/// Open sessions with something to say.
+final class SpeakingCrowd {
+    /// Fixed: a random key per message would cost the generator and tells nothing.
+    private static let mask: UInt32 = 0x37FA_213D
+
+    private let descriptors: [Int32]
+    /// The recording's packets as masked binary messages.
+    private let messages: [[UInt8]]
+    private var round = 0
+    private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
+    /// How long after it was due each packet was sent, in nanoseconds.
+    private(set) var lateness = Samples()
+
+    private static let update = """
+        {"type":"session.update","session":{"type":"realtime","audio":{"input":{"format":\
+        {"type":"audio/opus"},"turn_detection":{"type":"server_vad","create_response":false,\
+        "interrupt_response":false}}}}}
+        """
+
+    /// Opens the sessions and sets them up.
+    init(_ count: Int, speech: SpokenLoop, at target: EchoTarget) throws(LoadFailure) {
+        descriptors = try target.open(count)
+        messages = speech.packets.map { Self.message(.binary, $0) }
+        let update = Self.message(.text, Array(Self.update.utf8))
+        for descriptor in descriptors { try Self.send(update, on: descriptor) }
+        poll(nil, 0, 500)
+        try drain()
+    }
+
+    deinit { buffer.deallocate() }
+
+    private static func message(_ opcode: WebSocketOpcode, _ payload: [UInt8]) -> [UInt8] {
+        var writer = ByteWriter(capacity: payload.count + 16)
+        payload.withUnsafeBytes {
+            WebSocketFrame.write(opcode, payload: $0, mask: mask, into: &writer)
+        }
+        return writer.copiedBytes
+    }
+
+    private static func send(_ bytes: [UInt8], on descriptor: Int32) throws(LoadFailure) {
+        guard parley_send(descriptor, bytes, bytes.count) == bytes.count else {
+            throw .system("send")
+        }
+    }
+
+    /// Ends the sessions.
+    func hangUp() { for descriptor in descriptors { close(descriptor) } }
+
+    /// Speaks for a time, and returns how many packets that took.
+    @discardableResult
+    func speak(forNanoseconds length: Int64) throws(LoadFailure) -> Int {
+        let begin = monotonicNanoseconds()
+        var rounds: Int64 = 0
+        while rounds * SpokenLoop.packetNanoseconds < length {
+            let due = begin + rounds * SpokenLoop.packetNanoseconds
+            for (index, descriptor) in descriptors.enumerated() {
+                let spread = SpokenLoop.packetNanoseconds * Int64(index) / Int64(descriptors.count)
+                wait(until: due + spread)
+                // Everybody is somewhere else in the recording.
+                let message = messages[(round + index * 37) % messages.count]
+                try Self.send(message, on: descriptor)
+            }
+            round += 1
+            rounds += 1
+            if rounds % 10 == 0 { try drain() }
+        }
+        wait(until: begin + rounds * SpokenLoop.packetNanoseconds)
+        return Int(rounds) * descriptors.count
+    }
+
+    private func wait(until due: Int64) {
+        var left = due - monotonicNanoseconds()
+        while left > 0 {
+            var time = timespec(tv_sec: 0, tv_nsec: Int(left))
+            nanosleep(&time, nil)
+            left = due - monotonicNanoseconds()
+        }
+        lateness.append(-left)
+    }
+
+    private func drain() throws(LoadFailure) {
+        for descriptor in descriptors {
+            let count = recv(
+                descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))
+            guard count != 0 else { throw LoadFailure("the server closed a session") }
+        }
+    }
+}

@@ -1,0 +1,77 @@
+// `parley-load voice`: what speaking sessions cost the server, beside what their codec and voice
+// activity cost by themselves, and how long a conversation waits. The course is in VoiceCost and
+// VoiceLatency.
+
+import ArgumentParser
+import CLinux
+import Foundation
+
+/// The cost of speaking sessions, and the delays of one conversation.
+struct VoiceCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "voice",
+        abstract: "Measure what speaking sessions cost, and the delays of a conversation.",
+        discussion: """
+            Cost: sessions speak without a pause, in real time, to a server on one core. In turns \
+            with that, a loop on the same core decodes the same packets and computes their voice \
+            activity, and does nothing else. The ratio of both is the result, and the memory that \
+            a speaking session takes. Delays: one session talks with the embedded parts, and \
+            interrupts every reply; each step on the way from voice to voice is named. \
+            `make bench-voice` builds and runs it; run it from the repository's root.
+            """)
+
+    @Option(help: "Sessions that speak.")
+    var sessions = 150
+
+    @Option(help: "Turns of the sessions, and of the bare loop.")
+    var rounds = 5
+
+    @Option(help: "Seconds of a turn of the sessions.")
+    var seconds = 4
+
+    @Option(help: "Turns of the conversation; 0: no conversation.")
+    var turns = 20
+
+    @Option(help: "How long a reply plays before it is interrupted, in milliseconds.")
+    var interruptAfter = 600
+
+    @Option(help: "The server's port; the conversation's server has the next.")
+    var port: UInt16 = 9170
+
+    @Option(help: "Parley's binary.")
+    var parley = ".build/release/parley"
+
+    @Option(help: "Where the models are.")
+    var models = "models"
+
+    @Option(name: .customLong("wav"), help: "What is said without a pause: a WAV file.")
+    var recording =
+        "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0870.wav"
+
+    @Option(help: "What is said in the conversation: a WAV file.")
+    var utterance =
+        "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0880.wav"
+
+    func validate() throws {
+        guard (1...2_000).contains(sessions), rounds >= 1, seconds >= 1, turns >= 0,
+            interruptAfter >= 0
+        else { throw ValidationError("--sessions are 1…2000, --rounds and --seconds at least 1") }
+    }
+
+    func run() throws {
+        do throws(LoadFailure) {
+            let cost = try VoiceCost(
+                sessions: sessions, rounds: rounds, seconds: seconds, port: port, parley: parley,
+                models: models, recording: recording, executable: CommandLine.arguments[0])
+            print(try cost.run())
+            guard turns > 0 else { return }
+            let latency = VoiceLatency(
+                turns: turns, interruptAfter: interruptAfter, port: port + 1, parley: parley,
+                models: models, utterance: utterance)
+            print("\n" + (try latency.run()))
+        } catch {
+            printError("parley-load: \(error.reason)\n")
+            throw ExitCode(1)
+        }
+    }
+}

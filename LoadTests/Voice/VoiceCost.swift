@@ -1,0 +1,140 @@
+// The cost of speaking sessions against the bare cost of their codec and voice activity: both on
+// one core, in turns, because the machine's speed drifts by more than what is measured.
+
+import CLinux
+import Foundation
+
+/// A run of the comparison.
+final class VoiceCost {
+    private static let core = 0
+
+    private let sessions: Int
+    private let rounds: Int
+    private let seconds: Int
+    private let speech: SpokenLoop
+    private let address: ServerAddress
+    private let server: PinnedProcess
+    private let bare: PinnedProcess
+    private let target: EchoTarget
+
+    /// Starts the server, without speech recognition, and the bare loop.
+    init(
+        sessions: Int, rounds: Int, seconds: Int, port: UInt16, parley: String, models: String,
+        recording: String, executable: String
+    ) throws(LoadFailure) {
+        self.sessions = sessions
+        self.rounds = rounds
+        self.seconds = seconds
+        speech = try SpokenLoop(path: recording, pauseSeconds: 0)
+        address = try ServerAddress("ws://127.0.0.1:\(port)/v1/realtime")
+        let folder = try Self.modelsWithoutRecognition(models)
+        server = try PinnedProcess(
+            [
+                parley, "serve", "--host", "127.0.0.1", "--port", "\(port)", "--shards", "1",
+                "--models", folder, "--log-level", "error",
+            ], core: Self.core)
+        bare = try PinnedProcess(
+            [
+                executable, "voice-bare", "--wav", recording, "--streams", "\(sessions)",
+                "--models", models,
+            ], core: Self.core, isTalking: true)
+        try server.awaitListening(on: port, name: "Parley")
+        target = EchoTarget(
+            wire: .webSocket(path: address.target), port: port, process: server.identifier)
+    }
+
+    /// A folder with the voice activity model alone: recognition is not what is measured here.
+    private static func modelsWithoutRecognition(_ models: String) throws(LoadFailure) -> String {
+        let folder = ".build/load/voice-models"
+        let link = folder + "/silero_vad.bin"
+        let files = FileManager.default
+        do {
+            try files.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            try? files.removeItem(atPath: link)
+            let model = URL(fileURLWithPath: models + "/silero_vad.bin")
+            try files.createSymbolicLink(
+                at: URL(fileURLWithPath: link), withDestinationURL: model)
+        } catch {
+            throw LoadFailure("\(link) cannot be made: \(error.localizedDescription)")
+        }
+        return folder
+    }
+
+    /// Measures, and returns the table.
+    func run() throws(LoadFailure) -> String {
+        // Sessions that come and go first: what all share is not counted as theirs.
+        let early = try SpeakingCrowd(min(20, sessions), speech: speech, at: target)
+        try early.speak(forNanoseconds: 2_000_000_000)
+        early.hangUp()
+        poll(nil, 0, 1_000)
+        let before = try MemoryMap(of: server.identifier)
+        let crowd = try SpeakingCrowd(sessions, speech: speech, at: target)
+        try crowd.speak(forNanoseconds: 2_000_000_000)
+        let firstPage = try MetricsPage(of: address)
+        var rows: [Round] = []
+        var memory: [Double] = []
+        for round in 1...rounds {
+            printError("round \(round) of \(rounds)\n")
+            // Decoders that rested have to find their way back into the caches.
+            try crowd.speak(forNanoseconds: 300_000_000)
+            let begin = processorNanoseconds(of: server.identifier)
+            let packets = try crowd.speak(forNanoseconds: Int64(seconds) * 1_000_000_000)
+            let spent = processorNanoseconds(of: server.identifier) - begin
+            let now = try MemoryMap(of: server.identifier)
+            memory.append(Double(now.privateDirty - before.privateDirty) / Double(sessions))
+            rows.append(
+                Round(server: Double(spent) / Double(packets), bare: try bareNanoseconds()))
+        }
+        let lastPage = try MetricsPage(of: address)
+        guard server.isRunning else { throw LoadFailure("the server has ended") }
+        return table(rows, memory, firstPage, lastPage, lateness: crowd.lateness)
+    }
+
+    /// One round: nanoseconds of the core per packet of 20 ms.
+    private struct Round {
+        let server: Double
+        let bare: Double
+    }
+
+    private func bareNanoseconds() throws(LoadFailure) -> Double {
+        bare.input?.write(Data("1000\n".utf8))
+        guard let line = bare.readLine(), let text = String(data: line, encoding: .utf8),
+            let value = Double(text)
+        else { throw LoadFailure("the bare loop has ended") }
+        return value
+    }
+
+    private func table(
+        _ rounds: [Round], _ memory: [Double], _ first: MetricsPage, _ last: MetricsPage,
+        lateness: Samples
+    ) -> String {
+        func cell(_ values: [Double], _ places: Int) -> String {
+            let spread = Spread(values)
+            return "\(decimal(spread.median, places)) "
+                + "(\(decimal(spread.least, places)) … \(decimal(spread.greatest, places)))"
+        }
+        // Nanoseconds per 20 ms are fifty times that per second.
+        let perSecond = 50 / 1e6
+        let lag = last.quantile(0.99, of: "parley_event_loop_lag_seconds", since: first)
+        let errors = last.sum(of: "parley_audio_decode_errors_total")
+        let sum = last.sum(of: "parley_shard_session_bytes") / Double(sessions)
+        let server = rounds.map { $0.server * perSecond }
+        let bare = rounds.map { $0.bare * perSecond }
+        let lagText = lag.map { "≤ \(decimal($0 * 1_000)) ms" } ?? "–"
+        return """
+            | \(sessions) sessions that speak, median (min … max) of \(rounds.count) rounds | |
+            |---|---|
+            | Parley: CPU per session-second | \(cell(server, 3)) ms |
+            | bare decode + voice activity: CPU per session-second | \(cell(bare, 3)) ms |
+            | ratio | \(cell(rounds.map { $0.server / $0.bare }, 3)) |
+            | sessions per core, Parley / bare | \(Int(1_000 / Spread(server).median)) \
+            / \(Int(1_000 / Spread(bare).median)) |
+            | private memory per speaking session | \(cell(memory.map { $0 / 1_000 }, 1)) kB |
+            | of that counted by the sessions themselves, at the end | \(decimal(sum / 1_000)) kB |
+            | event-loop lag p99 (bucket bound) | \(lagText) |
+            | generator's own lateness p50 / p99 | \(milliseconds(lateness.quantile(0.5))) \
+            / \(milliseconds(lateness.quantile(0.99))) |
+            | packets that did not decode | \(Int(errors)) |
+            """
+    }
+}

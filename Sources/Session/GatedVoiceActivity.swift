@@ -1,0 +1,61 @@
+// One stream's voice activity: the gate first, the network where the gate asks for it.
+//
+// The network's memory stands still while windows are left out. When one comes that may hold
+// speech, the windows just before it are run through the network first, for its memory alone, so
+// that an onset finds it as if nothing had been left out. No window goes through the network twice:
+// a gate that opens too often costs no more than none.
+
+/// The voice activity of one stream; a copy is an independent stream.
+public struct GatedVoiceActivity {
+    /// Samples before a window that are wanted with it. Eight windows, 256 ms: no more of the past
+    /// is left in the network's answers, and the padding before speech is about as long.
+    public static let historySamples = 8 * VoiceActivityDetector.windowSamples
+
+    private var detector: VoiceActivityDetector
+    private var gate = VoiceActivityGate()
+    /// Windows left out since the last one that went through the network.
+    private var skippedWindows = 0
+
+    /// Whether the last window was left out.
+    public var isGateClosed: Bool { skippedWindows > 0 }
+
+    /// Creates the start of a stream.
+    /// - Parameter model: shared weights; without them every window counts as silence.
+    public init(model: VoiceActivityModel?) { detector = VoiceActivityDetector(model: model) }
+
+    /// The probability, 0…1, that the stream's next window holds speech; 0 for one left out.
+    /// - Parameters:
+    ///   - audio: the window, behind as much as is left of the `historySamples` before it.
+    ///   - senderHeardNothing: what the window's packets said of themselves.
+    /// - Precondition: `audio` holds at least a window.
+    public mutating func process(
+        _ audio: UnsafeBufferPointer<Int16>, senderHeardNothing: Bool
+    ) -> Float {
+        let size = VoiceActivityDetector.windowSamples
+        precondition(audio.count >= size)
+        let window = UnsafeBufferPointer(rebasing: audio.suffix(size))
+        let energy = WindowEnergy(window)
+        switch gate.decide(energy, senderHeardNothing: senderHeardNothing) {
+        case .skip:
+            skippedWindows += 1
+            return 0
+        case .recheck: skippedWindows = 0
+        case .compute: catchUp(audio)
+        }
+        let probability = detector.process(window)
+        gate.handle(probability: probability, of: energy)
+        return probability
+    }
+
+    /// Runs the windows left out just before through the network.
+    private mutating func catchUp(_ audio: UnsafeBufferPointer<Int16>) {
+        guard skippedWindows > 0 else { return }
+        let size = VoiceActivityDetector.windowSamples
+        let count = min(skippedWindows, audio.count / size - 1)
+        skippedWindows = 0
+        for windowsBack in stride(from: count, to: 0, by: -1) {
+            let start = audio.count - (windowsBack + 1) * size
+            _ = detector.process(UnsafeBufferPointer(rebasing: audio[start..<start + size]))
+        }
+    }
+}

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Asks Silero's own ONNX model, by onnxruntime, about recordings of people, clean and in pink noise
+# at 15 and 5 dB, and has the Swift tests compare: within 1e-4, every window. Also checks that the
+# stored fixture is still what the model says. Makes its virtual environment once.
+# shellcheck source=scripts/common.sh
+source "$(dirname "$0")/../../scripts/common.sh"
+
+venv=$root/.venv-vad
+wanted=$(grep -hE '^(numpy|onnxruntime)==' "$root/scripts/models-tools.txt")
+work=$root/.build/vad
+mkdir -p "$work"
+if [[ $(cat "$venv/VERSION" 2>/dev/null) != "$wanted" ]]; then
+    say "installing onnxruntime into .venv-vad"
+    rm -rf "$venv"
+    run_logged vad-venv python3 -m venv "$venv" ||
+        fail "python3 cannot make a virtual environment: install Debian's python3-venv"
+    # shellcheck disable=SC2086 # two requirements, two words
+    pip_logged vad-tools "$venv/bin/pip" install --only-binary :all: $wanted
+    printf '%s\n' "$wanted" >"$venv/VERSION"
+fi
+model=$work/silero_vad_16k_op15.onnx
+if [[ ! -s $model ]]; then
+    # The same wheel, by the same hash, that the weights are taken from.
+    sed -n '/^silero-vad/,/hash/p' "$root/scripts/models-packages.txt" >"$work/requirements.txt"
+    pip_logged vad-wheel "$venv/bin/pip" download --no-deps --only-binary :all: \
+        --require-hashes --dest "$work" --requirement "$work/requirements.txt"
+    python3 - "$work" <<'PYTHON'
+import pathlib, sys, zipfile
+
+work = pathlib.Path(sys.argv[1])
+with zipfile.ZipFile(next(work.glob("silero_vad-*.whl"))) as wheel:
+    name = next(n for n in wheel.namelist() if n.endswith("/silero_vad_16k_op15.onnx"))
+    (work / "silero_vad_16k_op15.onnx").write_bytes(wheel.read(name))
+PYTHON
+fi
+
+"$venv/bin/python" "$root/Tests/scripts/silero_reference.py" --model "$model" --check
+"$venv/bin/python" "$root/Tests/vad/recordings.py" --model "$model" --output "$work"
+cd "$root"
+PARLEY_STRICT=1 swift build --build-tests
+PARLEY_VAD_REFERENCE=$work PARLEY_STRICT=1 swift test --skip-build --disable-xctest \
+    --filter VoiceActivityRecordingTests
