@@ -49,9 +49,9 @@ struct TurnEndEstimator {
             }
     }
 
-    /// How much longer or shorter a wait gets for each unit of `Prosody.finality`, and how far at
-    /// most. Chosen on the even recordings of `make turn-table`: sound alone tells three ends in
-    /// four, so it may shift what the words say but not overrule it.
+    /// How much shorter a wait gets for each unit of `Prosody.finality`, and how far at most. Sound
+    /// alone tells three silences in four right (LoadTests/RESULTS.md), so it may shift what the
+    /// words say but not overrule it.
     private static let prosodyWeight: Float = 0.25
     private static let prosodyRange: ClosedRange<Float> = 0.7...1.4
 

@@ -1,7 +1,7 @@
 // `make turn-table`: false cut-offs and added wait of every mode of turn detection, on recordings
 // with pauses in them, with the embedded voice activity model and recogniser, clean and with noise.
 // The clock is virtual, so the tables depend on the models and the code, not on the machine.
-// `--prosody` prints what sound alone tells.
+// `--prosody` prints what sound alone tells (the weights of Session/Prosody come from it).
 
 import Agents
 import Codec
