@@ -17,8 +17,9 @@ enum ConversationNotice: Equatable {
     case transcriptDone
     /// More of the reply's text.
     case replyText(String)
-    /// A packet of reply audio, as base64 of the session's output format.
-    case replyAudio(base64: String, itemID: String)
+    /// A packet of reply audio, as base64 of the session's output format; `start` is where in the
+    /// item's audio it starts, in milliseconds, where that is not the end of the one before.
+    case replyAudio(base64: String, itemID: String, start: Int? = nil)
     /// The agent calls a function.
     case functionCall(name: String, arguments: String)
     /// A response ended; `reason` is set unless it is `completed`.
@@ -105,7 +106,8 @@ struct ConversationProgress {
         case "response.output_text.delta", "response.output_audio_transcript.delta":
             return .replyText(delta)
         case "response.output_audio.delta":
-            return .replyAudio(base64: delta, itemID: itemID)
+            return .replyAudio(
+                base64: delta, itemID: itemID, start: body["audio_start_ms"]?.int)
         case "response.function_call_arguments.done":
             return .functionCall(
                 name: body["name"]?.string ?? "?",

@@ -51,7 +51,10 @@ struct ReplyAudio: ~Copyable {
     }
 
     /// Adds the audio of a `response.output_audio.delta`, and returns its samples.
-    mutating func append(base64: String, itemID: String) throws(CommandFailure) -> [Int16] {
+    /// - Parameter start: where in the item's audio it starts, in milliseconds; nil: it follows.
+    mutating func append(
+        base64: String, itemID: String, start: Int?
+    ) throws(CommandFailure) -> [Int16] {
         let text = Array(base64.utf8)
         var payload = ByteWriter(capacity: text.count)
         do throws(Base64Error) {
@@ -61,10 +64,16 @@ struct ReplyAudio: ~Copyable {
         } catch {
             throw CommandFailure(description: "the server sent audio that is not base64")
         }
-        return try append(payload.copiedBytes[...], itemID: itemID, position: nil)
+        return try append(
+            payload.copiedBytes[...], itemID: itemID,
+            position: start.map { rate.samples(inMilliseconds: $0) })
     }
 
-    /// Adds a binary message, and returns its samples. A gap before it becomes silence.
+    /// How far the item that came last reaches, in samples.
+    var itemEnd: (id: String, samples: Int) { (item.id, samples.count - item.start) }
+
+    /// Adds a binary message, and returns its samples. A gap before it becomes silence; what is
+    /// sent again replaces what it was.
     mutating func append(binary message: [UInt8]) throws(CommandFailure) -> [Int16] {
         let packet = try ReplyPacket(message, format: format)
         return try append(packet.payload, itemID: packet.itemID, position: packet.position)
@@ -78,11 +87,12 @@ struct ReplyAudio: ~Copyable {
         if let position {
             let missing = item.start + position - samples.count
             // A minute is far more than a server that drops audio on purpose leaves out.
-            guard (0...rate.hertz * 60).contains(missing) else {
+            guard (item.start - samples.count...rate.hertz * 60).contains(missing) else {
                 throw CommandFailure(
                     description: "the server sent audio of \(itemID) out of its place")
             }
-            samples.append(contentsOf: repeatElement(0, count: missing))
+            if missing < 0 { samples.removeLast(-missing) }
+            samples.append(contentsOf: repeatElement(0, count: max(0, missing)))
         }
         samples.append(contentsOf: decoded)
         return decoded

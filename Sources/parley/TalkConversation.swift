@@ -96,6 +96,7 @@ final class TalkConversation {
     /// Is told when the server hears speech: what is playing must stop.
     var onSpeechStarted: () -> Void = {}
     private var reply: ReplyAudio
+    private var playback: PlaybackEstimate
     private var isReady = false
 
     /// Configures the session, and returns once the server has agreed.
@@ -105,6 +106,7 @@ final class TalkConversation {
         self.client = client
         self.printer = printer
         self.parameters = parameters
+        playback = PlaybackEstimate(rate: parameters.format.sampleRate)
         do {
             reply = try ReplyAudio(format: parameters.format)
         } catch {
@@ -158,7 +160,7 @@ final class TalkConversation {
             // Messages of an unknown kind are for other clients (PROTOCOL.md, binary output).
             guard bytes.first == ReplyPacket.kind else { return }
             if marks.firstAudio == nil { marks.firstAudio = now }
-            onReplyAudio(try reply.append(binary: bytes))
+            play(try reply.append(binary: bytes), at: now)
         case .event(let type, let body, let text):
             printer.showEvent(text)
             try follow(progress.handle(type: type, body: body), at: now)
@@ -168,7 +170,9 @@ final class TalkConversation {
     private func follow(_ notice: ConversationNotice, at now: Double) throws {
         switch notice {
         case .sessionUpdated: isReady = true
-        case .speechStarted: onSpeechStarted()
+        case .speechStarted:
+            onSpeechStarted()
+            try acknowledge(at: now)
         case .transcript(let text):
             if marks.transcript == nil { marks.heard += marks.heard.isEmpty ? "" : " " }
             marks.heard += text
@@ -179,9 +183,9 @@ final class TalkConversation {
             if marks.firstText == nil { marks.firstText = now }
             marks.reply += text
             printer.showReply(text)
-        case .replyAudio(let base64, let itemID):
+        case .replyAudio(let base64, let itemID, let start):
             if marks.firstAudio == nil { marks.firstAudio = now }
-            onReplyAudio(try reply.append(base64: base64, itemID: itemID))
+            play(try reply.append(base64: base64, itemID: itemID, start: start), at: now)
         case .functionCall(let name, let arguments):
             printer.showNote("the agent calls \(name) with \(arguments)")
         case .responseDone(let status, let reason):
@@ -196,6 +200,25 @@ final class TalkConversation {
             marks.firstAudio = nil
             marks.reply = ""
         case .sessionCreated, .other: break
+        }
+    }
+
+    private func play(_ samples: [Int16], at now: Double) {
+        let end = reply.itemEnd
+        playback.handle(samples.count, of: end.id, end: end.samples, at: now)
+        onReplyAudio(samples)
+    }
+
+    /// Tells the server where the reply fell silent. A server of which no extension was asked may
+    /// not know this one either.
+    private func acknowledge(at now: Double) throws {
+        guard let heard = playback.stop(at: now),
+            parameters.transport == .binary || parameters.format == .opus
+        else { return }
+        try client.send(event: "output_audio_buffer.played") { json in
+            json.member("item_id", heard.itemID)
+            json.member("content_index", 0)
+            json.member("audio_end_ms", heard.milliseconds)
         }
     }
 

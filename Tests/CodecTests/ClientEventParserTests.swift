@@ -54,6 +54,11 @@ import Testing
         Good(text: #"{"type":"input_audio_buffer.clear"}"#, event: .inputAudioBufferClear),
         Good(text: #"{"type":"output_audio_buffer.clear"}"#, event: .outputAudioBufferClear),
         Good(
+            text: #"{"type":"output_audio_buffer.played","item_id":"i","content_index":0,"#
+                + #""audio_end_ms":1250}"#,
+            event: .outputAudioBufferPlayed(
+                itemID: "i", contentIndex: 0, audioEndMilliseconds: 1_250), isInTable: false),
+        Good(
             text: #"{"type":"conversation.item.delete","item_id":"i"}"#,
             event: .conversationItemDelete(itemID: "i")),
         Good(

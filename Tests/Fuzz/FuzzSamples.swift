@@ -148,6 +148,10 @@ enum EventSamples {
         TextSample("commit", #"{"type":"input_audio_buffer.commit","event_id":"e1"}"#),
         TextSample("clear", #"{"type":"input_audio_buffer.clear"}"#),
         TextSample("clear-output", #"{"type":"output_audio_buffer.clear"}"#),
+        TextSample(
+            "played",
+            #"{"type":"output_audio_buffer.played","item_id":"i","content_index":0,"#
+                + #""audio_end_ms":20}"#),
         TextSample("delete", #"{"type":"conversation.item.delete","item_id":"q"}"#),
         TextSample("retrieve", #"{"type":"conversation.item.retrieve","item_id":"q"}"#),
         TextSample(

@@ -153,11 +153,27 @@ import Testing
         _ = try reply.append(binary: message(item: 1, position: 3, sample: 6))
         _ = try reply.append(binary: message(item: 2, position: 0, sample: 7))
         #expect(reply.samples == [5, 0, 0, 6, 7])
-        var failure: CommandFailure?
-        do {
-            _ = try reply.append(binary: message(item: 2, position: 0, sample: 8))
-        } catch { failure = error }
-        #expect(failure != nil)
+    }
+
+    @Test func whatIsSentAgainReplacesWhatItWas() throws {
+        var reply = try ReplyAudio(format: .pcm)
+        let zeros = [UInt8](repeating: 0, count: 2 * 24 * 10)
+        for start in [nil, nil, 10] {
+            _ = try reply.append(
+                base64: Data(zeros).base64EncodedString(), itemID: "a", start: start)
+        }
+        #expect(reply.samples.count == 24 * 20)
+        #expect(reply.itemEnd.samples == 24 * 20)
+    }
+
+    @Test func whatWasHeardIsWhatCameLessWhatIsLeft() throws {
+        var playback = PlaybackEstimate(rate: .hz24000)
+        #expect(playback.stop(at: 0) == nil)
+        playback.handle(12_000, of: "a", end: 12_000, at: 1)
+        playback.handle(12_000, of: "a", end: 24_000, at: 1.25)
+        let heard = playback.stop(at: 1.75)
+        #expect(heard?.itemID == "a" && heard?.milliseconds == 750)
+        #expect(playback.stop(at: 1.75) == nil, "it is silent")
     }
 }
 

@@ -92,7 +92,8 @@ const handlers = {
     for (const control of [view.talk, view.send]) control.disabled = false;
   },
   "input_audio_buffer.speech_started"({ item_id }) {
-    interrupt();
+    // The reply may go on from here, if this turns out to have been a cough.
+    acknowledge(player.stop());
     turn(item_id, "user");
   },
   "input_audio_buffer.speech_stopped"() {
@@ -125,10 +126,18 @@ const handlers = {
   "response.output_audio_transcript.delta"({ item_id, delta }) {
     append(item_id, "agent", delta);
   },
-  "response.output_audio.delta"({ response_id, delta }) {
+  "response.output_audio.delta"({ response_id, item_id, delta, audio_start_ms }) {
     if (stopped.has(response_id)) return;
     tellDelay("first sound");
-    player.play(delta);
+    player.play(delta, item_id, audio_start_ms);
+    view.stop.hidden = false;
+  },
+  "conversation.item.truncated"({ item_id, transcript }) {
+    if (transcript !== undefined && turns.has(item_id)) settle(item_id, "agent", `${transcript} …`);
+  },
+  "conversation.item.deleted"({ item_id }) {
+    turns.get(item_id)?.remove();
+    turns.delete(item_id);
   },
   "response.function_call_arguments.done"({ name, arguments: text }) {
     addAside(`The agent calls ${name}(${text})`);
@@ -223,16 +232,26 @@ function updateStop() {
 
 // ---- What the user does ----
 
-/** Silences the reply: the user speaks, or wants it to stop. */
+/** Tells the server what has been heard of a reply. */
+function acknowledge(heard) {
+  if (!heard) return;
+  send({
+    type: "output_audio_buffer.played", item_id: heard.item, content_index: 0,
+    audio_end_ms: heard.ms,
+  });
+}
+
+/** Silences the reply: the user wants it to stop. */
 function interrupt() {
-  player.stop();
+  acknowledge(player.stop());
   if (activeResponse) stopped.add(activeResponse);
   view.stop.hidden = true;
 }
 
 function cancelReply() {
-  if (activeResponse && !stopped.has(activeResponse)) send({ type: "response.cancel" });
+  const isActive = activeResponse && !stopped.has(activeResponse);
   interrupt();
+  if (isActive) send({ type: "response.cancel" });
 }
 
 function say(text) {
@@ -349,5 +368,6 @@ view.speak.addEventListener("change", configure);
 view.stop.addEventListener("click", cancelReply);
 
 player.onEnd = updateStop;
+setInterval(() => player.isPlaying && acknowledge(player.heard), 250);
 
 connect();

@@ -11,16 +11,24 @@ export function audioContext() {
   return context;
 }
 
-/** Plays pieces of audio one after the other, without a gap. */
+/** Plays pieces of audio one after the other, without a gap, and knows what has been heard. */
 export class Player {
   #sources = new Set();
   #end = 0;
+  /** Pieces from the one that is heard on: item, position in it in seconds, start, duration. */
+  #pieces = [];
 
   /** Is called when everything has been heard. */
   onEnd = () => {};
 
-  /** @param {string} base64 little-endian 16-bit samples */
-  play(base64) {
+  /**
+   * @param {string} base64 little-endian 16-bit samples
+   * @param {string} item whose audio it is
+   * @param {number} [startMs] where in the item it starts, if not after the piece before: what is
+   *   still queued is dropped
+   */
+  play(base64, item, startMs) {
+    if (startMs !== undefined) this.stop();
     const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
     const view = new DataView(bytes.buffer);
     const count = bytes.length >> 1;
@@ -37,6 +45,10 @@ export class Player {
     source.start(start);
     this.#end = start + buffer.duration;
     this.#sources.add(source);
+    const last = this.#pieces.at(-1);
+    const follows = last?.item === item ? last.position + last.duration : 0;
+    const position = startMs === undefined ? follows : startMs / 1000;
+    this.#pieces.push({ item, position, start, duration: buffer.duration });
     source.onended = () => {
       this.#sources.delete(source);
       if (!this.isPlaying) this.onEnd();
@@ -48,14 +60,28 @@ export class Player {
     return this.#sources.size > 0;
   }
 
-  /** Falls silent at once and drops what has not been heard. */
+  /** What has been heard: of which item, and how many milliseconds; null before there is one. */
+  get heard() {
+    if (!context) return null;
+    const now = context.currentTime - (context.outputLatency || 0);
+    while (this.#pieces.length > 1 && this.#pieces[1].start <= now) this.#pieces.shift();
+    const piece = this.#pieces[0];
+    if (!piece) return null;
+    const seconds = Math.min(Math.max(now - piece.start, 0), piece.duration);
+    return { item: piece.item, ms: Math.floor((piece.position + seconds) * 1000) };
+  }
+
+  /** Falls silent at once, drops what has not been heard, and returns what has. */
   stop() {
+    const { heard } = this;
     for (const source of this.#sources) {
       source.onended = null;
       source.stop();
     }
     this.#sources.clear();
+    this.#pieces = [];
     this.#end = 0;
+    return heard;
   }
 }
 

@@ -1,0 +1,33 @@
+// How much of a reply a person has heard who listens to `parley talk`: what came, less what cannot
+// have been played yet. Pure; the time is an argument. The server is told with
+// `output_audio_buffer.played`.
+
+import Codec
+
+/// Follows the playing of reply audio that is played as soon as it comes.
+struct PlaybackEstimate {
+    private let rate: SampleRate
+    private var itemID = ""
+    /// Samples of the item that came.
+    private var received = 0
+    /// When they will have been played, in seconds.
+    private var playedOut = 0.0
+
+    init(rate: SampleRate) { self.rate = rate }
+
+    /// Samples of an item have come; `end` is how far they reach in its audio.
+    mutating func handle(_ samples: Int, of itemID: String, end: Int, at now: Double) {
+        self.itemID = itemID
+        received = end
+        playedOut = max(playedOut, now) + Double(samples) / Double(rate.hertz)
+    }
+
+    /// Playing stops: the item that was heard last, and how many milliseconds of it; nil: none is
+    /// being played.
+    mutating func stop(at now: Double) -> (itemID: String, milliseconds: Int)? {
+        guard playedOut > now else { return nil }
+        let ahead = Int((playedOut - now) * Double(rate.hertz))
+        playedOut = now
+        return (itemID, rate.milliseconds(ofSamples: max(0, received - ahead)))
+    }
+}

@@ -1,0 +1,25 @@
+// Which words over a reply mean to interrupt it.
+
+import Testing
+
+@testable import Session
+
+@Suite struct InterruptionWordsTests {
+    private static let reply = "you can take the train at half past nine from the main station"
+
+    @Test(arguments: [
+        ("", InterruptionWords.Judgement.none), (" … ", .none), ("Mhm.", .backchannel),
+        ("Uh-huh, yeah.", .backchannel), ("Okay, I see.", .backchannel),
+        ("That makes sense.", .backchannel), ("Right, got it!", .backchannel),
+        ("take the train at half", .echo), ("The train at have past nine", .echo),
+        ("Nine.", .echo), ("Stop.", .words), ("Okay, but wait.", .words),
+        ("No, I want the bus at ten.", .words), ("I see a train coming", .words),
+    ])
+    func judges(transcript: String, expected: InterruptionWords.Judgement) {
+        #expect(InterruptionWords.judge(transcript, over: Self.reply) == expected)
+    }
+
+    @Test func withoutAReplyNothingIsItsEcho() {
+        #expect(InterruptionWords.judge("take the train", over: "") == .words)
+    }
+}
