@@ -12,7 +12,7 @@
 # targets themselves.
 source "$(dirname "$0")/common.sh"
 
-all=(http_message websocket_frames deflate client_event connection_bytes)
+all=(http_message websocket_frames deflate client_event connection_bytes ogg_opus)
 seconds=${SECONDS_EACH:-60}
 work=$root/.build-fuzz
 program=$work/release/parley-fuzz

@@ -17,12 +17,12 @@ public struct FliteSynthesizer: SpeechSynthesizer {
     private static let idle = Mutex<[[VoiceReference]]>(
         Array(repeating: [], count: FliteSpeaker.allCases.count))
 
-    /// Creates a synthesiser; the voice is made ready by `prepare` or the first request.
+    /// Creates a synthesiser; the voice is made ready by `prepareVoice` or the first request.
     public init() {}
 
     /// Opens the standard voice and says a word with it, unheard: its first word takes 5 to 20 ms
     /// more than the others, while its tables are read.
-    public func prepareToSpeak(on host: any AgentHost) async {
+    public func prepareVoice(on host: any AgentHost) async {
         try? await host.compute {
             try Self.withVoice(of: FliteVoiceTable.standard.speaker) { voice in
                 _ = voice.speak("ready", speed: 1) { _ in true }

@@ -47,7 +47,7 @@ public struct OggOpusReader {
 
     /// Bytes that are no whole page yet.
     private var held: [UInt8] = []
-    /// Bytes of `held` from which on another look at the page is worth while.
+    /// Bytes of `held` from which on another look at the page that it begins with is worth while.
     private var awaitedBytes = 0
     private var expectation = Expectation.identification
     private var serial: UInt32?
@@ -83,7 +83,6 @@ public struct OggOpusReader {
         guard held.count <= 4 || held.count >= awaitedBytes else { return }
         var start = 0
         while start < held.count {
-            // `awaitedBytes` counts from the page's beginning, which is where `held` begins.
             let size = try handlePage(from: start, each)
             guard size > 0 else { break }
             start += size

@@ -115,7 +115,7 @@ final class AgentLink {
         let synthesizer = agents.synthesizer
         Task(executorPreference: gate.executor.task) {
             await recognizer.prepare(on: host)
-            await synthesizer?.prepareToSpeak(on: host)
+            await synthesizer?.prepareVoice(on: host)
         }
     }
 

@@ -26,7 +26,7 @@ protocol FuzzTarget: SendableMetatype {
 enum FuzzTargets {
     static let all: [any FuzzTarget.Type] = [
         HTTPMessageTarget.self, WebSocketFramesTarget.self, DeflateTarget.self,
-        ClientEventTarget.self, ConnectionBytesTarget.self,
+        ClientEventTarget.self, ConnectionBytesTarget.self, OggOpusTarget.self,
     ]
 
     static let chosen: any FuzzTarget.Type = choose()

@@ -265,7 +265,7 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
         private func describe(_ event: AgentEvent) -> String {
             switch event {
             case .transcript(let id, let text): "\(id) transcript \(text)"
-            case .transcriptPart(let id, let text): "\(id) transcript of \(text)"
+            case .transcriptPart(let id, let text): "\(id) part \(text)"
             case .transcriptionFailed(let id, let error): "\(id) failed \(error.code)"
             case .hypothesis(let id, let text): "\(id) hypothesis \(text)"
             case .hypothesisFailed(let id): "\(id) no hypothesis"

@@ -31,6 +31,8 @@ final class ScriptedSession {
     /// What will be recognised, in order; each after `recognitionDelay`.
     var transcripts: [Result<String, AgentError>] = []
     var recognitionDelay = Duration.milliseconds(120)
+    /// What comes of each transcript ahead of it, half of the delay after it was asked.
+    var transcriptParts: [String] = []
     /// What is heard in the first so many milliseconds of the speech in progress, padding included;
     /// nil: nobody is free to say. Each after `hypothesisDelay`.
     var hypothesis: (_ milliseconds: Int) -> String? = { _ in nil }
@@ -80,13 +82,14 @@ final class ScriptedSession {
     init(
         _ configure: (inout SessionParameters) -> Void = { _ in }, limits: SessionLimits = .init(),
         voiceActivity: VoiceActivityModel? = nil, makesHypotheses: Bool = false,
-        hasSynthesizer: Bool = true
+        modelHearsAudio: Bool = false, hasSynthesizer: Bool = true
     ) {
         var parameters = SessionParameters(model: "scripted")
         configure(&parameters)
         context = SessionContext(
             limits: limits, voiceActivityModel: voiceActivity, hasRecognizer: true,
-            makesHypotheses: makesHypotheses, hasSynthesizer: hasSynthesizer)
+            makesHypotheses: makesHypotheses, modelHearsAudio: modelHearsAudio,
+            hasSynthesizer: hasSynthesizer)
         session = VoiceSession(parameters: parameters, context: context, seed: 7)
         writer = ServerEventWriter(sessionID: session.id)
         session.start(at: now)
@@ -181,7 +184,13 @@ final class ScriptedSession {
         case .transcribe(let itemID, let utterance):
             samplesTranscribed.append(utterance.samples.count)
             let result = transcripts.isEmpty ? .success("") : transcripts.removeFirst()
-            answer(after: recognitionDelay, unless: nameRecognition(of: itemID)) {
+            let name = nameRecognition(of: itemID)
+            for part in transcriptParts {
+                answer(after: recognitionDelay / 2, unless: name) {
+                    .transcriptPart(itemID: itemID, text: part)
+                }
+            }
+            answer(after: recognitionDelay, unless: name) {
                 switch result {
                 case .success(let text): .transcript(itemID: itemID, text: text)
                 case .failure(let error): .transcriptionFailed(itemID: itemID, error)

@@ -90,7 +90,8 @@ def test_a_model_that_fails_fails_its_response_and_the_session_lives_on(piped, t
 def test_a_failed_reply_is_told_and_ends_with_status_1(piped):
     done = piped.talk("--text", "please refuse")
     assert done.returncode == 1
-    assert "500" in done.stderr and "out of order" in done.stderr
+    # What the service says is for the log: it may hold addresses and keys.
+    assert "500" in done.stderr and "out of order" not in done.stderr
 
 
 def test_a_model_server_that_is_not_there_fails_the_reply():

@@ -64,10 +64,10 @@ public protocol SpeechSynthesizer: Sendable {
     /// Somebody has begun to talk: load what speaking will take, so that the first words of the
     /// reply do not wait for it. What fails here fails again, and is told, in `speak`. The default
     /// does nothing.
-    func prepareToSpeak(on host: any AgentHost) async
+    func prepareVoice(on host: any AgentHost) async
 }
 
 extension SpeechSynthesizer {
     /// Nothing to load.
-    public func prepareToSpeak(on host: any AgentHost) async {}
+    public func prepareVoice(on host: any AgentHost) async {}
 }

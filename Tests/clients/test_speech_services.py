@@ -1,0 +1,243 @@
+"""Transcription, speech and models that hear, by services over HTTP, good and bad."""
+
+import base64
+import io
+import json
+import statistics
+import time
+import wave
+
+import pytest
+from openai import OpenAI
+from parley_server import ParleyServer
+from realtime_session import append, connect, run
+from recordings import DATA, convert, word_errors, words
+from speech_service import SPOKEN, SpeechService, ogg_packets
+
+TRANSCRIPTIONS, SPEECH = "/v1/audio/transcriptions", "/v1/audio/speech"
+FAILED = "conversation.item.input_audio_transcription.failed"
+COMPLETED = "conversation.item.input_audio_transcription.completed"
+DELTA = "conversation.item.input_audio_transcription.delta"
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    with SpeechService(tmp_path_factory.mktemp("service")) as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def good_manners(service):
+    service.behaviours.clear()
+    service.requests.clear()
+
+
+@pytest.fixture(scope="module")
+def remote(service):
+    """A server that hears, thinks and speaks through the service."""
+    with ParleyServer(
+        "--stt-url", service.url, "--stt-model", "whisper-9", "--stt-stream", "true",
+        "--tts-url", service.url, "--tts-format", "opus", "--llm", service.url,
+        "--service-timeout-ms", "1500", "--service-retry-percent", "100",
+        PARLEY_STT_KEY="stt-key", PARLEY_TTS_KEY="tts-key",
+    ) as server:
+        yield server
+
+
+async def heard(session, speech):
+    """Says something, and returns the event that tells what became of it."""
+    transcription = {"model": "any", "language": "en", "prompt": "meters"}
+    await session.update(audio={"input": {"transcription": transcription}})
+    await append(session, speech)
+    return await session.until(COMPLETED, FAILED)
+
+
+async def reply(session, text, **response):
+    await session.say(f"Say: {text}")
+    return await session.respond(**response)
+
+
+def test_the_service_is_one_to_the_official_client(service):
+    client = OpenAI(base_url=service.url, api_key="none")
+    file = io.BytesIO()
+    with wave.open(file, "wb") as audio:
+        audio.setnchannels(1)
+        audio.setsampwidth(2)
+        audio.setframerate(16000)
+        audio.writeframes((DATA / "goforward.raw").read_bytes())
+    file.seek(0)
+    file.name = "a.wav"
+    assert client.audio.transcriptions.create(model="m", file=file).text == SPOKEN
+    file.seek(0)
+    events = list(client.audio.transcriptions.create(model="m", file=file, stream=True))
+    assert [event.type for event in events][-1] == "transcript.text.done"
+    spoken = client.audio.speech.create(
+        model="m", voice="alloy", input="Hi", response_format="opus"
+    )
+    assert spoken.content.startswith(b"OggS")
+
+
+def test_a_turn_is_heard_by_the_service(remote, service, speech):
+    async def test():
+        async with connect(remote) as session:
+            done = await heard(session, speech)
+            assert done.transcript == SPOKEN
+            deltas = [event.delta for event in session.of(DELTA)]
+            assert deltas == ["go", " forward", " ten", " meters"]
+            await session.until("response.done")
+
+    run(test())
+    asked = service.asked(TRANSCRIPTIONS)[0]
+    assert asked["headers"]["Authorization"] == "Bearer stt-key"
+    assert asked["model"] == "whisper-9"
+    assert (asked["language"], asked["prompt"]) == ("en", "meters")
+    assert asked["rate"] == 16000 and 1.5 < asked["seconds"] < 4
+
+
+def test_opus_of_the_service_reaches_the_client_untouched(remote, service):
+    packets = []
+
+    async def test():
+        async with connect(remote) as session:
+            opus = {"type": "audio/opus"}
+            await session.connection.send({
+                "type": "session.update",
+                "session": {"type": "realtime", "audio": {"output": {"format": opus}}},
+            })
+            await session.connection.send({
+                "type": "conversation.item.create",
+                "item": {"type": "message", "role": "user",
+                         "content": [{"type": "input_text", "text": "Say: One clause."}]},
+            })
+            await session.connection.send({"type": "response.create"})
+            while True:
+                event = json.loads(await session.connection.recv_bytes())
+                assert event["type"] != "error", event
+                if event["type"] == "response.output_audio.delta":
+                    packets.append(base64.b64decode(event["delta"]))
+                if event["type"] == "response.done":
+                    return
+
+    run(test())
+    asked = service.asked(SPEECH)[0]
+    assert asked["headers"]["Authorization"] == "Bearer tts-key"
+    assert asked["input"] == "One clause." and asked["response_format"] == "opus"
+    sent = ogg_packets(service.ogg)
+    # The encoder's delay and filling may take a packet at either end.
+    assert len(sent) - 2 <= len(packets) <= len(sent)
+    assert all(packet in sent for packet in packets)
+
+
+@pytest.mark.parametrize("format_name", ["pcm", "opus"])
+@pytest.mark.parametrize("behaviour", ["good", "long frames"])
+def test_what_the_service_says_is_understood(
+    remote, parley, service, tmp_path, format_name, behaviour
+):
+    recording = convert(DATA / "goforward.raw", tmp_path / "in.wav")
+    reply = tmp_path / "reply.wav"
+    # The first request is the transcription's.
+    service.behaviours[:] = ["good", behaviour]
+    turn = remote.turns("--wav", str(recording), "--out", str(reply), "--format", format_name)[0]
+    assert turn["heard"] == SPOKEN and turn["reply"] == "I heard nothing at all."
+    again = parley.turns("--wav", str(reply))[0]["heard"]
+    assert word_errors(words(SPOKEN), words(again)) <= 1
+
+
+@pytest.mark.parametrize("behaviours", [["500"], ["reset"], ["429 0"], ["503", "reset"], ["slow"]])
+def test_a_failure_that_passes_is_not_noticed(remote, service, speech, behaviours):
+    service.behaviours[:] = behaviours
+
+    async def test():
+        async with connect(remote) as session:
+            assert (await heard(session, speech)).type == COMPLETED
+            await session.until("response.done")
+
+    run(test())
+    # A slow answer is no failure.
+    expected = 1 if behaviours == ["slow"] else len(behaviours) + 1
+    assert len(service.asked(TRANSCRIPTIONS)) == expected
+
+
+@pytest.mark.parametrize(
+    ("behaviours", "attempts"),
+    [(["500"] * 3, 3), (["429 60"], 1), (["401"], 1), (["junk"], 1), (["die"], 1),
+     (["stall"] * 3, 3)],
+)
+def test_a_failed_transcription_is_told_and_the_session_lives(
+    remote, service, speech, behaviours, attempts
+):
+    service.behaviours[:] = behaviours
+
+    async def test():
+        async with connect(remote) as session:
+            failed = await heard(session, speech)
+            assert failed.type == FAILED and failed.error.code and failed.error.message
+            assert service.url not in failed.to_json() and "sk-" not in failed.to_json()
+            assert len(service.asked(TRANSCRIPTIONS)) == attempts
+            service.behaviours.clear()
+            events = await reply(session, "It works again.")
+            assert [e.response.status for e in events if e.type == "response.done"] == ["completed"]
+
+    run(test())
+    log = remote.log_path.read_text()
+    if behaviours[0].isdigit():
+        assert "sk-secret" in log
+
+
+@pytest.mark.parametrize("behaviours", [["500"] * 3, ["die"], ["damaged"], ["junk"], ["400"]])
+def test_a_failed_clause_fails_its_response_and_the_session_lives(remote, service, behaviours):
+    async def test():
+        async with connect(remote) as session:
+            service.behaviours[:] = behaviours
+            events = await reply(session, "This will not be heard to its end.")
+            done = [event.response for event in events if event.type == "response.done"]
+            assert [response.status for response in done] == ["failed"]
+            assert done[0].status_details.error.code.startswith("upstream_")
+            text = "".join(event.to_json() for event in events)
+            assert service.url not in text and "sk-secret" not in text
+            service.behaviours.clear()
+            events = await reply(session, "It works again.")
+            done = [event.response for event in events if event.type == "response.done"]
+            assert [response.status for response in done] == ["completed"]
+
+    run(test())
+
+
+def test_a_model_that_hears_is_given_the_turn(service, speech):
+    arguments = ("--llm", service.url, "--llm-audio", "true")
+
+    async def test(server):
+        async with connect(server) as session:
+            await append(session, speech)
+            done = (await session.until("response.done")).response
+            said = done.output[0].content[0].transcript
+            assert said.startswith("I heard ") and said.endswith(" seconds of you.")
+            assert 1.5 < float(said.split()[2]) < 4
+            assert not session.of(COMPLETED)
+
+    with ParleyServer(*arguments) as server:
+        run(test(server))
+    assert service.asked(TRANSCRIPTIONS) == []
+
+
+def test_the_first_sound_follows_the_first_clause_at_once(service, figure):
+    """With the embedded voice: from the model's clause to the first audio at the client."""
+    waits = []
+
+    async def test(server):
+        async with connect(server) as session:
+            for turn in range(21):
+                await session.say(f"Say: Well, here is the answer number {turn}. And some more.")
+                await session.connection.response.create()
+                await session.until("response.output_audio.delta")
+                waits.append(1000 * (time.monotonic() - service.spoken_at))
+                await session.connection.response.cancel()
+                await session.until("rate_limits.updated")
+
+    with ParleyServer("--llm", service.url) as server:
+        run(test(server))
+    first, rest = waits[0], sorted(waits[1:])
+    median, p95 = statistics.median(rest), rest[int(0.95 * len(rest))]
+    figure(f"first audio after the first clause: {median:.0f} ms median, {p95:.0f} ms p95, "
+           f"{first:.0f} ms the first time")
+    assert median <= 60
