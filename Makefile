@@ -74,6 +74,11 @@ test-swift: setup ## Unit, session, server and tidy tests; ARGS="--filter CodecT
 test-clients: build ## The official client library against the server
 	@exec Tests/clients/run.sh
 
+conversations: setup-tests build ## The scripted conversations, on a virtual clock and in real time
+	@$(strict) swift build --build-tests
+	@$(strict) swift test --skip-build --disable-xctest --filter ConversationTests
+	@exec Tests/clients/run.sh -v test_conversations.py
+
 test-browser: build setup-tests ## The web page in Chromium
 	@exec Tests/browser/run.sh
 
@@ -142,5 +147,6 @@ distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
 .PHONY: help run build brain setup models setup-tests test check test-swift test-clients \
+	conversations \
 	test-browser test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo \
 	bench-instructions bench-memory turn-table format lint clean distclean

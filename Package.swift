@@ -100,6 +100,11 @@ let package = Package(
         .testTarget(
             name: "ParleyTests", dependencies: ["parley", "Codec", "Server", "Session", logging],
             swiftSettings: strict),
+        // Conversations as data, on the virtual clock; Tests/clients runs the same in real time.
+        .testTarget(
+            name: "ConversationTests",
+            dependencies: ["Server", "Session", "Codec", "Simulation", "CYAML"],
+            swiftSettings: strict),
         .testTarget(name: "TidyTests"),
     ],
     swiftLanguageModes: [.v6],

@@ -2,6 +2,7 @@
 // what it was sent as values, for tests to look at.
 
 import Codec
+import Session
 
 /// What a client was told.
 package enum ReceivedMessage: Equatable, Sendable {
@@ -19,6 +20,8 @@ package final class SimulatedClient {
     package let peer: SimulatedPeer
     /// Messages in the order received.
     package private(set) var messages: [ReceivedMessage] = []
+    /// When each of them was read, where the poll has said so.
+    package private(set) var times: [Instant] = []
     /// The answer to the handshake, once it is there.
     package private(set) var answer: HTTPResponse?
     /// The subprotocol that the server selected.
@@ -127,10 +130,11 @@ package final class SimulatedClient {
     // MARK: In
 
     /// Reads what is there, at most `limit` bytes.
-    package func poll(atMost limit: Int = .max) {
+    package func poll(atMost limit: Int = .max, at now: Instant = Instant(nanoseconds: 0)) {
         pending += peer.receive(atMost: limit)
         if webSocket == nil { pollHandshake() }
         if webSocket != nil { pollMessages() }
+        times += Array(repeating: now, count: messages.count - times.count)
     }
 
     private func pollHandshake() {

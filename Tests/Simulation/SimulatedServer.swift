@@ -102,7 +102,7 @@ package final class SimulatedServer {
             guard !hasStopped else { return true }
             hasStopped = !shard.turn()
             // Every turn, so that an answer comes before the clock jumps to the next deadline.
-            for client in clients where client.isReading { client.poll() }
+            for client in clients where client.isReading { client.poll(at: io.now) }
             if io.isIdle && !io.hasWork { return true }
         }
         return false

@@ -1,0 +1,265 @@
+"""A conversation of Tests/Fixtures/conversations in real time: one client over a socket, and what
+it sees, each event with the time since the first audio packet's beginning."""
+
+import array
+import asyncio
+import base64
+import collections
+import contextlib
+import json
+import re
+import time
+
+import microphone as sounds
+import websockets
+import yaml
+
+# Its wording, and how many deltas there are, are the recogniser's own business.
+UNTIMED = {"conversation.item.input_audio_transcription.delta"}
+# What a quiet machine never reaches, in milliseconds.
+DISTURBING_LAG = 100
+# How much longer than in its file a conversation may take, in milliseconds.
+PATIENCE = 10000
+FOLDER = sounds.FIXTURES / "conversations"
+# The same as in Tests/ConversationTests/SeenEvent.swift.
+IGNORED = {
+    "session.created", "session.updated", "rate_limits.updated", "conversation.item.added",
+    "conversation.item.done", "response.output_item.added", "response.output_item.done",
+    "response.content_part.added", "response.content_part.done", "response.output_audio.done",
+    "response.output_text.delta", "response.output_audio_transcript.delta",
+    "response.output_audio_transcript.done", "response.function_call_arguments.delta",
+}
+SCALARS = ["audio_start_ms", "audio_end_ms", "name", "arguments", "transcript", "text"]
+
+
+def names():
+    """All conversations."""
+    return sorted(path.stem for path in FOLDER.glob("*.yaml"))
+
+
+class Conversation:
+    """One file, and one run of it."""
+
+    def __init__(self, name):
+        self.name = name
+        script = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+        self.script = script
+        self.server_options = script.get("server") or {}
+        self.model = script.get("model") or []
+        self.expected = script.get("expect") or []
+        self.until = script["until"]
+        # Why it is not run in real time, if it is not.
+        self.virtual_only = script.get("virtual_only")
+        self.stops_at_speech = script.get("player", {}).get("stops_at_speech", True)
+        self.actions = [
+            {"sound": sounds.sound(entry), **entry} for entry in script.get("client") or []
+        ]
+        self.microphone = sounds.Microphone(script.get("microphone") or {})
+        self.loudspeaker = sounds.Loudspeaker()
+        # What the client does next, and when.
+        self.due = [(action["at"], action) for action in self.actions if "at" in action]
+        self.has_changed = asyncio.Event()
+        self.lags = []
+        self.seen = []
+        self.aliases = {}
+        self.audio_lines = {}
+        self.counts = {}
+        self.user_item = None
+        self.origin = None
+        self.socket = None
+
+    def now(self):
+        """Milliseconds since the conversation began."""
+        return (time.monotonic() - self.origin) * 1000
+
+    async def run(self, url):
+        """The whole conversation."""
+        session = {"type": "realtime", **(self.script.get("session") or {})}
+        session["instructions"] = f"conversation: {self.name}"
+        async with websockets.connect(url, max_size=None, compression=None) as self.socket:
+            await self.send({"type": "session.update", "session": session})
+            while json.loads(await self.socket.recv())["type"] != "session.updated":
+                pass
+            self.origin = time.monotonic()
+            tasks = [
+                asyncio.create_task(part())
+                for part in (self.listen, self.speak, self.act, self.measure_lag)
+            ]
+            ending = asyncio.create_task(self.wait_for_the_end())
+            await asyncio.wait([ending, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            for task in [ending, *tasks]:
+                task.cancel()
+            done = await asyncio.gather(ending, *tasks, return_exceptions=True)
+        for failure in done:
+            if isinstance(failure, Exception):
+                raise failure
+
+    async def wait_for_the_end(self):
+        """Until it is over, and longer where the embedded parts take their time."""
+        await self.wait_until(self.until)
+        while not self.has_seen_enough() and self.now() < self.until + PATIENCE:
+            await asyncio.sleep(0.05)
+
+    def has_seen_enough(self):
+        """Whether as many of each event have come as the file expects."""
+        def count(lines):
+            return collections.Counter(
+                kind for line in lines
+                if (kind := line.get("event", "asked")) not in UNTIMED
+            )
+        return count(self.seen) >= count(self.expected)
+
+    @property
+    def was_disturbed(self):
+        """Whether the machine was so busy that times mean little."""
+        return self.lag(0, self.now()) > DISTURBING_LAG
+
+    async def measure_lag(self):
+        """Keeps how long pings travel: what the server and this process are late."""
+        while True:
+            before = self.now()
+            await (await self.socket.ping())
+            self.lags.append((before, self.now(), self.now() - before))
+            await asyncio.sleep(0.05)
+
+    def lag(self, start, end):
+        """The worst lag in a span of time: of pings, and of packets that were sent late."""
+        return max((late for first, last, late in self.lags if first <= end and last >= start),
+                   default=0)
+
+    async def send(self, event):
+        await self.socket.send(json.dumps(event))
+
+    async def wait_until(self, milliseconds):
+        await asyncio.sleep(max(0, milliseconds - self.now()) / 1000)
+
+    # The client
+
+    async def act(self):
+        """Does what the client's timeline says, in its order, when it is due."""
+        while True:
+            self.has_changed.clear()
+            self.due.sort(key=lambda entry: entry[0])
+            while self.due and self.due[0][0] <= self.now():
+                at, action = self.due.pop(0)
+                if action["sound"] is not None:
+                    self.microphone.place(action["sound"], at)
+                else:
+                    await self.send(self.filled(action["send"]))
+            pause = (self.due[0][0] - self.now()) / 1000 if self.due else None
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.has_changed.wait(), pause)
+
+    def filled(self, value):
+        """An event with what its `$` names stand for."""
+        if isinstance(value, dict):
+            return {key: self.filled(inner) for key, inner in value.items()}
+        variables = {
+            "$reply": self.loudspeaker.item_id, "$heard_ms": self.loudspeaker.heard(self.now()),
+            "$user": self.user_item,
+        }
+        return variables.get(value, value) if isinstance(value, str) else value
+
+    async def speak(self):
+        """Sends every packet when its last sample has been heard."""
+        step, echo = self.microphone.packet_ms, self.microphone.echo
+        while True:
+            due = self.microphone.position + step
+            await self.wait_until(due)
+            self.lags.append((due, self.now(), self.now() - due))
+            if echo:
+                start = self.microphone.position - echo["delay_ms"]
+                factor = 10 ** (echo["gain_db"] / 20)
+                heard = self.loudspeaker.played(start, start + step)
+                self.microphone.place([s * factor for s in heard], self.microphone.position)
+            packet = self.microphone.next_packet()
+            if packet is not None:
+                await self.socket.send(packet)
+
+    # The server
+
+    async def listen(self):
+        async for message in self.socket:
+            self.handle(json.loads(message), self.now())
+
+    def handle(self, event, at):
+        """An event has come."""
+        kind = event["type"]
+        audio_ms = None
+        if kind == "response.output_audio.delta":
+            samples = array.array("h", base64.b64decode(event["delta"]))
+            audio_ms = len(samples) * 1000 // sounds.RATE
+            self.loudspeaker.play(samples, event["item_id"], at)
+        if kind == "input_audio_buffer.committed":
+            self.user_item = event["item_id"]
+        self.note(event, audio_ms, at)
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        if kind == "input_audio_buffer.speech_started" and self.stops_at_speech:
+            self.loudspeaker.stop(at)
+        for action in self.actions:
+            if action.get("when") == kind and self.counts[kind] == action.get("nth", 1):
+                self.due.append((at + action.get("after", 0), action))
+                self.has_changed.set()
+
+    def handle_asked(self, messages):
+        """The model was asked something."""
+        self.seen.append({"at": self.now(), "asked": messages})
+
+    def note(self, event, audio_ms, at):
+        """Keeps the fields that matter, as EventRecord in SeenEvent.swift does."""
+        kind = event["type"]
+        item, response = event.get("item") or {}, event.get("response") or {}
+        response_id = event.get("response_id") or response.get("id")
+        item_id = event.get("item_id") or item.get("id")
+        line = {"at": at, "event": kind}
+        if response_id:
+            line["response"] = self.alias(response_id)
+        if item_id:
+            line["item"] = self.alias(item_id)
+        if audio_ms is not None:
+            if response_id not in self.audio_lines:
+                self.audio_lines[response_id] = line
+                self.seen.append(line)
+            first = self.audio_lines[response_id]
+            first["audio_ms"] = first.get("audio_ms", 0) + audio_ms
+            first["last"] = at
+            return
+        if kind in IGNORED:
+            return
+        line |= {name: event[name] for name in SCALARS if event.get(name) is not None}
+        if kind.endswith(".delta"):
+            line["delta"] = event["delta"]
+        details = response.get("status_details") or {}
+        if kind == "response.done":
+            line["status"] = response["status"]
+        if details.get("reason"):
+            line["reason"] = details["reason"]
+        error = event.get("error") or details.get("error") or {}
+        if error.get("code"):
+            line["code"] = error["code"]
+        if kind == "response.done":
+            parts = [part for output in response["output"] for part in output.get("content", [])]
+            texts = [part.get("transcript") or part.get("text") for part in parts]
+            if any(texts):
+                line["said"] = "".join(filter(None, texts))
+        self.seen.append(line)
+
+    def alias(self, identifier):
+        """item_… becomes i1, i2, … in the order of appearance."""
+        if identifier not in self.aliases:
+            letter = identifier[0]
+            number = 1 + sum(known[0] == letter for known in self.aliases)
+            self.aliases[identifier] = f"{letter}{number}"
+        return self.aliases[identifier]
+
+
+def shown(line):
+    """A line as it stands in a file, for reports."""
+    fields = (f"{key}: {round(value) if isinstance(value, float) else value}"
+              for key, value in line.items())
+    return "{" + ", ".join(fields) + "}"
+
+
+def words(text):
+    """Words without case and punctuation."""
+    return re.findall(r"[a-z']+", text.lower())

@@ -1,0 +1,222 @@
+"""Compares what was seen in real time with what a conversation's file expects on the virtual clock.
+
+Absolute times cannot agree: recognition and synthesis are the embedded ones here, and take the time
+that they take. So every event is timed from its cause: speech from the sound that was played, the
+transcript from the commit, the model's request from the transcript, reply audio from the request.
+What lies between cause and event must be what lies between them in the file."""
+
+from conversation import UNTIMED, shown, words
+
+# Milliseconds, beside the lag that was measured while the conversation ran.
+TOLERANCE = 80
+# A transcript comes after its commit, and all conversations share the embedded recogniser.
+RECOGNITION = 2500
+# The embedded voice shares the workers with recognition, and speaks longer or shorter than the
+# file's, so that clauses follow each other at other times.
+SYNTHESIS = 400
+# Two windows of voice activity: the resamplers of the two runners are not the same.
+POSITION = 64
+ENDS_OF_RECOGNITION = {
+    "conversation.item.input_audio_transcription.completed",
+    "conversation.item.input_audio_transcription.failed",
+}
+# How far reply audio is sent ahead of its playing.
+LEAD = 500
+
+
+def kind(line):
+    return line.get("event", "asked")
+
+
+def number(lines):
+    """Lines by what they are, whose they are, and the how manyth of that."""
+    counts, numbered = {}, {}
+    for line in sorted(lines, key=lambda line: line["at"]):
+        name = kind(line)
+        if name not in UNTIMED:
+            key = name, line.get("item") or line.get("response")
+            counts[key] = counts.get(key, 0) + 1
+            numbered[*key, counts[key]] = line
+    return numbered
+
+
+def nth(lines, name, number_of_event):
+    """When the how manyth event of a kind came; None: it did not."""
+    times = sorted(line["at"] for key, line in lines.items() if key[0] == name)
+    return times[number_of_event - 1] if len(times) >= number_of_event else None
+
+
+class Judge:
+    """One conversation's run against its file."""
+
+    def __init__(self, conversation):
+        self.conversation = conversation
+        self.expected = number(conversation.expected)
+        self.seen = number(conversation.seen)
+        self.problems = []
+        # How late events were, by their kind.
+        self.late = {}
+        self.actions = self.timed_actions()
+        self.judge()
+
+    def timed_actions(self):
+        """When the client did something, in the file and here, in the file's order."""
+        timed = []
+        for action in self.conversation.actions:
+            if "at" in action:
+                timed.append((action["at"], action["at"], action))
+                continue
+            expected, seen = (
+                nth(lines, action["when"], action.get("nth", 1))
+                for lines in (self.expected, self.seen)
+            )
+            after = action.get("after", 0)
+            if expected is not None and seen is not None:
+                timed.append((expected + after, seen + after, action))
+        return sorted(timed, key=lambda entry: entry[0])
+
+    def judge(self):
+        for key in self.expected.keys() - self.seen.keys():
+            self.problems.append(f"missing: {shown(self.expected[key])}")
+        for key in self.seen.keys() - self.expected.keys():
+            self.problems.append(f"unexpected: {shown(self.seen[key])}")
+        if self.problems:
+            return
+        for key, expected in self.expected.items():
+            self.judge_fields(key, expected, self.seen[key])
+            self.judge_time(key, expected, self.seen[key])
+        self.judge_order()
+
+    # Times
+
+    def judge_time(self, key, expected, seen):
+        cause = self.cause(key, expected, seen)
+        if cause is None:
+            return
+        late = (seen["at"] - cause[1]) - (expected["at"] - cause[0])
+        self.late.setdefault(key[0], []).append(late)
+        earliest, latest = self.bounds(key[0], expected)
+        lag = self.conversation.lag(cause[1], seen["at"])
+        if not earliest - lag <= late <= latest + lag:
+            self.problems.append(
+                f"{late:.0f} ms late (allowed {earliest}…{latest}, lag {lag:.0f}): "
+                f"{shown(seen)}, expected {shown(expected)}"
+            )
+
+    def bounds(self, name, expected):
+        if name in ENDS_OF_RECOGNITION:
+            return -RECOGNITION, RECOGNITION
+        if name == "response.output_audio.delta" or expected.get("status") in (
+            "completed", "failed"
+        ):
+            return -SYNTHESIS, SYNTHESIS
+        return -TOLERANCE, TOLERANCE
+
+    def cause(self, key, expected, seen):
+        """When what caused an event happened, in the file and here."""
+        name, reason = key[0], expected.get("reason")
+        if name in ("input_audio_buffer.speech_started", "input_audio_buffer.speech_stopped"):
+            return self.last_action(expected["at"], "sound")
+        if name == "input_audio_buffer.timeout_triggered":
+            return self.last_event(expected, {"response.output_audio.delta"}, self.played)
+        if name == "input_audio_buffer.committed":
+            return self.last_event(expected, {
+                "input_audio_buffer.speech_stopped", "input_audio_buffer.timeout_triggered"
+            }) or self.last_action(expected["at"], "send")
+        if name in ENDS_OF_RECOGNITION:
+            return self.last_event(expected, {"input_audio_buffer.committed"}, item=True)
+        if name in ("asked", "response.created"):
+            event = self.last_event(
+                expected, ENDS_OF_RECOGNITION
+                | {"response.done", "input_audio_buffer.timeout_triggered"})
+            return max(event or (0, 0), self.last_action(expected["at"], "send") or (0, 0))
+        if expected.get("status") == "completed" and "said" in expected:
+            return self.last_event(expected, {"response.output_audio.delta"}, self.sent)
+        if reason == "turn_detected":
+            return self.last_event(expected, {"input_audio_buffer.speech_started"})
+        if reason == "client_cancelled" or name in ("conversation.item.truncated", "error"):
+            return self.last_action(expected["at"], "send")
+        return self.last_event(expected, {"asked"})
+
+    def last_action(self, at, what):
+        found = [
+            (expected, seen) for expected, seen, action in self.actions
+            if expected <= at and ((action["sound"] is not None) == (what == "sound"))
+        ]
+        return found[-1] if found else None
+
+    def last_event(self, expected, names, time=lambda line: line["at"], item=False):
+        found = [
+            (time(line), time(self.seen[key])) for key, line in self.expected.items()
+            if key[0] in names and line is not expected and line["at"] <= expected["at"]
+            and (not item or line.get("item") == expected.get("item"))
+        ]
+        return max(found) if found else None
+
+    @staticmethod
+    def played(line):
+        return line["at"] + line["audio_ms"]
+
+    @staticmethod
+    def sent(line):
+        """When the last of a reply's audio may leave."""
+        return line["at"] + max(0, line["audio_ms"] - LEAD)
+
+    # Fields
+
+    def judge_fields(self, key, expected, seen):
+        for name in ("response", "item", "status", "reason", "code", "name", "arguments"):
+            if expected.get(name) != seen.get(name):
+                self.problems.append(f"{name} of {shown(seen)}, expected {shown(expected)}")
+        if key[0] == "asked":
+            # Of a reply that was interrupted at once, more or less than nothing was heard.
+            roles = [
+                [role for role in (text.split(" ")[0] for text in line["asked"])
+                 if role != "assistant:"]
+                for line in (expected, seen)
+            ]
+            if roles[0] != roles[1]:
+                self.problems.append(f"{shown(seen)}, expected {shown(expected)}")
+        if "transcript" in expected:
+            self.judge_words(expected["transcript"], seen["transcript"])
+        for name in ("audio_start_ms", "audio_end_ms"):
+            self.judge_position(key[0], name, expected, seen)
+
+    def judge_words(self, expected, seen):
+        """At least half of what is said is recognised."""
+        known = [word for word in words(expected) if word in words(seen)]
+        if 2 * len(known) < len(words(expected)):
+            self.problems.append(f"heard {seen!r} for {expected!r}")
+
+    def judge_position(self, kind_of_event, name, expected, seen):
+        if name not in expected:
+            return
+        shift, allowed = 0, POSITION
+        if kind_of_event.startswith("input_audio_buffer.speech"):
+            action = self.last_action(expected["at"], "sound")
+            shift = action[1] - action[0] if action else 0
+            # A sound begins where the microphone is, and lost packets shorten the audio.
+            allowed += self.conversation.microphone.packet_ms
+        elif kind_of_event == "input_audio_buffer.timeout_triggered":
+            return
+        else:
+            # How much was heard depends on when both ends of it came.
+            allowed += TOLERANCE + self.conversation.lag(0, seen["at"])
+        # Padding that reaches before the audio is cut short.
+        if expected[name] and abs(seen[name] - expected[name] - shift) > allowed:
+            self.problems.append(
+                f"{name} is {seen[name]}, expected {expected[name] + shift:.0f}: {shown(seen)}")
+
+    # Order
+
+    def judge_order(self):
+        """What belongs to one item, or to one response, comes in the file's order."""
+        for name in ("item", "response"):
+            for alias in {line.get(name) for line in self.expected.values()} - {None}:
+                chains = [
+                    [key for key, line in sorted(lines.items(), key=lambda entry: entry[1]["at"])
+                     if line.get(name) == alias]
+                    for lines in (self.expected, self.seen)
+                ]
+                if chains[0] != chains[1]:
+                    self.problems.append(f"{alias} comes as {chains[1]}, expected {chains[0]}")

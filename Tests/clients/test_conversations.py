@@ -1,0 +1,95 @@
+"""The conversations of Tests/Fixtures in real time: the server's binary over real sockets, its
+embedded recogniser and voice, and a scripted model. They all run at once, once."""
+
+import asyncio
+import contextlib
+import statistics
+
+import pytest
+from conversation import Conversation, names
+from conversation_judge import Judge
+from parley_server import ParleyServer
+from scripted_mind import ScriptedMind
+
+# Between the beginnings of two conversations, in seconds: most of them begin with the same words,
+# and would otherwise all ask for their transcript at once.
+STAGGER = 0.3
+
+# How often a conversation is held. Once, on a quiet machine: only what went wrong while the machine
+# was busy with something else is tried again.
+ATTEMPTS = 3
+
+
+async def converse(conversations):
+    """Runs all of them; returns for each why it broke off, if it did."""
+    groups = {}
+    for conversation in conversations:
+        options = tuple(sorted(conversation.server_options.items()))
+        groups.setdefault(options, []).append(conversation)
+    async with ScriptedMind() as mind:
+        with contextlib.ExitStack() as stack:
+            async def run(conversation, server, delay):
+                await asyncio.sleep(delay)
+                try:
+                    await conversation.run(server.realtime_url + "?model=any")
+                except Exception as failure:  # One that breaks off must not take the others along.
+                    return failure
+                return None
+
+            runs = []
+            for options, group in groups.items():
+                arguments = [str(word) for key, value in options for word in (f"--{key}", value)]
+                server = stack.enter_context(
+                    ParleyServer("--llm", mind.url, "--model", "scripted", *arguments)
+                )
+                for conversation in group:
+                    mind.expect(conversation)
+                    runs.append(run(conversation, server, len(runs) * STAGGER))
+            failures = await asyncio.gather(*runs)
+    ordered = [conversation.name for group in groups.values() for conversation in group]
+    return dict(zip(ordered, failures, strict=True))
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    """Every conversation after its run: what the judge says, or why it broke off."""
+    found = {}
+    left = [name for name in names() if not Conversation(name).virtual_only]
+    for _ in range(ATTEMPTS):
+        conversations = [Conversation(name) for name in left]
+        failures = asyncio.run(converse(conversations))
+        found |= {c.name: failures[c.name] or Judge(c) for c in conversations}
+        left = [
+            name for name in left
+            if isinstance(found[name], Judge) and found[name].problems
+            and found[name].conversation.was_disturbed
+        ]
+        if not left:
+            break
+    return found
+
+
+@pytest.mark.parametrize("name", names())
+def test_what_happens_in_real_time_is_what_the_file_expects(outcomes, name):
+    if name not in outcomes:
+        pytest.skip(Conversation(name).virtual_only)
+    if isinstance(outcomes[name], Exception):
+        raise outcomes[name]
+    assert not outcomes[name].problems, "\n".join(outcomes[name].problems)
+
+
+def test_the_figures(outcomes, figure):
+    judges = [judge for judge in outcomes.values() if isinstance(judge, Judge)]
+    late = {}
+    for judge in judges:
+        for kind, values in judge.late.items():
+            late.setdefault(kind, []).extend(values)
+    for kind, values in sorted(late.items()):
+        figure(
+            f"{kind}: {len(values)}, median {statistics.median(values):.0f} ms, "
+            f"{min(values):.0f}…{max(values):.0f} ms from the file"
+        )
+    lags = [late for judge in judges for _, _, late in judge.conversation.lags]
+    middle, worst = statistics.median(lags), max(lags)
+    figure(f"lag of pings and packets: median {middle:.0f} ms, worst {worst:.0f} ms")
+    assert late
