@@ -14,7 +14,9 @@ final class ConversationRun {
     private let server: SimulatedServer
     private let client: SimulatedClient
     private var microphone: Microphone
-    private var loudspeaker = Loudspeaker()
+    private var loudspeaker: Loudspeaker
+    /// What the server was last told of an item.
+    private var acknowledged: (itemID: String, milliseconds: Int)?
     private var record = EventRecord()
     /// Actions whose time is known, and those that wait for an event.
     private var due: [(at: Int, action: ClientAction)] = []
@@ -35,6 +37,7 @@ final class ConversationRun {
         self.conversation = conversation
         agents = try ScriptedAgents(conversation)
         microphone = try Microphone(conversation.microphone)
+        loudspeaker = Loudspeaker(conversation.player)
         var configuration = ServerConfiguration()
         if let seconds = conversation.server?["max-buffered-audio-seconds"]?.integer {
             configuration.session.maxBufferedAudioSeconds = seconds
@@ -66,6 +69,7 @@ final class ConversationRun {
             now += 1
             server.run(for: .milliseconds(1))
             try takeMessages()
+            try acknowledge()
             try speak()
         }
     }
@@ -90,6 +94,20 @@ final class ConversationRun {
                 try send(event.json(variables))
             }
         }
+    }
+
+    /// Says how much has been heard, where the conversation wants that.
+    private func acknowledge() throws {
+        guard let interval = loudspeaker.acknowledgementInterval, now.isMultiple(of: interval),
+            let itemID = loudspeaker.itemID
+        else { return }
+        let heard = loudspeaker.heard(at: now)
+        guard acknowledged?.itemID != itemID || acknowledged?.milliseconds != heard else { return }
+        acknowledged = (itemID, heard)
+        try send([
+            "type": "output_audio_buffer.played", "item_id": itemID, "content_index": 0,
+            "audio_end_ms": heard,
+        ])
     }
 
     /// Sends the packet that is complete now, if one is.

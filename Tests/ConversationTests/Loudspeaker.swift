@@ -5,12 +5,21 @@ import Codec
 
 /// Plays one reply after another.
 struct Loudspeaker {
+    /// How long audio lies in the client before it is played, in milliseconds.
+    let latency: Int
+    /// How often the server is told what was heard, in milliseconds; nil: never.
+    let acknowledgementInterval: Int?
     /// Samples at `Sound.rate` that are played from a time on, in milliseconds.
     private var queue: [(start: Int, samples: [Int16])] = []
     private var end = 0
     /// The item that was played last, and what came of it.
     private(set) var itemID: String?
     private var received = 0
+
+    init(_ description: YAMLValue?) {
+        latency = description?["latency_ms"]?.integer ?? 0
+        acknowledgementInterval = description?["acknowledges_every"]?.integer
+    }
 
     /// Audio of an item has come.
     mutating func play(_ samples: [Int16], of itemID: String, at now: Int) {
@@ -19,7 +28,7 @@ struct Loudspeaker {
             received = 0
         }
         let milliseconds = Sound.rate.milliseconds(ofSamples: samples.count)
-        let start = max(end, now)
+        let start = max(end, now + latency)
         queue.append((start, samples))
         end = start + milliseconds
         received += milliseconds

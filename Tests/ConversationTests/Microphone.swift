@@ -9,6 +9,8 @@ struct Microphone {
     let packetMilliseconds: Int
     /// Packets that are lost on the way, by their number from 0.
     private let lost: [Range<Int>]
+    /// Whether each packet begins with its number.
+    private let isNumbered: Bool
     private var encoder: OpusPackets?
     private var sounds: [(start: Int, sound: Sound)] = []
     private var packets = 0
@@ -17,6 +19,7 @@ struct Microphone {
 
     init(_ description: YAMLValue?) throws {
         packetMilliseconds = description?["packet_ms"]?.integer ?? 20
+        isNumbered = description?["numbered"]?.flag ?? false
         lost = (description?["loses"]?.items ?? []).compactMap { pair in
             guard let from = pair.items?.first?.integer, let count = pair.items?.last?.integer
             else { return nil }
@@ -42,8 +45,9 @@ struct Microphone {
             from: Sound.rate.samples(inMilliseconds: position),
             count: Sound.rate.samples(inMilliseconds: packetMilliseconds))
         defer { packets += 1 }
+        let number = isNumbered ? Self.littleEndian([Int16(truncatingIfNeeded: packets)]) : []
         let payload = try encoder?.encode(samples) ?? Self.littleEndian(samples)
-        return lost.contains { $0.contains(packets) } ? nil : payload
+        return lost.contains { $0.contains(packets) } ? nil : number + payload
     }
 
     private mutating func hear(from start: Int, count: Int) -> [Int16] {

@@ -172,6 +172,7 @@ extension ModelMessage {
         case .assistant(let text): "assistant: \(text)"
         case .functionCall(_, let name, let arguments): "calls \(name) \(arguments)"
         case .functionOutput(_, let output): "returns \(output)"
+        case .userAudio: "user: (audio)"
         }
     }
 }

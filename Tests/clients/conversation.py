@@ -50,12 +50,14 @@ class Conversation:
         self.until = script["until"]
         # Why it is not run in real time, if it is not.
         self.virtual_only = script.get("virtual_only")
-        self.stops_at_speech = script.get("player", {}).get("stops_at_speech", True)
+        player = script.get("player") or {}
+        self.stops_at_speech = player.get("stops_at_speech", True)
+        self.acknowledges_every = player.get("acknowledges_every")
         self.actions = [
             {"sound": sounds.sound(entry), **entry} for entry in script.get("client") or []
         ]
         self.microphone = sounds.Microphone(script.get("microphone") or {})
-        self.loudspeaker = sounds.Loudspeaker()
+        self.loudspeaker = sounds.Loudspeaker(player.get("latency_ms", 0))
         # What the client does next, and when.
         self.due = [(action["at"], action) for action in self.actions if "at" in action]
         self.has_changed = asyncio.Event()
@@ -83,7 +85,8 @@ class Conversation:
             self.origin = time.monotonic()
             tasks = [
                 asyncio.create_task(part())
-                for part in (self.listen, self.speak, self.act, self.measure_lag)
+                for part in (
+                    self.listen, self.speak, self.act, self.measure_lag, self.acknowledge)
             ]
             ending = asyncio.create_task(self.wait_for_the_end())
             await asyncio.wait([ending, *tasks], return_when=asyncio.FIRST_COMPLETED)
@@ -175,6 +178,20 @@ class Conversation:
             packet = self.microphone.next_packet()
             if packet is not None:
                 await self.socket.send(packet)
+
+    async def acknowledge(self):
+        """Says how much has been heard, where the conversation wants that."""
+        told = None
+        while self.acknowledges_every:
+            await asyncio.sleep(self.acknowledges_every / 1000)
+            heard = self.loudspeaker.item_id, self.loudspeaker.heard(self.now())
+            if heard[0] and heard != told:
+                told = heard
+                await self.send({
+                    "type": "output_audio_buffer.played", "item_id": heard[0],
+                    "content_index": 0, "audio_end_ms": heard[1],
+                })
+        await asyncio.Event().wait()
 
     # The server
 

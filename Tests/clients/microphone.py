@@ -126,6 +126,7 @@ class Microphone:
         self.packet_ms = description.get("packet_ms", 20)
         self.lost = description.get("loses", [])
         self.echo = description.get("echo")
+        self.numbered = description.get("numbered", False)
         self.encoder = OpusEncoder() if description.get("format") == "opus" else None
         self.sounds = []
         self.packets = 0
@@ -154,13 +155,15 @@ class Microphone:
         number = self.packets
         self.packets += 1
         is_lost = any(first <= number < first + amount for first, amount in self.lost)
-        return None if is_lost else packet
+        prefix = (number % 65536).to_bytes(2, "little") if self.numbered else b""
+        return None if is_lost else prefix + packet
 
 
 class Loudspeaker:
     """Plays reply audio as it comes, and knows how much of an item was heard."""
 
-    def __init__(self):
+    def __init__(self, latency=0):
+        self.latency = latency
         self.queue = []
         self.end = 0.0
         self.item_id = None
@@ -170,7 +173,7 @@ class Loudspeaker:
         if item_id != self.item_id:
             self.item_id, self.received = item_id, 0
         milliseconds = len(samples) * 1000 // RATE
-        start = max(self.end, now)
+        start = max(self.end, now + self.latency)
         self.queue.append((start, samples))
         self.end = start + milliseconds
         self.received += milliseconds
