@@ -31,16 +31,11 @@ public struct RealtimeSchema: Sendable {
     private static let fieldsBesideTheTable: [String: Set<String>] = [
         // Sent by the protocol's own server; the table describes the request's class.
         "RealtimeSessionCreateRequest": ["id", "object", "expires_at"],
-        // Extensions of Parley, told to those who set them.
-        "ServerVad": turnDetectionExtensions, "SemanticVad": turnDetectionExtensions,
         // Extensions of Parley, only sent to a client that has asked for them.
         "RealtimeAudioConfigOutput": ["transport"],
         "ServerVad": ["speculative_response"], "SemanticVad": ["speculative_response"],
         "response.output_audio.delta": ["audio_start_ms"],
         "conversation.item.truncated": ["transcript"],
-    ]
-    private static let turnDetectionExtensions: Set<String> = [
-        "interruption_needs_words", "min_interruption_ms", "speculative_response",
     ]
     private static let formatsBesideTheTable: Set<String> = ["audio/opus"]
 

@@ -11,9 +11,9 @@ from conversation import UNTIMED, shown, words
 TOLERANCE = 80
 # A transcript comes after its commit, and all conversations share the embedded recogniser.
 RECOGNITION = 2500
-# The embedded voice shares the workers with recognition, and speaks longer or shorter than the
-# file's, so that clauses follow each other at other times.
-SYNTHESIS = 400
+# The embedded voice waits for a worker as well, and speaks longer or shorter than the file's, so
+# that clauses follow each other at other times.
+SYNTHESIS = 1000
 # Two windows of voice activity: the resamplers of the two runners are not the same.
 POSITION = 64
 ENDS_OF_RECOGNITION = {
@@ -134,7 +134,13 @@ class Judge:
             return self.last_event(expected, {"response.output_audio.delta"}, self.sent)
         if reason == "turn_detected":
             return self.last_event(expected, {"input_audio_buffer.speech_started"})
-        if reason == "client_cancelled" or name in ("conversation.item.truncated", "error"):
+        if name == "conversation.item.truncated":
+            causes = [
+                self.last_action(expected["at"], "send"),
+                self.last_event(expected, {"input_audio_buffer.speech_started", "asked"}),
+            ]
+            return max(filter(None, causes), default=None)
+        if reason == "client_cancelled" or name == "error":
             return self.last_action(expected["at"], "send")
         return self.last_event(expected, {"asked"})
 
@@ -177,7 +183,7 @@ class Judge:
             ]
             if roles[0] != roles[1]:
                 self.problems.append(f"{shown(seen)}, expected {shown(expected)}")
-        if "transcript" in expected:
+        if key[0] in ENDS_OF_RECOGNITION and "transcript" in expected:
             self.judge_words(expected["transcript"], seen["transcript"])
         for name in ("audio_start_ms", "audio_end_ms"):
             self.judge_position(key[0], name, expected, seen)
