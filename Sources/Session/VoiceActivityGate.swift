@@ -72,8 +72,8 @@ struct VoiceActivityGate {
     /// How much of its way the floor goes down. Half: the quieter of a noise's levels counts.
     static let fall: Float = 0.5
 
-    /// What silence has been like so far; nil before any.
-    private var floor: SIMD4<Float>?
+    /// What silence has been like so far; infinite before any.
+    private var floor = SIMD4<Float>(repeating: .infinity)
     /// Silences in a row, up to `windowsToClose`.
     private var silentWindows: UInt8 = 0
     /// Windows since the last one that was computed.
@@ -92,7 +92,6 @@ struct VoiceActivityGate {
 
     private func isQuiet(_ bands: SIMD4<Float>, senderHeardNothing: Bool) -> Bool {
         if bands[0] <= Self.inaudible { return true }
-        guard let floor else { return false }
         return all(bands .<= floor * (senderHeardNothing ? Self.trustedMargin : Self.margin))
     }
 
@@ -104,7 +103,7 @@ struct VoiceActivityGate {
             return
         }
         silentWindows = min(silentWindows + 1, Self.windowsToClose)
-        let before = floor ?? energy.bands
+        let before = floor[0].isInfinite ? energy.bands : floor
         let change = energy.bands - before
         let pace = SIMD4(repeating: Self.rise).replacing(with: Self.fall, where: change .< 0)
         floor = before + change * pace

@@ -33,9 +33,12 @@ public struct RealtimeSchema: Sendable {
         "RealtimeSessionCreateRequest": ["id", "object", "expires_at"],
         // Extensions of Parley, only sent to a client that has asked for them.
         "RealtimeAudioConfigOutput": ["transport"],
-        "ServerVad": ["speculative_response"], "SemanticVad": ["speculative_response"],
+        "ServerVad": turnDetectionExtensions, "SemanticVad": turnDetectionExtensions,
         "response.output_audio.delta": ["audio_start_ms"],
         "conversation.item.truncated": ["transcript"],
+    ]
+    private static let turnDetectionExtensions: Set<String> = [
+        "interruption_needs_words", "min_interruption_ms", "speculative_response",
     ]
     private static let formatsBesideTheTable: Set<String> = ["audio/opus"]
 
