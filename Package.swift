@@ -88,7 +88,7 @@ let package = Package(
             name: "CodecTests", dependencies: ["Codec", "COpus", "Simulation"],
             swiftSettings: strict),
         .testTarget(
-            name: "SessionTests", dependencies: ["Session", "Codec", "Simulation"],
+            name: "SessionTests", dependencies: ["Session", "Codec", "COpus", "Simulation"],
             swiftSettings: strict),
         .testTarget(
             name: "AgentsTests", dependencies: ["Agents", "Codec", "Session", "Simulation"],

@@ -12,7 +12,9 @@
 # targets themselves.
 source "$(dirname "$0")/common.sh"
 
-all=(http_message websocket_frames deflate client_event connection_bytes ogg_opus)
+all=(
+    http_message websocket_frames deflate client_event opus_packets ogg_opus connection_bytes
+)
 seconds=${SECONDS_EACH:-60}
 work=$root/.build-fuzz
 program=$work/release/parley-fuzz

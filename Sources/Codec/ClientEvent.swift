@@ -7,7 +7,8 @@ public enum ClientEvent: Equatable, Sendable {
     /// `session.update`
     indirect case sessionUpdate(SessionUpdate)
     /// `input_audio_buffer.append`: the decoded bytes are the parser's `audio` until its next call.
-    case inputAudioBufferAppend
+    /// `sequence` is the packet's number, where the client gives one (an extension of Parley).
+    case inputAudioBufferAppend(sequence: UInt16? = nil)
     /// `input_audio_buffer.commit`
     case inputAudioBufferCommit
     /// `input_audio_buffer.clear`

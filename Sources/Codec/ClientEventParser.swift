@@ -77,7 +77,8 @@ public struct ClientEventParser: ~Copyable {
         // First, and without a copy of the name: nearly all events of a call are this one.
         if type.isString("input_audio_buffer.append") {
             try decodeAppendedAudio(fields)
-            return .inputAudioBufferAppend
+            let sequence = try fields.integer("sequence", in: 0...Int(UInt16.max))
+            return .inputAudioBufferAppend(sequence: sequence.map(UInt16.init))
         }
         switch try fields.requiredName("type") {
         case "input_audio_buffer.commit": return .inputAudioBufferCommit

@@ -87,6 +87,62 @@ public struct OpusDecoder: ~Copyable {
             opus_decode(state, nil, 0, start, Int32(clamping: samples), 0))
     }
 
+    /// Makes up for the packet before `next`, which was lost: from the copy of it that `next` holds
+    /// (RFC 6716 §2.1.7), or by concealing it where there is none.
+    /// - Parameter samples: how long the lost packet was, in whole multiples of 2.5 ms.
+    /// - Throws: `.invalidPacket`, `.badArgument`, `.bufferTooSmall`.
+    public mutating func recover(
+        samples: Int, from next: RawSpan, into output: UnsafeMutableBufferPointer<Int16>
+    ) throws(OpusError) -> Int {
+        guard !next.isEmpty else { throw .invalidPacket }
+        guard let start = output.baseAddress, samples <= output.count else {
+            throw .bufferTooSmall
+        }
+        let count = next.withUnsafeBytes { bytes in
+            opus_decode(
+                state, bytes.baseAddress?.assumingMemoryBound(to: UInt8.self),
+                Int32(clamping: bytes.count), start, Int32(clamping: samples), 1)
+        }
+        return try OpusError.checked(count)
+    }
+
+    /// Forgets the stream; the next packet is decoded as by a new decoder.
+    public mutating func reset() {
+        let code = parley_opus_reset_decoder(state)
+        precondition(code == OPUS_OK)
+    }
+
+    /// Whether a packet holds a copy of the one before it: the LBRR flags at the beginning of its
+    /// first frame (RFC 6716 §4.2.3 and §4.2.4). False for what is no packet.
+    public static func holdsPreviousPacket(_ packet: RawSpan) -> Bool {
+        // CELT has none (configurations 16…31, §3.1).
+        guard !packet.isEmpty, packet.unsafeLoad(as: UInt8.self) & 0x80 == 0 else { return false }
+        return packet.withUnsafeBytes { bytes in
+            let start = bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
+            return withUnsafeTemporaryAllocation(of: Int16.self, capacity: maxFrames) { sizes in
+                withUnsafeTemporaryAllocation(
+                    of: UnsafePointer<UInt8>?.self, capacity: maxFrames
+                ) { frames in
+                    let count = opus_packet_parse(
+                        start, Int32(clamping: bytes.count), nil, frames.baseAddress!,
+                        sizes.baseAddress!, nil)
+                    guard count > 0, sizes[0] > 0, let first = frames[0]?.pointee else {
+                        return false
+                    }
+                    // Per channel: a bit of voice activity for every 20 ms, then the flag.
+                    let samples = Int(opus_packet_get_samples_per_frame(start, 48_000))
+                    let activityBits = max(1, samples / 960)
+                    let mid = first >> (7 - activityBits) & 1
+                    guard opus_packet_get_nb_channels(start) == 2 else { return mid == 1 }
+                    return mid == 1 || first >> (6 - 2 * activityBits) & 1 == 1
+                }
+            }
+        }
+    }
+
+    /// Frames of the longest packet: 120 ms of 2.5 ms each.
+    private static let maxFrames = 48
+
     /// Samples that a packet decodes to at a rate, read from its first bytes (RFC 6716 §3.1).
     /// - Throws: `.invalidPacket` if it has no bytes or claims more than 120 ms.
     public static func sampleCount(
@@ -117,30 +173,56 @@ public struct OpusEncoder: ~Copyable {
     ///   - rate: 8, 12, 16, 24 or 48 kHz.
     ///   - bitrate: bits per second, 6,000…510,000. 24,000: wideband speech without audible loss.
     ///   - complexity: 0…10. 5: half the cost of 10, and hard to tell from it for speech.
+    ///   - usesDTX: whether silence becomes packets of a byte or two, of which the receiver makes
+    ///     noise. False: the background stays as it is.
     /// - Throws: `.badArgument` for values that Opus does not have.
     public init(
-        rate: SampleRate, bitrate: Int = 24_000, complexity: Int = 5
+        rate: SampleRate, bitrate: Int = 24_000, complexity: Int = 5, usesDTX: Bool = false
     ) throws(OpusError) {
-        guard (6_000...510_000).contains(bitrate) else { throw .badArgument }
         var code = OPUS_OK
         guard
             let state = opus_encoder_create(
                 Int32(clamping: rate.hertz), 1, OPUS_APPLICATION_VOIP, &code)
         else { throw OpusError(code: code) }
-        let settings = [
-            (OPUS_SET_BITRATE_REQUEST, Int32(bitrate)),
-            (OPUS_SET_COMPLEXITY_REQUEST, Int32(clamping: complexity)),
-            (OPUS_SET_SIGNAL_REQUEST, OPUS_SIGNAL_VOICE),
-        ]
-        for (request, value) in settings {
-            let code = parley_opus_set(state, request, value)
-            guard code == OPUS_OK else {
-                opus_encoder_destroy(state)
-                throw OpusError(code: code)
-            }
+        do {
+            try Self.set(state, OPUS_SET_SIGNAL_REQUEST, OPUS_SIGNAL_VOICE)
+            try Self.configure(state, bitrate, complexity, usesDTX)
+        } catch {
+            opus_encoder_destroy(state)
+            throw error
         }
         self.state = state
         self.rate = rate
+    }
+
+    /// Changes the settings from the next packet on; the stream goes on.
+    /// - Throws: `.badArgument` for values that Opus does not have.
+    public mutating func configure(
+        bitrate: Int, complexity: Int, usesDTX: Bool
+    ) throws(OpusError) {
+        try Self.configure(state, bitrate, complexity, usesDTX)
+    }
+
+    /// Forgets the stream, not the settings; the next packet is encoded as by a new encoder.
+    public mutating func reset() {
+        let code = parley_opus_reset_encoder(state)
+        precondition(code == OPUS_OK)
+    }
+
+    private static func configure(
+        _ state: OpaquePointer, _ bitrate: Int, _ complexity: Int, _ usesDTX: Bool
+    ) throws(OpusError) {
+        guard (6_000...510_000).contains(bitrate) else { throw .badArgument }
+        try set(state, OPUS_SET_BITRATE_REQUEST, Int32(bitrate))
+        try set(state, OPUS_SET_COMPLEXITY_REQUEST, Int32(clamping: complexity))
+        try set(state, OPUS_SET_DTX_REQUEST, usesDTX ? 1 : 0)
+    }
+
+    private static func set(
+        _ state: OpaquePointer, _ request: Int32, _ value: Int32
+    ) throws(OpusError) {
+        let code = parley_opus_set(state, request, value)
+        guard code == OPUS_OK else { throw OpusError(code: code) }
     }
 
     deinit { opus_encoder_destroy(state) }

@@ -17,6 +17,7 @@ extension ResponseParameters {
         isInConversation = try fields.choice("conversation", ConversationChoice.self) != .outside
         guard let output = try fields.fields("audio")?.fields("output") else { return }
         outputFormat = try output.audioFormat("format")
+        outputOpus = try output.opusSettings("format")
         voice = try output.voice("voice")
     }
 

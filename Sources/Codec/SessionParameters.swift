@@ -145,12 +145,16 @@ public struct SessionParameters: Equatable, Sendable {
     public var inputFormat = AudioFormat.pcm
     /// How the user's audio is freed from noise before all else, or nil: not at all.
     public var noiseReduction: NoiseReduction?
+    /// Whether each binary message begins with its number (an extension of Parley, `sequence`).
+    public var inputIsNumbered = false
     /// Transcription events wanted, or nil: none are sent.
     public var transcription: TranscriptionParameters?
     /// How turns end, or nil: by `input_audio_buffer.commit`.
     public var turnDetection: TurnDetectionParameters? = TurnDetectionParameters()
     /// Format of the reply's audio.
     public var outputFormat = AudioFormat.pcm
+    /// How Opus is encoded, where that is the format.
+    public var outputOpus = OpusSettings()
     /// How reply audio travels.
     public var outputTransport = AudioTransport.json
     /// Voice name as the client gave it; the synthesiser maps it to one it has.
@@ -195,9 +199,11 @@ public struct SessionParameters: Equatable, Sendable {
         set(&maxOutputTokens, update.maxOutputTokens)
         set(&inputFormat, update.inputFormat, or: .pcm)
         set(&noiseReduction, update.noiseReduction)
+        set(&inputIsNumbered, update.inputIsNumbered, or: false)
         set(&transcription, update.transcription)
         set(&turnDetection, update.turnDetection)
         set(&outputFormat, update.outputFormat, or: .pcm)
+        set(&outputOpus, update.outputOpus, or: OpusSettings())
         set(&outputTransport, update.outputTransport, or: .json)
         set(&voice, update.voice, or: defaults.voice)
         set(&speed, update.speed, or: 1.0)
@@ -224,12 +230,16 @@ public struct SessionUpdate: Equatable, Sendable {
     public var inputFormat = Patch<AudioFormat>.absent
     /// `audio.input.noise_reduction`
     public var noiseReduction = Patch<NoiseReduction>.absent
+    /// `audio.input.format.sequence` (an extension of Parley); false where a format leaves it out.
+    public var inputIsNumbered = Patch<Bool>.absent
     /// `audio.input.transcription`
     public var transcription = Patch<TranscriptionParameters>.absent
     /// `audio.input.turn_detection`
     public var turnDetection = Patch<TurnDetectionParameters>.absent
     /// `audio.output.format`
     public var outputFormat = Patch<AudioFormat>.absent
+    /// The settings of `audio.output.format` (an extension of Parley); a format replaces them all.
+    public var outputOpus = Patch<OpusSettings>.absent
     /// `audio.output.transport` (an extension of Parley)
     public var outputTransport = Patch<AudioTransport>.absent
     /// `audio.output.voice`
@@ -265,6 +275,8 @@ public struct ResponseParameters: Equatable, Sendable {
     public var voice: String?
     /// `audio.output.format`
     public var outputFormat: AudioFormat?
+    /// The settings of `audio.output.format` (an extension of Parley).
+    public var outputOpus: OpusSettings?
     /// Items that replace the conversation as the model's context.
     public var input: [ConversationItem]?
     /// False for `conversation: "none"`: the response stays out of the conversation.

@@ -43,6 +43,7 @@ extension SessionUpdate {
     /// `audio.input`
     private mutating func readInput(_ fields: EventFields) throws(ClientEventError) {
         inputFormat = try fields.patch("format", fields.audioFormat)
+        inputIsNumbered = try fields.patch("format", fields.isNumbered)
         transcription = try fields.patch("transcription", fields.transcription)
         turnDetection = try fields.patch("turn_detection", fields.turnDetection)
         noiseReduction = try fields.patch("noise_reduction", fields.noiseReduction)
@@ -51,6 +52,7 @@ extension SessionUpdate {
     /// `audio.output`
     private mutating func readOutput(_ fields: EventFields) throws(ClientEventError) {
         outputFormat = try fields.patch("format", fields.audioFormat)
+        outputOpus = try fields.patch("format", fields.opusSettings)
         outputTransport = try fields.patch("transport") {
             (key) throws(ClientEventError) in try fields.choice(key)
         }

@@ -49,18 +49,22 @@ extension JSONWriter {
 
     /// Writes `format`. Only PCM names its rate: the protocol's other formats have one without a
     /// name for it, and libraries refuse it there.
-    mutating func audioFormat(_ format: AudioFormat) {
+    mutating func audioFormat(
+        _ format: AudioFormat, isNumbered: Bool = false, opus: OpusSettings = OpusSettings()
+    ) {
         key("format")
         beginObject()
         member("type", format.wireName)
         if format == .pcm { member("rate", format.sampleRate.hertz) }
+        if isNumbered { member("sequence", true) }
+        opusSettings(opus)
         endObject()
     }
 
     private mutating func inputAudio(_ parameters: SessionParameters) {
         key("input")
         beginObject()
-        audioFormat(parameters.inputFormat)
+        audioFormat(parameters.inputFormat, isNumbered: parameters.inputIsNumbered)
         key("transcription")
         if let transcription = parameters.transcription {
             self.transcription(transcription)
@@ -87,7 +91,7 @@ extension JSONWriter {
     private mutating func outputAudio(_ parameters: SessionParameters) {
         key("output")
         beginObject()
-        audioFormat(parameters.outputFormat)
+        audioFormat(parameters.outputFormat, opus: parameters.outputOpus)
         member("voice", parameters.voice)
         member("speed", number: parameters.speed)
         // An extension of Parley: a client that has not asked for it never sees it.

@@ -28,6 +28,9 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case eventsOutResponse, eventsOutOutputAudio, eventsOutRateLimits, eventsOutAudioPacket
     case turns, samplesIn, millisecondsOut, decodeErrors
     case interruptions, falseInterruptions
+    case packetsRecovered, packetsConcealed, packetsLate
+    case decodersInUse, decodersPooled, encodersInUse, encodersPooled
+    case phraseHits, phraseMisses, phraseBytes, busyPermille, complexityReduction
     case responsesCompleted, responsesCancelled, responsesIncomplete, responsesFailed
     case deflatedBytesIn, inflatedBytesIn, deflatedBytesOut, inflatedBytesOut
     case compressionContextBytes

@@ -179,6 +179,26 @@ private struct MetricFamily {
             "parley_audio_sent_seconds_total", "Audio sent.", divisor: 1_000, .millisecondsOut),
         .counter(
             "parley_audio_decode_errors_total", "Audio that did not decode.", .decodeErrors),
+        .labelled(
+            "parley_opus_repaired_packets_total",
+            "Opus packets that were made up for: from the next one's copy, or by concealing.",
+            "means", [("recovered", .packetsRecovered), ("concealed", .packetsConcealed)]),
+        .counter(
+            "parley_opus_late_packets_total", "Numbered packets that came twice or too late.",
+            .packetsLate),
+        MetricFamily(
+            name: "parley_codecs", kind: "gauge",
+            help: "Decoders and encoders that sessions use, or that wait for the next.",
+            samples: [
+                ("kind=\"decoder\",state=\"used\"", .decodersInUse),
+                ("kind=\"decoder\",state=\"pooled\"", .decodersPooled),
+                ("kind=\"encoder\",state=\"used\"", .encodersInUse),
+                ("kind=\"encoder\",state=\"pooled\"", .encodersPooled),
+            ]),
+        .labelled(
+            "parley_phrases_total", "Phrases to be spoken, by whether they were in the cache.",
+            "result", [("hit", .phraseHits), ("miss", .phraseMisses)]),
+        .gauge("parley_phrase_cache_bytes", "Speech that is kept to be said again.", .phraseBytes),
         .gauge("parley_agent_tasks", "Agents' tasks in flight.", .agentTasks),
         .gauge(
             "parley_upstream_transfers", "Descriptors of transfers to model servers.",
@@ -201,6 +221,13 @@ private struct MetricFamily {
         .gauge(
             "parley_shard_scratch_bytes", "Memory that a shard's connections share.",
             .scratchBytes),
+        MetricFamily(
+            name: "parley_shard_busy_ratio", kind: "gauge",
+            help: "The part of the last second or more that a shard worked.", divisor: 1_000,
+            samples: [("", .busyPermille)]),
+        .gauge(
+            "parley_shard_opus_complexity_reduction",
+            "What a busy shard takes off the complexity of Opus.", .complexityReduction),
     ]
 }
 
@@ -249,7 +276,9 @@ struct MetricsText {
             writeHead(family.name, family.kind, family.help, into: &text)
             for (index, shard) in metrics.shards.enumerated() {
                 let value = shard.value(of: family.samples[0].metric)
-                writeLine(family.name, "shard=\"\(index)\"", "\(value)", into: &text)
+                writeLine(
+                    family.name, "shard=\"\(index)\"", scaled(value, by: family.divisor),
+                    into: &text)
             }
         }
         for family in HistogramFamily.all {

@@ -33,7 +33,7 @@ package struct SettingRange: Sendable {
 
     /// Every range, in the order of the options.
     package static let all =
-        listening + admission + tls + limits + timeLimits + fairness + sessions
+        listening + admission + tls + limits + timeLimits + fairness + sessions + codecs
 
     private static let mebibyte = 1 << 20
     private static let gibibyte = 1 << 30
@@ -142,6 +142,14 @@ package struct SettingRange: Sendable {
         SettingRange("min-interruption-ms", 0...10_000) {
             $0.session.minInterruptionMilliseconds
         },
+    ]
+
+    private static let codecs = [
+        SettingRange("opus-bitrate", 6_000...128_000) { $0.codecs.opusBitrate },
+        SettingRange("opus-complexity", 0...10) { $0.codecs.opusComplexity },
+        SettingRange("codec-idle-seconds", 1...3_600) { $0.codecs.codecIdleSeconds },
+        SettingRange("max-pooled-codecs", 0...10_000) { $0.codecs.maxPooledCodecs },
+        SettingRange("phrase-cache-bytes", 0...gibibyte) { $0.codecs.phraseCacheBytes },
     ]
 }
 

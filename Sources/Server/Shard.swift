@@ -103,6 +103,9 @@ package final class Shard<Backend: IO> {
     let gate: ShardGate
     let agentLink: AgentLink
     let sessionContext: SessionContext
+    @exclusivity(unchecked) private var load: ShardLoad
+    /// What was last published of the codecs.
+    @exclusivity(unchecked) private var publishedCodecs: CodecUse?
     private let upstreamPort: UpstreamPort<Backend>
     private let upstream: (any UpstreamClient)?
 
@@ -147,7 +150,9 @@ package final class Shard<Backend: IO> {
             hasRecognizer: services.agents.recognizer != nil,
             makesHypotheses: services.agents.recognizer?.makesHypotheses ?? false,
             modelHearsAudio: services.agents.model.hearsAudio,
-            hasSynthesizer: services.agents.synthesizer != nil)
+            hasSynthesizer: services.agents.synthesizer != nil,
+            codecs: services.configuration.codecs)
+        load = ShardLoad(since: now)
         executor.adoptThread()
         rotateTicketKeys()
     }
@@ -185,6 +190,9 @@ package final class Shard<Backend: IO> {
         flushWrites()
         removeClosed()
         turnEnd = io.now
+        if let (share, seconds) = load.handleTurn(from: now, to: turnEnd) {
+            handleLoad(share, seconds: seconds)
+        }
         publishMetrics()
         return !(isStopping && connections.count == 0)
     }
@@ -349,6 +357,10 @@ package final class Shard<Backend: IO> {
         metrics.set(.decodeErrors, to: counters.decodeErrors)
         metrics.set(.interruptions, to: counters.interruptions)
         metrics.set(.falseInterruptions, to: counters.falseInterruptions)
+        metrics.set(.packetsRecovered, to: counters.packetsRecovered)
+        metrics.set(.packetsConcealed, to: counters.packetsConcealed)
+        metrics.set(.packetsLate, to: counters.packetsLate)
+        publishCodecs(before: &publishedCodecs)
         metrics.set(.responsesCompleted, to: counters.responsesCompleted)
         metrics.set(.responsesCancelled, to: counters.responsesCancelled)
         metrics.set(.responsesIncomplete, to: counters.responsesIncomplete)

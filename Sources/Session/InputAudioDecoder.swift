@@ -16,15 +16,18 @@ final class InputAudioDecoder {
     static let scratchSamples = 2_880
 
     let format: AudioFormat
-    private var opus: OpusDecoder?
+    private var opus: OpusInput?
     private var resampler: Resampler?
+    /// Whether the client has been told of a corrupt packet. Once a stream is enough: who sends
+    /// something else than Opus learns of it, and a bad line is no flood of errors.
+    private var hasRefused = false
 
     /// Creates a decoder with the state that its format needs.
     init(format: AudioFormat) throws(Failure) {
         self.format = format
         do {
             if format == .opus {
-                opus = try OpusDecoder(rate: .hz16000)
+                opus = try OpusInput()
             } else {
                 resampler = try Resampler(from: format.sampleRate, to: .hz16000)
             }
@@ -33,20 +36,23 @@ final class InputAudioDecoder {
         }
     }
 
+    /// Forgets the stream and starts another.
+    func reset() {
+        hasRefused = false
+        if opus != nil { opus!.reset() }
+        if resampler != nil { resampler!.reset() }
+    }
+
     /// Decodes a payload (an Opus packet, or any number of PCM or G.711 samples) and hands `sink`
-    /// runs of at most `scratchSamples` samples.
+    /// runs of at most `scratchSamples` samples. A corrupt Opus packet is concealed and counted.
+    /// - Parameter missing: packets that were lost before this one; nil if they are not numbered.
     func decode(
-        _ bytes: RawSpan, scratch: AudioScratch, _ sink: (UnsafeBufferPointer<Int16>) -> Void
+        _ bytes: RawSpan, missing: Int?, context: SessionContext,
+        _ sink: (UnsafeBufferPointer<Int16>) -> Void
     ) throws(Failure) {
+        let scratch = context.scratch
         switch format {
-        case .opus:
-            let count: Int
-            do {
-                count = try opus!.decode(bytes, into: scratch.decoded)
-            } catch {
-                throw .opus("\(error)")
-            }
-            sink(UnsafeBufferPointer(rebasing: scratch.decoded[..<count]))
+        case .opus: try decodeOpus(bytes, missing: missing, context: context, sink)
         case .pcm:
             guard bytes.byteCount % 2 == 0 else { throw .oddByteCount }
             let total = bytes.byteCount / 2
@@ -72,6 +78,23 @@ final class InputAudioDecoder {
                 done += count
             }
         }
+    }
+
+    private func decodeOpus(
+        _ packet: RawSpan, missing: Int?, context: SessionContext,
+        _ sink: (UnsafeBufferPointer<Int16>) -> Void
+    ) throws(Failure) {
+        var repairs = OpusInput.Repairs()
+        let error = opus!.decode(
+            packet, missing: missing, repairs: &repairs, into: context.scratch.decoded, sink)
+        context.counters.packetsRecovered += repairs.recovered
+        context.counters.packetsConcealed += repairs.concealed
+        guard let error else { return }
+        guard hasRefused else {
+            hasRefused = true
+            throw .opus("\(error)")
+        }
+        context.counters.decodeErrors += 1
     }
 
     private func resample(

@@ -9,6 +9,11 @@ final class Listener {
     let maxSamples: Int
     private(set) var buffer: InputAudioBuffer
     private var decoder: InputAudioDecoder?
+    private var order = PacketOrder()
+    /// When audio last came, until what it took has been given back.
+    private(set) var lastAudio: Instant?
+    /// When it is next looked whether that is long enough ago.
+    private(set) var releaseCheck: Instant?
     /// Frees the decoded audio from noise; nil unless the session asks for it.
     private var reducer: NoiseReducer?
     private var noiseReduction: NoiseReduction?
@@ -40,22 +45,59 @@ final class Listener {
         noiseReduction = parameters.noiseReduction
     }
 
-    /// Decodes a payload and hands `hear` its samples in runs.
+    /// Decodes a payload and hands `hear` its samples in runs. A packet that comes twice or too
+    /// late is dropped.
+    /// - Parameter number: the packet's, where the client numbers them.
     func decode(
-        _ payload: RawSpan, format: AudioFormat, context: SessionContext,
-        _ hear: (UnsafeBufferPointer<Int16>) -> Void
+        _ payload: RawSpan, number: UInt16?, format: AudioFormat, context: SessionContext,
+        at now: Instant, _ hear: (UnsafeBufferPointer<Int16>) -> Void
     ) throws(InputAudioDecoder.Failure) {
-        if decoder == nil { decoder = try InputAudioDecoder(format: format) }
+        lastAudio = now
+        if decoder == nil {
+            decoder = try context.codecs.takeDecoder(for: format)
+            releaseCheck = now + .seconds(context.codecSettings.codecIdleSeconds)
+        }
+        var missing: Int?
+        if let number {
+            guard case .next(let gap) = order.handle(number) else {
+                context.counters.packetsLate += 1
+                return
+            }
+            missing = gap
+        }
         isSilentPacket = format == .opus && OpusActivity.saysSilence(payload)
         guard let noiseReduction else {
-            try decoder?.decode(payload, scratch: context.scratch, hear)
+            try decoder?.decode(payload, missing: missing, context: context, hear)
             return
         }
         if reducer == nil { reducer = NoiseReducer(decibels: noiseReduction.decibels) }
-        try decoder?.decode(payload, scratch: context.scratch) { samples in
+        try decoder?.decode(payload, missing: missing, context: context) { samples in
             // Without memory for it, noise is better than no audio.
             if reducer == nil { hear(samples) } else { reducer!.process(samples, hear) }
         }
+    }
+
+    /// Gives the decoder back if no audio has come for a while, and with it what was kept for the
+    /// audio that would follow: it will not follow on that.
+    func releaseIfIdle(_ context: SessionContext, at now: Instant) {
+        guard let due = releaseCheck, due <= now, let lastAudio else { return }
+        let idle = lastAudio + .seconds(context.codecSettings.codecIdleSeconds)
+        guard idle <= now else {
+            releaseCheck = idle
+            return
+        }
+        releaseDecoder(context)
+        reducer = nil
+        guard speechItemID == nil, let turns, !turns.isSpeaking else { return }
+        clear()
+        activity = nil
+    }
+
+    /// Gives the decoder back.
+    func releaseDecoder(_ context: SessionContext) {
+        releaseCheck = nil
+        guard let decoder = decoder.take() else { return }
+        context.codecs.give(decoder)
     }
 
     /// Appends what fits of a run of samples; returns how many did.
@@ -167,8 +209,15 @@ final class Listener {
     }
 
     /// The session has changed; state that no longer fits is dropped.
-    func handleUpdate(from before: SessionParameters, to after: SessionParameters) {
-        if before.inputFormat != after.inputFormat { decoder = nil }
+    func handleUpdate(
+        from before: SessionParameters, to after: SessionParameters, _ context: SessionContext
+    ) {
+        if before.inputFormat != after.inputFormat
+            || before.inputIsNumbered != after.inputIsNumbered
+        {
+            releaseDecoder(context)
+            order = PacketOrder()
+        }
         if before.noiseReduction != after.noiseReduction {
             noiseReduction = after.noiseReduction
             reducer = nil

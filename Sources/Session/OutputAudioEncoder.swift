@@ -1,7 +1,7 @@
 // From queued speech to the bytes of the response's output format: samples are encoded, packets
 // that are encoded already pass through or, where the client does not take Opus, are decoded. One
-// encoder serves one response, because resampler and Opus state must not leak from one reply into
-// the next.
+// encoder serves one response at a time, and is reset in between, because resampler and Opus state
+// must not leak from one reply into the next.
 
 import Codec
 
@@ -14,21 +14,40 @@ final class OutputAudioEncoder {
     private static let maxFrames = 5
 
     let format: AudioFormat
+    private var settings: ResolvedOpusSettings
+    /// The complexity that `opus` has been told.
+    private var complexity: Int
     /// The rate of the samples that the coders below are for.
     private var inputRate: SampleRate?
     private var opus: OpusEncoder?
+    private var opusRate: SampleRate?
     private var resampler: Resampler?
     /// For packets where the client does not take Opus.
     private var decoder: OpusDecoder?
 
-    init(format: AudioFormat) { self.format = format }
+    init(format: AudioFormat, settings: ResolvedOpusSettings) {
+        self.format = format
+        self.settings = settings
+        complexity = settings.complexity
+    }
+
+    /// Forgets the stream and starts another.
+    func reset(settings: ResolvedOpusSettings) {
+        if settings != self.settings { inputRate = nil }
+        self.settings = settings
+        if opus != nil { opus!.reset() }
+        if resampler != nil { resampler!.reset() }
+        decoder = nil
+    }
 
     /// Checks that a chunk can be encoded, whatever the format.
     static func check(_ chunk: SpeechChunk) throws(AgentError) {
         let rate = chunk.rate.hertz
         guard rate % framesPerSecond == 0, Resampler.supportedHertz.contains(rate),
             rate / framesPerSecond <= InputAudioDecoder.scratchSamples
-        else { throw .malformedReply(message: "Speech at \(rate) Hz has no whole frames of 20 ms.") }
+        else {
+            throw .malformedReply(message: "Speech at \(rate) Hz has no whole frames of 20 ms.")
+        }
     }
 
     /// Takes what is first in a queue, at most `maxFrames` frames and fewer where the format or the
@@ -36,53 +55,91 @@ final class OutputAudioEncoder {
     /// - Returns: one Opus packet, or a run of PCM or G.711; and how long it lasts, on the queue's
     ///   timeline.
     func encodeNext(
+        of queue: inout SpeechQueue, maxFrames: Int, context: SessionContext
+    ) throws(AgentError) -> (payload: [UInt8], length: Int) {
+        guard format == .opus else {
+            return try takeRun(of: &queue, maxFrames: maxFrames, scratch: context.scratch)
+        }
+        endPhrases(of: &queue, context)
+        let payload: [UInt8]
+        switch queue.head {
+        case .samples(let rate):
+            try prepare(for: rate, relief: context.encodingRelief.reduction)
+            payload = try encodeFrame(of: &queue, rate, scratch: context.scratch)
+        case .packet: payload = queue.takePacket { Array($0) }
+        case nil: return ([], 0)
+        }
+        if context.phrases.isEnabled { queue.record(payload) }
+        endPhrases(of: &queue, context)
+        return (payload, SpeechQueue.frameLength)
+    }
+
+    private func takeRun(
         of queue: inout SpeechQueue, maxFrames: Int, scratch: AudioScratch
     ) throws(AgentError) -> (payload: [UInt8], length: Int) {
         switch queue.head {
         case .samples(let rate):
-            try prepare(for: rate)
-            return try encodeSamples(&queue, rate, maxFrames: maxFrames, scratch: scratch)
-        case .packet where format == .opus:
-            return (queue.takePacket { Array($0) }, SpeechQueue.frameLength)
-        case .packet:
-            return try decodePackets(&queue, maxFrames: maxFrames, scratch: scratch)
+            try prepare(for: rate, relief: 0)
+            let frame = rate.hertz / Self.framesPerSecond
+            let fitting = max(1, min(Self.maxFrames, InputAudioDecoder.scratchSamples / frame))
+            let wanted = frame * max(1, min(fitting, maxFrames))
+            let room = UnsafeMutableBufferPointer(rebasing: scratch.decoded[..<wanted])
+            let taken = queue.takeSamples(into: room)
+            let samples = resample(UnsafeBufferPointer(rebasing: room[..<taken]), scratch)
+            return (bytes(of: samples), SpeechQueue.length(ofSamples: taken, at: rate))
+        case .packet: return try decodePackets(&queue, maxFrames: maxFrames, scratch: scratch)
         case nil: return ([], 0)
         }
     }
 
+    /// A phrase that has left is kept, and the next begins with a coder that knows nothing of it:
+    /// so that its packets are right after any others.
+    private func endPhrases(of queue: inout SpeechQueue, _ context: SessionContext) {
+        while queue.takePhraseEnd({ context.phrases.insert($0, [SpeechChunk(packets: $1)]) }) {
+            if opus != nil { opus!.reset() }
+            if resampler != nil { resampler!.reset() }
+        }
+    }
+
     /// Makes the coders for samples of a rate.
-    private func prepare(for rate: SampleRate) throws(AgentError) {
-        guard rate != inputRate else { return }
+    /// - Parameter relief: what a busy shard takes off the complexity.
+    private func prepare(for rate: SampleRate, relief: Int) throws(AgentError) {
+        let complexity = max(0, settings.complexity - relief)
+        guard rate != inputRate || complexity != self.complexity else { return }
         do {
-            // Opus takes 8, 12, 16, 24 and 48 kHz as they are; anything else goes through 24 kHz.
-            let codable = [8_000, 12_000, 16_000, 24_000, 48_000].contains(rate.hertz)
-            let coded = format == .opus ? (codable ? rate : .hz24000) : format.sampleRate
-            resampler = coded == rate ? nil : try Resampler(from: rate, to: coded)
-            opus = format == .opus ? try OpusEncoder(rate: coded) : nil
+            if rate != inputRate { try makeCoders(for: rate) }
+            if opus != nil {
+                try opus!.configure(
+                    bitrate: settings.bitrate, complexity: complexity, usesDTX: settings.usesDTX)
+            }
         } catch {
             throw .malformedReply(message: "Speech at \(rate.hertz) Hz cannot be encoded.")
         }
         inputRate = rate
+        self.complexity = complexity
     }
 
-    private func encodeSamples(
-        _ queue: inout SpeechQueue, _ rate: SampleRate, maxFrames: Int, scratch: AudioScratch
-    ) throws(AgentError) -> (payload: [UInt8], length: Int) {
+    private func makeCoders(for rate: SampleRate) throws {
+        // Opus takes 8, 12, 16, 24 and 48 kHz as they are; anything else goes through 24 kHz.
+        let codable = [8_000, 12_000, 16_000, 24_000, 48_000].contains(rate.hertz)
+        let coded = format == .opus ? (codable ? rate : .hz24000) : format.sampleRate
+        resampler = coded == rate ? nil : try Resampler(from: rate, to: coded)
+        guard format == .opus else { return }
+        if opusRate != coded { opus = try OpusEncoder(rate: coded) }
+        opusRate = coded
+    }
+
+    private func encodeFrame(
+        of queue: inout SpeechQueue, _ rate: SampleRate, scratch: AudioScratch
+    ) throws(AgentError) -> [UInt8] {
         let frame = rate.hertz / Self.framesPerSecond
-        let fitting = max(1, min(Self.maxFrames, InputAudioDecoder.scratchSamples / frame))
-        let wanted = format == .opus ? frame : frame * max(1, min(fitting, maxFrames))
-        let room = UnsafeMutableBufferPointer(rebasing: scratch.decoded[..<wanted])
-        let taken = queue.takeSamples(into: room)
-        guard format == .opus else {
-            let samples = resample(UnsafeBufferPointer(rebasing: room[..<taken]), scratch)
-            return (bytes(of: samples), SpeechQueue.length(ofSamples: taken, at: rate))
-        }
-        // The item's last frame is filled up with silence.
-        for silent in taken..<wanted { room[silent] = 0 }
+        let room = UnsafeMutableBufferPointer(rebasing: scratch.decoded[..<frame])
+        // The phrase's last frame is filled up with silence.
+        for silent in queue.takeSamples(into: room)..<frame { room[silent] = 0 }
         do {
             let count = try opus!.encode(
                 resample(UnsafeBufferPointer(room), scratch), into: scratch.packet)
-            return ([UInt8](scratch.packet[..<count]), SpeechQueue.frameLength)
+            return [UInt8](scratch.packet[..<count])
         } catch {
             throw .malformedReply(message: "Speech could not be encoded as Opus: \(error)")
         }

@@ -57,6 +57,9 @@ final class Response {
     /// Bytes of speech that was not sent yet.
     var heldBytes: Int { outputs.reduce(0) { $0 + $1.speech.byteCount } }
 
+    /// Gives the encoder back; nothing more is encoded.
+    func releaseEncoder() { speech.releaseEncoder() }
+
     /// The model is being asked.
     func handleAsked() {
         precondition(stage == .waiting)
@@ -264,6 +267,7 @@ final class Response {
             complete(index, .incomplete, &conversation)
         }
         stage = .done
+        releaseEncoder()
         description.status = status
         description.output = outputs.map(\.item)
         description.usage = usage

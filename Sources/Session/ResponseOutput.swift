@@ -69,7 +69,9 @@ struct ResponseOutput {
     /// Whether a frame of it can be sent. A partial frame leaves only at the item's end, so that no
     /// gap is coded into it.
     var hasSendableSpeech: Bool {
-        hasSpeech && (speech.count >= SpeechQueue.frameLength || (!isOpen && unspokenClauses == 0))
+        hasSpeech
+            && (speech.count >= SpeechQueue.frameLength || speech.hasCompletePhrase
+                || (!isOpen && unspokenClauses == 0))
     }
     /// Whether something of it has still to be synthesised or sent.
     var awaitsSpeech: Bool { unspokenClauses > 0 || hasSpeech }
@@ -78,6 +80,10 @@ struct ResponseOutput {
     mutating func enqueue(_ chunk: SpeechChunk) {
         enqueuedSamples += speech.append(chunk)
     }
+
+    /// The clause in progress, which is sent as Opus, is complete.
+    /// - Parameter key: what to keep it under, or nil.
+    mutating func endPhrase(key: PhraseKey?) { enqueuedSamples += speech.endPhrase(key: key) }
 
     /// The clause in progress is synthesised.
     mutating func handleClauseSpoken() {

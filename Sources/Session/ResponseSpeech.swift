@@ -21,7 +21,10 @@ struct ResponseSpeech {
     private var clauseHead = 0
     /// The output whose clause the synthesiser is speaking.
     private var spokenOutput: Int?
+    private let opus: ResolvedOpusSettings
     private var encoder: OutputAudioEncoder?
+    /// The clause in progress, if it is to be kept.
+    private var phrase: PhraseInProgress?
     /// When the user stopped speaking, until the first audio has been measured from it.
     private var speechEnd: Instant?
     /// Whether no more is spoken, whatever is still written.
@@ -29,14 +32,17 @@ struct ResponseSpeech {
 
     /// - Parameters:
     ///   - voice: voice and speed; its text is not used.
+    ///   - opus: how it is encoded, where the format is Opus.
     ///   - speechEnd: when the user stopped speaking, for the turn's measurements.
     init(
-        of description: ResponseDescription, voice: SpeechRequest, transport: AudioTransport,
+        of description: ResponseDescription, voice: SpeechRequest,
+        opus: OpusSettings = OpusSettings(), transport: AudioTransport,
         playout: ReplyPlayout, speechEnd: Instant?, context: SessionContext
     ) {
         responseID = description.id
         format = description.outputFormat
         self.voice = voice
+        self.opus = context.codecSettings.resolved(opus)
         self.transport = transport
         self.playout = playout
         self.speechEnd = speechEnd
@@ -67,20 +73,38 @@ struct ResponseSpeech {
 
     /// Gives the synthesiser its next clause, if it is free and not far ahead.
     mutating func speakNextClause(of outputs: inout [ResponseOutput]) {
-        guard spokenOutput == nil, clauseHead < clauses.count,
+        while spokenOutput == nil, clauseHead < clauses.count,
             queuedSeconds(of: outputs) < context.limits.maxQueuedSpeechSeconds
-        else { return }
-        let clause = clauses[clauseHead]
-        clauseHead += 1
-        if clauseHead == clauses.count {
-            clauses.removeAll(keepingCapacity: true)
-            clauseHead = 0
+        {
+            let clause = clauses[clauseHead]
+            clauseHead += 1
+            if clauseHead == clauses.count {
+                clauses.removeAll(keepingCapacity: true)
+                clauseHead = 0
+            }
+            spokenOutput = clause.output
+            outputs[clause.output].clauseBytes = clause.text.utf8.count
+            var request = voice
+            request.text = clause.text
+            if !speakFromCache(request, &outputs) {
+                context.outputs.append(.command(.speak(responseID: responseID, request)))
+            }
         }
-        spokenOutput = clause.output
-        outputs[clause.output].clauseBytes = clause.text.utf8.count
-        var request = voice
-        request.text = clause.text
-        context.outputs.append(.command(.speak(responseID: responseID, request)))
+    }
+
+    /// Speaks a clause that has been spoken before; false: it must be synthesised.
+    private mutating func speakFromCache(
+        _ request: SpeechRequest, _ outputs: inout [ResponseOutput]
+    ) -> Bool {
+        guard context.phrases.isEnabled, let index = spokenOutput else { return false }
+        let key = PhraseKey(request, opus: format == .opus ? opus : nil)
+        guard let speech = context.phrases.find(key) else {
+            phrase = PhraseInProgress(key)
+            return false
+        }
+        for chunk in speech { outputs[index].enqueue(chunk) }
+        handleClauseSpoken(of: &outputs)
+        return true
     }
 
     private func queuedSeconds(of outputs: [ResponseOutput]) -> Int {
@@ -94,11 +118,18 @@ struct ResponseSpeech {
         guard let index = spokenOutput else { return }
         try OutputAudioEncoder.check(chunk)
         outputs[index].enqueue(chunk)
+        phrase?.append(chunk, to: context.phrases)
     }
 
-    /// The clause in progress is spoken.
+    /// The clause in progress is spoken. As Opus it is kept once it has been encoded.
     mutating func handleClauseSpoken(of outputs: inout [ResponseOutput]) {
         guard let index = spokenOutput.take() else { return }
+        let phrase = phrase.take()
+        if format == .opus {
+            outputs[index].endPhrase(key: phrase?.key)
+        } else {
+            phrase?.finish(in: &context.phrases)
+        }
         outputs[index].handleClauseSpoken()
     }
 
@@ -122,16 +153,23 @@ struct ResponseSpeech {
 
     private mutating func stopSynthesis() {
         guard spokenOutput.take() != nil else { return }
+        phrase = nil
         context.outputs.append(.command(.cancelSpeech(responseID: responseID)))
     }
 
     // MARK: Sending
 
+    /// Gives the encoder back; nothing more is encoded.
+    mutating func releaseEncoder() {
+        guard let encoder = encoder.take() else { return }
+        context.codecs.give(encoder)
+    }
+
     /// Sends what may leave now: Opus by the frame, the other formats in one run.
     mutating func send(_ outputs: inout [ResponseOutput], at now: Instant) throws(AgentError) {
         sendAgain(at: now)
         guard !playout.hasRunsAgain, outputs.contains(where: \.hasSpeech) else { return }
-        let encoder = encoder ?? OutputAudioEncoder(format: format)
+        let encoder = encoder ?? context.codecs.takeEncoder(for: format, settings: opus)
         self.encoder = encoder
         var allowance = playout.allowance(at: now)
         for index in outputs.indices where outputs[index].hasSpeech {
@@ -142,7 +180,7 @@ struct ResponseSpeech {
                 let due = allowance / OutputAudioEncoder.frameMilliseconds
                 let (payload, length) = try encoder.encodeNext(
                     of: &outputs[index].speech, maxFrames: max(1, min(whole, due)),
-                    scratch: context.scratch)
+                    context: context)
                 let run = SentRun(
                     part: PartAddress(
                         responseID: responseID, itemID: outputs[index].item.id,

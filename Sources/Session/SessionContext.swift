@@ -43,6 +43,12 @@ public struct SessionCounters: Equatable, Sendable {
     public var millisecondsOut = 0
     /// Packets or base64 payloads that did not decode.
     public var decodeErrors = 0
+    /// Lost Opus packets that the next one had a copy of.
+    public var packetsRecovered = 0
+    /// Lost or corrupt Opus packets that were concealed, or lay in a gap.
+    public var packetsConcealed = 0
+    /// Numbered packets that came twice or too late.
+    public var packetsLate = 0
     /// User turns committed.
     public var turns = 0
     /// Replies that speech interrupted.
@@ -90,12 +96,20 @@ public final class SessionContext {
     var outputs = OutputQueue()
     /// Decoding and encoding space.
     let scratch = AudioScratch()
+    /// What the server says about codecs.
+    let codecSettings: CodecSettings
+    /// Decoders and encoders that nobody uses now.
+    @exclusivity(unchecked) var codecs: CodecPool
+    /// Phrases that have been spoken.
+    @exclusivity(unchecked) var phrases: PhraseCache
+    /// What a busy shard takes off the complexity of Opus.
+    @exclusivity(unchecked) public var encodingRelief = EncodingRelief()
 
     /// Creates a context for one shard.
     public init(
         limits: SessionLimits = SessionLimits(), voiceActivityModel: VoiceActivityModel?,
         hasRecognizer: Bool, makesHypotheses: Bool = false, modelHearsAudio: Bool = false,
-        hasSynthesizer: Bool, judgesProsody: Bool = true
+        hasSynthesizer: Bool, judgesProsody: Bool = true, codecs: CodecSettings = CodecSettings()
     ) {
         self.judgesProsody = judgesProsody
         self.limits = limits
@@ -104,7 +118,32 @@ public final class SessionContext {
         self.makesHypotheses = hasRecognizer && makesHypotheses
         self.modelHearsAudio = modelHearsAudio
         self.hasSynthesizer = hasSynthesizer
+        codecSettings = codecs
+        self.codecs = CodecPool(capacity: codecs.maxPooledCodecs)
+        phrases = PhraseCache(maxBytes: codecs.phraseCacheBytes)
     }
+
+    /// What the codecs of this shard's sessions come to, for its metrics.
+    public var codecUse: CodecUse {
+        CodecUse(
+            decodersInUse: codecs.counts.decodersInUse,
+            decodersPooled: codecs.counts.decodersPooled,
+            encodersInUse: codecs.counts.encodersInUse,
+            encodersPooled: codecs.counts.encodersPooled,
+            phraseHits: phrases.hits, phraseMisses: phrases.misses, phraseBytes: phrases.bytes)
+    }
+}
+
+/// Codecs and phrases of one shard.
+public struct CodecUse: Equatable, Sendable {
+    /// Decoders that sessions hold now, and that wait for the next.
+    public var decodersInUse, decodersPooled: Int
+    /// Encoders, likewise.
+    public var encodersInUse, encodersPooled: Int
+    /// Phrases found in the cache and not found, so far.
+    public var phraseHits, phraseMisses: Int
+    /// Bytes of the phrases that are kept.
+    public var phraseBytes: Int
 }
 
 /// Outputs in order, in memory that is reused.

@@ -2,6 +2,9 @@
 // of a service that encodes itself. What leaves when is Response's business, in which form
 // OutputAudioEncoder's.
 //
+// As Opus, a phrase begins with a frame of its own and is recorded as it leaves, for the cache; the
+// queue holds where phrases end. A queue that is dropped takes its recording with it.
+//
 // All lengths are samples of a timeline at 48 kHz, whatever the speech's own rate: Opus counts in
 // it, and the usual rates divide it.
 
@@ -20,13 +23,28 @@ struct SpeechQueue {
         case packet
     }
 
-    private var chunks: [SpeechChunk.Payload] = []
+    private enum Chunk {
+        case speech(SpeechChunk)
+        /// A phrase is complete; `key` is nil if it is not to be kept.
+        case phraseEnd(key: PhraseKey?, frames: Int)
+    }
+
+    private var chunks: [Chunk] = []
     /// Samples or packets of the first chunk that have left.
     private var offset = 0
     /// Length of what waits, on the timeline.
     private(set) var count = 0
     /// Bytes of the chunks that wait.
     private(set) var byteCount = 0
+    /// Ends of phrases that wait.
+    private var phraseEnds = 0
+    /// Length of the phrase that is being added.
+    private var phraseLength = 0
+    /// Packets of the phrase that is leaving.
+    private var recording = OpusPackets()
+
+    /// Whether what comes first is sure to be followed by nothing of its phrase.
+    var hasCompletePhrase: Bool { phraseEnds > 0 }
 
     /// The length of so many samples at a rate; rounded down where the rate does not divide 48 kHz.
     static func length(ofSamples samples: Int, at rate: SampleRate) -> Int {
@@ -35,10 +53,10 @@ struct SpeechQueue {
 
     /// What leaves next.
     var head: Head? {
-        switch chunks.first {
+        guard case .speech(let chunk) = chunks.first else { return nil }
+        return switch chunk.payload {
         case .samples(_, let rate): .samples(rate)
         case .opus: .packet
-        case nil: nil
         }
     }
 
@@ -47,18 +65,50 @@ struct SpeechQueue {
     mutating func append(_ chunk: SpeechChunk) -> Int {
         let length = Self.length(of: chunk.payload)
         guard length > 0 else { return 0 }
-        chunks.append(chunk.payload)
+        chunks.append(.speech(chunk))
         count += length
-        byteCount += Self.byteCount(of: chunk.payload)
+        byteCount += chunk.byteCount
+        phraseLength += length
         return length
+    }
+
+    /// The phrase that is being added is complete; its last frame is filled up with silence.
+    /// - Parameter key: what to keep it under, or nil.
+    /// - Returns: the length of that silence.
+    mutating func endPhrase(key: PhraseKey?) -> Int {
+        let frames = (phraseLength + Self.frameLength - 1) / Self.frameLength
+        chunks.append(.phraseEnd(key: key, frames: frames))
+        phraseEnds += 1
+        defer { phraseLength = 0 }
+        return frames * Self.frameLength - phraseLength
+    }
+
+    /// Takes the end of a phrase that is first in the queue.
+    /// - Parameter keep: is given what the phrase was sent as, if all of it was.
+    /// - Returns: whether a phrase has ended.
+    mutating func takePhraseEnd(_ keep: (PhraseKey, OpusPackets) -> Void) -> Bool {
+        guard case .phraseEnd(let key, let frames) = chunks.first else { return false }
+        removeFirstChunk()
+        phraseEnds -= 1
+        if let key, recording.count == frames { keep(key, recording) }
+        recording.removeAll()
+        return true
+    }
+
+    /// A packet of the first phrase is leaving.
+    mutating func record(_ packet: [UInt8]) {
+        // A packet that does not fit leaves the recording incomplete, and it is not kept.
+        try? recording.append(packet.span.bytes)
     }
 
     /// Moves up to `target.count` samples of the head's rate into `target`; returns how many. Zero
     /// if the head is a packet.
     mutating func takeSamples(into target: UnsafeMutableBufferPointer<Int16>) -> Int {
-        guard case .samples(_, let rate) = chunks.first else { return 0 }
+        guard case .samples(let rate) = head else { return 0 }
         var taken = 0
-        while taken < target.count, case .samples(let samples, rate) = chunks.first {
+        while taken < target.count, case .speech(let chunk) = chunks.first,
+            case .samples(let samples, rate) = chunk.payload
+        {
             let length = min(target.count - taken, samples.count - offset)
             for index in 0..<length { target[taken + index] = samples[offset + index] }
             taken += length
@@ -72,7 +122,8 @@ struct SpeechQueue {
     /// Lends `body` the packet at the head, which then leaves.
     /// - Precondition: the head is a packet.
     mutating func takePacket<Result>(_ body: (ArraySlice<UInt8>) -> Result) -> Result {
-        guard case .opus(let packets) = chunks.first else { preconditionFailure("no packet") }
+        guard case .speech(let chunk) = chunks.first, case .opus(let packets) = chunk.payload
+        else { preconditionFailure("no packet") }
         let result = body(packets[offset])
         offset += 1
         if offset == packets.count { removeFirstChunk() }
@@ -81,13 +132,14 @@ struct SpeechQueue {
     }
 
     private mutating func removeFirstChunk() {
-        byteCount -= Self.byteCount(of: chunks.removeFirst())
+        if case .speech(let chunk) = chunks.removeFirst() { byteCount -= chunk.byteCount }
         offset = 0
     }
 
     /// Lengths that were rounded down may leave a remainder that no sample stands for.
     private mutating func shorten(by length: Int) {
-        count = chunks.isEmpty ? 0 : max(1, count - length)
+        let hasSpeech = chunks.contains { if case .speech = $0 { true } else { false } }
+        count = hasSpeech ? max(1, count - length) : 0
     }
 
     private static func length(of payload: SpeechChunk.Payload) -> Int {
@@ -95,13 +147,6 @@ struct SpeechQueue {
         case .samples(let samples, let rate):
             samples.isEmpty ? 0 : max(1, length(ofSamples: samples.count, at: rate))
         case .opus(let packets): packets.count * frameLength
-        }
-    }
-
-    private static func byteCount(of payload: SpeechChunk.Payload) -> Int {
-        switch payload {
-        case .samples(let samples, _): samples.count * 2
-        case .opus(let packets): packets.byteCount
         }
     }
 }

@@ -7,8 +7,24 @@ extension VoiceSession {
     /// The shortest audio that can be committed, as the protocol has it: 100 ms.
     static let minCommittedMilliseconds = 100
 
+    /// A binary message: its number, where the client has said that it sends one, and the audio.
+    func appendMessage(_ message: RawSpan, at now: Instant) throws(ClientEventError) {
+        guard parameters.inputIsNumbered else { return try append(message, sequence: nil, at: now) }
+        guard message.byteCount >= 2 else {
+            context.counters.decodeErrors += 1
+            throw ClientEventError(
+                code: "invalid_audio",
+                message: "A message begins with its number, in two bytes.", param: "audio")
+        }
+        let number = UInt16(
+            bigEndian: message.unsafeLoadUnaligned(fromByteOffset: 0, as: UInt16.self))
+        try append(message.extracting(2..<message.byteCount), sequence: number, at: now)
+    }
+
     /// Audio of the client: `input_audio_buffer.append` or a binary message.
-    func append(_ payload: RawSpan, at now: Instant) throws(ClientEventError) {
+    func append(
+        _ payload: RawSpan, sequence: UInt16?, at now: Instant
+    ) throws(ClientEventError) {
         let format = parameters.inputFormat
         let listener = listener ?? startListening()
         guard format.milliseconds(inBytes: payload.byteCount) <= maxBufferedMilliseconds else {
@@ -16,7 +32,9 @@ extension VoiceSession {
         }
         var isFull = false
         do {
-            try listener.decode(payload, format: format, context: context) {
+            try listener.decode(
+                payload, number: sequence, format: format, context: context, at: now
+            ) {
                 isFull = !hear($0, listener, at: now) || isFull
             }
         } catch {

@@ -148,7 +148,7 @@ extension VoiceSession {
         var samples: [Int16] = []
         do {
             try InputAudioDecoder(format: format).decode(
-                bytes.span.bytes, scratch: context.scratch
+                bytes.span.bytes, missing: nil, context: context
             ) { samples.append(contentsOf: $0) }
         } catch {
             context.counters.decodeErrors += 1

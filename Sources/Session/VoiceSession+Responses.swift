@@ -72,6 +72,7 @@ extension VoiceSession {
             maxOutputTokens: maxOutputTokens(with: overrides), metadata: overrides.metadata)
         let speech = ResponseSpeech(
             of: description, voice: SpeechRequest(text: "", voice: voice, speed: parameters.speed),
+            opus: overrides.outputOpus ?? parameters.outputOpus,
             transport: parameters.outputTransport,
             playout: playout(isInConversation: overrides.isInConversation), speechEnd: speechEnd,
             context: context)

@@ -65,6 +65,11 @@ public final class VoiceSession {
             maxBytes: context.limits.maxConversationBytes)
     }
 
+    deinit {
+        listener?.releaseDecoder(context)
+        for response in responses { response.releaseEncoder() }
+    }
+
     /// Whether nothing is in flight: no speech, no transcript awaited, no response.
     public var isIdle: Bool {
         responses.isEmpty && awaitedTranscripts.isEmpty && listener?.speechItemID == nil
@@ -101,7 +106,8 @@ public final class VoiceSession {
         do {
             switch event {
             case .sessionUpdate(let update): try apply(update, at: now)
-            case .inputAudioBufferAppend: try append(audio, at: now)
+            case .inputAudioBufferAppend(let sequence):
+                try append(audio, sequence: sequence, at: now)
             case .inputAudioBufferCommit: try commit(at: now)
             case .inputAudioBufferClear: clearInput(at: now)
             case .conversationItemCreate(let item, let previousItemID):
@@ -134,7 +140,7 @@ public final class VoiceSession {
     public func handleAudioPacket(_ packet: RawSpan, at now: Instant) {
         begin()
         do {
-            try append(packet, at: now)
+            try appendMessage(packet, at: now)
         } catch {
             emit(.error(error))
         }
@@ -176,6 +182,7 @@ public final class VoiceSession {
         begin()
         for response in responses { response.handleDeadline(&conversation, at: now) }
         if let due = idleDeadline, due <= now { handleIdleTimeout(at: now) }
+        listener?.releaseIfIdle(context, at: now)
         finish(at: now)
     }
 
@@ -184,7 +191,9 @@ public final class VoiceSession {
     /// When `handleDeadline(at:)` wants to be called, always after `now`; nil: not before the next
     /// input.
     public func nextDeadline(after now: Instant) -> Instant? {
-        var earliest = idleDeadline.map { max($0, Instant(nanoseconds: now.nanoseconds + 1)) }
+        var earliest = idleDeadline
+        if let check = listener?.releaseCheck { earliest = min(earliest ?? check, check) }
+        earliest = earliest.map { max($0, Instant(nanoseconds: now.nanoseconds + 1)) }
         for response in responses {
             guard let due = response.nextDeadline(after: now) else { continue }
             earliest = earliest.map { min($0, due) } ?? due
@@ -276,7 +285,7 @@ public final class VoiceSession {
         }
         let before = parameters
         parameters = updated
-        listener?.handleUpdate(from: before, to: updated)
+        listener?.handleUpdate(from: before, to: updated, context)
         if updated.turnDetection?.interruptResponse != true { forgetInterruption(at: now) }
         if updated.turnDetection == nil, before.turnDetection != nil { announceSpeechStopped() }
         if before.turnDetection == nil, updated.turnDetection != nil { announceSpeechResumed() }

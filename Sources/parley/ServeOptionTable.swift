@@ -11,7 +11,7 @@ enum ServeOptionTable {
     static let all: [ServeOption] =
         listening + admission + tls + logging + agents + services + limits + compression
         + timeLimits
-        + fairness + sessions
+        + fairness + sessions + codecs
 
     /// Finds an option by its name.
     static func option(named name: String) -> ServeOption? { byName[name] }

@@ -46,10 +46,10 @@ import Testing
     static let simpleEvents: [Good] = [
         Good(
             text: #"{"type":"input_audio_buffer.append","audio":"AQID"}"#,
-            event: .inputAudioBufferAppend),
+            event: .inputAudioBufferAppend()),
         Good(
             text: #"{"audio":"","event_id":"e","type":"input_audio_buffer.append"}"#,
-            event: .inputAudioBufferAppend),
+            event: .inputAudioBufferAppend()),
         Good(text: #"{"type":"input_audio_buffer.commit"}"#, event: .inputAudioBufferCommit),
         Good(text: #"{"type":"input_audio_buffer.clear"}"#, event: .inputAudioBufferClear),
         Good(text: #"{"type":"output_audio_buffer.clear"}"#, event: .outputAudioBufferClear),
@@ -156,7 +156,7 @@ import Testing
         var parser = ClientEventParser()
         let (event, eventID) = try parser.parse(
             #"{"type":"input_audio_buffer.append","audio":"AAEC\/f7\/Bw==","event_id":"e1"}"#)
-        #expect(event == .inputAudioBufferAppend && eventID == "e1")
+        #expect(event == .inputAudioBufferAppend() && eventID == "e1")
         #expect([UInt8](parser.audio) == [0, 1, 2, 253, 254, 255, 7])
         _ = try parser.parse(#"{"type":"input_audio_buffer.append","audio":"AQ=="}"#)
         #expect([UInt8](parser.audio) == [1])

@@ -26,7 +26,8 @@ protocol FuzzTarget: SendableMetatype {
 enum FuzzTargets {
     static let all: [any FuzzTarget.Type] = [
         HTTPMessageTarget.self, WebSocketFramesTarget.self, DeflateTarget.self,
-        ClientEventTarget.self, ConnectionBytesTarget.self, OggOpusTarget.self,
+        ClientEventTarget.self, OpusPacketsTarget.self, OggOpusTarget.self,
+        ConnectionBytesTarget.self,
     ]
 
     static let chosen: any FuzzTarget.Type = choose()

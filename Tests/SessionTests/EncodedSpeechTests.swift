@@ -108,7 +108,8 @@ import Testing
         script.run(until: 5_000)
         #expect(script.spoken.count == 2)
         #expect(script.audioPackets.count == 20)
-        #expect(script.audioPackets.prefix(10).map(\.payload) == (0..<10).map { Array(packets[$0]) })
+        #expect(
+            script.audioPackets.prefix(10).map(\.payload) == (0..<10).map { Array(packets[$0]) })
         #expect(script.audioPackets.last?.position == 19 * 960)
     }
 

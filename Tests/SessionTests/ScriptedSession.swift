@@ -82,14 +82,15 @@ final class ScriptedSession {
     init(
         _ configure: (inout SessionParameters) -> Void = { _ in }, limits: SessionLimits = .init(),
         voiceActivity: VoiceActivityModel? = nil, makesHypotheses: Bool = false,
-        modelHearsAudio: Bool = false, hasSynthesizer: Bool = true
+        modelHearsAudio: Bool = false, hasSynthesizer: Bool = true,
+        codecs: CodecSettings = CodecSettings()
     ) {
         var parameters = SessionParameters(model: "scripted")
         configure(&parameters)
         context = SessionContext(
             limits: limits, voiceActivityModel: voiceActivity, hasRecognizer: true,
             makesHypotheses: makesHypotheses, modelHearsAudio: modelHearsAudio,
-            hasSynthesizer: hasSynthesizer)
+            hasSynthesizer: hasSynthesizer, codecs: codecs)
         session = VoiceSession(parameters: parameters, context: context, seed: 7)
         writer = ServerEventWriter(sessionID: session.id)
         session.start(at: now)
@@ -116,10 +117,11 @@ final class ScriptedSession {
     }
 
     /// Appends audio as `input_audio_buffer.append` does, all at once.
-    func append(_ audio: [UInt8], at milliseconds: Int) {
+    func append(_ audio: [UInt8], sequence: UInt16? = nil, at milliseconds: Int) {
         schedule(at: .milliseconds(milliseconds)) { script in
             script.session.handle(
-                .inputAudioBufferAppend, eventID: nil, audio: audio.span.bytes, at: script.now)
+                .inputAudioBufferAppend(sequence: sequence), eventID: nil, audio: audio.span.bytes,
+                at: script.now)
         }
     }
 
