@@ -41,7 +41,8 @@ import Testing
         }
         let text = "This reply goes on for a very long time without any end."
         for event: AgentEvent in [
-            .modelDelta(responseID: responseID, .text(text)), .modelFinished(responseID: responseID),
+            .modelDelta(responseID: responseID, .text(text)),
+            .modelFinished(responseID: responseID),
             .speech(
                 responseID: responseID,
                 SpeechChunk(samples: [Int16](repeating: 9, count: 16_000 * 9), rate: .hz16000)),
