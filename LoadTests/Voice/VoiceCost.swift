@@ -146,6 +146,8 @@ final class VoiceCost {
         let server = rounds.map { $0.server * perSecond }
         let bare = rounds.map { $0.bare * perSecond }
         let lagText = lag.map { "≤ \(decimal($0 * 1_000)) ms" } ?? "–"
+        let memory = cell(rounds.map { $0.memory / 1_000 }, 1)
+        let audio = cell(rounds.map { $0.audio / 1_000 }, 1)
         return """
             | \(sessions) sessions that speak, median (min … max) of \(rounds.count) rounds | |
             |---|---|
@@ -154,8 +156,8 @@ final class VoiceCost {
             | ratio | \(cell(rounds.map { $0.server / $0.bare }, 3)) |
             | sessions per core, Parley / bare | \(Int(1_000 / Spread(server).median)) \
             / \(Int(1_000 / Spread(bare).median)) |
-            | private memory per speaking session | \(cell(rounds.map { $0.memory / 1_000 }, 1)) kB |
-            | of that what they are saying, uncommitted | \(cell(rounds.map { $0.audio / 1_000 }, 1)) kB |
+            | private memory per speaking session | \(memory) kB |
+            | of that what they are saying, uncommitted | \(audio) kB |
             | event-loop lag p99 (bucket bound) | \(lagText) |
             | generator's own lateness p50 / p99 | \(milliseconds(lateness.quantile(0.5))) \
             / \(milliseconds(lateness.quantile(0.99))) |

@@ -1,8 +1,8 @@
 // Speech recognition behind any server that speaks OpenAI's `POST /audio/transcriptions`: one
 // multipart request per turn, the audio as WAV, the answer as JSON or, where it streams, as events.
 //
-// Source: OpenAI API reference, "Create transcription" and its streaming events; multipart/form-data
-// is RFC 7578.
+// Source: OpenAI API reference, "Create transcription" and its streaming events;
+// multipart/form-data is RFC 7578.
 
 import Codec
 import Session

@@ -46,8 +46,8 @@ public final class RetryBudget: Sendable {
 
 /// Makes requests to one service, again where that may help.
 public struct RetryPolicy: Sendable {
-    /// Retries of one request, 0…. 2: with the delays below some 300 ms, after which a person on the
-    /// telephone wonders.
+    /// Retries of one request, 0…. 2: with the delays below some 300 ms, after which a person on
+    /// the telephone wonders.
     public var maxRetries: Int
     /// The delay before the first retry; each further one doubles it.
     public var firstDelay: Duration = .milliseconds(100)

@@ -132,7 +132,8 @@ enum SpokenUnits {
 
 /// Numbers that nothing belongs to.
 enum SpokenNumber {
-    /// Understands "12", "1,234.5", "1984", "21st", "5-10", "3/8", "1.2.3", "#5", "5x", "~20", "B2".
+    /// Understands "12", "1,234.5", "1984", "21st", "5-10", "3/8", "1.2.3", "#5", "5x",
+    /// "~20", "B2".
     static func spoken(_ word: Substring) -> String? {
         if word.first == "#", let number = NumberWords.decimal(word.dropFirst()) {
             return "number " + number

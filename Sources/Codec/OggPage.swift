@@ -90,8 +90,8 @@ struct OggPage {
         sequence = bytes.littleEndian(at: 18, as: UInt32.self)
     }
 
-    /// Bytes that the page at the start of some bytes takes, as far as they tell: the whole page, or
-    /// what must be there to know more.
+    /// Bytes that the page at the start of some bytes takes, as far as they tell: the whole page,
+    /// or what must be there to know more.
     static func byteCount(beginning bytes: UnsafeRawBufferPointer) -> Int {
         guard bytes.count >= fixedBytes else { return fixedBytes }
         let bodyStart = fixedBytes + Int(bytes[26])

@@ -57,7 +57,8 @@ public struct OpusRepacketizer: ~Copyable {
         guard Self.frameSamples.isMultiple(of: frameSamples) else { throw .indivisible }
         try hold(packet)
         waitingSamples += samples
-        // Frames that straddle a boundary of 20 ms go on with the next packet; libopus holds 120 ms.
+        // Frames that straddle a boundary of 20 ms go on with the next packet; libopus holds
+        // 120 ms.
         guard waitingSamples.isMultiple(of: Self.frameSamples) else { return }
         let perPacket = Int32(Self.frameSamples / frameSamples)
         for index in 0..<Int32(waitingSamples / Self.frameSamples) {

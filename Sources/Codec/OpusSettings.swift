@@ -1,5 +1,5 @@
-// What a client may ask of the Opus that it sends and gets: the fields that Parley adds to the format
-// `audio/opus`. What they do is in Session (PacketOrder, OutputAudioEncoder).
+// What a client may ask of the Opus that it sends and gets: the fields that Parley adds to the
+// format `audio/opus`. What they do is in Session (PacketOrder, OutputAudioEncoder).
 
 /// How reply audio is encoded (an extension of Parley); nil is the server's default.
 public struct OpusSettings: Hashable, Sendable {

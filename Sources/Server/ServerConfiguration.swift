@@ -241,7 +241,8 @@ public struct ServerConfiguration: Sendable {
     public var defaultModel = "parley"
     /// Limits of each session.
     public var session = SessionLimits()
-    /// Opus and what is kept of codecs and spoken phrases; each with its reason where it is defined.
+    /// Opus and what is kept of codecs and spoken phrases; each with its reason where it is
+    /// defined.
     public var codecs = CodecSettings()
 
     // MARK: Diagnosis

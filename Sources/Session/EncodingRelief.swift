@@ -1,7 +1,8 @@
 // How much less work a busy shard puts into a packet. The shard measures how busy it is; here is
 // the rule. Encoding at complexity 0 takes a quarter of the time that 10 takes.
 
-/// Lowers the complexity of Opus while a shard is busy, and raises it again, slowly, when it is not.
+/// Lowers the complexity of Opus while a shard is busy, and raises it again, slowly, when it is
+/// not.
 public struct EncodingRelief: Equatable, Sendable {
     /// Above this share of a second less is done at once. 0.75: what is left takes a burst.
     public static let busyShare = 0.75

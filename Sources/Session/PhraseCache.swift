@@ -1,6 +1,6 @@
 // Phrases that have been spoken: who says the same again in the same voice neither synthesises nor
-// encodes it. Shared by a shard's sessions; what was said is no secret of one, because whoever knows
-// the key knows the words.
+// encodes it. Shared by a shard's sessions; what was said is no secret of one, because whoever
+// knows the key knows the words.
 //
 // Invariant: the bytes of all entries are at most `maxBytes`; the least recently used go first.
 

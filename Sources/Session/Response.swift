@@ -1,6 +1,6 @@
 // One response from its creation to its single `response.done`: what the model has written, and the
-// events that tell the client. How it is spoken is ResponseSpeech's; which responses exist, and what
-// the model is asked, is VoiceSession's.
+// events that tell the client. How it is spoken is ResponseSpeech's; which responses exist, and
+// what the model is asked, is VoiceSession's.
 //
 //   waiting ──▶ writing ──▶ (model finished) speaking ──▶ done
 //      └───────────┴───────────────┴── end(_:) ──────────▶ done

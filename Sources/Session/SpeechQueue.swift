@@ -1,5 +1,5 @@
-// Speech of one spoken item that waits for its turn to be sent: synthesised samples, or Opus packets
-// of a service that encodes itself. What leaves when is Response's business, in which form
+// Speech of one spoken item that waits for its turn to be sent: synthesised samples, or Opus
+// packets of a service that encodes itself. What leaves when is Response's business, in which form
 // OutputAudioEncoder's.
 //
 // As Opus, a phrase begins with a frame of its own and is recorded as it leaves, for the cache; the

@@ -193,7 +193,7 @@ extension VoiceSession {
             itemID: itemID, speechEnd: speechEnd, samples: samples.count,
             responds: responds && (isOverReply || !context.modelHearsAudio),
             isOverReply: isOverReply)
-        if let partial, let position {
+        if let partial {
             transcribe(samples, awaited, after: partial, speechEndingAt: position, at: now)
         } else {
             transcribe(samples, awaited)

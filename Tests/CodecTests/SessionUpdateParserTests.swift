@@ -36,7 +36,8 @@ import Testing
         + #""token_limits":{"post_instructions":1000}},"#
         + #""prompt":{"id":"pmpt_1","version":"2","variables":{"a":"b"}},"#
         + #""include":["item.input_audio_transcription.logprobs"],"#
-        + #""audio":{"input":{"format":{"type":"audio/pcmu"},"noise_reduction":{"type":"near_field"},"#
+        + #""audio":{"input":{"format":{"type":"audio/pcmu"},"#
+        + #""noise_reduction":{"type":"near_field"},"#
         + #""transcription":{"model":"whisper-1","language":"en","prompt":"names"},"#
         + #""turn_detection":{"type":"server_vad","threshold":0.7,"prefix_padding_ms":200,"#
         + #""silence_duration_ms":400,"idle_timeout_ms":6000,"create_response":false,"#
@@ -108,10 +109,12 @@ import Testing
         expected.prompt = .null
         expected.include = .null
         expected.inputFormat = .null
+        expected.inputIsNumbered = .null
         expected.noiseReduction = .null
         expected.transcription = .null
         expected.turnDetection = .null
         expected.outputFormat = .null
+        expected.outputOpus = .null
         expected.voice = .null
         expected.speed = .null
         expected.outputTransport = .null
@@ -368,6 +371,7 @@ import Testing
             ConversationItem(id: "", kind: .message(role: .user, content: [.inputText("hi")]))
         ]
         expected.outputFormat = .pcma
+        expected.outputOpus = OpusSettings()
         expected.voice = "v"
         #expect(try Self.parsedResponse(Self.wholeResponse) == expected)
         #expect(RealtimeSchema.shared.violations(inClientEvent: Self.texts[1]).isEmpty)

@@ -1,6 +1,6 @@
 // A conversation in which a reply plays and somebody makes a sound. The sound is cut from a real
-// recording and judged by the real voice activity model; the reply's samples count up, so that every
-// byte tells where in the reply it belongs.
+// recording and judged by the real voice activity model; the reply's samples count up, so that
+// every byte tells where in the reply it belongs.
 
 import Codec
 import Foundation

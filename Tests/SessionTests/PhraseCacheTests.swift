@@ -90,6 +90,8 @@ import Testing
         script.send(.responseCreate(ResponseParameters()), at: 0)
         var other = ResponseParameters()
         other.voice = "other"
+        // Within the conversation the voice stays what it is.
+        other.isInConversation = false
         script.send(.responseCreate(other), at: 5_000)
         var better = ResponseParameters()
         better.outputOpus = OpusSettings(bitrate: 48_000)

@@ -1,5 +1,5 @@
-// The conversation keeps of a reply what was heard of it, and no more: by the client's word where it
-// gives it, else by the pace of sending.
+// The conversation keeps of a reply what was heard of it, and no more: by the client's word where
+// it gives it, else by the pace of sending.
 
 import Codec
 import Simulation

@@ -102,8 +102,8 @@ struct TurnTable: Sendable {
         let recognizer = CachedRecognizer(recognizer, host: host)
         var lines = [
             "\(section.title), \(section.speech.count) pauses: false cut-offs by the pause's",
-            "milliseconds, of all, and of the recordings that had no say; then milliseconds, median",
-            "/ 95th percentile.", "",
+            "milliseconds, of all, and of the recordings that had no say; then milliseconds,",
+            "median / 95th percentile.", "",
             "| mode | " + section.pauses.map { "\($0)" }.joined(separator: " | ")
                 + " | all | judges | lost | end of speech → end of turn | → transcript "
                 + "| end of turn → transcript |",

@@ -23,7 +23,8 @@ class SpeechService:
     """Listens from `with` to its end; keeps what it was asked in `requests`.
 
     `behaviours` are used up one a request: `die`, `reset`, `slow`, `stall`, `junk`,
-    `damaged`, `long frames`, `429 SECONDS` or a status. After the last, everything is answered well."""
+    `damaged`, `long frames`, `429 SECONDS` or a status. After the last, everything is answered
+    well."""
 
     def __init__(self, folder):
         self.requests = []

@@ -98,8 +98,8 @@ public enum AgentError: Error, Equatable, Sendable {
         }
     }
 
-    /// A sentence for the client. Of what a service said it tells nothing, and not where the service
-    /// is: services repeat keys and addresses in their errors.
+    /// A sentence for the client. Of what a service said it tells nothing, and not where the
+    /// service is: services repeat keys and addresses in their errors.
     public var message: String {
         switch self {
         case .unavailable(let message), .malformedReply(let message): message
