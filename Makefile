@@ -149,4 +149,4 @@ distclean: clean ## Remove everything that set-up and build made
 .PHONY: help run build brain setup models setup-tests test check test-swift test-clients \
 	conversations \
 	test-browser test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo \
-	bench-instructions bench-memory turn-table format lint clean distclean
+	bench-instructions bench-memory bench-voice turn-table format lint clean distclean

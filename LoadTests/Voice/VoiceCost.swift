@@ -79,6 +79,8 @@ final class VoiceCost {
             results.append(try measureRound(crowd, before))
         }
         let lastPage = try MetricsPage(of: address)
+        // Without sessions the server ends at once, without a drain.
+        crowd.hangUp()
         guard server.isRunning else { throw LoadFailure("the server has ended") }
         return table(results, firstPage, lastPage, lateness: crowd.lateness)
     }
@@ -145,6 +147,8 @@ final class VoiceCost {
         let errors = last.sum(of: "parley_audio_decode_errors_total")
         let server = rounds.map { $0.server * perSecond }
         let bare = rounds.map { $0.bare * perSecond }
+        let memory = cell(rounds.map { $0.memory / 1_000 }, 1)
+        let audio = cell(rounds.map { $0.audio / 1_000 }, 1)
         let lagText = lag.map { "≤ \(decimal($0 * 1_000)) ms" } ?? "–"
         let memory = cell(rounds.map { $0.memory / 1_000 }, 1)
         let audio = cell(rounds.map { $0.audio / 1_000 }, 1)

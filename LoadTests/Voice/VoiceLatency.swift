@@ -29,7 +29,11 @@ struct VoiceLatency {
                 "--log-level", "error",
             ], core: nil)
         try server.awaitListening(on: port, name: "Parley")
-        let address = try ServerAddress("ws://127.0.0.1:\(port)/v1/realtime")
+        return try converse(with: ServerAddress("ws://127.0.0.1:\(port)/v1/realtime"))
+    }
+
+    /// The conversation; its session is over on return, so that the server ends without a drain.
+    private func converse(with address: ServerAddress) throws(LoadFailure) -> String {
         let speech = try SpokenLoop(path: utterance, pauseSeconds: 20)
         let talker = try Talker(to: address, speech: speech, update: Self.update)
         // The first turn waits for the recogniser to be read; it does not count.
