@@ -154,7 +154,7 @@ private final class FuzzedSession {
         while let output = session.nextOutput() {
             switch output {
             case .event(let event): check(event)
-            case .audio, .measured: break
+            case .audio, .dropAudio, .measured: break
             case .command(let command): commands.append(command)
             }
         }
@@ -194,6 +194,7 @@ private final class FuzzedSession {
         guard !isCancelled(command), generator.happens(percent: 85) else { return }
         switch command {
         case .transcribe(let itemID, _): handle(.transcript(itemID: itemID, text: "héllo"))
+        case .hypothesize(let itemID, _, _): handle(.hypothesis(itemID: itemID, text: "héllo"))
         case .respond(let id, _): respond(id)
         case .speak(let id, _):
             let samples = [Int16](repeating: 500, count: 800)

@@ -21,9 +21,12 @@ enum OggOpusTarget: FuzzTarget {
             packets: [packet(9 << 3, 9), packet(31 << 3 | 1, 9)], flags: 4, granule: 5_000)
         var long = OggOpusStream(channels: 2, gain: -256, mapping: [1, 1, 1, 0, 1], comments: 600)
         long.append(packets: [packet(11 << 3, 7), packet(30 << 3, 8, bytes: 600)], granule: -1)
-        return [("plain", plain.bytes), ("ended", ended.bytes), ("long", long.bytes)].flatMap {
-            name, bytes in [(name, [0, 7] + bytes), (name + "-fixed", [1, 7] + bytes)]
-        } + [("chained", [1, 3] + ended.bytes + plain.bytes)]
+        var seeds = [("chained", [1, 3] + ended.bytes + plain.bytes)]
+        for (name, stream) in [("plain", plain), ("ended", ended), ("long", long)] {
+            seeds.append((name, [0, 7] + stream.bytes))
+            seeds.append((name + "-fixed", [1, 7] + stream.bytes))
+        }
+        return seeds
     }
 
     private static func packet(_ head: UInt8, _ marker: UInt8, bytes: Int = 30) -> [UInt8] {

@@ -164,14 +164,14 @@ private final class FuzzedSpeaker {
 
 /// Real packets, of a sound with edges, so that an input begins with something that decodes.
 private enum FuzzedOpus {
-    static func packets() throws(OpusError) -> [[UInt8]] {
+    static func packets() throws -> [[UInt8]] {
         var encoder = try OpusEncoder(rate: .hz16000, bitrate: 12_000)
         var room = [UInt8](repeating: 0, count: OpusEncoder.maxPacketBytes)
         var packets: [[UInt8]] = []
         for packet in 0..<12 {
             let samples = (0..<320).map { Int16(($0 * (packet + 3)) % 200 * 80 - 8_000) }
-            let count = try room.withUnsafeMutableBytes { (target) throws(OpusError) in
-                try samples.withUnsafeBufferPointer { (source) throws(OpusError) in
+            let count = try room.withUnsafeMutableBytes { target in
+                try samples.withUnsafeBufferPointer { source in
                     try encoder.encode(source, into: target)
                 }
             }
