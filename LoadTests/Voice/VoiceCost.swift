@@ -147,8 +147,6 @@ final class VoiceCost {
         let errors = last.sum(of: "parley_audio_decode_errors_total")
         let server = rounds.map { $0.server * perSecond }
         let bare = rounds.map { $0.bare * perSecond }
-        let memory = cell(rounds.map { $0.memory / 1_000 }, 1)
-        let audio = cell(rounds.map { $0.audio / 1_000 }, 1)
         let lagText = lag.map { "≤ \(decimal($0 * 1_000)) ms" } ?? "–"
         let memory = cell(rounds.map { $0.memory / 1_000 }, 1)
         let audio = cell(rounds.map { $0.audio / 1_000 }, 1)
