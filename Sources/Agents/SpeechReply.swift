@@ -72,8 +72,6 @@ private struct OpusReply: ~Copyable {
     private var reader = OggOpusReader()
     private var repacketizer = OpusRepacketizer()
     private var decoder: OpusDecoder?
-    /// Whether packets have been passed on, after which there is no way back.
-    private var hasPassedPackets = false
 
     mutating func append(_ bytes: [UInt8]) throws(AgentError) -> [SpeechChunk] {
         var packets: [OggOpusPacket] = []
@@ -99,6 +97,9 @@ private struct OpusReply: ~Copyable {
         var run = OpusPackets()
         for packet in packets {
             if decoder == nil, reader.outputGain == 0, try pass(packet, into: &run) { continue }
+            // From the first packet that cannot be passed on, the rest is decoded.
+            if run.count > 0 { chunks.append(SpeechChunk(packets: run)) }
+            run = OpusPackets()
             chunks += try decode(packet)
         }
         if run.count > 0 { chunks.append(SpeechChunk(packets: run)) }
@@ -114,10 +115,6 @@ private struct OpusReply: ~Copyable {
         do throws(OpusRepacketizingError) {
             try repacketizer.append(packet.bytes) { ready.append($0) }
         } catch {
-            guard !hasPassedPackets, run.count == 0 else {
-                throw .malformedReply(
-                    message: "The speech service changes the length of its Opus packets.")
-            }
             return false
         }
         do throws(OpusError) {
@@ -125,7 +122,6 @@ private struct OpusReply: ~Copyable {
         } catch {
             throw .malformedReply(message: "The speech service's Opus cannot be read: \(error).")
         }
-        hasPassedPackets = hasPassedPackets || !ready.isEmpty
         return true
     }
 

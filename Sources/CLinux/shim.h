@@ -20,6 +20,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -62,6 +63,15 @@ static inline int parley_steer_connections(int fd, uint32_t index) {
 static inline int parley_stop_steering(int fd) {
     int none = 0;
     return setsockopt(fd, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &none, sizeof none);
+}
+// Unmaps what has been read of the program's own code and constants; what is needed again comes
+// back from the page cache at the next touch. Both symbols are the linker's.
+static inline void parley_unmap_program(void) {
+    extern char __executable_start, etext;
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t start = (uintptr_t)&__executable_start;
+    uintptr_t end = (uintptr_t)&etext & ~(page - 1);
+    if (start % page == 0 && end > start) madvise((void *)start, end - start, MADV_DONTNEED);
 }
 static inline int parley_open_readonly(const char *path) {
     return open(path, O_RDONLY | O_CLOEXEC);

@@ -13,8 +13,8 @@ enum ConversationNotice: Equatable {
     case turnCommitted
     /// More of the user's words.
     case transcript(String)
-    /// The transcript of a turn is complete.
-    case transcriptDone
+    /// The transcript of a turn is complete; `isShown`: the pieces before add up to it.
+    case transcriptDone(String, isShown: Bool)
     /// More of the reply's text.
     case replyText(String)
     /// A packet of reply audio, as base64 of the session's output format; `start` is where in the
@@ -41,8 +41,9 @@ struct ConversationProgress {
     /// Whether a response followed the last turn, and whether one is running.
     private(set) var hasResponse = false
     private(set) var isResponding = false
-    /// Items whose transcript was streamed as deltas: the complete text repeats it.
-    private var streamedItems: Set<String> = []
+    /// What was streamed of the transcripts that are not complete: the complete text repeats it,
+    /// or puts it right.
+    private var streamed: [String: String] = [:]
 
     /// Whether the last turn is over: heard, transcribed, answered, and nothing is under way.
     var isTurnOver: Bool {
@@ -81,12 +82,13 @@ struct ConversationProgress {
             untranscribedItems.insert(itemID)
             return .turnCommitted
         case "conversation.item.input_audio_transcription.delta":
-            streamedItems.insert(itemID)
+            streamed[itemID, default: ""] += delta
             return .transcript(delta)
         case "conversation.item.input_audio_transcription.completed":
             untranscribedItems.remove(itemID)
-            let isRepeated = streamedItems.remove(itemID) != nil
-            return isRepeated ? .transcriptDone : .transcript(body["transcript"]?.string ?? "")
+            let transcript = body["transcript"]?.string ?? ""
+            return .transcriptDone(
+                transcript, isShown: streamed.removeValue(forKey: itemID) == transcript)
         case "conversation.item.input_audio_transcription.failed":
             untranscribedItems.remove(itemID)
             return .failed("the transcription failed: \(message(of: body))")

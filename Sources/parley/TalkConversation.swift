@@ -174,11 +174,14 @@ final class TalkConversation {
             onSpeechStarted()
             try acknowledge(at: now)
         case .transcript(let text):
-            if marks.transcript == nil { marks.heard += marks.heard.isEmpty ? "" : " " }
-            marks.heard += text
-            marks.transcript = now
             printer.showTranscript(text)
-        case .transcriptDone: marks.transcript = now
+        case .transcriptDone(let text, let isShown):
+            marks.heard += (marks.heard.isEmpty ? "" : " ") + text
+            marks.transcript = now
+            if !isShown {
+                printer.endLine()
+                printer.showTranscript(text)
+            }
         case .replyText(let text):
             if marks.firstText == nil { marks.firstText = now }
             marks.reply += text
