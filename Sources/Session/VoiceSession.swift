@@ -180,7 +180,11 @@ public final class VoiceSession {
     /// The deadline has come.
     public func handleDeadline(at now: Instant) {
         begin()
-        for response in responses { response.handleDeadline(&conversation, at: now) }
+        // Audio leaves when it is due, not when the deadline of something else has come.
+        let before = Instant(nanoseconds: now.nanoseconds - 1)
+        for response in responses where response.nextDeadline(after: before) == now {
+            response.handleDeadline(&conversation, at: now)
+        }
         if let due = idleDeadline, due <= now { handleIdleTimeout(at: now) }
         listener?.releaseIfIdle(context, at: now)
         finish(at: now)
