@@ -93,6 +93,7 @@ struct OggPage {
     /// Bytes that the page at the start of some bytes takes, as far as they tell: the whole page,
     /// or what must be there to know more.
     static func byteCount(beginning bytes: UnsafeRawBufferPointer) -> Int {
+        guard bytes.count >= 4 else { return 4 }
         guard bytes.count >= fixedBytes else { return fixedBytes }
         let bodyStart = fixedBytes + Int(bytes[26])
         guard bytes.count >= bodyStart else { return bodyStart }

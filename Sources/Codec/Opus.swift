@@ -144,7 +144,8 @@ public struct OpusDecoder: ~Copyable {
     private static let maxFrames = 48
 
     /// Samples that a packet decodes to at a rate, read from its first bytes (RFC 6716 §3.1).
-    /// - Throws: `.invalidPacket` if it has no bytes or claims more than 120 ms.
+    /// - Throws: `.invalidPacket` if it has no bytes, or claims no frame or more than 120 ms (§3.4,
+    ///   R1 and R5).
     public static func sampleCount(
         of packet: RawSpan, at rate: SampleRate
     ) throws(OpusError) -> Int {
@@ -154,6 +155,7 @@ public struct OpusDecoder: ~Copyable {
                 start.assumingMemoryBound(to: UInt8.self), Int32(clamping: bytes.count),
                 Int32(clamping: rate.hertz))
         }
+        guard count != 0 else { throw .invalidPacket }
         return try OpusError.checked(count)
     }
 }

@@ -143,6 +143,15 @@ private func joined(_ packets: [[UInt8]]) throws -> [UInt8] {
         #expect(throws: OpusError.invalidPacket) { try decode(three, with: &decoder) }
     }
 
+    @Test func aPacketOfNoFramesIsInvalid() throws {
+        let packet: [UInt8] = [19 << 3 | 3, 0] + [UInt8](repeating: 0, count: 30)
+        #expect(throws: OpusError.invalidPacket) {
+            try OpusDecoder.sampleCount(of: packet.span.bytes, at: .hz16000)
+        }
+        var decoder = try OpusDecoder(rate: .hz16000)
+        #expect(throws: OpusError.invalidPacket) { try decode(packet, with: &decoder) }
+    }
+
     @Test func stereoIsMixedDown() throws {
         let left = tone(440, rate: 48_000, count: 48_000)
         let silence = [Int16](repeating: 0, count: left.count)

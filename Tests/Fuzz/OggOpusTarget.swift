@@ -21,7 +21,15 @@ enum OggOpusTarget: FuzzTarget {
             packets: [packet(9 << 3, 9), packet(31 << 3 | 1, 9)], flags: 4, granule: 5_000)
         var long = OggOpusStream(channels: 2, gain: -256, mapping: [1, 1, 1, 0, 1], comments: 600)
         long.append(packets: [packet(11 << 3, 7), packet(30 << 3, 8, bytes: 600)], granule: -1)
-        var seeds = [("chained", [1, 3] + ended.bytes + plain.bytes)]
+        var empty = plain
+        empty.append(packets: [[19 << 3 | 3, 0, 0, 0]], granule: 4_800)
+        var seeds = [
+            // A packet that says that it has no frames.
+            ("empty", [1, 3] + empty.bytes),
+            ("chained", [1, 3] + ended.bytes + plain.bytes),
+            // Refused at the fourth byte of its name, wherever that is cut.
+            ("misspelt", [0, 1] + plain.bytes + Array("Ogg?".utf8) + [0, 0, 0]),
+        ]
         for (name, stream) in [("plain", plain), ("ended", ended), ("long", long)] {
             seeds.append((name, [0, 7] + stream.bytes))
             seeds.append((name + "-fixed", [1, 7] + stream.bytes))
