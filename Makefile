@@ -122,6 +122,7 @@ bench-memory: setup ## User space per idle WebSocket; ARGS="--connections 5000"
 	@$(release_build) --product parley
 	@$(release_build) --product parley-load
 	@ulimit -n "$$(ulimit -H -n)"; exec .build/release/parley-load memory $(ARGS)
+
 turn-table: setup-tests ## When turns end on recordings with pauses, in every mode: a table
 	@$(release_build) --product turn-table
 	@exec .build/release/turn-table

@@ -22,6 +22,8 @@ final class Response {
     private let context: SessionContext
     private var outputs: [ResponseOutput] = []
     private var splitter = ClauseSplitter()
+    /// When the mark at which the text so far ends is taken for the end of a clause.
+    private var pauseEnd: Instant?
     private var speech: ResponseSpeech
     private var bytesWritten = 0
     private var incompleteReason: String?
@@ -48,7 +50,10 @@ final class Response {
 
     /// When audio may next be sent, or nil: not before something else happens.
     func nextDeadline(after now: Instant) -> Instant? {
-        stage == .done ? nil : speech.nextDeadline(of: outputs, after: now)
+        guard stage != .done else { return nil }
+        let sending = speech.nextDeadline(of: outputs, after: now)
+        guard let pauseEnd, speech.isIdle(outputs) else { return sending }
+        return sending.map { min($0, pauseEnd) } ?? pauseEnd
     }
 
     /// When everything sent so far will have been played.
@@ -80,7 +85,7 @@ final class Response {
         switch delta {
         case .text(let text):
             guard !text.isEmpty, isWithinLimits(adding: text, &conversation) else { return }
-            write(text, to: openMessage(ids: &ids, conversation: &conversation))
+            write(text, to: openMessage(ids: &ids, conversation: &conversation), at: now)
         case .functionCallStarted(let callID, let name):
             guard isWithinLimits(adding: name, &conversation) else { return }
             closeOpenOutputs(&conversation)
@@ -130,7 +135,7 @@ final class Response {
         return index
     }
 
-    private func write(_ text: String, to index: Int) {
+    private func write(_ text: String, to index: Int, at now: Instant) {
         // Nobody hears what follows the point at which the client cut it.
         guard outputs[index].cut?.isByClient != true else { return }
         outputs[index].text += text
@@ -141,6 +146,20 @@ final class Response {
             for clause in splitter.append(text) {
                 speech.enqueue(clause, for: index, of: &outputs)
             }
+            pauseEnd =
+                splitter.isAtMark ? now + .milliseconds(ClauseSplitter.pauseMilliseconds) : nil
+        }
+    }
+
+    /// Speaks a sentence behind which the model pauses, if nothing else is there to be heard: with
+    /// a slow model there would be silence for a token more.
+    private func speakPausedSentence(at now: Instant) {
+        guard let pauseEnd, now >= pauseEnd, speech.isIdle(outputs),
+            let index = outputs.lastIndex(where: { $0.isOpen && !$0.isFunctionCall })
+        else { return }
+        self.pauseEnd = nil
+        if let clause = splitter.takeAtMark() {
+            speech.enqueue(clause, for: index, of: &outputs)
         }
     }
 
@@ -176,6 +195,7 @@ final class Response {
     private func closeOpenOutputs(_ conversation: inout Conversation) {
         for index in outputs.indices where outputs[index].isOpen {
             outputs[index].isOpen = false
+            pauseEnd = nil
             if let rest = splitter.finish() { speech.enqueue(rest, for: index, of: &outputs) }
         }
         completeOutputs(&conversation)
@@ -223,6 +243,7 @@ final class Response {
     /// Does what has become possible: the next clause, finished items, the end.
     private func advance(_ conversation: inout Conversation, at now: Instant) {
         guard stage != .done else { return }
+        speakPausedSentence(at: now)
         speech.speakNextClause(of: &outputs)
         do {
             try speech.send(&outputs, at: now)

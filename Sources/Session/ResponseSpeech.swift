@@ -51,6 +51,10 @@ struct ResponseSpeech {
 
     /// Whether the synthesiser is speaking a clause.
     var isSpeaking: Bool { spokenOutput != nil }
+    /// Whether nothing is there to be spoken or sent.
+    func isIdle(_ outputs: [ResponseOutput]) -> Bool {
+        spokenOutput == nil && clauseHead == clauses.count && !outputs.contains(where: \.hasSpeech)
+    }
     /// Whether audio that was sent is kept back, so that none of it can be called done.
     var isHeldBack: Bool { playout.isHeld || playout.hasRunsAgain }
 

@@ -133,4 +133,31 @@ private func expect(
         let text = "Über allen Gipfeln ist Ruh; in allen Wipfeln spürest du… kaum einen Hauch! 🎉 "
         #expect(clauses(text, size: 1).joined() == text)
     }
+
+    @Test(arguments: [
+        "This is the end.", "This is the end!", "Is this the end?\"", "This is it…", "これで終わりです。",
+        "Well, that would be very nice,", "It was **the end.**",
+    ])
+    func aMarkBehindWhichNothingFollowsMayEndAClause(text: String) {
+        var splitter = ClauseSplitter()
+        #expect(splitter.append(text) == [])
+        #expect(splitter.isAtMark)
+        let clause = splitter.takeAtMark()
+        #expect(clause == text)
+        let next = splitter.append(" And here the next one is. ")
+        #expect(next == [" And here the next one is."])
+    }
+
+    @Test(arguments: [
+        "Version 3.", "It costs more than $10,", "You should ask Dr.", "It opens at 10:", "Yes.",
+        "and then", "It is said that", "```let end = theEnd.", "It comes from J.",
+    ])
+    func aMarkThatMayBePartOfAWordDoesNot(text: String) {
+        var splitter = ClauseSplitter()
+        #expect(splitter.append(text) == [])
+        #expect(!splitter.isAtMark)
+        let clause = splitter.takeAtMark()
+        #expect(clause == nil)
+        #expect(splitter.finish() == text)
+    }
 }
