@@ -212,31 +212,23 @@ extension Shard {
         drop(ranges, of: connection, messages: .lateAudioMessages, bytes: .lateAudioBytes)
     }
 
-    /// Drops audio that an event makes useless: the reply was interrupted, or its audio cleared.
-    /// What the client is told of the reply stays whole and in order: only deltas go.
-    func dropAudio(madeUselessBy event: ServerEvent, on connection: Connection) {
-        guard let backlog = connection.backlog, !backlog.audio.isEmpty else { return }
-        let ranges: [Range<Int>]
-        switch event {
-        case .responseDone(let response):
-            guard case .cancelled = response.status else { return }
-            return dropAudio(of: response.id, on: connection)
-        case .outputAudioBufferCleared(let responseID):
-            return dropAudio(of: responseID, on: connection)
-        case .conversationItemTruncated(let itemID, _, _, _):
-            ranges = backlog.takeAudio { $0.itemID == itemID }
-        default: return
-        }
-        drop(
-            ranges, of: connection, messages: .cancelledAudioMessages,
-            bytes: .cancelledAudioBytes)
+    /// Drops a response's audio, because the session says so. What the client is told of the reply
+    /// stays whole and in order: only audio goes.
+    func dropAudio(of responseID: String, on connection: Connection) {
+        dropAudio(on: connection) { $0.responseID == responseID }
     }
 
-    /// Drops a response's audio: the user speaks over it.
-    func dropAudio(of responseID: String, on connection: Connection) {
+    /// Drops one item's audio.
+    func dropAudio(ofItem itemID: String, on connection: Connection) {
+        dropAudio(on: connection) { $0.itemID == itemID }
+    }
+
+    private func dropAudio(
+        on connection: Connection, where isUnwanted: (QueuedAudio.Message) -> Bool
+    ) {
         guard let backlog = connection.backlog, !backlog.audio.isEmpty else { return }
         drop(
-            backlog.takeAudio { $0.responseID == responseID }, of: connection,
+            backlog.takeAudio(where: isUnwanted), of: connection,
             messages: .cancelledAudioMessages, bytes: .cancelledAudioBytes)
     }
 

@@ -182,6 +182,7 @@ extension Shard {
             case .event(let event): send(event, of: live, on: connection)
             case .audio(let packet): send(packet, on: connection)
             case .dropAudio(let responseID): dropAudio(of: responseID, on: connection)
+            case .dropItemAudio(let itemID): dropAudio(ofItem: itemID, on: connection)
             case .command(let command):
                 agentLink.perform(command, for: connection.token, work: &live.work)
             case .measured(let hop, let duration): metrics.observe(hop.histogram, duration)
@@ -205,7 +206,6 @@ extension Shard {
     // MARK: Out
 
     private func send(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
-        dropAudio(madeUselessBy: event, on: connection)
         metrics.add(event.metric)
         sessionLog.note(event, of: live.session.id)
         scratch.removeAll()

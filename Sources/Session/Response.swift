@@ -333,11 +333,14 @@ final class Response {
         outputs.compactMap { output in output.cut.map { (output.item.id, $0) } }
     }
 
-    private func noteUnheard(_ unheard: [ReplyPlayout.HeardItem]) {
+    /// The client plays on in none of these items. What it said itself stands.
+    func noteUnheard(_ unheard: [ReplyPlayout.HeardItem]) {
         for part in unheard {
-            guard let index = outputs.lastIndex(where: { $0.item.id == part.itemID }),
-                outputs[index].cut == nil
+            guard let index = outputs.lastIndex(where: { $0.item.id == part.itemID })
             else { continue }
+            if let cut = outputs[index].cut, cut.isByClient || cut.milliseconds <= part.heard {
+                continue
+            }
             outputs[index].cut = .init(milliseconds: part.heard)
         }
     }

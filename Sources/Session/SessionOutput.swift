@@ -8,8 +8,12 @@ public enum SessionOutput: Sendable {
     case event(ServerEvent)
     /// Send this as a binary message (`audio.output.transport: "binary"`).
     case audio(OutputAudioPacket)
-    /// Send no more of a response's audio that was given out but has not left: the user speaks.
+    /// Send no more of a response's audio that was given out but has not left: the user speaks, or
+    /// the client wants none of it. Nothing but this and `dropItemAudio` makes the shell drop audio
+    /// that could still be heard in time, so that what was sent is what the session says was sent.
     case dropAudio(responseID: String)
+    /// The same of one item alone: the client has said where it ended.
+    case dropItemAudio(itemID: String)
     /// Start, feed or stop an agent.
     case command(AgentCommand)
     /// A hop of a turn took this long; for the histograms.

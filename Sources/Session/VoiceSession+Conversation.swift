@@ -116,6 +116,9 @@ extension VoiceSession {
                 try conversation.truncate(
                     itemID, contentIndex: contentIndex, audioMilliseconds: milliseconds)
                 // Its last words were on their way to the listener, who wants none of them.
+                if playout?.isPlaying(at: now) == true {
+                    context.outputs.append(.dropItemAudio(itemID: itemID))
+                }
                 if activeResponse == nil { _ = playout?.stop(at: now) }
             }
         } catch {

@@ -51,9 +51,7 @@ extension VoiceSession {
         guard minInterruption > 0 || interruptionNeedsWords else { return interrupt(at: now) }
         playout.hold(at: now)
         playout.interruption = Interruption(itemID: itemID, onset: position)
-        for responseID in playout.responseIDs {
-            context.outputs.append(.dropAudio(responseID: responseID))
-        }
+        dropQueuedAudio(of: playout)
     }
 
     /// More of the speech, or of its words, is known.
@@ -156,7 +154,12 @@ extension VoiceSession {
     func stopPlayout(
         told: ReplyPlayout.HeardItem? = nil, at now: Instant
     ) -> [ReplyPlayout.HeardItem] {
-        var unheard = playout?.stop(at: now) ?? []
+        var unheard: [ReplyPlayout.HeardItem] = []
+        if let playout {
+            // Of a reply that is held nothing waits any more.
+            if !playout.isHeld { dropQueuedAudio(of: playout) }
+            unheard = playout.stop(at: now)
+        }
         if let told {
             unheard.removeAll { $0.itemID == told.itemID }
             unheard.append(told)
@@ -165,6 +168,20 @@ extension VoiceSession {
             cutAtHeard(part.itemID, milliseconds: part.heard)
         }
         return unheard
+    }
+
+    /// What was sent and has not left will not be heard.
+    private func dropQueuedAudio(of playout: ReplyPlayout) {
+        for responseID in playout.responseIDs {
+            context.outputs.append(.dropAudio(responseID: responseID))
+        }
+    }
+
+    /// A response that is done cannot go on: where it was held it ends at what was heard.
+    func settleHeldReply(at now: Instant) {
+        guard let active = activeResponse, active.stage == .done, playout?.isHeld == true
+        else { return }
+        active.noteUnheard(stopPlayout(at: now))
     }
 
     /// A response is done: the conversation keeps what was heard of it.

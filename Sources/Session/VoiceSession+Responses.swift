@@ -150,6 +150,7 @@ extension VoiceSession {
         if response.isInConversation {
             stopReplies(status, at: now)
         } else {
+            context.outputs.append(.dropAudio(responseID: response.id))
             response.end(status, &conversation)
         }
     }

@@ -236,6 +236,7 @@ public final class VoiceSession {
     }
 
     private func removeEndedResponses(at now: Instant) {
+        settleHeldReply(at: now)
         responses.removeAll { response in
             guard response.stage == .done else { return false }
             cutAtHeard(response)

@@ -33,6 +33,7 @@ struct ConversationRules {
         }
         checkCommits()
         checkResponses()
+        checkTruncations()
     }
 
     private func events(_ type: String) -> [SeenEvent] { seen.filter { $0["event"] == type } }
@@ -81,6 +82,16 @@ struct ConversationRules {
             let commits = events("input_audio_buffer.committed")
             let commit = commits.first { $0["item"] == event["item"] }
             if commit?.at != event.at { problems.append("\(event) is not committed at once") }
+        }
+    }
+
+    /// Nothing is said to have been heard that was not sent.
+    private mutating func checkTruncations() {
+        for event in events("conversation.item.truncated") {
+            let sent = seen.first { $0["item"] == event["item"] && $0["last"] != nil }
+            if event.integer("audio_end_ms") ?? 0 > sent?.integer("audio_ms") ?? 0 {
+                problems.append("\(event): \(sent?["audio_ms"] ?? "0") ms were sent")
+            }
         }
     }
 

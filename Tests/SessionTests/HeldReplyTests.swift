@@ -136,6 +136,23 @@ import Testing
         #expect(talk.script.session.isIdle)
     }
 
+    @Test func aModelThatFailsWhileItIsHeldEndsItAtWhatWasHeard() throws {
+        var reply = ScriptedReply.text(BargeIn.reply)
+        reply.pieces.append((.milliseconds(1_710), .text(" More.")))
+        reply.end = .some(.overloaded)
+        let talk = BargeIn(reply: [reply])
+        talk.script.transcripts = [.success("")]
+        try talk.speak(milliseconds: 260, at: 2_000)
+        talk.script.run(until: 15_000)
+        let held = try #require(talk.time(of: "drops queued audio"))
+        let failed = try #require(talk.time(of: "response.done"))
+        let begun = try #require(talk.script.audioTimes.first)
+        #expect(held < failed && talk.statuses.first == "failed")
+        let cuts = talk.events("conversation.item.truncated").map { $0["audio_end_ms"] as? Int }
+        #expect(cuts == [held - begun])
+        #expect(talk.script.audioTimes.allSatisfy { $0 <= held })
+    }
+
     @Test func aSecondSoundWhileTheFirstOnesWordsAreAwaitedHoldsItOn() throws {
         let talk = BargeIn { $0.turnDetection?.interruptionNeedsWords = true }
         talk.script.recognitionDelay = .milliseconds(1_500)

@@ -145,6 +145,37 @@ import Testing
         #expect(talk.script.requests.last?.messages == [])
     }
 
+    @Test func whatWasSentBeforeTheModelFailedIsHeard() throws {
+        var reply = ScriptedReply.text(BargeIn.reply)
+        reply.pieces.append((.milliseconds(700), .text(" More.")))
+        reply.end = .some(.overloaded)
+        let talk = BargeIn(reply: [reply])
+        talk.script.run(until: 9_000)
+        #expect(talk.statuses == ["failed"])
+        #expect(talk.time(of: "drops queued audio") == nil)
+        let sent = talk.script.audioPackets.reduce(0) { $0 + $1.payload.count } / 48
+        #expect(sent > 0 && truncations(talk) == [sent])
+    }
+
+    @Test(arguments: [true, false])
+    func whatACancelDropsIsNotSaidToBeHeard(isInConversation: Bool) throws {
+        let talk = BargeIn()
+        if !isInConversation {
+            var parameters = ResponseParameters()
+            parameters.isInConversation = false
+            talk.script.replies.append(.text("Beside the conversation."))
+            talk.script.send(.responseCreate(parameters), at: 100)
+        }
+        talk.script.run(until: 700)
+        let ids = talk.events("response.created").compactMap {
+            ($0["response"] as? [String: Any])?["id"] as? String
+        }
+        talk.script.send(.responseCancel(responseID: ids.last), at: 700)
+        talk.script.run(until: 701)
+        #expect(talk.time(of: "drops queued audio") == 700)
+        #expect(truncations(talk).isEmpty == !isInConversation)
+    }
+
     @Test func aTextReplyIsNotCut() throws {
         let talk = BargeIn { $0.outputModality = .text }
         try talk.speak(milliseconds: 1_700, at: 500)

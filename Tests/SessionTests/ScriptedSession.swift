@@ -175,6 +175,8 @@ final class ScriptedSession {
             case .measured(let hop, _): measured.append(hop)
             case .dropAudio(let responseID):
                 note("server", "drops queued audio of \(alias(responseID))")
+            case .dropItemAudio(let itemID):
+                note("server", "drops queued audio of \(alias(itemID))")
             case .command(let command): perform(command)
             }
         }
