@@ -19,6 +19,9 @@ enum InterruptionWords {
     /// Share of the words that must be the reply's own, in their order, for all of them to be its
     /// echo. 0.75: recognisers get a word in four wrong when a loudspeaker is in the room.
     private static let echoShare = (words: 3, of: 4)
+    /// Words of the reply's own that must follow one another in an echo. 3: the answer to "Tea or
+    /// coffee?" is a word of the question, or two.
+    private static let minEchoRun = 3
 
     /// Words that alone, or several together, mean "go on".
     private static let backchannels: Set<String> = [
@@ -38,8 +41,11 @@ enum InterruptionWords {
         let heard = words(of: transcript)
         guard !heard.isEmpty else { return .none }
         if isBackchannel(heard[...]) { return .backchannel }
-        let inOrder = commonWords(heard, words(of: reply))
-        return inOrder * echoShare.of >= heard.count * echoShare.words ? .echo : .words
+        let said = words(of: reply)
+        let isEcho =
+            commonWords(heard, said) * echoShare.of >= heard.count * echoShare.words
+            && hasCommonRun(heard, said)
+        return isEcho ? .echo : .words
     }
 
     private static func isBackchannel(_ words: ArraySlice<String>) -> Bool {
@@ -57,6 +63,17 @@ enum InterruptionWords {
 
     /// Words that are looked at. 64: half a minute of speech, and the comparison stays cheap.
     private static let maxWords = 64
+
+    /// Whether two texts have `minEchoRun` words in common that follow one another in both.
+    private static func hasCommonRun(_ left: [String], _ right: [String]) -> Bool {
+        guard left.count >= minEchoRun, right.count >= minEchoRun else { return false }
+        return (0...left.count - minEchoRun).contains { start in
+            let run = left[start..<start + minEchoRun]
+            return (0...right.count - minEchoRun).contains {
+                right[$0..<$0 + minEchoRun] == run
+            }
+        }
+    }
 
     /// How many words two texts have in common, in the same order.
     private static func commonWords(_ left: [String], _ right: [String]) -> Int {

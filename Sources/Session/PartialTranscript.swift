@@ -37,8 +37,19 @@ struct PartialTranscript {
 
     /// What is being recognised.
     private(set) var inFlight: Snapshot?
-    /// The newest hypothesis: what was recognised and its words.
-    private(set) var newest: (snapshot: Snapshot, text: String)?
+    /// What was recognised of a snapshot.
+    struct Hypothesis {
+        let snapshot: Snapshot
+        let text: String
+
+        /// The words that are whole: of speech that goes on, the last may be the half of one.
+        var wholeWords: String {
+            snapshot.isPause ? text : text.split(separator: " ").dropLast().joined(separator: " ")
+        }
+    }
+
+    /// The newest hypothesis.
+    private(set) var newest: Hypothesis?
     /// What the client has been shown.
     var agreement = TranscriptAgreement()
 
@@ -86,7 +97,7 @@ struct PartialTranscript {
     /// The words of what was in flight have come.
     mutating func handleHypothesis(_ text: String) {
         guard let snapshot = inFlight.take() else { return }
-        newest = (snapshot, text)
+        newest = Hypothesis(snapshot: snapshot, text: text)
     }
 
     /// What was in flight could not be recognised. It cost nothing, or nothing that can be helped.

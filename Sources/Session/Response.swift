@@ -53,7 +53,8 @@ final class Response {
         guard stage != .done else { return nil }
         let sending = speech.nextDeadline(of: outputs, after: now)
         guard let pauseEnd, speech.isIdle(outputs) else { return sending }
-        return sending.map { min($0, pauseEnd) } ?? pauseEnd
+        let next = max(pauseEnd, Instant(nanoseconds: now.nanoseconds + 1))
+        return sending.map { min($0, next) } ?? next
     }
 
     /// When everything sent so far will have been played.

@@ -25,6 +25,12 @@ extension VoiceSession {
     /// Silence after which short speech over a reply is over, whatever a turn's end would wait for:
     /// 500 ms at 16 kHz, the protocol's own silence. The reply waits so long, and no longer.
     private static let longestPause = 8_000
+    /// The longest that speech holds a reply before words are found in it, where they are asked for:
+    /// 5 s at 16 kHz. Music and other voices go on for longer; people say a word within that time.
+    private static let longestHold = 80_000
+    /// How long no audio may come before a held reply goes on: people mute themselves, or let go of
+    /// a button. 1 s: longer than the gaps of a connection that is still of use.
+    private static let longestSilence = Duration.seconds(1)
     /// UTF-8 bytes of a reply before and after the point of its hearing that an echo may be of.
     private static let echoBytes = (before: 60, after: 40)
 
@@ -66,8 +72,14 @@ extension VoiceSession {
             return
         }
         if interruptionNeedsWords {
-            guard let words = listener.partial?.newest?.text, judge(words, at: now) == .words
-            else { return }
+            guard let newest = listener.partial?.newest,
+                judge(newest.wholeWords, at: now) == .words
+            else {
+                if listener.analysedEnd - speech.onset >= Self.longestHold {
+                    forgetInterruption(at: now)
+                }
+                return
+            }
         }
         interrupt(at: now)
     }
@@ -102,6 +114,12 @@ extension VoiceSession {
     private func removeEcho(_ itemID: String) {
         guard (try? conversation.remove(itemID)) != nil else { return }
         emit(.conversationItemDeleted(itemID: itemID))
+    }
+
+    /// When a held reply goes on though nothing more is heard.
+    var holdDeadline: Instant? {
+        guard playout?.interruption != nil, let last = listener?.lastAudio else { return nil }
+        return last + Self.longestSilence
     }
 
     /// What held the reply is gone without a decision.

@@ -65,7 +65,7 @@ extension VoiceSession {
         if overrides.isInConversation { unansweredSince = nil }
         let voice = overrides.voice ?? parameters.voice
         let description = ResponseDescription(
-            id: makeResponseID(isInConversation: overrides.isInConversation),
+            id: claimResponseID(isInConversation: overrides.isInConversation),
             conversationID: overrides.isInConversation ? conversationID : nil,
             outputModality: overrides.outputModality ?? parameters.outputModality,
             outputFormat: overrides.outputFormat ?? parameters.outputFormat, voice: voice,
@@ -74,7 +74,8 @@ extension VoiceSession {
             of: description, voice: SpeechRequest(text: "", voice: voice, speed: parameters.speed),
             opus: overrides.outputOpus ?? parameters.outputOpus,
             transport: parameters.outputTransport,
-            playout: playout(isInConversation: overrides.isInConversation), speechEnd: speechEnd,
+            playout: sharedPlayout(isInConversation: overrides.isInConversation),
+            speechEnd: speechEnd,
             context: context)
         let response = Response(
             description: description, parameters: overrides, speech: speech, speechEnd: speechEnd,
@@ -89,7 +90,7 @@ extension VoiceSession {
     }
 
     /// Responses of the conversation are heard one after another, others beside them.
-    private func playout(isInConversation: Bool) -> ReplyPlayout {
+    private func sharedPlayout(isInConversation: Bool) -> ReplyPlayout {
         let lead = Duration.milliseconds(context.limits.playoutLeadMilliseconds)
         guard isInConversation else { return ReplyPlayout(lead: lead, keepsAudio: false) }
         let playout =
@@ -99,7 +100,8 @@ extension VoiceSession {
         return playout
     }
 
-    private func makeResponseID(isInConversation: Bool) -> String {
+    /// A new id, or that of the response that was begun ahead of the end of the turn.
+    private func claimResponseID(isInConversation: Bool) -> String {
         guard isInConversation, let reply = speculativeReply, !reply.isClaimed else {
             return ids.make("resp_")
         }

@@ -186,6 +186,7 @@ public final class VoiceSession {
             response.handleDeadline(&conversation, at: now)
         }
         if let due = idleDeadline, due <= now { handleIdleTimeout(at: now) }
+        if let due = holdDeadline, due <= now { forgetInterruption(at: now) }
         listener?.releaseIfIdle(context, at: now)
         finish(at: now)
     }
@@ -196,7 +197,9 @@ public final class VoiceSession {
     /// input.
     public func nextDeadline(after now: Instant) -> Instant? {
         var earliest = idleDeadline
-        if let check = listener?.releaseCheck { earliest = min(earliest ?? check, check) }
+        for due in [listener?.releaseCheck, holdDeadline] {
+            if let due { earliest = min(earliest ?? due, due) }
+        }
         earliest = earliest.map { max($0, Instant(nanoseconds: now.nanoseconds + 1)) }
         for response in responses {
             guard let due = response.nextDeadline(after: now) else { continue }

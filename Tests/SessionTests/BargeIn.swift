@@ -40,9 +40,9 @@ final class BargeIn {
     }
 
     /// A sound of so many milliseconds, cut from "go forward ten meters", and then silence.
-    func speak(milliseconds: Int, at start: Int) throws {
+    func speak(milliseconds: Int, at start: Int, silence: Int = 900) throws {
         let sound = Recording.goForward.samples[(16 * 520)..<(16 * (520 + milliseconds))]
-        let packets = try Recording(samples: Array(sound)).packets(silenceMilliseconds: 900)
+        let packets = try Recording(samples: Array(sound)).packets(silenceMilliseconds: silence)
         // Silence before it: the recording's own, so that the model sees an onset.
         let before = try Recording(samples: Array(Recording.goForward.samples[..<(16 * 300)]))
             .packets(silenceMilliseconds: 0)

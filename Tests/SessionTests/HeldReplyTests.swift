@@ -122,6 +122,48 @@ import Testing
         #expect(deltas.count > 20 && deltas.allSatisfy { $0["audio_start_ms"] == nil })
     }
 
+    @Test(arguments: [false, true])
+    func aClientThatStopsSendingDoesNotHoldItForever(needsWords: Bool) throws {
+        let talk = BargeIn { $0.turnDetection?.interruptionNeedsWords = needsWords }
+        talk.script.transcripts = [.success("")]
+        try talk.speak(milliseconds: 260, at: 2_000, silence: 0)
+        talk.script.run(until: 15_000)
+        let held = try #require(talk.time(of: "drops queued audio"))
+        let next = try #require(talk.script.audioTimes.first { $0 > held })
+        // A second after the last packet.
+        #expect(next == 2_220 + 1_000)
+        #expect(talk.statuses == ["completed"])
+        #expect(talk.script.violations == [])
+    }
+
+    @Test func soundWithoutWordsHoldsItForFiveSecondsAtMost() throws {
+        let talk = BargeIn(makesHypotheses: true) {
+            $0.turnDetection?.interruptionNeedsWords = true
+        }
+        talk.script.hypothesis = { _ in "Mhm." }
+        let speech = Recording.goForward.samples[(16 * 520)..<(16 * 1_900)]
+        let television = Recording(samples: Array((0..<6).map { _ in speech }.joined()))
+        talk.script.speak(try television.packets(silenceMilliseconds: 0), from: 1_500)
+        talk.script.run(until: 9_000)
+        let held = try #require(talk.time(of: "drops queued audio"))
+        let next = try #require(talk.script.audioTimes.first { $0 > held })
+        #expect(next - held > 4_500 && next - held < 5_100)
+        #expect(talk.types.contains("input_audio_buffer.speech_stopped") == false)
+    }
+
+    @Test func theHalfOfAWordInterruptsNothing() throws {
+        let talk = BargeIn(makesHypotheses: true) {
+            $0.turnDetection?.interruptionNeedsWords = true
+        }
+        // "Yes" is heard as "Here" before it is complete.
+        talk.script.hypothesis = { $0 < 1_600 ? "Here" : "Yes." }
+        talk.script.transcripts = [.success("Yes.")]
+        try talk.speak(milliseconds: 1_100, at: 2_000)
+        talk.script.run(until: 15_000)
+        #expect(!talk.script.hypotheses.isEmpty)
+        #expect(talk.statuses == ["completed"])
+    }
+
     @Test func aFailingModelEndsItOnce() throws {
         var reply = ScriptedReply.text("This much is said before the model breaks down at last.")
         reply.pieces.append((.milliseconds(1_200), .text(" More.")))

@@ -12,7 +12,8 @@ import Testing
         ("Uh-huh, yeah.", .backchannel), ("Okay, I see.", .backchannel),
         ("That makes sense.", .backchannel), ("Right, got it!", .backchannel),
         ("take the train at half", .echo), ("The train at have past nine", .echo),
-        ("Nine.", .echo), ("Stop.", .words), ("Okay, but wait.", .words),
+        ("Nine.", .words), ("Half nine.", .words), ("Train at nine, half main", .words),
+        ("Stop.", .words), ("Okay, but wait.", .words),
         ("No, I want the bus at ten.", .words), ("I see a train coming", .words),
     ])
     func judges(transcript: String, expected: InterruptionWords.Judgement) {
