@@ -21,7 +21,7 @@ enum InterruptionWords {
     private static let echoShare = (words: 3, of: 4)
     /// Words of the reply's own that must follow one another in an echo. 3: the answer to "Tea or
     /// coffee?" is a word of the question, or two.
-    private static let minEchoRun = 3
+    static let minEchoRun = 3
 
     /// Words that alone, or several together, mean "go on".
     private static let backchannels: Set<String> = [
@@ -36,15 +36,19 @@ enum InterruptionWords {
     ]
 
     /// Judges a transcript.
-    /// - Parameter reply: what the reply was saying about then; empty: nothing is known of it.
-    static func judge(_ transcript: String, over reply: String) -> Judgement {
+    /// - Parameters:
+    ///   - reply: what the reply was saying about then; empty: nothing is known of it.
+    ///   - run: how many words of the reply's must follow one another in its echo.
+    static func judge(
+        _ transcript: String, over reply: String, run: Int = minEchoRun
+    ) -> Judgement {
         let heard = words(of: transcript)
         guard !heard.isEmpty else { return .none }
         if isBackchannel(heard[...]) { return .backchannel }
         let said = words(of: reply)
         let isEcho =
             commonWords(heard, said) * echoShare.of >= heard.count * echoShare.words
-            && hasCommonRun(heard, said)
+            && hasCommonRun(of: run, heard, said)
         return isEcho ? .echo : .words
     }
 
@@ -64,14 +68,12 @@ enum InterruptionWords {
     /// Words that are looked at. 64: half a minute of speech, and the comparison stays cheap.
     private static let maxWords = 64
 
-    /// Whether two texts have `minEchoRun` words in common that follow one another in both.
-    private static func hasCommonRun(_ left: [String], _ right: [String]) -> Bool {
-        guard left.count >= minEchoRun, right.count >= minEchoRun else { return false }
-        return (0...left.count - minEchoRun).contains { start in
-            let run = left[start..<start + minEchoRun]
-            return (0...right.count - minEchoRun).contains {
-                right[$0..<$0 + minEchoRun] == run
-            }
+    /// Whether two texts have so many words in common that follow one another in both.
+    private static func hasCommonRun(of count: Int, _ left: [String], _ right: [String]) -> Bool {
+        guard left.count >= count, right.count >= count else { return false }
+        return (0...left.count - count).contains { start in
+            let run = left[start..<start + count]
+            return (0...right.count - count).contains { right[$0..<$0 + count] == run }
         }
     }
 

@@ -109,8 +109,12 @@ final class Listener {
     }
 
     /// Analyses the next whole window; nil when none is complete or turns are the client's to end.
+    /// - Parameter echo: what knows the agent's own voice. Where nothing else is heard, nobody
+    ///   speaks.
     /// - Returns: what it changed, if anything.
-    func analyseNextWindow(_ model: VoiceActivityModel?) -> TurnDetector.Change?? {
+    func analyseNextWindow(
+        _ model: VoiceActivityModel?, echo: EchoCheck?, at now: Instant
+    ) -> TurnDetector.Change?? {
         guard turns != nil, let model else { return nil }
         let window =
             max(analysed, buffer.start)..<max(analysed, buffer.start)
@@ -122,9 +126,20 @@ final class Listener {
             activity!.process($0, senderHeardNothing: window.lowerBound >= voicedEnd)
         }
         analysed = window.upperBound
-        let change = turns?.handle(probability: probability, window: window)
+        let isEcho = echo.map { isOnlyEcho(window, of: $0, at: now) } ?? false
+        let change = turns?.handle(probability: isEcho ? 0 : probability, window: window)
         if judgesProsody, turns?.wantsProsody(at: analysed) == true { measureProsody() }
         return .some(change)
+    }
+
+    private func isOnlyEcho(
+        _ window: Range<Int>, of echo: EchoCheck, at now: Instant
+    ) -> Bool {
+        // The newest sample has just come.
+        let behind = SampleRate.hz16000.milliseconds(ofSamples: buffer.end - window.upperBound)
+        return buffer.withSamples(in: window) {
+            echo.explains($0, endingAt: now + .milliseconds(-behind))
+        }
     }
 
     /// Judges how the speech sounded before the silence that has just come.

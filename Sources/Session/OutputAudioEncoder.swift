@@ -22,6 +22,9 @@ final class OutputAudioEncoder {
     private var opus: OpusEncoder?
     private var opusRate: SampleRate?
     private var resampler: Resampler?
+    /// How many samples at the front of the work space the last payload was made of, and their
+    /// rate; nil: it was encoded already.
+    private(set) var source: (count: Int, rate: SampleRate)?
     /// For packets where the client does not take Opus.
     private var decoder: OpusDecoder?
 
@@ -66,7 +69,9 @@ final class OutputAudioEncoder {
         case .samples(let rate):
             try prepare(for: rate, relief: context.encodingRelief.reduction)
             payload = try encodeFrame(of: &queue, rate, scratch: context.scratch)
-        case .packet: payload = queue.takePacket { Array($0) }
+        case .packet:
+            payload = queue.takePacket { Array($0) }
+            source = nil
         case nil: return ([], 0)
         }
         if context.phrases.isEnabled { queue.record(payload) }
@@ -85,6 +90,7 @@ final class OutputAudioEncoder {
             let wanted = frame * max(1, min(fitting, maxFrames))
             let room = UnsafeMutableBufferPointer(rebasing: scratch.decoded[..<wanted])
             let taken = queue.takeSamples(into: room)
+            source = (taken, rate)
             let samples = resample(UnsafeBufferPointer(rebasing: room[..<taken]), scratch)
             return (bytes(of: samples), SpeechQueue.length(ofSamples: taken, at: rate))
         case .packet: return try decodePackets(&queue, maxFrames: maxFrames, scratch: scratch)
@@ -136,6 +142,7 @@ final class OutputAudioEncoder {
         let room = UnsafeMutableBufferPointer(rebasing: scratch.decoded[..<frame])
         // The phrase's last frame is filled up with silence.
         for silent in queue.takeSamples(into: room)..<frame { room[silent] = 0 }
+        source = (frame, rate)
         do {
             let count = try opus!.encode(
                 resample(UnsafeBufferPointer(room), scratch), into: scratch.packet)
@@ -164,6 +171,7 @@ final class OutputAudioEncoder {
             throw .malformedReply(message: "Opus of the speech service: \(error)")
         }
         let samples = UnsafeBufferPointer(rebasing: scratch.decoded[..<(frames * frame)])
+        source = (samples.count, format.sampleRate)
         return (bytes(of: samples), frames * SpeechQueue.frameLength)
     }
 

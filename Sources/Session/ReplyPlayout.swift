@@ -44,6 +44,8 @@ final class ReplyPlayout {
     private(set) var tellsPositions = false
     /// The speech that holds the reply, while it is not known what it means.
     var interruption: Interruption?
+    /// What listens for the reply in the user's audio, if something does.
+    var echo: EchoCheck?
     private var playout: Playout
     private let keepsAudio: Bool
     private var kept: SentAudio
@@ -84,6 +86,11 @@ final class ReplyPlayout {
 
     /// When audio that waits may be sent, always after `now`; nil while the reply is held.
     func nextSend(after now: Instant) -> Instant? { isHeld ? nil : playout.nextSend(after: now) }
+
+    /// The samples of the run that is sent next, for the first time.
+    func handleSamples(_ samples: UnsafeBufferPointer<Int16>, rate: SampleRate, at now: Instant) {
+        echo?.handleReply(samples, rate: rate, playedFrom: max(playout.playedOut ?? now, now))
+    }
 
     /// A run has been sent.
     func handleSent(_ run: SentRun, at now: Instant) {
@@ -165,6 +172,7 @@ final class ReplyPlayout {
     func hold(at now: Instant) {
         guard heldAt == nil else { return }
         heldAt = heard(at: now)
+        echo?.hold(at: now)
     }
 
     /// The reply goes on from what was heard: what was sent after that is sent again, unless its
@@ -185,6 +193,7 @@ final class ReplyPlayout {
         sent -= resent
         items.removeAll { $0.start > sent || ($0.start == sent && resent > 0) }
         again = runs.reversed()
+        echo?.goOn(with: runs.reduce(0) { $0 + $1.length }, at: now)
         restart(at: now)
     }
 
@@ -208,6 +217,7 @@ final class ReplyPlayout {
         again = []
         kept.removeAll()
         items = []
+        echo?.stop(at: now)
         restart(at: now)
         return cut
     }

@@ -192,6 +192,11 @@ struct ResponseSpeech {
                     format: format, position: outputs[index].sentSamples, length: length,
                     payload: payload)
                 outputs[index].sentSamples += length
+                if let (count, rate) = encoder.source {
+                    playout.handleSamples(
+                        UnsafeBufferPointer(rebasing: context.scratch.decoded[..<count]),
+                        rate: rate, at: now)
+                }
                 send(run, at: now)
                 allowance -= run.milliseconds
             }

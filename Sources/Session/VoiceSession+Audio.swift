@@ -47,6 +47,7 @@ extension VoiceSession {
     private func startListening() -> Listener {
         let listener = Listener(parameters: parameters, context: context)
         self.listener = listener
+        listenForEcho()
         if context.hasRecognizer { command(.prepareRecognition) }
         return listener
     }
@@ -67,7 +68,9 @@ extension VoiceSession {
     ) -> Bool {
         context.counters.samplesIn += samples.count
         let appended = listener.append(samples)
-        while let change = listener.analyseNextWindow(context.voiceActivityModel) {
+        while let change = listener.analyseNextWindow(
+            context.voiceActivityModel, echo: echo, at: now)
+        {
             switch change {
             case .started(let position): handleSpeechStarted(at: position, listener, at: now)
             case .stopped(let position): handleSpeechStopped(at: position, listener, at: now)

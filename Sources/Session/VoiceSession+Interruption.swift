@@ -112,6 +112,7 @@ extension VoiceSession {
 
     /// Nobody said that: the model must not be shown it.
     private func removeEcho(_ itemID: String) {
+        hasHeardItself = true
         guard (try? conversation.remove(itemID)) != nil else { return }
         emit(.conversationItemDeleted(itemID: itemID))
     }
@@ -282,7 +283,10 @@ extension VoiceSession {
     // MARK: Words
 
     private func judge(_ words: String, at now: Instant) -> InterruptionWords.Judgement {
-        InterruptionWords.judge(words, over: replyText(at: now))
+        // Where a microphone has picked up a reply before its echo is known, it will again.
+        let isEchoLikely = hasHeardItself && echo?.delayMilliseconds == nil
+        return InterruptionWords.judge(
+            words, over: replyText(at: now), run: isEchoLikely ? 1 : InterruptionWords.minEchoRun)
     }
 
     /// What the reply says about the point of its hearing.

@@ -97,7 +97,17 @@ extension VoiceSession {
             playout
             ?? ReplyPlayout(lead: lead, keepsAudio: parameters.turnDetection != nil)
         self.playout = playout
+        listenForEcho()
         return playout
+    }
+
+    /// Whoever hears the user hears the reply, too, unless the user wears headphones.
+    func listenForEcho() {
+        guard let playout, listener?.turns != nil else { return }
+        let echo =
+            echo ?? EchoCheck(lead: .milliseconds(context.limits.playoutLeadMilliseconds))
+        self.echo = echo
+        playout.echo = echo
     }
 
     /// A new id, or that of the response that was begun ahead of the end of the turn.

@@ -40,6 +40,10 @@ public final class VoiceSession {
     var speculativeReply: SpeculativeReply?
     /// What was sent and heard of the replies' audio; nil where all was heard long ago.
     var playout: ReplyPlayout?
+    /// Knows the replies in the user's audio; nil until both have come.
+    var echo: EchoCheck?
+    /// Whether a reply's own words have come back as the user's.
+    var hasHeardItself = false
     /// Since when nobody has spoken after a response: from the end of its playing.
     var quietSince: Instant?
     /// Where on the audio timeline that was.
@@ -233,6 +237,7 @@ public final class VoiceSession {
 
     /// A session in which nothing is heard keeps nothing of what was.
     private func forgetPlayedAudio(at now: Instant) {
+        echo?.releaseIfOver(at: now)
         guard let playout, !playout.isHeld, activeResponse == nil, !playout.isPlaying(at: now)
         else { return }
         self.playout = nil

@@ -20,6 +20,11 @@ import Testing
         #expect(InterruptionWords.judge(transcript, over: Self.reply) == expected)
     }
 
+    @Test func aWordIsEnoughWhereAnEchoIsLikely() {
+        #expect(InterruptionWords.judge("Nine.", over: Self.reply, run: 1) == .echo)
+        #expect(InterruptionWords.judge("Ten.", over: Self.reply, run: 1) == .words)
+    }
+
     @Test func withoutAReplyNothingIsItsEcho() {
         #expect(InterruptionWords.judge("take the train", over: "") == .words)
     }

@@ -12,6 +12,9 @@ struct Recording {
     /// "go forward ten meters", 2.8 s.
     static let goForward = load("goforward.raw")
 
+    /// "go somewhere and do something", 2.6 s.
+    static let doSomething = load("something.raw")
+
     private static func load(_ name: String) -> Recording {
         let path = "/usr/share/pocketsphinx/test/data/\(name)"
         guard let data = FileManager.default.contents(atPath: path) else {

@@ -1,6 +1,7 @@
 // `make turn-table`: false cut-offs and added wait of every mode of turn detection, on recordings
 // with pauses in them, with the embedded voice activity model and recogniser, clean and with noise.
 // The clock is virtual, so the tables depend on the models and the code, not on the machine.
+// `--echo` prints what the agent's own voice in the microphone does.
 // `--prosody` prints what sound alone tells (the weights of Session/Prosody come from it).
 
 import Agents
@@ -48,6 +49,14 @@ struct TurnTable: Sendable {
             model: try VoiceActivityModel(weights: [UInt8](weights)),
             recognizer: MoonshineRecognizer(modelsDirectory: models), host: host)
         try table.recognizer.prepare()
+        if CommandLine.arguments.contains("--echo") {
+            let spoken = try await PausedSpeech.synthesized(on: host).map { $0.before + $0.after }
+            // Three sentences a reply.
+            let replies = stride(from: 0, to: spoken.count - 2, by: 3).map { first in
+                Array(spoken[first...first + 2].joined())
+            }
+            return try EchoTable(model: table.model, synthesized: replies).print()
+        }
         let recordings = try PausedSpeech.recordings()
         let synthesized = try await PausedSpeech.synthesized(on: host)
         if CommandLine.arguments.contains("--prosody") {

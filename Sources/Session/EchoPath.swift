@@ -1,0 +1,180 @@
+// The way from the client's loudspeaker to its microphone: how late and how loud the reply comes
+// back, learned from both; and how much of what the microphone hears is more than that.
+//
+// The delay is where the levels of the input go up and down with the reply's: the best correlation
+// over all delays, of a second of audible reply. The gain of each band follows the input from there
+// on. Input that is clearly louder than the echo can be, in bands and moments in which the reply is
+// soft, is somebody else's: speech has enough of those even where it is the softer voice.
+//
+// Invariant: before a delay is learned nothing is explained.
+
+/// What has been learned of one session's echo.
+struct EchoPath {
+    /// Delays that are tried, in frames of 16 ms: up to 624 ms.
+    static let delays = 40
+    /// A reply below this many decibels leaves no echo.
+    static let audible: Float = 30
+
+    // The figures below were found on recordings and synthetic speech (LoadTests/RESULTS.md).
+
+    /// Correlation that a delay is believed at. Two voices that know nothing of each other stay
+    /// below it, whatever the delay.
+    private static let minCorrelation: Float = 0.7
+    /// By so much another delay must be better than the one that is believed.
+    private static let lead: Float = 0.05
+    /// Audible frames that must have been compared. 18: 290 ms.
+    private static let minFrames: Float = 18
+    /// What is left of what was compared, frame by frame: it counts for about a second.
+    private static let memory: Float = 59.0 / 60
+    /// Decibels over the noise from which on a band is heard.
+    private static let overNoise: Float = 6
+    /// Decibels over the predicted echo that are not counted.
+    private static let margin: Float = 4
+    /// Mean excess in decibels up to which everything is echo.
+    private static let maxExcess: Float = 1.5
+    /// Share of the last frames in the excess.
+    private static let excessMemory: Float = 0.35
+    /// Decibels by which a gain follows the input in a frame.
+    private static let gainStep: Float = 0.3
+
+    /// Frames by which the echo is late; nil: not known.
+    private(set) var delay: Int?
+    private var gains: BandLevels?
+    private var noise: BandLevels?
+    private var excess: Float = 0
+
+    /// Forgets the frames that were last compared, not what was learned.
+    mutating func rest() { excess = 0 }
+
+    /// Takes a frame of the input.
+    /// - Parameters:
+    ///   - frame: where the reply's playing stands.
+    /// - Returns: whether the reply's echo, and nothing else, is heard in it.
+    mutating func handle(
+        _ input: BandLevels, at frame: Int, of reply: PlayedLevels, _ evidence: inout EchoEvidence
+    ) -> Bool {
+        let noise = trackNoise(input)
+        if reply.isAudible(about: frame) {
+            let heard = (input - (noise + Self.overNoise)).clamped(
+                lowerBound: BandLevels(), upperBound: SIMD8(repeating: 40))
+            evidence.add(heard, at: frame, of: reply, memory: Self.memory)
+            if evidence.audibleFrames >= Self.minFrames { learnDelay(from: evidence) }
+        }
+        return explain(input, noise: noise, at: frame, of: reply)
+    }
+
+    /// The noise of the room: down at once, up by little.
+    private mutating func trackNoise(_ input: BandLevels) -> BandLevels {
+        let before = noise ?? pointwiseMin(input, SIMD8(repeating: 35))
+        let change = input - before
+        let rise = pointwiseMin(change, SIMD8(repeating: 10)) * 0.01
+        let now = before + rise.replacing(with: change * 0.3, where: change .< 0)
+        noise = now
+        return now
+    }
+
+    private mutating func learnDelay(from evidence: EchoEvidence) {
+        let (best, correlation) = evidence.best
+        guard correlation > Self.minCorrelation, best != delay else { return }
+        if let delay, correlation <= evidence.correlation(at: delay) + Self.lead { return }
+        delay = best
+        gains = nil
+    }
+
+    private mutating func explain(
+        _ input: BandLevels, noise: BandLevels, at frame: Int, of reply: PlayedLevels
+    ) -> Bool {
+        guard let delay else { return false }
+        let played = frame - delay
+        let near = pointwiseMax(reply[played], reply[played - 1])
+        // A room, and a clock that is not quite ours, smear it.
+        let smeared = pointwiseMax(near, pointwiseMax(reply[played + 1], reply[played - 2]))
+        let isHeard = input .> noise + (Self.overNoise + 3)
+        let isPlayed = near .> SIMD8(repeating: Self.audible + 10)
+        let difference = input - near
+        guard let gains else {
+            self.gains = Self.firstGain(of: difference, where: isHeard .& isPlayed)
+            return false
+        }
+        let predicted = smeared + gains
+        let floor = noise + Self.overNoise
+        let over = input - pointwiseMax(predicted, floor) - Self.margin
+        let counted = over.clamped(lowerBound: BandLevels(), upperBound: SIMD8(repeating: 12))
+        excess = excess * Self.excessMemory + counted.sum() / 8 * (1 - Self.excessMemory)
+        // Where the echo is not heard though it should be, it has become softer.
+        let says = isPlayed .& (isHeard .| (near + gains .> noise + (Self.overNoise + 3)))
+        let error = (difference - gains) * (1 / 6)
+        let step = error.clamped(
+            lowerBound: SIMD8(repeating: -1), upperBound: SIMD8(repeating: 1))
+        self.gains = gains + (step * Self.gainStep).replacing(with: 0, where: .!says)
+        return excess < Self.maxExcess && any(predicted .> floor)
+    }
+
+    /// The same for all bands to begin with: the mean of those that are heard.
+    private static func firstGain(
+        of difference: BandLevels, where isHeard: SIMDMask<SIMD8<Int32>>
+    ) -> BandLevels? {
+        let count = (0..<8).count { isHeard[$0] }
+        guard count >= 3 else { return nil }
+        return BandLevels(
+            repeating: difference.replacing(with: 0, where: .!isHeard).sum() / Float(count))
+    }
+}
+
+/// Sums from which the correlation of input and reply follows, for every delay.
+struct EchoEvidence {
+    private struct Sums {
+        var reply: Float = 0
+        var replySquared: Float = 0
+        var product: Float = 0
+    }
+
+    private var sums: [Sums]
+    private var input: Float = 0
+    private var inputSquared: Float = 0
+    private var weight: Float = 0
+    /// Frames in which something was heard.
+    private(set) var audibleFrames: Float = 0
+
+    init(delays: Int) { sums = Array(repeating: Sums(), count: delays) }
+
+    /// Adds a frame of the input, in decibels over its noise.
+    mutating func add(
+        _ heard: BandLevels, at frame: Int, of reply: PlayedLevels, memory: Float
+    ) {
+        let scale: Float = 1.0 / 8
+        weight = weight * memory + 1
+        input = input * memory + heard.sum() * scale
+        inputSquared = inputSquared * memory + (heard * heard).sum() * scale
+        audibleFrames = audibleFrames * memory + (heard.sum() * scale > 3 ? 1 : 0)
+        for delay in sums.indices {
+            let played = (reply[frame - delay] - EchoPath.audible).clamped(
+                lowerBound: BandLevels(), upperBound: SIMD8(repeating: 50))
+            sums[delay].reply = sums[delay].reply * memory + played.sum() * scale
+            sums[delay].replySquared =
+                sums[delay].replySquared * memory + (played * played).sum() * scale
+            sums[delay].product = sums[delay].product * memory + (played * heard).sum() * scale
+        }
+    }
+
+    /// How well the input follows the reply at a delay, −1…1.
+    func correlation(at delay: Int) -> Float {
+        guard weight > 0 else { return 0 }
+        let mean = input / weight
+        let replyMean = sums[delay].reply / weight
+        let variance = inputSquared / weight - mean * mean
+        let replyVariance = sums[delay].replySquared / weight - replyMean * replyMean
+        let covariance = sums[delay].product / weight - mean * replyMean
+        return covariance / max(1e-3, variance * replyVariance).squareRoot()
+    }
+
+    /// The delay at which it does so best.
+    var best: (delay: Int, correlation: Float) {
+        var best = (delay: 0, correlation: correlation(at: 0))
+        for delay in sums.indices.dropFirst() {
+            let correlation = correlation(at: delay)
+            if correlation > best.correlation { best = (delay, correlation) }
+        }
+        return best
+    }
+}
