@@ -46,7 +46,9 @@ public struct ChatCompletions: LanguageModel {
         to request: ModelRequest, on host: any AgentHost,
         reply: @Sendable (ModelDelta) async throws -> Void
     ) async throws {
-        let body = ChatCompletionsRequest(request, model: model ?? request.model).encoded()
+        let written = ChatCompletionsRequest(request, model: model ?? request.model)
+        let body =
+            written.hasAudio ? try await host.compute { written.encoded() } : written.encoded()
         try await service.retries.perform(on: host) { attempt in
             let response = try await service.post(
                 body, "application/json", to: "/chat/completions", accepting: "text/event-stream",

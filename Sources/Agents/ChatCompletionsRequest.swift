@@ -25,6 +25,11 @@ struct ChatCompletionsRequest {
         self.outputs = outputs
     }
 
+    /// Whether writing it takes long: audio has to be decoded.
+    var hasAudio: Bool {
+        request.messages.contains { if case .userAudio = $0 { true } else { false } }
+    }
+
     /// The body.
     func encoded() -> [UInt8] { encodedJSON { write(to: &$0) } }
 
@@ -89,8 +94,8 @@ struct ChatCompletionsRequest {
             case .user(let text):
                 write("user", text, to: &json)
                 rest.removeFirst()
-            case .userAudio(let samples):
-                writeAudio(samples, to: &json)
+            case .userAudio(let audio):
+                writeAudio(audio, to: &json)
                 rest.removeFirst()
             case .assistant(let text):
                 rest.removeFirst()
@@ -112,7 +117,9 @@ struct ChatCompletionsRequest {
     }
 
     /// What was said, as a WAV file in base64 ("Create chat completion", `input_audio`).
-    private func writeAudio(_ samples: [Int16], to json: inout JSONWriter) {
+    private func writeAudio(_ audio: HeardAudio, to json: inout JSONWriter) {
+        // Without memory for a decoder the model hears nothing, which it will say.
+        let samples = (try? audio.samples()) ?? []
         let wav = WAVFile(rate: .hz16000, samples: samples).encoded()
         json.beginObject()
         json.member("role", "user")

@@ -142,7 +142,7 @@ public struct DemoAgent: LanguageModel {
     private static func byteCount(of message: ModelMessage) -> Int {
         switch message {
         case .system(let text), .user(let text), .assistant(let text): text.utf8.count
-        case .userAudio(let samples): samples.count * 2
+        case .userAudio(let audio): audio.sampleCount * 2
         case .functionCall(_, let name, let arguments): name.utf8.count + arguments.utf8.count
         case .functionOutput(_, let output): output.utf8.count
         }

@@ -48,21 +48,31 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     public func transcribe(
         _ utterance: Utterance, on host: any AgentHost
     ) async throws -> String {
-        guard utterance.samples.count >= Self.minSamples else {
+        guard utterance.sampleCount >= Self.minSamples else {
             guard isInstalled else { throw Self.notInstalled }
             return ""
         }
+        guard utterance.sampleCount > Self.splitter.maxSamples else {
+            let text = try await host.compute {
+                try self.words(in: utterance.samples()[...])
+            }
+            return text.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+        }
+        let samples = try await host.compute { try utterance.samples() }
         var texts: [String] = []
         // One job per segment: other sessions get their turn between two, and so does a
         // cancellation.
-        for segment in Self.splitter.segments(of: utterance.samples) {
-            let text = try await host.compute {
-                try self.model().transcribe(utterance.samples[segment])
-            }
+        for segment in Self.splitter.segments(of: samples) {
+            let text = try await host.compute { try self.words(in: samples[segment]) }
             let words = text.split(whereSeparator: \.isWhitespace)
             if !words.isEmpty { texts.append(words.joined(separator: " ")) }
         }
         return texts.joined(separator: " ")
+    }
+
+    /// What is said in samples at 16 kHz, at most 28 s; on a worker thread.
+    func words(in samples: ArraySlice<Int16>) throws(AgentError) -> String {
+        try model().transcribe(samples)
     }
 
     private func model() throws(AgentError) -> MoonshineModel {

@@ -47,8 +47,10 @@ public struct OpenAITranscription: SpeechRecognizer {
         if let language = utterance.language { form.append("language", language) }
         if let prompt = utterance.prompt { form.append("prompt", prompt) }
         if streams { form.append("stream", "true") }
-        let wav = WAVFile(rate: .hz16000, samples: utterance.samples)
-        form.append("file", fileName: "turn.wav", contentType: "audio/wav", wav.encoded())
+        let wav = try await host.compute {
+            WAVFile(rate: .hz16000, samples: try utterance.samples()).encoded()
+        }
+        form.append("file", fileName: "turn.wav", contentType: "audio/wav", wav)
         let (body, contentType) = (form.finished(), form.contentType)
         return try await service.retries.perform(on: host) { attempt in
             let response = try await service.post(

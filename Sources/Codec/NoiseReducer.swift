@@ -11,6 +11,9 @@ public struct NoiseReducer: ~Copyable {
     /// activity nor recognition gained by them.
     public static let frameSamples = 160
 
+    /// Bytes of its state, about: speexdsp does not tell.
+    public static let stateBytes = 25_000
+
     private let state: OpaquePointer
     /// The frame that is being filled.
     private let frame: UnsafeMutableBufferPointer<Int16>

@@ -37,6 +37,8 @@ public struct OpusError: Error, Equatable, CustomStringConvertible {
 public struct OpusDecoder: ~Copyable {
     /// The longest packet there is: 120 ms (RFC 6716 §3.2.5, R5).
     public static let maxPacketMilliseconds = 120
+    /// Bytes of a decoder's state.
+    public static let stateBytes = Int(opus_decoder_get_size(1))
 
     /// The rate of the samples that come out.
     public let rate: SampleRate
@@ -165,6 +167,8 @@ public struct OpusEncoder: ~Copyable {
     /// Room that suffices for any packet of one frame, which lasts 20 ms at most: 1,275 bytes and
     /// the table of contents (RFC 6716 §3.4, R2, and §3.1).
     public static let maxPacketBytes = 1_276
+    /// Bytes of an encoder's state.
+    public static let stateBytes = Int(opus_encoder_get_size(1))
 
     /// The rate of the samples that go in.
     public let rate: SampleRate

@@ -33,6 +33,10 @@ public struct Resampler: ~Copyable {
     /// 4 keeps speech whole and its aliases below 16-bit speech's own noise; more is not heard.
     static let defaultQuality: Int32 = 4
 
+    /// Bytes of a filter's state between two of the rates 8, 16, 24 and 48 kHz, about: speexdsp
+    /// does not tell.
+    public static let stateBytes = 3_000
+
     /// The input's rate.
     public let inputRate: SampleRate
     /// The output's rate.

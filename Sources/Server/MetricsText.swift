@@ -211,7 +211,7 @@ private struct MetricFamily {
         .gauge("parley_shard_sessions", "Open sessions of a shard.", .sessionsOpen),
         .gauge(
             "parley_shard_session_bytes",
-            "Audio and text that the sessions of a shard hold.", .sessionBytes),
+            "Audio, codec state and text that the sessions of a shard hold.", .sessionBytes),
         .gauge(
             "parley_shard_compression_context_bytes",
             "Charged for connections that compress with a context.", .compressionContextBytes),

@@ -33,8 +33,8 @@ struct Conversation {
     private struct Entry {
         var item: ConversationItem
         var speech = Speech()
-        /// What a user said, at 16 kHz, while a model may still be given it.
-        var heard: [Int16] = []
+        /// What a user said, while a model may still be given it.
+        var heard: HeardAudio?
 
         var textBytes: Int { item.textBytes + (speech.wholeTranscript?.utf8.count ?? 0) }
     }
@@ -220,30 +220,30 @@ struct Conversation {
     func modelMessages() -> [ModelMessage] {
         entries.flatMap { entry in
             if entry.item.isUnfinishedCall { return [ModelMessage]() }
-            return entry.heard.isEmpty ? entry.item.modelMessages : [.userAudio(entry.heard)]
+            return entry.heard.map { [.userAudio($0)] } ?? entry.item.modelMessages
         }
     }
 
-    /// Samples that are kept for a model that hears audio.
-    var heardSamples: Int { entries.reduce(0) { $0 + $1.heard.count } }
+    /// Bytes of audio that is kept for a model that hears.
+    var heardBytes: Int { entries.reduce(0) { $0 + ($1.heard?.heldBytes ?? 0) } }
 
     /// Keeps what was said in a user's newest item for a model that hears audio. Older turns are
     /// their words by now; of those without, the oldest are forgotten beyond `maxSamples`.
-    mutating func setHeard(_ samples: [Int16], of id: String, maxSamples: Int) {
+    mutating func setHeard(_ audio: HeardAudio, of id: String, maxSamples: Int) {
         guard let newest = index(of: id) else { return }
-        var left = maxSamples - samples.count
-        for index in entries.indices.reversed()
-        where index != newest && !entries[index].heard.isEmpty {
-            left -= entries[index].heard.count
-            if left < 0 || !entries[index].item.modelMessages.isEmpty { entries[index].heard = [] }
+        var left = maxSamples - audio.sampleCount
+        for index in entries.indices.reversed() where index != newest {
+            guard let heard = entries[index].heard else { continue }
+            left -= heard.sampleCount
+            if left < 0 || !entries[index].item.modelMessages.isEmpty { entries[index].heard = nil }
         }
-        entries[newest].heard = samples
+        entries[newest].heard = audio
     }
 
     /// No model is given what was said in an item.
     mutating func forgetHeard(of id: String) {
         guard let index = index(of: id) else { return }
-        entries[index].heard = []
+        entries[index].heard = nil
     }
 
     /// The position of an item; searched from the end, where the items in use are.

@@ -19,6 +19,15 @@ public struct GatedVoiceActivity {
     /// Whether the last window was left out.
     public var isGateClosed: Bool { skippedWindows > 0 }
 
+    /// Samples before its next window that the stream will look at, should it hold speech: those
+    /// that it has left out.
+    public var wantedSamples: Int {
+        min(skippedWindows * VoiceActivityDetector.windowSamples, Self.historySamples)
+    }
+
+    /// Bytes of its state.
+    var heldBytes: Int { detector.heldBytes }
+
     /// Creates the start of a stream.
     /// - Parameter model: shared weights; without them every window counts as silence.
     public init(model: VoiceActivityModel?) { detector = VoiceActivityDetector(model: model) }

@@ -36,6 +36,11 @@ final class InputAudioDecoder {
         }
     }
 
+    /// Bytes of the format's state.
+    var heldBytes: Int {
+        (opus == nil ? 0 : OpusDecoder.stateBytes) + (resampler == nil ? 0 : Resampler.stateBytes)
+    }
+
     /// Forgets the stream and starts another.
     func reset() {
         hasRefused = false

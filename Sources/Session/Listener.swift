@@ -19,6 +19,8 @@ final class Listener {
     private var noiseReduction: NoiseReduction?
     private var activity: GatedVoiceActivity?
     private(set) var turns: TurnDetector?
+    /// What the sound of speech is judged by, where it matters.
+    private var prosody = ProsodyTrack()
     private let judgesProsody: Bool
     /// Timeline position up to which voice activity is known.
     private var analysed = 0
@@ -35,6 +37,11 @@ final class Listener {
     private(set) var speechStart = 0
     /// The words of that speech as far as they are known; nil while nobody speaks.
     private(set) var partial: PartialTranscript?
+    /// Bytes of audio and of what listens to it.
+    var heldBytes: Int {
+        buffer.heldBytes + prosody.heldBytes + (decoder?.heldBytes ?? 0)
+            + (activity?.heldBytes ?? 0) + (reducer == nil ? 0 : NoiseReducer.stateBytes)
+    }
 
     init(parameters: SessionParameters, context: SessionContext) {
         maxSamples = SampleRate.hz16000.samples(
@@ -67,6 +74,8 @@ final class Listener {
         }
         isSilentPacket = format == .opus && OpusActivity.saysSilence(payload)
         guard let noiseReduction else {
+            if format == .opus { buffer.beginPacket(payload, missing: missing) }
+            defer { buffer.endPacket() }
             try decoder?.decode(payload, missing: missing, context: context, hear)
             return
         }
@@ -90,12 +99,15 @@ final class Listener {
         reducer = nil
         guard speechItemID == nil, let turns, !turns.isSpeaking else { return }
         clear()
+        buffer.forgetLead()
         activity = nil
+        prosody.removeAll()
     }
 
     /// Gives the decoder back.
     func releaseDecoder(_ context: SessionContext) {
         releaseCheck = nil
+        buffer.forgetLead()
         guard let decoder = decoder.take() else { return }
         context.codecs.give(decoder)
     }
@@ -103,7 +115,7 @@ final class Listener {
     /// Appends what fits of a run of samples; returns how many did.
     func append(_ samples: UnsafeBufferPointer<Int16>) -> Int {
         let count = min(samples.count, buffer.room)
-        buffer.append(UnsafeBufferPointer(rebasing: samples[..<count]))
+        buffer.append(UnsafeBufferPointer(rebasing: samples[..<count]), isHeard: turns != nil)
         if !isSilentPacket { voicedEnd = buffer.end }
         return count
     }
@@ -116,19 +128,24 @@ final class Listener {
         _ model: VoiceActivityModel?, echo: EchoCheck?, at now: Instant
     ) -> TurnDetector.Change?? {
         guard turns != nil, let model else { return nil }
-        let window =
-            max(analysed, buffer.start)..<max(analysed, buffer.start)
-            + VoiceActivityDetector.windowSamples
-        guard window.upperBound <= buffer.end else { return nil }
+        let start = max(analysed, buffer.start)
+        let window = start..<start + VoiceActivityDetector.windowSamples
+        guard window.upperBound <= buffer.end else {
+            forgetAnalysed()
+            return nil
+        }
         if activity == nil { activity = GatedVoiceActivity(model: model) }
-        let history = max(buffer.start, window.lowerBound - GatedVoiceActivity.historySamples)
+        let history = max(buffer.recentStart, window.lowerBound - activity!.wantedSamples)
         let probability = buffer.withSamples(in: history..<window.upperBound) {
             activity!.process($0, senderHeardNothing: window.lowerBound >= voicedEnd)
         }
         analysed = window.upperBound
         let isEcho = echo.map { isOnlyEcho(window, of: $0, at: now) } ?? false
         let change = turns?.handle(probability: isEcho ? 0 : probability, window: window)
-        if judgesProsody, turns?.wantsProsody(at: analysed) == true { measureProsody() }
+        if judgesProsody, turns?.judgesSound == true {
+            buffer.withSamples(in: window) { prosody.append($0, at: window.lowerBound) }
+            if turns?.wantsProsody(at: analysed) == true { measureProsody() }
+        }
         return .some(change)
     }
 
@@ -142,15 +159,21 @@ final class Listener {
         }
     }
 
+    /// Lets go of the samples that voice activity will not look back at.
+    private func forgetAnalysed() {
+        let wanted = activity?.wantedSamples ?? 0
+        // Silence in between is short while somebody speaks.
+        buffer.discardRecent(
+            before: max(analysed, buffer.start) - wanted,
+            isLasting: wanted == 0 && turns?.isSpeaking == true)
+    }
+
     /// Judges how the speech sounded before the silence that has just come.
     private func measureProsody() {
         guard let end = turns?.lastSpeechEnd else { return }
-        let start = max(speechStart, buffer.start, end - Prosody.maxSamples)
-        guard start < end, analysed <= buffer.end else { return }
-        let prosody = buffer.withSamples(in: start..<analysed) {
-            Prosody.measure($0, silence: $0.count - (end - start))
-        }
-        turns?.handleProsody(prosody)
+        let start = max(speechStart, prosody.start, end - Prosody.maxSamples)
+        guard start < end else { return }
+        turns?.handleProsody(prosody.measure(from: start, speechEnd: end))
     }
 
     /// Speech that will become an item begins at a timeline position.
@@ -169,12 +192,12 @@ final class Listener {
     /// - Parameter showsWords: whether words are wanted while they are spoken.
     func nextHypothesis(
         showsWords: Bool
-    ) -> (snapshot: PartialTranscript.Snapshot, samples: [Int16])? {
+    ) -> (snapshot: PartialTranscript.Snapshot, audio: HeardAudio)? {
         guard let partial, let turns, turns.isSpeaking, analysed <= buffer.end else { return nil }
         let next = partial.nextSnapshot(
             end: analysed, speechEnd: turns.lastSpeechEnd, showsWords: showsWords)
         guard let next else { return nil }
-        return (next, buffer.withSamples(in: speechStart..<next.end) { Array($0) })
+        return (next, buffer.audio(in: speechStart..<next.end))
     }
 
     /// A hypothesis has been asked for.
@@ -211,7 +234,7 @@ final class Listener {
     }
 
     /// Takes the audio from a timeline position on; the turn is over.
-    func take(from position: Int) -> [Int16] {
+    func take(from position: Int) -> HeardAudio {
         let taken = buffer.take(from: position)
         forgetSpeech()
         return taken
@@ -243,6 +266,7 @@ final class Listener {
         } else {
             turns = after.turnDetection.map { TurnDetector($0) }
             activity = nil
+            prosody.removeAll()
             // Audio from before stays in the buffer; only what comes is analysed.
             analysed = buffer.end
             if speechItemID != nil { turns?.resume(at: buffer.end) }

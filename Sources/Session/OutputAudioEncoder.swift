@@ -34,6 +34,12 @@ final class OutputAudioEncoder {
         complexity = settings.complexity
     }
 
+    /// Bytes of its coders' state.
+    var heldBytes: Int {
+        (opus == nil ? 0 : OpusEncoder.stateBytes) + (resampler == nil ? 0 : Resampler.stateBytes)
+            + (decoder == nil ? 0 : OpusDecoder.stateBytes)
+    }
+
     /// Forgets the stream and starts another.
     func reset(settings: ResolvedOpusSettings) {
         if settings != self.settings { inputRate = nil }

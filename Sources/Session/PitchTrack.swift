@@ -6,7 +6,7 @@ import Glibc
 /// Finds the pitch of speech at 16 kHz.
 enum PitchTrack {
     /// Pitch needs no more than 4 kHz.
-    private static let decimation = 4
+    static let decimation = 4
     /// 40 ms at 4 kHz: three periods of the lowest voice.
     private static let window = 160
     /// Periods at 4 kHz: 400 down to 70 Hz.
@@ -16,33 +16,35 @@ enum PitchTrack {
 
     private typealias Lane = SIMD8<Float>
 
+    /// Writes sums of `decimation` samples, as many as there is room for.
+    static func slowDown(
+        _ samples: UnsafeBufferPointer<Int16>, into slow: UnsafeMutableBufferPointer<Float>
+    ) {
+        for index in slow.indices {
+            slow[index] = samples[index * decimation..<(index + 1) * decimation].reduce(0) {
+                $0 + Float($1)
+            }
+        }
+    }
+
     /// The pitch of every other hop in `range`, in semitones above about 70 Hz; 0 where there is
     /// none, and between them.
-    /// - Parameter isLoud: whether a hop is worth looking at.
+    /// - Parameters:
+    ///   - slow: the sound at a quarter of its rate.
+    ///   - isLoud: whether a hop is worth looking at.
     static func measure(
-        _ samples: UnsafeBufferPointer<Int16>, in range: Range<Int>,
+        _ slow: UnsafeBufferPointer<Float>, in range: Range<Int>,
         into pitches: UnsafeMutableBufferPointer<Float>, _ isLoud: (Int) -> Bool
     ) {
         pitches.update(repeating: 0)
-        let count = samples.count / decimation
         let hop = Prosody.hop / decimation
-        withUnsafeTemporaryAllocation(of: Float.self, capacity: count) { slow in
-            for index in 0..<count {
-                var sum: Float = 0
-                for sample in samples[index * decimation..<(index + 1) * decimation] {
-                    sum += Float(sample)
-                }
-                slow[index] = sum
-            }
-            let reach = window + lags.upperBound
-            // From the end, where it matters most.
-            for index in stride(from: range.upperBound - 1, through: range.lowerBound, by: -2)
-            where isLoud(index) {
-                let start = max(0, index * hop + hop / 2 - reach / 2)
-                guard start + reach <= count else { continue }
-                pitches[index] = pitch(
-                    of: UnsafeBufferPointer(rebasing: slow[start..<start + reach]))
-            }
+        let reach = window + lags.upperBound
+        // From the end, where it matters most.
+        for index in stride(from: range.upperBound - 1, through: range.lowerBound, by: -2)
+        where isLoud(index) {
+            let start = max(0, index * hop + hop / 2 - reach / 2)
+            guard start + reach <= slow.count else { continue }
+            pitches[index] = pitch(of: UnsafeBufferPointer(rebasing: slow[start..<start + reach]))
         }
     }
 

@@ -61,38 +61,55 @@ package struct Prosody: Equatable, Sendable {
     package static func measure(
         _ samples: UnsafeBufferPointer<Int16>, silence: Int
     ) -> Prosody? {
-        let count = samples.count / hop
-        guard silence >= silenceSamples, samples.count - silence >= minSamples,
-            samples.count - silence <= maxSamples
+        measure(
+            sampleCount: samples.count, silence: silence,
+            levels: { levels in
+                for index in levels.indices {
+                    levels[index] = samples[index * hop..<(index + 1) * hop].reduce(0) {
+                        $0 + Float($1) * Float($1)
+                    }
+                }
+            },
+            slow: { PitchTrack.slowDown(samples, into: $0) })
+    }
+
+    /// As above, of what is known of the samples.
+    /// - Parameters:
+    ///   - fillLevels: writes the energy of each hop, the sum of its samples' squares.
+    ///   - fillSlow: writes the samples at a quarter of their rate, at any scale.
+    static func measure(
+        sampleCount: Int, silence: Int,
+        levels fillLevels: (UnsafeMutableBufferPointer<Float>) -> Void,
+        slow fillSlow: (UnsafeMutableBufferPointer<Float>) -> Void
+    ) -> Prosody? {
+        let count = sampleCount / hop
+        let slowCount = sampleCount / PitchTrack.decimation
+        guard silence >= silenceSamples, sampleCount - silence >= minSamples,
+            sampleCount - silence <= maxSamples
         else { return nil }
-        return withUnsafeTemporaryAllocation(of: Float.self, capacity: 3 * count) { space in
+        return withUnsafeTemporaryAllocation(of: Float.self, capacity: 3 * count + slowCount) {
+            space in
             let levels = UnsafeMutableBufferPointer(rebasing: space[..<count])
             let pitches = UnsafeMutableBufferPointer(rebasing: space[count..<2 * count])
-            let sorted = UnsafeMutableBufferPointer(rebasing: space[(2 * count)...])
-            measureLevels(samples, into: levels)
+            let sorted = UnsafeMutableBufferPointer(rebasing: space[2 * count..<3 * count])
+            let slow = UnsafeMutableBufferPointer(rebasing: space[(3 * count)...])
+            fillLevels(levels)
+            for index in levels.indices {
+                levels[index] = 10 * log10((1 + levels[index]) / Float(hop))
+            }
             guard let speech = speech(levels, count - (silence + hop - 1) / hop) else { return nil }
             let loudest = levels[speech].max() ?? 0
             let floor = max(levels[speech].min() ?? 0, loudest - voicedDepth)
-            PitchTrack.measure(samples, in: speech, into: pitches) { levels[$0] >= floor }
+            fillSlow(slow)
+            PitchTrack.measure(UnsafeBufferPointer(slow), in: speech, into: pitches) {
+                levels[$0] >= floor
+            }
             let lastLoud = speech.last { levels[$0] >= loudest - loudDepth } ?? speech.lowerBound
             let lastVoiced = speech.last { pitches[$0] > 0 } ?? speech.lowerBound
             return Prosody(
                 fall: fall(pitches, speech, sorting: sorted),
                 fade: Float(10 * (speech.upperBound - 1 - lastLoud)),
                 breath: Float(10 * (speech.upperBound - 1 - lastVoiced)))
-        }
-    }
-
-    /// The level of each hop, in decibels of an arbitrary reference.
-    private static func measureLevels(
-        _ samples: UnsafeBufferPointer<Int16>, into levels: UnsafeMutableBufferPointer<Float>
-    ) {
-        for index in levels.indices {
-            var energy: Float = 1
-            for sample in samples[index * hop..<(index + 1) * hop] {
-                energy += Float(sample) * Float(sample)
-            }
-            levels[index] = 10 * log10(energy / Float(hop))
         }
     }
 

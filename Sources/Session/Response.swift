@@ -60,8 +60,8 @@ final class Response {
     /// When everything sent so far will have been played.
     var playedOut: Instant? { speech.playout.playedOut }
 
-    /// Bytes of speech that was not sent yet.
-    var heldBytes: Int { outputs.reduce(0) { $0 + $1.speech.byteCount } }
+    /// Bytes of speech that was not sent yet, and of what encodes it.
+    var heldBytes: Int { outputs.reduce(speech.encoderBytes) { $0 + $1.speech.byteCount } }
 
     /// Gives the encoder back; nothing more is encoded.
     func releaseEncoder() { speech.releaseEncoder() }

@@ -49,6 +49,8 @@ struct ResponseSpeech {
         self.context = context
     }
 
+    /// Bytes of the encoder's state.
+    var encoderBytes: Int { encoder?.heldBytes ?? 0 }
     /// Whether the synthesiser is speaking a clause.
     var isSpeaking: Bool { spokenOutput != nil }
     /// Whether nothing is there to be spoken or sent.

@@ -4,6 +4,7 @@
 /// Named limits of one session. Every one bounds memory or work that a peer could cause.
 public struct SessionLimits: Equatable, Sendable {
     /// Uncommitted audio that is kept, in seconds. 60: longer utterances are committed in pieces.
+    /// A second takes as many bytes as its Opus packets had, and 8 kB otherwise.
     public var maxBufferedAudioSeconds = 60
     /// Turns whose words are being recognised at once. 8: more wait only when recognition cannot
     /// keep up, and each holds its audio.
@@ -17,7 +18,8 @@ public struct SessionLimits: Equatable, Sendable {
     /// Output items (messages and function calls) of one response. 128, as the APIs allow tools.
     public var maxResponseItems = 128
     /// What a model that hears audio is given of earlier turns that have no transcript, and of the
-    /// newest, in seconds; older audio is forgotten. 60: 2 MB of a session that has them.
+    /// newest, in seconds; older audio is forgotten. 60: 0.5 MB of a session that has them, less
+    /// where they were Opus.
     public var maxHeardAudioSeconds = 60
     /// Responses in flight: one in the conversation, the others out of band.
     public var maxActiveResponses = 4

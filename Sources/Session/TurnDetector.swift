@@ -57,6 +57,9 @@ struct TurnDetector {
         }
     }
 
+    /// Whether it ever matters how speech sounds.
+    var judgesSound: Bool { estimator != nil }
+
     /// Whether the silence that has come so far, up to a position, is one to judge: somebody has
     /// spoken, and with `semantic_vad` it matters how.
     func wantsProsody(at position: Int) -> Bool {

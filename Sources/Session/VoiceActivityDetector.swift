@@ -13,6 +13,9 @@ public struct VoiceActivityDetector {
     /// Hidden state (128 floats), cell state (128), the previous window's last samples (64).
     private var state: [SIMD8<Float>] = []
 
+    /// Bytes of its state.
+    var heldBytes: Int { state.capacity * MemoryLayout<SIMD8<Float>>.stride }
+
     /// Creates a detector at the start of a stream.
     /// - Parameter model: shared weights; without them every window counts as silence.
     public init(model: VoiceActivityModel?) { self.model = model }

@@ -174,7 +174,7 @@ extension VoiceSession {
         try checkTranscriptionLimit()
         try makeRoom()
         let partial = listener.partial
-        let samples = listener.take(from: listener.speechStart)
+        let audio = listener.take(from: listener.speechStart)
         let item = ConversationItem(
             id: itemID,
             kind: .message(role: .user, content: [.inputAudio(bytes: [], transcript: nil)]))
@@ -185,7 +185,7 @@ extension VoiceSession {
         // Only a recogniser can tell what that was.
         let isOverReply = context.hasRecognizer && playout?.interruption?.itemID == itemID
         if context.modelHearsAudio {
-            keepForModel(samples, of: itemID)
+            keepForModel(audio, of: itemID)
             if responds, !isOverReply { unansweredSince = speechEnd }
             guard wantsTranscripts || isOverReply else {
                 stopHypothesis(partial, of: itemID)
@@ -193,13 +193,13 @@ extension VoiceSession {
             }
         }
         let awaited = AwaitedTranscript(
-            itemID: itemID, speechEnd: speechEnd, samples: samples.count,
+            itemID: itemID, speechEnd: speechEnd, audio: audio,
             responds: responds && (isOverReply || !context.modelHearsAudio),
             isOverReply: isOverReply)
         if let partial {
-            transcribe(samples, awaited, after: partial, speechEndingAt: position, at: now)
+            transcribe(audio, awaited, after: partial, speechEndingAt: position, at: now)
         } else {
-            transcribe(samples, awaited)
+            transcribe(audio, awaited)
         }
     }
 

@@ -10,6 +10,8 @@ struct AwaitedTranscript {
     let speechEnd: Instant
     /// Samples at 16 kHz.
     let samples: Int
+    /// Bytes of the audio that recognition holds for it.
+    let audioBytes: Int
     /// Whether its words are to be answered.
     var responds: Bool
     /// Whether it was said over a reply and is only answered if its words interrupt it.
@@ -19,6 +21,18 @@ struct AwaitedTranscript {
     /// Its audio, while a hypothesis that was in flight when the turn ended may become its
     /// transcript.
     var unaskedUtterance: Utterance?
+
+    init(
+        itemID: String, speechEnd: Instant, audio: HeardAudio, responds: Bool,
+        isOverReply: Bool = false
+    ) {
+        self.itemID = itemID
+        self.speechEnd = speechEnd
+        samples = audio.sampleCount
+        audioBytes = audio.heldBytes
+        self.responds = responds
+        self.isOverReply = isOverReply
+    }
 }
 
 extension VoiceSession {
@@ -33,19 +47,19 @@ extension VoiceSession {
             throw Conversation.Failure.duplicateID
                 .clientEventError(itemID: item.id, action: "create")
         }
-        var speech: [Int16] = []
+        var speech = HeardAudio()
         if case .message(let role, var content) = item.kind {
             for (index, part) in content.enumerated() {
                 guard case .inputAudio(let bytes, let transcript) = part else { continue }
-                if transcript == nil { speech += try samples(of: bytes, after: speech.count) }
+                if transcript == nil { try append(bytes, to: &speech) }
                 content[index] = .inputAudio(bytes: [], transcript: transcript)
             }
             item.kind = .message(role: role, content: content)
         }
-        if !speech.isEmpty { try checkTranscriptionLimit() }
+        if speech.sampleCount > 0 { try checkTranscriptionLimit() }
         try makeRoom(forBytes: item.textBytes)
         try add(item, after: previousItemID)
-        guard !speech.isEmpty else { return }
+        guard speech.sampleCount > 0 else { return }
         if context.modelHearsAudio {
             keepForModel(speech, of: item.id)
             guard wantsTranscripts else { return }
@@ -53,7 +67,7 @@ extension VoiceSession {
         transcribe(
             speech,
             AwaitedTranscript(
-                itemID: item.id, speechEnd: now, samples: speech.count, responds: false))
+                itemID: item.id, speechEnd: now, audio: speech, responds: false))
     }
 
     /// Sees to it that an item of so many bytes finds room: with `truncation: "auto"` the oldest
@@ -129,10 +143,10 @@ extension VoiceSession {
                 itemID: itemID, contentIndex: contentIndex, audioEndMilliseconds: milliseconds))
     }
 
-    /// The samples of audio that a client put into an item, which holds `before` samples already.
-    private func samples(
-        of bytes: [UInt8], after before: Int
-    ) throws(ClientEventError) -> [Int16] {
+    /// Appends audio that a client put into an item.
+    private func append(
+        _ bytes: [UInt8], to audio: inout HeardAudio
+    ) throws(ClientEventError) {
         let format = parameters.inputFormat
         guard format != .opus else {
             throw ClientEventError(
@@ -141,24 +155,23 @@ extension VoiceSession {
                     + "audio buffer, one a message.", param: "item.content.audio")
         }
         let seconds = context.limits.maxBufferedAudioSeconds
-        let room = SampleRate.hz16000.samples(inMilliseconds: seconds * 1_000) - before
+        let room = SampleRate.hz16000.samples(inMilliseconds: seconds * 1_000) - audio.sampleCount
         let tooLong = ClientEventError(
             code: "audio_too_long", message: "An item's audio lasts at most \(seconds) s.",
             param: "item.content.audio")
         // Checked before any of it is decoded: no format has fewer than one byte for two samples
         // at 16 kHz.
         guard bytes.count <= 3 * room else { throw tooLong }
-        var samples: [Int16] = []
+        let before = audio.sampleCount
         do {
             try InputAudioDecoder(format: format).decode(
                 bytes.span.bytes, missing: nil, context: context
-            ) { samples.append(contentsOf: $0) }
+            ) { audio.append($0) }
         } catch {
             context.counters.decodeErrors += 1
             throw error.clientEventError(format: format)
         }
-        guard samples.count <= room else { throw tooLong }
-        return samples
+        guard audio.sampleCount - before <= room else { throw tooLong }
     }
 
     // MARK: Transcripts
@@ -167,10 +180,10 @@ extension VoiceSession {
     var wantsTranscripts: Bool { parameters.transcription != nil && context.hasRecognizer }
 
     /// Keeps what was said for a model that hears audio.
-    func keepForModel(_ samples: [Int16], of itemID: String) {
+    func keepForModel(_ audio: HeardAudio, of itemID: String) {
         let seconds = context.limits.maxHeardAudioSeconds
         conversation.setHeard(
-            samples, of: itemID,
+            audio, of: itemID,
             maxSamples: SampleRate.hz16000.samples(inMilliseconds: seconds * 1_000))
     }
 
@@ -185,15 +198,15 @@ extension VoiceSession {
     }
 
     /// Asks what was said in an item.
-    func transcribe(_ samples: [Int16], _ awaited: AwaitedTranscript) {
+    func transcribe(_ audio: HeardAudio, _ awaited: AwaitedTranscript) {
         awaitedTranscripts.append(awaited)
-        command(.transcribe(itemID: awaited.itemID, utterance(samples)))
+        command(.transcribe(itemID: awaited.itemID, utterance(audio)))
     }
 
-    /// Samples with the hints that the client gave.
-    func utterance(_ samples: [Int16]) -> Utterance {
+    /// Audio with the hints that the client gave.
+    func utterance(_ audio: HeardAudio) -> Utterance {
         Utterance(
-            samples: samples, language: parameters.transcription?.language,
+            audio: audio, language: parameters.transcription?.language,
             prompt: parameters.transcription?.prompt)
     }
 

@@ -15,7 +15,7 @@ extension VoiceSession {
         listener.handleAsked(next.snapshot)
         command(
             .hypothesize(
-                itemID: itemID, utterance(next.samples),
+                itemID: itemID, utterance(next.audio),
                 next.snapshot.isPause ? .probableTranscript : .display))
     }
 
@@ -48,7 +48,7 @@ extension VoiceSession {
     /// - Parameter position: where on the audio timeline speech was last heard; nil: the client
     ///   ends turns, and nobody knows.
     func transcribe(
-        _ samples: [Int16], _ awaited: AwaitedTranscript, after partial: PartialTranscript,
+        _ audio: HeardAudio, _ awaited: AwaitedTranscript, after partial: PartialTranscript,
         speechEndingAt position: Int?, at now: Instant
     ) {
         var awaited = awaited
@@ -58,12 +58,12 @@ extension VoiceSession {
             awaitedTranscripts.append(awaited)
             handleTranscript(words, of: itemID, at: now)
         } else if let position, partial.isRecognizing(upTo: position) {
-            awaited.unaskedUtterance = utterance(samples)
+            awaited.unaskedUtterance = utterance(audio)
             awaitedTranscripts.append(awaited)
         } else {
             // What it would bring is less than what was said.
             stopHypothesis(partial, of: itemID)
-            transcribe(samples, awaited)
+            transcribe(audio, awaited)
         }
     }
 

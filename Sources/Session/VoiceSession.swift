@@ -79,18 +79,17 @@ public final class VoiceSession {
         responses.isEmpty && awaitedTranscripts.isEmpty && listener?.speechItemID == nil
     }
 
-    /// Bytes of audio and text that the session keeps: audio that was not committed or may still
-    /// have to be recognised, the conversation, and speech that was not sent yet.
+    /// Bytes that grow and go with what the session does: audio that was not committed, is being
+    /// recognised or is kept for a model, and all that listens to it (decoder, voice activity,
+    /// noise reduction, prosody); the conversation's text; speech that was not sent yet and its
+    /// encoder. The session's own objects, under 2 kB, are not among them.
     public var heldBytes: Int {
-        let recognized = awaitedTranscripts.reduce(0) {
-            $0 + ($1.unaskedUtterance?.samples.count ?? 0)
-        }
-        let samples =
-            recognized + (listener?.buffer.count ?? 0)
-            + (context.modelHearsAudio ? conversation.heardSamples : 0)
+        let heard =
+            awaitedTranscripts.reduce(listener?.heldBytes ?? 0) { $0 + $1.audioBytes }
+            + (context.modelHearsAudio ? conversation.heardBytes : 0)
         let text = conversation.textBytes + (speculativeReply?.bytes ?? 0)
         let speech = responses.reduce(playout?.heldBytes ?? 0) { $0 + $1.heldBytes }
-        return samples * 2 + text + speech
+        return heard + text + speech
     }
 
     // MARK: Inputs

@@ -48,7 +48,8 @@ import Testing
         #expect(form["prompt"] == Array("Parley\r\n--x".utf8))
         #expect(form["stream"] == Array("true".utf8))
         let file = try WAVFile(parsing: try #require(form["file"]))
-        #expect(file.rate == .hz16000 && file.samples == utterance.samples)
+        #expect(file.rate == .hz16000)
+        #expect(try file.samples == utterance.samples())
     }
 
     /// The parts of a form, each as its name and content.

@@ -62,7 +62,7 @@ final class ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesizer {
     }
 
     func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
-        let beginning = Array(utterance.samples.prefix(Self.beginningSamples))
+        let beginning = Array(try utterance.samples().prefix(Self.beginningSamples))
         let index = state.withLock { state in
             if beginning != state.beginning {
                 state.beginning = beginning
@@ -74,7 +74,7 @@ final class ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesizer {
         let heard = hears[index]
         try await host.sleep(for: heard.delay)
         if let failure = heard.failure { throw failure }
-        let milliseconds = utterance.samples.count / 16
+        let milliseconds = utterance.sampleCount / 16
         return heard.stages.first { milliseconds <= $0.milliseconds }?.text ?? ""
     }
 

@@ -200,7 +200,7 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
     }
 
     func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
-        try await host.compute { "\(utterance.samples.count) samples" }
+        try await host.compute { "\(try utterance.samples().count) samples" }
     }
 
     func speak(

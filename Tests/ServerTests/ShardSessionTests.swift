@@ -133,10 +133,10 @@ private struct PacedModel: LanguageModel {
         other.send(question)
         #expect(server.run())
         #expect(held() == 2 * "Hi".utf8.count)
-        // 100 ms of silence at 24 kHz, kept as samples at 16 kHz.
+        // 100 ms of silence at 24 kHz: a piece of what is heard, and the resampler.
         client.send(.binary, [UInt8](repeating: 0, count: 2 * 2_400))
         #expect(server.run())
-        #expect(held() == 2 * "Hi".utf8.count + 2 * 1_600)
+        #expect((4_000...6_000).contains(held()), "\(held())")
         client.peer.reset()
         #expect(server.run())
         #expect(held() == "Hi".utf8.count)

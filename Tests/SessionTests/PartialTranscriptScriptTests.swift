@@ -84,7 +84,7 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         script.run(until: 3_000)
         let itemID = try #require(script.session.awaitedTranscripts.first?.itemID)
         #expect(script.samplesTranscribed.isEmpty)
-        #expect(script.session.heldBytes > 60_000)
+        #expect(script.session.heldBytes > 20_000)
         script.fail(hypothesisOf: itemID)
         #expect(script.samplesTranscribed.count == 1)
         script.run(until: 6_000)

@@ -15,13 +15,17 @@ struct Recording {
     /// "go somewhere and do something", 2.6 s.
     static let doSomething = load("something.raw")
 
-    private static func load(_ name: String) -> Recording {
+    /// A sentence read without a pause of half a second, 7.1 s.
+    static let sentence = load(
+        "librivox/sense_and_sensibility_01_austen_64kb-0870.wav", headerBytes: 44)
+
+    private static func load(_ name: String, headerBytes: Int = 0) -> Recording {
         let path = "/usr/share/pocketsphinx/test/data/\(name)"
         guard let data = FileManager.default.contents(atPath: path) else {
             fatalError("\(path) is missing: apt-get install pocketsphinx-testdata")
         }
         return Recording(
-            samples: stride(from: 0, to: data.count - 1, by: 2).map {
+            samples: stride(from: headerBytes, to: data.count - 1, by: 2).map {
                 Int16(bitPattern: UInt16(data[$0]) | UInt16(data[$0 + 1]) << 8)
             })
     }

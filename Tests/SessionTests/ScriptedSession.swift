@@ -186,7 +186,7 @@ final class ScriptedSession {
         switch command {
         case .prepareRecognition: preparations += 1
         case .transcribe(let itemID, let utterance):
-            samplesTranscribed.append(utterance.samples.count)
+            samplesTranscribed.append(utterance.sampleCount)
             let result = transcripts.isEmpty ? .success("") : transcripts.removeFirst()
             let name = nameRecognition(of: itemID)
             for part in transcriptParts {
@@ -201,7 +201,7 @@ final class ScriptedSession {
                 }
             }
         case .hypothesize(let itemID, let utterance, let use):
-            let milliseconds = utterance.samples.count / 16
+            let milliseconds = utterance.sampleCount / 16
             hypotheses.append((Int(now.nanoseconds / 1_000_000), milliseconds, use))
             let text = hypothesis(milliseconds)
             answer(

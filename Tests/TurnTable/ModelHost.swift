@@ -57,15 +57,16 @@ final class CachedRecognizer {
     /// - Parameter again: whether it is recognised even if that was done before, to see how long
     ///   that takes now.
     func transcribe(_ utterance: Utterance, again: Bool = false) async throws -> Result {
-        if !again, let result = known[utterance.samples] { return result }
+        let said = try utterance.samples()
+        if !again, let result = known[said] { return result }
         let clock = ContinuousClock()
         let start = clock.now
         let text = try await recognizer.transcribe(utterance, on: host)
         let took = clock.now - start
         time += took
-        samples += utterance.samples.count
+        samples += said.count
         let result = (text, Int(took.wholeMilliseconds))
-        known[utterance.samples] = result
+        known[said] = result
         return result
     }
 }

@@ -144,9 +144,9 @@ struct TurnTrial {
     private mutating func hear(
         _ utterance: Utterance
     ) async throws -> (text: String, delay: Int) {
-        recognized += utterance.samples.count
+        recognized += utterance.sampleCount
         let result = try await recognizer.transcribe(utterance, again: isTimed)
-        let assumed = Self.recognitionMilliseconds(utterance.samples.count)
+        let assumed = Self.recognitionMilliseconds(utterance.sampleCount)
         return (result.text, isTimed ? result.milliseconds : assumed)
     }
 

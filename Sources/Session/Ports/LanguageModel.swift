@@ -7,7 +7,7 @@ public enum ModelMessage: Equatable, Sendable {
     case system(String)
     case user(String)
     /// What the user said, mono at 16 kHz; only for a model that hears audio.
-    case userAudio([Int16])
+    case userAudio(HeardAudio)
     case assistant(String)
     /// A call that the model made; `arguments` is JSON text.
     case functionCall(callID: String, name: String, arguments: String)

@@ -1,19 +1,39 @@
 // The port to speech recognition.
 
+import Codec
+
 /// One utterance of the user.
 public struct Utterance: Sendable {
-    /// Mono samples at 16 kHz.
-    public var samples: [Int16]
+    /// What was said.
+    public var audio: HeardAudio
     /// ISO-639-1 hint, or nil.
     public var language: String?
     /// Vocabulary hint, or nil.
     public var prompt: String?
 
     /// Creates an utterance.
-    public init(samples: [Int16], language: String? = nil, prompt: String? = nil) {
-        self.samples = samples
+    public init(audio: HeardAudio, language: String? = nil, prompt: String? = nil) {
+        self.audio = audio
         self.language = language
         self.prompt = prompt
+    }
+
+    /// Creates an utterance of mono samples at 16 kHz.
+    public init(samples: [Int16], language: String? = nil, prompt: String? = nil) {
+        self.init(audio: HeardAudio(samples: samples), language: language, prompt: prompt)
+    }
+
+    /// How many mono samples at 16 kHz it has.
+    public var sampleCount: Int { audio.sampleCount }
+
+    /// Its samples. They are decoded at each call: call it in `AgentHost.compute`.
+    /// - Throws: `AgentError.unavailable` where there is no memory for that.
+    public func samples() throws(AgentError) -> [Int16] {
+        do {
+            return try audio.samples()
+        } catch {
+            throw .unavailable(message: "The turn's audio cannot be decoded: \(error).")
+        }
     }
 }
 

@@ -1,0 +1,66 @@
+// The newest samples of a stream, for what looks at sound as it comes: voice activity. All that was
+// heard is HeardAudio's.
+//
+// Invariant: the samples from `start` to `end` are held; memory grows by 2 kB at a time, and is
+// given back when `shrink()` says that little of it will be needed for a while.
+
+/// The end of a stream of samples at 16 kHz, on the session's audio timeline.
+struct RecentSamples {
+    /// Samples by which memory grows: more than two packets of 20 ms and what is not a window yet.
+    private static let growth = 1_024
+    /// Samples that may be forgotten before more of them are moved.
+    private static let slack = 512
+
+    private var samples: [Int16] = []
+    /// Timeline position of the first held sample.
+    private(set) var start = 0
+    /// Timeline position just past the last sample.
+    var end: Int { start + samples.count }
+    /// Memory held.
+    var heldBytes: Int { samples.capacity * MemoryLayout<Int16>.stride }
+
+    mutating func append(_ new: UnsafeBufferPointer<Int16>) {
+        reserve(samples.count + new.count)
+        samples.append(contentsOf: new)
+    }
+
+    private mutating func reserve(_ count: Int) {
+        guard count > samples.capacity else { return }
+        samples.reserveCapacity((count + Self.growth - 1) / Self.growth * Self.growth)
+    }
+
+    /// Lends `body` the samples of a timeline range.
+    /// - Precondition: the range is held.
+    func withSamples<Result>(
+        in range: Range<Int>, _ body: (UnsafeBufferPointer<Int16>) -> Result
+    ) -> Result {
+        samples.withUnsafeBufferPointer {
+            body(
+                UnsafeBufferPointer(
+                    rebasing: $0[range.lowerBound - start..<range.upperBound - start]))
+        }
+    }
+
+    /// Forgets what lies before a timeline position.
+    mutating func discard(before position: Int) {
+        let excess = min(position, end) - start
+        guard excess > 0, excess >= min(Self.slack, samples.count - excess) else { return }
+        samples.removeFirst(excess)
+        start += excess
+    }
+
+    /// Gives back memory beyond what a run or two need.
+    mutating func shrink() {
+        guard samples.capacity >= 2 * Self.growth, samples.count <= Self.growth / 2 else { return }
+        let held = samples
+        samples = []
+        reserve(Self.growth)
+        samples += held
+    }
+
+    /// Forgets everything, memory included, and goes on at a timeline position.
+    mutating func removeAll(goingOnAt position: Int) {
+        samples = []
+        start = position
+    }
+}

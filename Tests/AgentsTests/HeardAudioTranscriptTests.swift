@@ -1,0 +1,61 @@
+// Whether recognition understands what is kept of a user's audio as well as the samples themselves,
+// on every recording, in both of its forms.
+
+import Codec
+import Testing
+
+@testable import Agents
+@testable import Session
+
+@Suite struct HeardAudioTranscriptTests {
+    private static let recognizer = MoonshineRecognizer(modelsDirectory: modelsDirectory)
+
+    private func words(_ samples: [Int16]) throws -> [String] {
+        try #require(
+            Self.recognizer.isInstalled,
+            "the speech models are not in \(modelsDirectory): run `make models`")
+        return Recording.normalised(try Self.recognizer.words(in: samples[...]))
+    }
+
+    @Test(arguments: Recording.all)
+    func codesAreUnderstoodAsSamplesAre(recording: Recording) throws {
+        let samples = try recording.samples()
+        let kept = try HeardAudio(samples: samples).samples()
+        let (signal, noise) = zip(samples, kept).reduce((0.0, 1.0)) { sums, pair in
+            let error = Double(pair.0) - Double(pair.1)
+            return (sums.0 + Double(pair.0) * Double(pair.0), sums.1 + error * error)
+        }
+        // 14 dB; the card games are the lowest, 15 dB.
+        #expect(signal > 25 * noise, "\(signal / noise)")
+        #expect(try words(kept) == words(samples))
+    }
+
+    @Test(arguments: Recording.all)
+    func packetsAreUnderstoodAsTheyWereHeard(recording: Recording) throws {
+        let samples = try recording.samples()
+        var encoder = try OpusEncoder(rate: .hz16000)
+        var decoder = try OpusInput()
+        var kept = HeardAudio()
+        var heard: [Int16] = []
+        let scratch = AudioScratch()
+        var repairs = OpusInput.Repairs()
+        for start in stride(from: 0, to: samples.count - 320, by: 320) {
+            var packet = [UInt8](repeating: 0, count: OpusEncoder.maxPacketBytes)
+            let count = try samples[start..<start + 320].withUnsafeBufferPointer { run in
+                try packet.withUnsafeMutableBytes { try encoder.encode(run, into: $0) }
+            }
+            packet.removeSubrange(count...)
+            kept.beginPacket(packet.span.bytes, missing: nil)
+            _ = decoder.decode(
+                packet.span.bytes, missing: nil, repairs: &repairs, into: scratch.decoded
+            ) {
+                kept.append($0)
+                heard += $0
+            }
+            kept.endPacket()
+        }
+        // A turn begins in the middle of the stream.
+        let part = try kept.part(3_000..<kept.end).samples()
+        #expect(try words(part) == words(Array(heard[3_000...])))
+    }
+}
