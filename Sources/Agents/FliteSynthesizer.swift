@@ -36,25 +36,25 @@ public struct FliteSynthesizer: SpeechSynthesizer {
         _ request: SpeechRequest, on host: any AgentHost,
         emit: @Sendable (SpeechChunk) async throws -> Void
     ) async throws {
-        let pieces = SpokenText.pieces(of: request.text)
-        guard !pieces.isEmpty else { return }
         let speed = min(
             max(request.speed, Self.speedRange.lowerBound), Self.speedRange.upperBound)
         let choice = FliteVoiceTable.choice(named: request.voice)
-        try await host.compute(
-            yielding: { yield in
-                try Self.withVoice(of: choice.speaker) { voice in
-                    for piece in pieces {
-                        let isWanted = voice.speak(piece, speed: speed, pitch: choice.pitch) {
+        // A worker is not held up by whoever takes its sound, so what it makes at once is bounded
+        // by its text: a piece each, and shorter ones where the voice is slow.
+        let pieceBytes = Int(Double(SpokenText.maxPieceBytes) * min(speed, 1))
+        for piece in SpokenText.pieces(of: request.text, maxBytes: pieceBytes) {
+            try await host.compute(
+                yielding: { yield in
+                    try Self.withVoice(of: choice.speaker) { voice in
+                        _ = voice.speak(piece, speed: speed, pitch: choice.pitch) {
                             yield([Int16]($0))
                         }
-                        guard isWanted else { return }
                     }
-                }
-            },
-            each: { (samples: [Int16]) in
-                try await emit(SpeechChunk(samples: samples, rate: .hz16000))
-            })
+                },
+                each: { (samples: [Int16]) in
+                    try await emit(SpeechChunk(samples: samples, rate: .hz16000))
+                })
+        }
     }
 
     private static func withVoice(

@@ -10,7 +10,8 @@ enum SpokenText {
 
     /// The pieces in which a text is spoken, none when nothing in it can be: it has no letter and
     /// no digit.
-    static func pieces(of text: String) -> [String] {
+    /// - Parameter maxBytes: of one piece, at least 1.
+    static func pieces(of text: String, maxBytes: Int = maxPieceBytes) -> [String] {
         var pieces: [String] = []
         var piece: [UInt8] = []
         var hasSound = false
@@ -24,14 +25,14 @@ enum SpokenText {
             // A "word" longer than a piece is no word: cut it anywhere.
             var rest = word[...]
             while !rest.isEmpty {
-                let part = rest.prefix(maxPieceBytes)
+                let part = rest.prefix(maxBytes)
                 rest = rest.dropFirst(part.count)
-                if piece.count + 1 + part.count > maxPieceBytes { finishPiece() }
+                if piece.count + 1 + part.count > maxBytes { finishPiece() }
                 if !piece.isEmpty { piece.append(UInt8(ascii: " ")) }
                 piece += part
                 hasSound = hasSound || part.contains(where: isAlphanumeric)
             }
-            if piece.count >= maxPieceBytes / 2, let last = word.last, ".!?;".utf8.contains(last) {
+            if piece.count >= maxBytes / 2, let last = word.last, ".!?;".utf8.contains(last) {
                 finishPiece()
             }
         }

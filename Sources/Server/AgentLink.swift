@@ -22,6 +22,8 @@ struct AgentWork {
         let serial: UInt64
         let purpose: Purpose
         let task: Task<Void, Never>
+        /// Whether it speaks and is held up, because enough of its speech waits to be sent.
+        fileprivate(set) var isHeldUp = false
     }
 
     struct Clause {
@@ -95,6 +97,25 @@ final class AgentLink {
         case .speechFinished(let responseID), .speechFailed(let responseID, _):
             end(delivery.serial, work: &work)
             startNextClause(of: responseID, for: delivery.token, work: &work)
+        }
+    }
+
+    /// Holds the synthesiser up where enough of a response's speech waits to be sent, and lets it
+    /// go on elsewhere. To be called whenever the session may have taken speech, or sent some.
+    func paceSpeech(of session: VoiceSession, work: inout AgentWork) {
+        for index in work.running.indices {
+            guard case .speech(let responseID) = work.running[index].purpose else { continue }
+            let hasEnough = session.hasEnoughSpeech(of: responseID)
+            guard hasEnough != work.running[index].isHeldUp else { continue }
+            work.running[index].isHeldUp = hasEnough
+            let serial = work.running[index].serial
+            gate.assumeIsolated {
+                if hasEnough {
+                    $0.holdSpeech(ofTask: serial)
+                } else {
+                    $0.releaseSpeech(ofTask: serial)
+                }
+            }
         }
     }
 
@@ -231,16 +252,22 @@ final class AgentLink {
 
     private func end(_ serial: UInt64, work: inout AgentWork) {
         guard let index = work.running.firstIndex(where: { $0.serial == serial }) else { return }
-        work.running.remove(at: index)
-        runningTasks -= 1
+        release(work.running.remove(at: index))
     }
 
     private func stop(_ work: inout AgentWork, where matches: (AgentWork.Purpose) -> Bool) {
         for running in work.running where matches(running.purpose) {
             running.task.cancel()
-            runningTasks -= 1
+            release(running)
         }
         work.running.removeAll { matches($0.purpose) }
+    }
+
+    /// A task is no longer of interest: nothing holds it up, and the gate forgets it.
+    private func release(_ running: AgentWork.Running) {
+        runningTasks -= 1
+        guard running.isHeldUp else { return }
+        gate.assumeIsolated { $0.releaseSpeech(ofTask: running.serial) }
     }
 
     private static func missing(_ part: String) -> AgentError {

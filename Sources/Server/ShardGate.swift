@@ -2,8 +2,8 @@
 // what their agents produced here and sleep here; the shard takes it in its turn, on the same
 // thread.
 //
-// Invariant: every sleeper has exactly one deadline; everyone who sleeps, or waits for a slow
-// reader, is resumed exactly once: by time, by the reader, or by the cancellation of his task.
+// Invariant: every sleeper has exactly one deadline; everyone who sleeps, or waits for room, is
+// resumed exactly once: by time, by the room, or by the cancellation of his task.
 
 import Session
 
@@ -24,7 +24,21 @@ actor ShardGate {
         let continuation: CheckedContinuation<Void, any Error>
     }
 
-    /// A task that waits until its session's connection has room.
+    /// Why tasks wait before they deliver.
+    private enum Hold: Hashable {
+        /// A connection's peer reads too slowly: everything of its session waits.
+        case slowReader(EventToken)
+        /// Enough speech of a task waits to be sent: more of it waits.
+        case enoughSpeech(serial: UInt64)
+        /// A task has left so much speech that the shard should first say whether it is enough.
+        case untakenSpeech(serial: UInt64)
+    }
+
+    /// Bytes of speech that one task may leave before the shard takes them. 64 KiB: two seconds of
+    /// samples, far more than is made between two turns of a shard that keeps up.
+    static let maxUntakenSpeechBytes = 64 << 10
+
+    /// A task that waits until what holds it up is over.
     private struct Waiter {
         let id: UInt64
         let continuation: CheckedContinuation<Void, Never>
@@ -32,8 +46,12 @@ actor ShardGate {
 
     nonisolated let executor: ShardExecutor
     private var deliveries: [AgentDelivery] = []
-    /// The connections whose peers read too slowly, and who waits for each, in order.
-    private var congested: [EventToken: [Waiter]] = [:]
+    /// What holds tasks up now, and who waits for the end of each, in order.
+    private var holds: [Hold: [Waiter]] = [:]
+    /// Bytes of speech that the shard has not taken yet, by the task that left them.
+    private var untakenSpeech: [UInt64: Int] = [:]
+    /// The tasks that wait for that, in order.
+    private var untakenHolds: [Hold] = []
     private var nextWaiter: UInt64 = 0
     private var sleepers: [UInt64: Sleeper] = [:]
     private var deadlines = DeadlineQueue<UInt64>()
@@ -60,36 +78,55 @@ actor ShardGate {
     // MARK: For agents' tasks
 
     /// Leaves something for the shard's next step. Suspends the caller first while the peer of its
-    /// session reads too slowly; a cancelled caller is not held up.
+    /// session reads too slowly, or while enough of its speech waits to be sent; a cancelled caller
+    /// is not held up.
     func deliver(_ delivery: AgentDelivery) async {
         // Again and again: another task of the session may have filled the room at once.
-        while !congested.isEmpty, congested[delivery.token] != nil, !Task.isCancelled {
-            await waitForRoom(of: delivery.token)
-        }
+        while let hold = hold(on: delivery), !Task.isCancelled { await waitForEnd(of: hold) }
         deliveries.append(delivery)
         hasDeliveries = true
+        guard case .speech(_, let chunk) = delivery.event else { return }
+        let bytes = untakenSpeech[delivery.serial, default: 0] + chunk.byteCount
+        untakenSpeech[delivery.serial] = bytes
+        guard bytes >= Self.maxUntakenSpeechBytes else { return }
+        let hold = Hold.untakenSpeech(serial: delivery.serial)
+        if holds[hold] == nil { untakenHolds.append(hold) }
+        begin(hold)
     }
 
-    private func waitForRoom(of token: EventToken) async {
+    /// What holds a delivery up now. Only sound waits for sound to be sent: that a clause is over
+    /// takes no room, and frees what its synthesis holds.
+    private func hold(on delivery: AgentDelivery) -> Hold? {
+        guard !holds.isEmpty else { return nil }
+        let slowReader = Hold.slowReader(delivery.token)
+        if holds[slowReader] != nil { return slowReader }
+        guard case .speech = delivery.event else { return nil }
+        let enoughSpeech = Hold.enoughSpeech(serial: delivery.serial)
+        if holds[enoughSpeech] != nil { return enoughSpeech }
+        let untakenSpeech = Hold.untakenSpeech(serial: delivery.serial)
+        return holds[untakenSpeech] != nil ? untakenSpeech : nil
+    }
+
+    private func waitForEnd(of hold: Hold) async {
         let id = nextWaiter
         nextWaiter += 1
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 // A cancellation, or the room, before this point found nobody to wake.
-                guard !Task.isCancelled, congested[token] != nil else {
+                guard !Task.isCancelled, holds[hold] != nil else {
                     continuation.resume()
                     return
                 }
-                congested[token]?.append(Waiter(id: id, continuation: continuation))
+                holds[hold]?.append(Waiter(id: id, continuation: continuation))
             }
         } onCancel: {
-            onThread { $0.endWait(id, of: token) }
+            onThread { $0.endWait(id, for: hold) }
         }
     }
 
-    private func endWait(_ id: UInt64, of token: EventToken) {
-        guard let index = congested[token]?.firstIndex(where: { $0.id == id }) else { return }
-        congested[token]?.remove(at: index).continuation.resume()
+    private func endWait(_ id: UInt64, for hold: Hold) {
+        guard let index = holds[hold]?.firstIndex(where: { $0.id == id }) else { return }
+        holds[hold]?.remove(at: index).continuation.resume()
     }
 
     /// Suspends the caller for a while on the shard's clock.
@@ -135,13 +172,23 @@ actor ShardGate {
     // MARK: For the shard
 
     /// The connection's peer reads too slowly: whoever has something for its session waits.
-    func hold(_ token: EventToken) {
-        if congested[token] == nil { congested[token] = [] }
-    }
+    func hold(_ token: EventToken) { begin(.slowReader(token)) }
 
     /// The connection has room again, or is gone: whoever waits goes on.
-    func release(_ token: EventToken) {
-        for waiter in congested.removeValue(forKey: token) ?? [] { waiter.continuation.resume() }
+    func release(_ token: EventToken) { end(.slowReader(token)) }
+
+    /// Enough speech of this task waits to be sent: its next piece waits.
+    func holdSpeech(ofTask serial: UInt64) { begin(.enoughSpeech(serial: serial)) }
+
+    /// More speech of this task is wanted, or none ever will be.
+    func releaseSpeech(ofTask serial: UInt64) { end(.enoughSpeech(serial: serial)) }
+
+    private func begin(_ hold: Hold) {
+        if holds[hold] == nil { holds[hold] = [] }
+    }
+
+    private func end(_ hold: Hold) {
+        for waiter in holds.removeValue(forKey: hold) ?? [] { waiter.continuation.resume() }
     }
 
     /// Takes note of the time and wakes the sleepers whose time has come.
@@ -161,6 +208,11 @@ actor ShardGate {
     /// Takes what was delivered, in order.
     func takeDeliveries() -> [AgentDelivery] {
         hasDeliveries = false
+        if !untakenSpeech.isEmpty {
+            for hold in untakenHolds { end(hold) }
+            untakenHolds.removeAll(keepingCapacity: untakenHolds.count <= 64)
+            untakenSpeech.removeAll(keepingCapacity: untakenSpeech.count <= 64)
+        }
         defer { deliveries.removeAll(keepingCapacity: deliveries.count <= 64) }
         return deliveries
     }

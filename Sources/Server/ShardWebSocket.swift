@@ -189,6 +189,9 @@ extension Shard {
             }
         }
         guard connection.live === live else { return }
+        if !live.work.running.isEmpty {
+            agentLink.paceSpeech(of: live.session, work: &live.work)
+        }
         // The difference of one session after each input keeps the shard's sum exact; adding all of
         // them up, per turn or per scrape, would cost with every idle session.
         let heldBytes = live.session.heldBytes

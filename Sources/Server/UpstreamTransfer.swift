@@ -42,8 +42,8 @@ final class UpstreamTransfer: @unchecked Sendable {
     private unowned let loop: any UpstreamEventLoop
     private let origin: String
     private let timeout: Duration
-    /// When it has lasted too long, whatever it does; nil: never.
-    private let lastInstant: Instant?
+    /// When it has lasted too long, whatever it does; nil: never. Pauses move it on.
+    private var lastInstant: Instant?
     private let maxBufferedBytes: Int
     private let maxHeadBytes: Int
 
@@ -58,7 +58,9 @@ final class UpstreamTransfer: @unchecked Sendable {
     private var pending: [[UInt8]] = []
     private var firstPending = 0
     private var pendingBytes = 0
-    private var isPaused = false
+    /// Since when it has been paused for a slow consumer; nil: it is not.
+    private var pausedSince: Instant?
+    private var isPaused: Bool { pausedSince != nil }
     /// When something last came, or when the consumer last let a paused transfer go on. Each piece
     /// moves it, the deadline follows.
     private var lastActivity: Instant
@@ -151,10 +153,11 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// its edge does not switch at every piece.
     var shouldResume: Bool { isPaused && pendingBytes <= maxBufferedBytes / 2 }
 
-    /// The transfer is about to go on; the time that it was paused does not count as silence.
+    /// The transfer is about to go on; the time that it was paused is not the service's.
     func handleResume() {
-        isPaused = false
+        guard let pausedSince = pausedSince.take() else { return }
         lastActivity = loop.now
+        if let lastInstant { self.lastInstant = lastInstant + (loop.now - pausedSince) }
     }
 
     // MARK: Progress
@@ -237,7 +240,7 @@ final class UpstreamTransfer: @unchecked Sendable {
             return true
         }
         if pendingBytes > 0, pendingBytes + bytes.count > maxBufferedBytes {
-            isPaused = true
+            pausedSince = loop.now
             return false
         }
         pending.append([UInt8](bytes))
@@ -280,7 +283,8 @@ extension UpstreamTransfer {
     /// When the silence so far becomes too long. A paused transfer is silent because its consumer
     /// is slow, which is no fault of the service.
     func silenceDeadline(at now: Instant) -> Instant {
-        let deadline = (isPaused ? now : lastActivity) + timeout
+        if isPaused { return now + timeout }
+        let deadline = lastActivity + timeout
         return lastInstant.map { min($0, deadline) } ?? deadline
     }
 

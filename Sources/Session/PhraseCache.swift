@@ -144,7 +144,7 @@ struct PhraseCache {
 
 extension SpeechChunk {
     /// Bytes of samples or packets.
-    var byteCount: Int {
+    public var byteCount: Int {
         switch payload {
         case .samples(let samples, _): samples.count * 2
         case .opus(let packets): packets.byteCount + packets.count * MemoryLayout<Int32>.size

@@ -63,6 +63,9 @@ final class Response {
     /// Bytes of speech that was not sent yet, and of what encodes it.
     var heldBytes: Int { outputs.reduce(speech.encoderBytes) { $0 + $1.speech.byteCount } }
 
+    /// Whether so much speech waits to be sent that more should not be made yet.
+    var hasEnoughSpeech: Bool { speech.hasEnough(in: outputs) }
+
     /// Gives the encoder back; nothing more is encoded.
     func releaseEncoder() { speech.releaseEncoder() }
 

@@ -80,7 +80,7 @@ struct ResponseSpeech {
     /// Gives the synthesiser its next clause, if it is free and not far ahead.
     mutating func speakNextClause(of outputs: inout [ResponseOutput]) {
         while spokenOutput == nil, clauseHead < clauses.count,
-            queuedSeconds(of: outputs) < context.limits.maxQueuedSpeechSeconds
+            !hasEnough(in: outputs)
         {
             let clause = clauses[clauseHead]
             clauseHead += 1
@@ -113,8 +113,11 @@ struct ResponseSpeech {
         return true
     }
 
-    private func queuedSeconds(of outputs: [ResponseOutput]) -> Int {
-        outputs.reduce(0) { $0 + $1.speech.count } / SpeechQueue.rate.hertz
+    /// Whether so much speech waits to be sent that more should not be made yet: neither of the
+    /// next clause nor of the one in progress, which the shell holds up.
+    func hasEnough(in outputs: [ResponseOutput]) -> Bool {
+        let queued = outputs.reduce(0) { $0 + $1.speech.count }
+        return queued / SpeechQueue.rate.hertz >= context.limits.maxQueuedSpeechSeconds
     }
 
     /// A run of speech of the clause in progress.

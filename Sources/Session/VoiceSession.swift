@@ -12,7 +12,7 @@ import Codec
 /// Call order: one `handle…` (or `start`), then `nextOutput()` until it returns nil, then read
 /// `nextDeadline(after:)`; when that instant comes, `handleDeadline(at:)`.
 /// - Getters: `id`, `parameters`, `isIdle`, `hasTurnInFlight`, `playedOut`,
-///   `nextDeadline(after:)`.
+///   `hasEnoughSpeech(of:)`, `nextDeadline(after:)`.
 /// - Inputs: `start(at:)`, `handle(_:eventID:audio:at:)`, `handle(_: ClientEventError, at:)`,
 ///   `handleAudioPacket(_:at:)`, `handle(_: AgentEvent, at:)`, `handleDeadline(at:)`.
 /// - Outputs: `nextOutput()`.
@@ -90,6 +90,12 @@ public final class VoiceSession {
         let text = conversation.textBytes + (speculativeReply?.bytes ?? 0)
         let speech = responses.reduce(playout?.heldBytes ?? 0) { $0 + $1.heldBytes }
         return heard + text + speech
+    }
+
+    /// Whether so much speech of a response waits to be sent that its synthesis should pause: at
+    /// `maxQueuedSpeechSeconds`. False where no such response is in flight.
+    public func hasEnoughSpeech(of responseID: String) -> Bool {
+        response(responseID)?.hasEnoughSpeech ?? false
     }
 
     // MARK: Inputs

@@ -166,6 +166,38 @@ private func touchForeignGate() {
         #expect(step(gate) == [1])
     }
 
+    /// That a clause is over is told at once: it takes no room.
+    @Test func holdsUpTheSoundOfATaskAndNothingElse() {
+        let gate = makeGate()
+        let chunk = SpeechChunk(samples: [1, 2], rate: .hz16000)
+        gate.assumeIsolated { $0.holdSpeech(ofTask: 1) }
+        for serial in UInt64(1)...2 {
+            let speech = AgentDelivery(
+                token: token, serial: serial, event: .speech(responseID: "r", chunk))
+            Task(executorPreference: gate.executor.task) { await gate.deliver(speech) }
+        }
+        #expect(step(gate) == [2])
+        let other = delivery(1, for: token)
+        Task(executorPreference: gate.executor.task) { await gate.deliver(other) }
+        #expect(step(gate) == [1])
+        gate.assumeIsolated { $0.releaseSpeech(ofTask: 1) }
+        #expect(step(gate) == [1])
+    }
+
+    @Test func takesSpeechOfATaskOnlyUpToALimitATurn() {
+        let gate = makeGate()
+        let samples = [Int16](repeating: 0, count: ShardGate.maxUntakenSpeechBytes / 4)
+        let speech = AgentDelivery(
+            token: token, serial: 1,
+            event: .speech(responseID: "r", SpeechChunk(samples: samples, rate: .hz16000)))
+        Task(executorPreference: gate.executor.task) {
+            for _ in 0..<5 { await gate.deliver(speech) }
+        }
+        #expect(step(gate).count == 2)
+        #expect(step(gate).count == 2)
+        #expect(step(gate).count == 1)
+    }
+
     /// Whoever is cancelled goes on, so that nothing waits for a reader that no one waits for.
     @Test(arguments: [false, true])
     func holdsUpNobodyWhoIsCancelled(beforeItWaits: Bool) {

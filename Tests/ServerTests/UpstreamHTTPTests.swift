@@ -175,6 +175,40 @@ import Testing
         #expect(read.value == total)
     }
 
+    /// A clause that is played as slowly as it is spoken may take longer than the service would.
+    @Test func aPauseDoesNotCountAsTheServicesTime() throws {
+        let world = UpstreamWorld()
+        defer { world.stop() }
+        let limited = UpstreamRequest(
+            url: world.url, timeout: .seconds(10), totalTimeout: .seconds(60))
+        let (outcome, _) = try request(world, limited)
+        let total = 200_000
+        world.connections[0].send("HTTP/1.1 200 OK\r\nContent-Length: \(total)\r\n\r\n")
+        try world.run { outcome.isKnown }
+        let response = try #require(outcome.value)
+        var rest = total
+        func sendMore() {
+            rest -= world.connections[0].send([UInt8](repeating: 7, count: rest / 2))
+            world.settle()
+        }
+        sendMore()
+        for _ in 0..<12 {
+            world.advance(by: .seconds(9))
+            world.settle()
+        }
+        #expect(world.client.activeTransfers == 1)
+        let read = reading(response, in: world)
+        sendMore()
+        // Once it goes on, the time that is left of its 60 s runs.
+        for _ in 0..<7 {
+            #expect(!read.isKnown)
+            sendMore()
+            world.advance(by: .seconds(9))
+        }
+        try world.run { read.isKnown }
+        #expect(read.message?.contains("took too long") == true)
+    }
+
     // MARK: Failures
 
     @Test(arguments: [false, true])

@@ -39,8 +39,8 @@ public struct UpstreamRequest: Sendable {
     public var body: [UInt8]
     /// Limit of the time until the answer's head, and between pieces of its body. Default 30 s.
     public var timeout: Duration
-    /// Limit of the time until the answer's end; nil for none, the default. The time that a slow
-    /// consumer takes counts as well.
+    /// Limit of the time until the answer's end; nil for none, the default. While the transfer is
+    /// paused for a slow consumer it does not run.
     public var totalTimeout: Duration?
 
     /// Creates a request.
