@@ -91,7 +91,8 @@ let package = Package(
             name: "SessionTests", dependencies: ["Session", "Codec", "COpus", "Simulation"],
             swiftSettings: strict),
         .testTarget(
-            name: "AgentsTests", dependencies: ["Agents", "Codec", "Session", "Simulation"],
+            name: "AgentsTests",
+            dependencies: ["Agents", "Codec", "Session", "Simulation", "CFlite"],
             swiftSettings: strict),
         .testTarget(
             name: "ServerTests",

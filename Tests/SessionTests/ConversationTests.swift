@@ -69,8 +69,8 @@ private func spoken(_ id: String, _ transcript: String) -> ConversationItem {
     }
 
     @Test(arguments: [
-        (0, ""), (500, "One"), (1_000, "One two."), (1_500, "One two. Three"),
-        (2_000, "One two. Three four."),
+        (0, ""), (200, ""), (500, "One"), (1_000, "One two."), (1_200, "One two."),
+        (1_500, "One two."), (1_700, "One two. Three"), (2_000, "One two. Three four."),
     ])
     func truncationKeepsTheWordsThatWereHeard(milliseconds: Int, expected: String) throws {
         var conversation = Conversation(maxItems: 10, maxBytes: 1_000)

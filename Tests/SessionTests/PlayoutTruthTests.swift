@@ -126,7 +126,7 @@ import Testing
         talk.script.run(until: 300)
         talk.script.send(
             .conversationItemTruncate(
-                itemID: talk.replyItem, contentIndex: 0, audioEndMilliseconds: 200), at: 300)
+                itemID: talk.replyItem, contentIndex: 0, audioEndMilliseconds: 450), at: 300)
         talk.script.send(.responseCreate(ResponseParameters()), at: 5_000)
         talk.script.run(until: 9_000)
         #expect(talk.script.audioTimes.allSatisfy { $0 <= 300 || $0 > 5_000 })
