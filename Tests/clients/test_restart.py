@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 
+import pytest
 import websockets.asyncio.client
 from parley_server import ACTIVATION, BINARY, ParleyServer
 from scripted_model import STORY
@@ -117,9 +118,19 @@ def run(test):
     asyncio.run(asyncio.wait_for(test, 60))
 
 
-async def check_restart(old, new, figure):
+@pytest.fixture(scope="module")
+def undisturbed(model):
+    """What a conversation is like when nothing restarts: text, bytes of audio, status."""
+    async def test(url):
+        return (await converse(url, QUESTION, "audio", asyncio.Event(), leaves=True))[:3]
+
+    # Sent as fast as it is spoken: pacing changes nothing of it.
+    with serve(model, "--playout-lead-ms", "60000") as server:
+        return asyncio.run(asyncio.wait_for(test(server.realtime_url), 60))
+
+
+async def check_restart(old, new, undisturbed, figure):
     """Replaces a server by another while 20 replies are under way and people come and go."""
-    undisturbed = await converse(old.realtime_url, QUESTION, "audio", asyncio.Event(), leaves=True)
     spoken = await begin_conversations(old, 10, "audio", QUESTION)
     written = await begin_conversations(old, 10, "text", "story")
     with new:
@@ -129,33 +140,35 @@ async def check_restart(old, new, figure):
             seconds = time.monotonic() - start
             # The new one is alone now.
             assert new.get("/readyz")[0] == 200
-        said, audio, status, _ = undisturbed
+        said, audio, status = undisturbed
+        assert (said, status) == (REPLY, "completed")
         for task in spoken:
             assert await task == (said, audio, status, 1012), "to the last sample"
         for task in written:
             text, _, status, code = await task
             assert (text.strip(), status, code) == (STORY.strip(), "completed", 1012)
-    assert (said, undisturbed[2]) == (REPLY, "completed")
     log = old.log_path.read_text()
     assert "drained_finished=20" in log and "drained_cut_off=0" in log
     figure(f"a restart with 20 replies under way: {seconds:.1f} s, {dict(visitors.outcomes)}")
     assert set(visitors.outcomes) == {"HTTP/1.1 101"}, visitors.outcomes
 
 
-def test_a_restart_on_a_shared_port_loses_no_reply_and_no_connection(model, figure):
+def test_a_restart_on_a_shared_port_loses_no_reply_and_no_connection(model, undisturbed, figure):
     async def test():
         shares = ("--shares-port", "true")
         with serve(model, *shares) as old:
-            await check_restart(old, serve(model, *shares, port=old.port), figure)
+            await check_restart(old, serve(model, *shares, port=old.port), undisturbed, figure)
 
     run(test())
 
 
-def test_a_restart_on_an_inherited_socket_loses_no_reply_and_no_connection(model, figure):
+def test_a_restart_on_an_inherited_socket_loses_no_reply_and_no_connection(
+    model, undisturbed, figure
+):
     async def test():
         with socket.create_server(("127.0.0.1", 0), backlog=1024) as listener:
             with serve(model, listener=listener) as old:
-                await check_restart(old, serve(model, listener=listener), figure)
+                await check_restart(old, serve(model, listener=listener), undisturbed, figure)
             # With nobody there, who comes waits for the next server instead of being refused.
             with socket.create_connection(listener.getsockname()) as early:
                 early.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")

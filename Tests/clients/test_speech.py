@@ -1,28 +1,57 @@
 """Human speech through the whole server, as Opus at 24 kb/s, and its spoken replies heard again."""
 
 import concurrent.futures
+import itertools
 
 import pytest
 from recordings import convert, utterances, word_errors, words
 
-# One recogniser thread per core, and sending is paced: three at a time keep nobody waiting.
-AT_ONCE = 3
+# Speaking and listening take their time and little else: six at a time keep nobody waiting.
+AT_ONCE = 6
+FORMATS = list(itertools.product(["json", "binary"], ["pcm", "pcmu", "pcma", "opus"]))
 
 
 @pytest.fixture(scope="module")
-def turns(parley, tmp_path_factory):
-    """Every recording, said once: its text, what was heard, and the reply."""
+def running(parley, tmp_path_factory):
+    """All conversations of this file, begun side by side: who needs one waits for it."""
     folder = tmp_path_factory.mktemp("speech")
 
-    def say(utterance):
-        path, text = utterance
+    def say(path, text):
         recording = convert(path, folder / f"{path.stem}.wav")
         reply = folder / f"{path.stem}-reply.wav"
         turn = parley.turns("--wav", str(recording), "--out", str(reply))[0]
-        return {"text": text, "reply_path": reply, **turn}
+        # The reply, spoken by the embedded voice, is said again by a client.
+        again = parley.turns("--wav", str(reply))[0]["heard"]
+        return {"text": text, "reply_again": again, **turn}
+
+    def say_as(transport, name):
+        recording = convert(utterances()[0][0], folder / f"{transport}-{name}.wav", rate=44100)
+        reply = folder / f"{transport}-{name}-reply.wav"
+        turn = parley.turns(
+            "--wav", str(recording), "--out", str(reply), "--format", name,
+            "--transport", transport,
+        )[0]
+        return {"reply_bytes": reply.stat().st_size, **turn}
+
+    def converse():
+        recordings = [
+            str(convert(path, folder / f"conversation-{index}.wav"))
+            for index, (path, _) in enumerate(utterances()[:3:2])
+        ]
+        return parley.turns("--wav", recordings[0], "--wav", recordings[1])
 
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        return list(pool.map(say, utterances()))
+        yield {
+            "conversation": pool.submit(converse),
+            "turns": [pool.submit(say, path, text) for path, text in utterances()],
+            "formats": {each: pool.submit(say_as, *each) for each in FORMATS},
+        }
+
+
+@pytest.fixture(scope="module")
+def turns(running):
+    """Every recording, said once: its text, what was heard, and the reply."""
+    return [turn.result() for turn in running["turns"]]
 
 
 def test_word_error_rate_of_human_speech_is_at_most_8_percent(turns):
@@ -45,43 +74,27 @@ def test_every_hop_of_every_turn_was_measured(turns):
         assert hops[0] <= hops[2]
 
 
-def test_spoken_replies_heard_again_match_their_text(parley, turns):
-    def hear(turn):
-        return parley.turns("--wav", str(turn["reply_path"]))[0]["heard"]
-
-    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        heard = list(pool.map(hear, turns))
+def test_spoken_replies_heard_again_match_their_text(turns):
     errors = total = 0
-    for turn, again in zip(turns, heard, strict=True):
-        wrong = word_errors(words(turn["reply"]), words(again))
+    for turn in turns:
+        wrong = word_errors(words(turn["reply"]), words(turn["reply_again"]))
         errors += wrong
         total += len(words(turn["reply"]))
-        print(f"{wrong} errors: {again!r} for {turn['reply']!r}")
+        print(f"{wrong} errors: {turn['reply_again']!r} for {turn['reply']!r}")
     assert total > 0
     assert errors / total <= 0.10
 
 
-@pytest.mark.parametrize("format_name", ["pcm", "pcmu", "pcma", "opus"])
-@pytest.mark.parametrize("transport", ["json", "binary"])
-def test_every_format_and_transport(parley, tmp_path, format_name, transport):
-    path, text = utterances()[0]
-    recording = convert(path, tmp_path / "in.wav", rate=44100)
-    reply = tmp_path / "reply.wav"
-    turn = parley.turns(
-        "--wav", str(recording), "--out", str(reply), "--format", format_name,
-        "--transport", transport,
-    )[0]
-    assert word_errors(words(text), words(turn["heard"])) <= 1, turn
+@pytest.mark.parametrize(("transport", "format_name"), FORMATS)
+def test_every_format_and_transport(running, transport, format_name):
+    turn = running["formats"][transport, format_name].result()
+    assert word_errors(words(utterances()[0][1]), words(turn["heard"])) <= 1, turn
     assert turn["reply"]
-    assert reply.stat().st_size > 8000
+    assert turn["reply_bytes"] > 8000
 
 
-def test_a_conversation_of_two_recordings(parley, tmp_path):
-    first, second = (
-        str(convert(path, tmp_path / f"{index}.wav"))
-        for index, (path, _) in enumerate(utterances()[:3:2])
-    )
-    turns = parley.turns("--wav", first, "--wav", second)
+def test_a_conversation_of_two_recordings(running):
+    turns = running["conversation"].result()
     assert len(turns) == 2
     assert "meters" in words(turns[0]["heard"])
     assert "young" in words(turns[1]["heard"])
