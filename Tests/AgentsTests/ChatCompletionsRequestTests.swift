@@ -2,6 +2,7 @@
 
 import Agents
 import Codec
+import Foundation
 import Session
 import Testing
 
@@ -82,6 +83,24 @@ import Testing
                 == #"[{"role":"system","content":"be brief"},{"role":"system","content":"s\n"},"#
                 + #"{"role":"user","content":"ü"},{"role":"assistant","content":"a"},"#
                 + #"{"role":"user","content":"b"}]"#)
+    }
+
+    @Test func writesWhatWasSaidForAModelThatHears() async throws {
+        let audio = HeardAudio(samples: (0..<800).map { Int16($0 % 50 * 40 - 1_000) })
+        let written = try await messages([
+            .user("typed"), .userAudio(audio), .assistant("a"), .userAudio(HeardAudio()),
+        ])
+        let parsed = try JSONParser().parse(written)
+        let list = try #require(parsed.elements).map(\.raw.text)
+        try #require(list.count == 4)
+        let prefix = #"{"role":"user","content":[{"type":"input_audio","input_audio":{"data":""#
+        let suffix = #"","format":"wav"}}]}"#
+        for (message, expected) in [(list[1], try audio.samples()), (list[3], [])] {
+            #expect(message.hasPrefix(prefix) && message.hasSuffix(suffix))
+            let data = message.dropFirst(prefix.count).dropLast(suffix.count)
+            let file = try WAVFile(parsing: Array(try #require(Data(base64Encoded: String(data)))))
+            #expect(file.rate == .hz16000 && file.samples == expected)
+        }
     }
 
     @Test func gathersParallelCallsAndTheirOutputs() async throws {

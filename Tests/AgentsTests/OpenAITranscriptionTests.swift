@@ -109,6 +109,22 @@ import Testing
         }
     }
 
+    @Test func onlyTheFirstWholeTextOfAStreamCounts() async throws {
+        let done = "data: {\"type\":\"transcript.text.done\",\"text\":\"Go.\"}\n\n"
+        let segment = "data: {\"type\":\"transcript.text.segment\",\"text\":\"Stop.\"}\n\n"
+        let late = "data: {\"type\":\"transcript.text.done\",\"text\":\"Late.\"}\n\n"
+        #expect(try await heard(segment + done + late).text == "Go.")
+        #expect(try await heard("data: {\"text\":\"Whole.\"}\n\n").text == "Whole.")
+    }
+
+    @Test func anErrorWithinAStreamIsTheServices() async {
+        let error = "data: {\"type\":\"error\",\"error\":{\"message\":\"no GPU\"}}\n\n"
+        await #expect(
+            throws: AgentError.upstream(
+                status: 0, message: "The transcription service broke off: no GPU")
+        ) { try await heard(error) }
+    }
+
     @Test func saysWhatTheServiceSaysToTheOperatorOnly() async throws {
         let body = #"{"error":{"message":"Incorrect API key provided: sk-123 at http://x"}}"#
         do {
@@ -129,6 +145,32 @@ import Testing
         ])
         #expect(try await recognizer(retries: 2).transcribe(utterance, on: host) == "Hi")
         #expect(host.requests.count == 3)
+    }
+
+    @Test func waitsAsLongAsTheServiceAsks() async throws {
+        let host = ScriptedAgentHost(answers: [
+            .init(status: 429, retryAfter: .milliseconds(1_700)),
+            .init(chunks: [Array(#"{"text":"Hi"}"#.utf8)]),
+        ])
+        #expect(try await recognizer(retries: 2).transcribe(utterance, on: host) == "Hi")
+        #expect(host.sleeps == [.milliseconds(1_700)])
+        let late = ScriptedAgentHost(answers: [
+            .init(status: 503, retryAfter: .seconds(3)), .init(),
+        ])
+        await #expect(throws: AgentError.self) {
+            try await recognizer(retries: 2).transcribe(utterance, on: late)
+        }
+        #expect(late.requests.count == 1 && late.sleeps.isEmpty)
+    }
+
+    @Test func asksForAnAnswerWithinItsLimits() async throws {
+        let host = ScriptedAgentHost(answers: [.init(chunks: [Array(#"{"text":"Hi"}"#.utf8)])])
+        let service = UpstreamService(
+            baseURL: "http://speech.test", timeout: .seconds(3), totalTimeout: .seconds(7))
+        let recognizer = OpenAITranscription(service: service, model: "m")
+        _ = try await recognizer.transcribe(utterance, on: host)
+        #expect(host.requests.map(\.timeout) == [.seconds(3)])
+        #expect(host.requests.map(\.totalTimeout) == [.seconds(7)])
     }
 
     @Test func doesNotTryAgainAfterTextThatWasPassedOn() async throws {

@@ -77,6 +77,11 @@ import Testing
     @Test func theServicesWishIsRespected() async {
         let soon = await run([failure, nil], policy: policy(), retryAfter: .seconds(1))
         #expect(soon.delays == [1_000] && soon.error == nil)
+        // Never sooner than without a wish; at the very end of patience, too.
+        let hasty = await run([failure, nil], policy: policy(), retryAfter: .milliseconds(10))
+        #expect(hasty.delays == [100])
+        let patient = await run([failure, nil], policy: policy(), retryAfter: .seconds(2))
+        #expect(patient.delays == [2_000] && patient.error == nil)
         // Nobody waits for a minute in a conversation.
         let late = await run([failure, nil], policy: policy(), retryAfter: .seconds(60))
         #expect(late.attempts == 1 && late.error == failure)
@@ -92,6 +97,14 @@ import Testing
         // The burst, then a tenth.
         #expect(attempts <= 1_000 + RetryBudget.burst + 100)
         #expect(attempts >= 1_000 + 100)
+    }
+
+    @Test func quietTimesSaveNoMoreThanTheBurst() async {
+        let budget = RetryBudget(percent: 100)
+        for _ in 0..<100 { _ = await run([nil], policy: policy(budget: budget)) }
+        var retries = 0
+        while budget.takeRetry() { retries += 1 }
+        #expect(retries == RetryBudget.burst)
     }
 
     @Test func aBudgetOfNothingAllowsNoRetry() async {

@@ -8,6 +8,8 @@ import Synchronization
 final class ScriptedAgentHost: AgentHost {
     struct Answer: Sendable {
         var status = 200
+        /// How long the service asks to be left alone.
+        var retryAfter: Duration?
         var chunks: [[UInt8]] = []
         /// Breaks the answer off after its chunks.
         var failure: AgentError?
@@ -15,6 +17,7 @@ final class ScriptedAgentHost: AgentHost {
 
     private let answers: Mutex<[Answer]>
     private let sent = Mutex<[UpstreamRequest]>([])
+    private let slept = Mutex<[Duration]>([])
     /// Pieces of a streaming computation that are wanted; `yield` returns false for the last.
     private let wantedPieces: Int
 
@@ -26,7 +29,13 @@ final class ScriptedAgentHost: AgentHost {
     /// The requests so far.
     var requests: [UpstreamRequest] { sent.withLock { $0 } }
 
-    func sleep(for duration: Duration) async throws { try Task.checkCancellation() }
+    /// How long it was asked to wait, each time.
+    var sleeps: [Duration] { slept.withLock { $0 } }
+
+    func sleep(for duration: Duration) async throws {
+        try Task.checkCancellation()
+        slept.withLock { $0.append(duration) }
+    }
 
     func compute<Result: Sendable>(
         _ work: @escaping @Sendable () throws -> Result
@@ -58,11 +67,13 @@ final class ScriptedAgentHost: AgentHost {
 
 private final class ScriptedResponse: UpstreamResponse {
     let status: Int
+    let retryAfter: Duration?
     private let rest: Mutex<[[UInt8]]>
     private let failure: AgentError?
 
     init(_ answer: ScriptedAgentHost.Answer) {
         status = answer.status
+        retryAfter = answer.retryAfter
         rest = Mutex(answer.chunks)
         failure = answer.failure
     }

@@ -26,6 +26,8 @@ import Testing
         ("1/2", "one half"), ("3/8", "three over eight"), ("10/10", "ten out of ten"),
         ("v2.0", "version two point zero"), ("1.2.3", "one point two point three"),
         ("5-10", "five to ten"), ("10–20", "ten to twenty"), ("A380", "A three hundred eighty"),
+        ("A12345", "A one two three four five"), ("B07", "B zero seven"),
+        ("1-12345678", "one - one two three four five six seven eight"),
     ])
     func numbers(written: String, spoken: String) { expect(written, spoken) }
 
@@ -55,6 +57,7 @@ import Testing
         ("16 kHz", "sixteen kilohertz"), ("8 GB", "eight gigabytes"),
         ("20ms", "twenty milliseconds"),
         ("6 ft", "six feet"), ("2 hrs", "two hours"), ("50 m²", "fifty square meters"),
+        ("chapter 5 B", "chapter five B"),
     ])
     func percentagesAndUnits(written: String, spoken: String) { expect(written, spoken) }
 
@@ -64,7 +67,7 @@ import Testing
         ("10:30 am", "ten thirty A M"), ("10:30am", "ten thirty A M"), ("9:00 AM", "nine A M"),
         ("9:00-17:00", "nine o'clock to seventeen hundred"),
         ("23:59:59", "twenty-three fifty-nine"),
-        ("24/7", "twenty-four seven"),
+        ("24/7", "twenty-four seven"), ("9:10", "nine ten"), ("12:00", "twelve o'clock"),
     ])
     func times(written: String, spoken: String) { expect(written, spoken) }
 
@@ -73,6 +76,7 @@ import Testing
         ("11/22/2026", "November twenty-second, twenty twenty-six"),
         ("22/11/2026", "November twenty-second, twenty twenty-six"),
         ("22.11.2026", "November twenty-second, twenty twenty-six"),
+        ("12/11/2026", "December eleventh, twenty twenty-six"),
         ("May 3", "May third"), ("Nov. 3rd, 1984", "November third, nineteen eighty-four"),
         ("3 May 2005", "third of May two thousand five"), ("in 1900", "in nineteen hundred"),
         ("in 1905", "in nineteen oh five"), ("in 2010", "in twenty ten"),
@@ -89,6 +93,7 @@ import Testing
         ("jane.doe@example.org", "jane dot doe at example dot org"),
         ("mailto:a_b@c.de", "a underscore b at c dot de"), ("e.g. this", "for example this"),
         ("node.js", "node.js"), ("and/or", "and/or"), ("end.Start", "end.Start"),
+        ("example.com/12345", "example dot com slash one two three four five"),
         (
             "https://example.com/a/very/long/path/that/nobody/will/ever/remember/anyway.html",
             "example dot com"
@@ -102,6 +107,11 @@ import Testing
         ("call 555-1234.", "call five five five, one two three four."),
         ("(030) 1234567 now", "zero three zero, one two three four five six seven now"),
         ("+442079460000", "plus four four two zero seven nine four six zero zero zero zero"),
+        (
+            "+123456789",
+            "one hundred twenty-three million four hundred fifty-six thousand seven hundred "
+                + "eighty-nine"
+        ),
         ("between 100-200 people", "between one hundred to two hundred people"),
     ])
     func telephones(written: String, spoken: String) { expect(written, spoken) }
@@ -123,6 +133,7 @@ import Testing
     @Test(arguments: [
         ("# Results", "Results."), ("## Why? ##", "Why?"), ("#hashtag", "#hashtag"),
         ("- red\n- green", "red. green."), ("* [x] done", "done."), ("1. Wash", "1. Wash."),
+        ("1234. Wash", "1234. Wash"), ("see [12] there", "see 12 there"),
         ("> quoted", "quoted"), ("---", ""), ("Text\n===", "Text"),
         ("| City | °C |\n|---|:-:|\n| Oslo | 5 |", "City, °C. Oslo, 5."),
         ("```swift\nlet a = 1\n```\nDone.", "Code example. Done."),

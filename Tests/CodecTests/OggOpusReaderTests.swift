@@ -176,6 +176,40 @@ import Testing
             Array(stream.bytes[..<before] + stream.bytes[after...]), gives: [], fails: .pageMissing)
     }
 
+    @Test func rejectsPagesAfterTheEndAndAnEndWithinAPacket() {
+        var stream = good
+        stream.append(packets: [Self.packet(2)], flags: 4, granule: 1_920)
+        stream.append(packets: [Self.packet(3)], granule: 2_880)
+        expect(stream.bytes, fails: .pageMissing)
+        var open = good
+        open.append(page: [255], [UInt8](repeating: 72, count: 255), flags: 4, granule: -1)
+        var next = OggOpusStream(serial: 2)
+        next.append(packets: [Self.packet(1)], granule: 960)
+        expect(open.bytes + next.bytes, fails: .truncated)
+    }
+
+    /// A stream that follows another is trimmed by its own positions.
+    @Test func everyStreamOfAChainHasPositionsOfItsOwn() {
+        var first = OggOpusStream(serial: 1)
+        first.append(packets: [Self.packet(1)], granule: 960_960)
+        first.append(packets: [Self.packet(2)], flags: 4, granule: 961_920)
+        var second = OggOpusStream(serial: 2)
+        second.append(packets: [Self.packet(3)], granule: 960)
+        second.append(packets: [Self.packet(4)], flags: 4, granule: 1_900)
+        let read = Self.read([first.bytes + second.bytes])
+        #expect(read.packets.map(\.trimmed) == [0, 0, 0, 20] && read.error == nil)
+    }
+
+    @Test func anEmptyStreamBesideOursIsPassedOver() {
+        var other = OggOpusStream(serial: 9)
+        let head = other.bytes.count
+        other.append(page: [], [], flags: 2, granule: 0)
+        var stream = good
+        stream.append(packets: [Self.packet(2)], flags: 4, granule: 1_920)
+        let bytes = good.bytes + other.bytes[head...] + stream.bytes[good.bytes.count...]
+        #expect(Self.read([bytes]).packets.count == 2)
+    }
+
     @Test func rejectsAContinuationOfNothingAndALackOfOne() {
         var nothing = OggOpusStream()
         nothing.append(page: [2], [72, 0], flags: 1, granule: 960)
@@ -204,6 +238,13 @@ import Testing
         let packet = [UInt8](repeating: 72, count: OggOpusReader.maxPacketBytes + 1)
         stream.append(packets: [packet], granule: 960)
         expect(stream.bytes, gives: [], fails: .packetTooLong)
+        // The longest packet there is: 120 ms in 48 frames of 1,275 bytes, each with its length.
+        let longest =
+            [16 << 3 | 3, 0x80 | 48] + (0..<47).flatMap { _ in [252, 255] as [UInt8] }
+            + [UInt8](repeating: 1, count: 48 * 1_275)
+        var long = OggOpusStream()
+        long.append(packets: [longest], granule: 5_760)
+        #expect(Self.read([long.bytes]).packets.map(\.samples) == [5_760])
         let comments = OggOpusStream(comments: OggOpusReader.maxCommentBytes)
         #expect(Self.read([comments.bytes]).error == .packetTooLong)
     }
@@ -215,6 +256,15 @@ import Testing
             Self.read([OggOpusStream(channels: 2, mapping: [1, 2, 0, 0, 1]).bytes]).error
                 == .unsupportedChannels(2))
         #expect(Self.read([OggOpusStream(channels: 2, mapping: [1]).bytes]).error == .invalidHeader)
+        #expect(
+            Self.read([OggOpusStream(channels: 3, mapping: [1, 1, 1, 0, 1, 0]).bytes]).error
+                == .unsupportedChannels(3))
+        // A page with a good checksum whose header is of the next major version.
+        var next = OggOpusStream(serial: 3)
+        let before = next.bytes.count
+        let head = Array("OpusHead".utf8) + [0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]
+        next.append(page: [UInt8(head.count)], head, flags: 2, granule: 0)
+        #expect(Self.read([Array(next.bytes[before...])]).error == .invalidHeader)
     }
 
     @Test(arguments: [[], [0x4B], [72 | 3, 63]] as [[UInt8]])

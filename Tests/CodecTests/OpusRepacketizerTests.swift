@@ -82,5 +82,16 @@ import Testing
         #expect(throws: OpusRepacketizingError.indivisible) {
             try repacketizer.append([30 << 3, 1, 2, 3]) { _ in }
         }
+        // What waited is lost: a packet of 20 ms is whole by itself again.
+        let isWaiting = repacketizer.isWaiting
+        #expect(!isWaiting)
+    }
+
+    @Test func aWholePacketDoesNotOvertakeHalfAnOne() throws {
+        var repacketizer = OpusRepacketizer()
+        try repacketizer.append([8 << 3, 1, 2, 3]) { _ in }
+        #expect(throws: OpusRepacketizingError.indivisible) {
+            try repacketizer.append([9 << 3, 1, 2, 3]) { _ in Issue.record("it overtook") }
+        }
     }
 }

@@ -33,6 +33,8 @@ private func expect(
         ["Yes. Of course.", " I will do that."],
         ["one line of text\n", "and another line"],
         ["no end"],
+        // Twelve bytes are a sentence, eleven are not.
+        ["It is a day.", " And a night"], ["It is days. Is it now?"],
     ])
     func cutsWhereAVoiceWouldPause(expected: [String]) { expect(expected) }
 
@@ -42,6 +44,7 @@ private func expect(
         ["It opens at 9 a.m. in the U.S. on Sat.", " and then again."],
         ["The company is Smith & Co. of Leeds."],
         ["It is so late, and so do I.", " Then we went home."],
+        ["It was \"Dr. No\" who said \"Mr. Bond\" first.", " I saw it."],
     ])
     func anAbbreviationEndsNothing(expected: [String]) { expect(expected) }
 
@@ -50,6 +53,7 @@ private func expect(
         ["It costs $1,234.56 or 3,5 percent.", " That is all."],
         ["See https://example.com/a.b?c=d for more.", " Mail me@example.com then."],
         ["It was built in 1984.", " Nobody lives there."],
+        ["We are open until 12.", " Then we close."],
     ])
     func aMarkInsideAWordEndsNothing(expected: [String]) { expect(expected) }
 

@@ -253,5 +253,19 @@ private func likeness(_ heard: [Int16]) -> Double {
 
     @Test func oneWrongNumberChangesNothing() {
         #expect(Self.missing([100, 101, 20_000, 102, 103]) == [0, 0, nil, 0, 0])
+        // Two wrong ones are no beginning when a right one came between them.
+        #expect(Self.missing([100, 20_000, 101, 20_001, 102]) == [0, nil, 0, nil, 0])
+        #expect(Self.missing([100, 20_000, 20_000, 101]) == [0, nil, nil, 0])
+    }
+
+    @Test func aMinuteIsAGapAndTwoSecondsAreLate() {
+        let last = UInt16(PacketOrder.maxMissing)
+        #expect(Self.missing([9, 10 + last]) == [0, Int(last)])
+        #expect(Self.missing([9, 11 + last]) == [0, nil])
+        let late = UInt16(PacketOrder.maxLateness)
+        // A late one begins nothing, whatever follows it.
+        #expect(Self.missing([999, 1_000 - late, 1_001 - late]) == [0, nil, nil])
+        #expect(Self.missing([999, 999 - late, 1_000 - late]) == [0, nil, nil])
+        #expect(Self.missing([999, 998 - late, 999 - late]) == [0, nil, 0])
     }
 }

@@ -115,6 +115,37 @@ private struct Walk {
             zip(ends.dropFirst(), ends).allSatisfy { $0 - $1 == PartialTranscript.retryInterval })
     }
 
+    @Test func aPauseBeginsWithItsLastSample() {
+        let partial = PartialTranscript(start: 0)
+        let end = 16_000 + PartialTranscript.pauseSilence
+        #expect(partial.nextSnapshot(end: end - 1, speechEnd: 16_000, showsWords: false) == nil)
+        #expect(
+            partial.nextSnapshot(end: end, speechEnd: 16_000, showsWords: false)
+                == .init(speechEnd: 16_000, end: end, isPause: true))
+    }
+
+    /// Words that are shown may have used up their share of the work; the pause has its own.
+    @Test func aPauseIsRecognisedAfterSpeechThatWasRecognisedToTheFull() {
+        var partial = PartialTranscript(start: 0)
+        for _ in 0..<PartialTranscript.workFactor {
+            partial.handleAsked(.init(speechEnd: 20_000, end: 20_000, isPause: false))
+            partial.handleHypothesis("words")
+        }
+        #expect(partial.nextSnapshot(end: 20_001, speechEnd: 20_001, showsWords: true) == nil)
+        let end = 20_000 + PartialTranscript.pauseSilence
+        #expect(partial.nextSnapshot(end: end, speechEnd: 20_000, showsWords: true) != nil)
+    }
+
+    @Test func onlyThePausesOwnHypothesisIsTheTurns() {
+        var partial = PartialTranscript(start: 0)
+        partial.handleAsked(.init(speechEnd: 9_000, end: 9_000, isPause: false))
+        #expect(!partial.isRecognizing(upTo: 9_000), "the end of its last word may be missing")
+        partial.handleHypothesis("go")
+        #expect(partial.words(upTo: 9_000) == nil)
+        partial.handleAsked(.init(speechEnd: 9_000, end: 12_200, isPause: true))
+        #expect(partial.isRecognizing(upTo: 9_000) && !partial.isRecognizing(upTo: 9_512))
+    }
+
     @Test func softSpeechIsNotRecognisedWhileItMayBeAPause() {
         var walk = Walk()
         walk.go(milliseconds: 480, isSpeech: true)

@@ -155,6 +155,19 @@ import Testing
         #expect(relief.reduction == 0)
     }
 
+    @Test func theBoundsThemselvesAreNeitherBusyNorOverloaded() {
+        var relief = EncodingRelief()
+        relief.handle(busyShare: EncodingRelief.busyShare)
+        #expect(relief.reduction == 0)
+        relief.handle(busyShare: EncodingRelief.overloadedShare)
+        #expect(relief.reduction == 2)
+        for _ in 0..<20 { relief.handle(busyShare: EncodingRelief.calmShare) }
+        #expect(relief.reduction == 2)
+        // Each step back takes its seconds anew.
+        for _ in 0..<9 { relief.handle(busyShare: 0.1) }
+        #expect(relief.reduction == 1)
+    }
+
     @Test func aLoadBetweenTheBoundsChangesNothing() {
         var relief = EncodingRelief()
         relief.handle(busyShare: 0.8)

@@ -44,6 +44,29 @@ private func deltas(_ hypotheses: [String], final: String? = nil) -> [String] {
                 == ["-", "I see a", "-", "-"])
     }
 
+    /// Also when two hypotheses agree on something else than what is shown.
+    @Test func twoHypothesesThatContradictWhatIsShownAddNothing() {
+        #expect(
+            deltas(["I see a ship", "I see a ship", "Icy and cold it is", "Icy and cold it is"])
+                == ["-", "I see a", "-", "-"])
+    }
+
+    @Test func aFinalTextWhoseWordOnlyBeginsLikeWhatIsShownAddsNoDelta() {
+        #expect(
+            deltas(["Go for it", "Go for it"], final: "Go forward ten meters.")
+                == ["-", "Go for", "-"])
+    }
+
+    @Test func piecesOfTheFinalTextDoNotGoOnFromHypotheses() {
+        var agreement = TranscriptAgreement()
+        #expect(agreement.extend(by: "Go") == "Go" && agreement.extend(by: " on") == " on")
+        #expect(agreement.shown == "Go on")
+        var shown = TranscriptAgreement()
+        _ = shown.confirm("Go for it")
+        #expect(shown.confirm("Go for it") == "Go for")
+        #expect(shown.extend(by: "Go") == nil && shown.shown == "Go for")
+    }
+
     @Test func deltasAddUpToTheFinalText() {
         let final = "Go forward ten meters."
         let found = deltas(["Go forward now", "Go forward ten", "Go forward ten me"], final: final)

@@ -16,7 +16,7 @@ extension TurnEndEstimator {
     @Test(arguments: [
         "What time is it?", "Can you hear me?", "Where are you from?", "What is it for?", "Can I?",
         "Is it you and me?", "Really?", "could you open the window", "Where is the station.",
-        "Had he married?",
+        "Had he married?", "is it open",
     ])
     func questions(transcript: String) {
         #expect(TurnEndEstimator.ending(of: transcript) == .question)
@@ -25,7 +25,7 @@ extension TurnEndEstimator {
     @Test(arguments: [
         "Go forward.", "Yes.", "No!", "I think so.", "Ten of clubs.", "That is what it means.",
         "He was not an ill-disposed young man.", "Turn the light off.", "A coffee, please.",
-        "“Stop.”",
+        "“Stop.”", "That is what they mean.",
     ])
     func sentences(transcript: String) {
         #expect(TurnEndEstimator.ending(of: transcript) == .sentence)

@@ -1,5 +1,7 @@
 """The web page as a person uses it: type, hold the button, the space key, hands-free."""
 
+import re
+
 from playwright.sync_api import expect
 
 # The recording is 2.8 s long and repeats: whoever listens this long has heard all its words.
@@ -74,6 +76,39 @@ def test_a_reply_can_be_stopped(page):
     page.get_by_label("Message").fill("Goodbye")
     page.keyboard.press("Enter")
     expect(agent_turn(page)).to_contain_text("Goodbye!", timeout=15000)
+
+
+def test_speaking_over_a_reply_interrupts_it(page):
+    # How far the page says it has heard the reply, and what it stops before its end.
+    page.evaluate("""() => {
+        window.stoppedPieces = 0;
+        const { send } = WebSocket.prototype;
+        WebSocket.prototype.send = function (text) {
+            const event = JSON.parse(text);
+            if (event.audio_end_ms > 1500) document.body.dataset.hasHeard = event.item_id;
+            return send.call(this, text);
+        };
+        const { stop } = AudioBufferSourceNode.prototype;
+        AudioBufferSourceNode.prototype.stop = function (...when) {
+            window.stoppedPieces += 1;
+            return stop.apply(this, when);
+        };
+    }""")
+    page.get_by_label("Message").fill("Please count to 100")
+    page.keyboard.press("Enter")
+    reply = page.locator(".turn.agent").first
+    expect(reply).to_contain_text("100", timeout=15000)
+    page.locator("body[data-has-heard]").wait_for()
+    whole = reply.locator(".text").inner_text()
+    assert page.evaluate("window.stoppedPieces") == 0
+    # From now on the recording speaks over the reply, which would last a minute.
+    page.get_by_label("Hands-free").check()
+    expect(reply.locator(".text")).to_have_text(re.compile(r" …$"), timeout=15000)
+    assert page.evaluate("window.stoppedPieces") > 0
+    heard = reply.locator(".text").inner_text().removesuffix(" …")
+    assert 0 < len(heard) < len(whole) / 2 and whole.startswith(heard)
+    expect(user_turn(page)).to_contain_text("forward", timeout=20000)
+    page.get_by_label("Hands-free").uncheck()
 
 
 def test_replies_can_be_silent(page):
