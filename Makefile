@@ -125,7 +125,7 @@ bench-memory: setup ## User space per idle WebSocket; ARGS="--connections 5000"
 
 turn-table: setup-tests ## When turns end on recordings with pauses, in every mode: a table
 	@$(release_build) --product turn-table
-	@exec .build/release/turn-table
+	@exec .build/release/turn-table $(ARGS)
 
 bench-voice: setup-tests ## Speaking sessions against bare decode + voice activity, and delays
 	@$(release_build) --product parley

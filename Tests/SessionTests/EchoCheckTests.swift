@@ -47,7 +47,7 @@ private final class OpenMicrophone {
             sendReply()
             let samples = (512 * window..<512 * (window + 1)).map { place -> Int16 in
                 let played = place - delay - skipped
-                let isAudible = reply.indices.contains(played) && place - delay < silentFrom
+                let isAudible = reply.indices.contains(played) && place < silentFrom + delay
                 var sample = isAudible ? gain * Float(reply[played]) : 0
                 if user.indices.contains(place) { sample += Float(user[place]) }
                 return Int16(clamping: Int(sample) + Int(noise.next() % 17) - 8)
@@ -95,9 +95,7 @@ private final class OpenMicrophone {
         #expect(abs(found - delay) <= 32)
         let explained = room.hear(until: room.replyMilliseconds)
         // What is left are the windows in which nothing can be heard.
-        let runs = explained.split(separator: true).map(\.count)
-        #expect(explained.count(where: \.self) > explained.count / 2)
-        #expect(runs.count > 3)
+        #expect(explained.count { $0 } > explained.count / 2)
     }
 
     @Test(arguments: [1, 0.5] as [Float])
@@ -136,7 +134,7 @@ private final class OpenMicrophone {
         _ = room.hear(until: 3_200)
         let explained = room.hear(until: 6_000)
         #expect(room.check.delayMilliseconds == delay)
-        #expect(explained.count(where: \.self) > explained.count / 2)
+        #expect(explained.count { $0 } > explained.count / 2)
     }
 
     @Test func whenTheEchoHasDiedAwayOnlyWhatWasLearnedIsKept() throws {

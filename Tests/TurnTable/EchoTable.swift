@@ -12,9 +12,15 @@ struct EchoTable {
     private let replies: [[Int16]]
     private let users: [[Int16]]
 
-    /// - Parameter synthesized: what the embedded voice says.
-    init(model: VoiceActivityModel, synthesized: [[Int16]]) throws {
+    /// - Parameter sentences: what the embedded voice says; three of them make a reply.
+    init(model: VoiceActivityModel, sentences: [PausedSpeech]) throws {
         self.model = model
+        var synthesized: [[Int16]] = []
+        for (index, sentence) in sentences.enumerated() {
+            if index.isMultiple(of: 3) { synthesized.append([]) }
+            synthesized[index / 3] += sentence.before
+            synthesized[index / 3] += sentence.after
+        }
         let recordings = try HumanRecording.all.map { try $0.samples() }
         // Long recordings of one speaker are replies, too; the others speak over them.
         let long = recordings.filter { $0.count > 16 * 3_500 }

@@ -50,12 +50,8 @@ struct TurnTable: Sendable {
             recognizer: MoonshineRecognizer(modelsDirectory: models), host: host)
         try table.recognizer.prepare()
         if CommandLine.arguments.contains("--echo") {
-            let spoken = try await PausedSpeech.synthesized(on: host).map { $0.before + $0.after }
-            // Three sentences a reply.
-            let replies = stride(from: 0, to: spoken.count - 2, by: 3).map { first in
-                Array(spoken[first...first + 2].joined())
-            }
-            return try EchoTable(model: table.model, synthesized: replies).print()
+            let sentences = try await PausedSpeech.synthesized(on: host)
+            return try EchoTable(model: table.model, sentences: sentences).print()
         }
         let recordings = try PausedSpeech.recordings()
         let synthesized = try await PausedSpeech.synthesized(on: host)
