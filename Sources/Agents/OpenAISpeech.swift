@@ -9,7 +9,7 @@ import Session
 
 /// The formats in which a service is asked for speech.
 public enum SpeechServiceFormat: String, CaseIterable, Sendable {
-    /// 16-bit samples, mono, at 24 kHz, without a header.
+    /// 16-bit samples, mono, at 24 kHz, without a header; a WAV file's header is understood.
     case pcm
     /// Opus in Ogg (RFC 7845). Its packets go to clients of Opus as they are.
     case opus
@@ -55,7 +55,7 @@ public struct OpenAISpeech: SpeechSynthesizer {
             let response = try await service.post(
                 body, "application/json", to: "/audio/speech",
                 accepting: format == .pcm ? "audio/pcm, */*" : "audio/ogg, */*", on: host, attempt)
-            var reply = SpeechReply(format: format)
+            var reply = try SpeechReply(format: format, contentType: response.contentType)
             var received = 0
             while let chunk = try await response.nextChunk() {
                 received += chunk.count
@@ -65,10 +65,7 @@ public struct OpenAISpeech: SpeechSynthesizer {
                     try await emit(speech)
                 }
             }
-            for speech in try reply.finish() {
-                attempt.handleDelivery()
-                try await emit(speech)
-            }
+            try reply.finish()
         }
     }
 

@@ -1,5 +1,6 @@
 // The body of a speech service's answer → runs of speech, as its bytes come. Requests are
-// OpenAISpeech's, the container is OggOpusReader's, packets of 20 ms are OpusRepacketizer's.
+// OpenAISpeech's, samples are PCMSpeechReply's, the container is OggOpusReader's, packets of 20 ms
+// are OpusRepacketizer's.
 //
 // Opus passes through without a decoder unless it cannot: packets that no packets of 20 ms can be
 // made of, and streams that ask for a gain, are decoded here. Invariant: one answer is one kind of
@@ -14,57 +15,49 @@ struct SpeechReply: ~Copyable {
     static let tooLarge = AgentError.malformedReply(
         message: "The speech service's answer is too large.")
 
-    private var pcm: PCMReply
-    private var opus: OpusReply?
+    /// Types of bodies that are no speech in either format, whatever they begin with. A type that
+    /// says nothing, or says it wrongly of sound, is not held against a service.
+    private static let foreignTypes = [
+        "application/json", "application/xml", "application/xhtml+xml", "audio/mpeg", "audio/mp3",
+        "audio/aac", "audio/flac",
+    ]
+    private static let foreignFamilies = ["text/", "image/", "video/"]
 
-    init(format: SpeechServiceFormat) {
-        pcm = PCMReply()
+    private var pcm: PCMSpeechReply
+    private var opus: OpusReply?
+    private var isEmpty = true
+
+    /// - Parameter contentType: the answer's `Content-Type` field, or nil.
+    /// - Throws: `AgentError.malformedReply` where it says that the body is no speech.
+    init(format: SpeechServiceFormat, contentType: String?) throws(AgentError) {
+        pcm = PCMSpeechReply()
         opus = format == .opus ? OpusReply() : nil
+        guard let contentType, Self.isForeign(contentType) else { return }
+        throw .malformedReply(
+            message: "The speech service does not answer in the format \"\(format.rawValue)\".",
+            detail: contentType)
+    }
+
+    private static func isForeign(_ contentType: String) -> Bool {
+        let type = contentType.prefix { $0 != ";" && $0 != " " }.lowercased()
+        return foreignTypes.contains(type) || foreignFamilies.contains { type.hasPrefix($0) }
+            || type.hasSuffix("+json") || type.hasSuffix("+xml")
     }
 
     /// Takes more of the answer; returns the speech in it.
     mutating func append(_ bytes: [UInt8]) throws(AgentError) -> [SpeechChunk] {
-        try opus != nil ? opus!.append(bytes) : pcm.append(bytes)
+        isEmpty = isEmpty && bytes.isEmpty
+        return try opus != nil ? opus!.append(bytes) : pcm.append(bytes)
     }
 
-    /// The answer is over; returns the speech that waited for its end.
-    mutating func finish() throws(AgentError) -> [SpeechChunk] {
-        try opus != nil ? opus!.finish() : pcm.finish()
-    }
-}
-
-/// 16-bit samples, little-endian, mono, at 24 kHz.
-private struct PCMReply {
-    /// Of a WAV file, which some services send whatever is asked for.
-    private static let headerMark = Array("RIFF".utf8)
-
-    private var isBeginning = true
-    private var held: [UInt8] = []
-
-    mutating func append(_ bytes: [UInt8]) throws(AgentError) -> [SpeechChunk] {
-        held += bytes
-        if isBeginning {
-            guard held.count >= 4 else { return [] }
-            guard !held.starts(with: Self.headerMark), !held.starts(with: Array("OggS".utf8)) else {
-                throw .malformedReply(
-                    message: "The speech service does not answer in the format \"pcm\".")
-            }
-            isBeginning = false
+    /// The answer is over.
+    /// - Throws: `AgentError.malformedReply` where it is not complete, or nothing at all.
+    mutating func finish() throws(AgentError) {
+        guard !isEmpty else {
+            throw .malformedReply(message: "The speech service's answer is empty.")
         }
-        let count = held.count / 2
-        guard count > 0 else { return [] }
-        let samples = [Int16](unsafeUninitializedCapacity: count) { samples, filled in
-            for index in 0..<count {
-                samples[index] = Int16(held[2 * index]) | Int16(held[2 * index + 1]) << 8
-            }
-            filled = count
-        }
-        held.removeFirst(2 * count)
-        return [SpeechChunk(samples: samples, rate: .hz24000)]
+        if opus != nil { try opus!.finish() } else { try pcm.finish() }
     }
-
-    /// Half a sample at the end says nothing.
-    func finish() -> [SpeechChunk] { [] }
 }
 
 /// Opus in Ogg.
@@ -85,9 +78,8 @@ private struct OpusReply: ~Copyable {
         return try speech(of: packets)
     }
 
-    mutating func finish() throws(AgentError) -> [SpeechChunk] {
+    mutating func finish() throws(AgentError) {
         do throws(OggError) { try reader.finish() } catch { throw Self.unreadable(error) }
-        return []
     }
 
     private mutating func speech(

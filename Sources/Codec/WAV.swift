@@ -32,6 +32,8 @@ public struct WAVFile: Equatable, Sendable {
     public static let maxChannels = 8
     /// Samples per second and channel that are accepted.
     public static let maxHertz = 384_000
+    /// Sizes from here on mean "until the end": what programs write that stream to a pipe.
+    static let streamedSize = 0x7FFF_0000
 
     /// Frames per second.
     public let rate: SampleRate
@@ -113,9 +115,6 @@ public struct WAVFile: Equatable, Sendable {
 
 /// Walks the chunks of a RIFF file.
 private struct RIFFReader {
-    /// Sizes from here on mean "until the end": what programs write that stream to a pipe.
-    static let streamedSize = 0x7FFF_0000
-
     private let bytes: [UInt8]
     private var offset = 0
 
@@ -137,7 +136,7 @@ private struct RIFFReader {
         let size = bytes[offset + 4..<offset + 8].littleEndian
         let start = offset + 8
         let available = bytes.count - start
-        guard size <= available || size >= Self.streamedSize else { throw .truncated(chunk: id) }
+        guard size <= available || size >= WAVFile.streamedSize else { throw .truncated(chunk: id) }
         let content = start..<start + min(size, available)
         offset = content.upperBound + (size & 1)
         return (id, content)

@@ -281,9 +281,12 @@ final class AgentLink {
     ) -> AgentError {
         if let error = error as? AgentError {
             // The client is not told what a service said.
-            if case .upstream = error, !Task.isCancelled {
+            switch error {
+            case .upstream, .malformedReply:
+                guard !Task.isCancelled else { break }
                 logger.warning(
                     "upstream failed", metadata: ["part": "\(part)", "error": "\(error.detail)"])
+            case .unavailable, .overloaded: break
             }
             return error
         }

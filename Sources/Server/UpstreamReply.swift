@@ -1,4 +1,4 @@
-// What a caller of `UpstreamHTTP.send(_:)` holds: the answer's status and the right to its pieces.
+// What a caller of `UpstreamHTTP.send(_:)` holds: the answer's head and the right to its pieces.
 // Letting go of it ends the transfer. The transfer itself is in UpstreamTransfer.
 
 import Session
@@ -7,12 +7,14 @@ import Session
 final class UpstreamReply: UpstreamResponse {
     let status: Int
     let retryAfter: Duration?
+    let contentType: String?
     private let transfer: UpstreamTransfer
     private let client: UpstreamHTTP
 
     init(status: Int, transfer: UpstreamTransfer, client: UpstreamHTTP) {
         self.status = status
         retryAfter = transfer.retryAfter
+        contentType = transfer.contentType
         self.transfer = transfer
         self.client = client
     }

@@ -51,6 +51,8 @@ final class UpstreamTransfer: @unchecked Sendable {
     private var status = 0
     /// What `Retry-After` asks for, in seconds; 0 where there is none.
     private var retryAfterSeconds = 0
+    /// The answer's `Content-Type`; nil where there is none.
+    private(set) var contentType: String?
     private var headBytes = 0
     /// Why we refused to take more, when it was us.
     private var refusal: AgentError?
@@ -255,6 +257,10 @@ final class UpstreamTransfer: @unchecked Sendable {
         var seconds: curl_off_t = 0
         parley_curl_info_offset(easy, CURLINFO_RETRY_AFTER, &seconds)
         retryAfterSeconds = Int(clamping: seconds)
+        // libcurl's own text, valid while the handle is.
+        var type: UnsafeMutableRawPointer?
+        parley_curl_info_pointer(easy, CURLINFO_CONTENT_TYPE, &type)
+        contentType = type.map { String(cString: $0.assumingMemoryBound(to: CChar.self)) }
     }
 
     /// What the service asked for; at most a day, since a peer may write any number.

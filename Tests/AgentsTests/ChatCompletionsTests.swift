@@ -250,7 +250,7 @@ import Testing
         do {
             _ = try await model.deltas(for: question, on: host)
             Issue.record("the answer was accepted")
-        } catch AgentError.malformedReply(let message) {
+        } catch AgentError.malformedReply(let message, _) {
             #expect(message.hasPrefix("The model server's answer cannot be read: "))
         }
     }

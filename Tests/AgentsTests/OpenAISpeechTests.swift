@@ -86,11 +86,56 @@ import Testing
         }
     }
 
-    @Test func aFileIsNotTakenForSamples() async throws {
-        for body in [
-            WAVFile(rate: .hz24000, samples: [1, 2, 3]).encoded(), OggSamples.stream().bytes,
+    @Test(arguments: [
+        OggSamples.stream().bytes, Array("fLaC\0\0\0\"".utf8), Array("ID3\u{3}\0\0\0".utf8),
+        WAVFile(rate: .hz24000, channels: 2, samples: [1, 2, 3, 4]).encoded(),
+        Array(WAVFile(rate: .hz24000, samples: [1]).encoded().prefix(30)),
+        Array("RIFF\0\0\0\0AVI LIST".utf8), [],
+    ])
+    func whatIsNotSamplesIsRefused(body: [UInt8]) async {
+        for size in [1, 3, 1_000] {
+            await #expect(throws: AgentError.self) {
+                try await spoken(body, as: .pcm, pieceBytes: size)
+            }
+        }
+    }
+
+    /// Its rate counts, and neither its header nor what follows its samples is heard.
+    @Test func aWAVFileIsReadHoweverItIsCut() async throws {
+        let samples = (0..<300).map { Int16($0 * 90 - 13_000) }
+        let whole = WAVFile(rate: .hz16000, samples: samples).encoded()
+        var unknown = whole
+        unknown.replaceSubrange(40..<44, with: [0xFF, 0xFF, 0xFF, 0xFF])
+        for (body, rest) in [(whole, Array("LIST\u{4}\0\0\0abcd".utf8)), (unknown, [])] {
+            for size in [1, 7, 43, 45, 5_000] {
+                let chunks = try await spoken(body + rest, as: .pcm, pieceBytes: size)
+                #expect(chunks.flatMap(\.samples) == samples)
+                #expect(chunks.allSatisfy { $0.rate == .hz16000 })
+            }
+        }
+    }
+
+    @Test(arguments: SpeechServiceFormat.allCases)
+    func aTypeThatIsNoSpeechIsRefused(format: SpeechServiceFormat) async throws {
+        let body =
+            format == .pcm
+            ? [1, 0, 2, 0]
+            : OggSamples.stream(try OggSamples.packets(milliseconds: 20, count: 2)).bytes
+        for type in [
+            "text/html; charset=utf-8", "Application/JSON", "application/problem+json",
+            "audio/mpeg", "text/plain",
         ] {
-            await #expect(throws: AgentError.self) { try await spoken(body, as: .pcm) }
+            let host = ScriptedAgentHost(answers: [.init(chunks: [body], contentType: type)])
+            await #expect(
+                throws: AgentError.malformedReply(
+                    message:
+                        "The speech service does not answer in the format \"\(format.rawValue)\".",
+                    detail: type)
+            ) { try await spoken(on: host, format) }
+        }
+        for type in ["application/octet-stream", "audio/pcm;rate=24000", "audio/ogg", "x", nil] {
+            let host = ScriptedAgentHost(answers: [.init(chunks: [body], contentType: type)])
+            #expect(try await !spoken(on: host, format).isEmpty)
         }
     }
 

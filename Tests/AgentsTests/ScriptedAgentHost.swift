@@ -13,6 +13,7 @@ final class ScriptedAgentHost: AgentHost {
         var chunks: [[UInt8]] = []
         /// Breaks the answer off after its chunks.
         var failure: AgentError?
+        var contentType: String?
     }
 
     private let answers: Mutex<[Answer]>
@@ -68,12 +69,14 @@ final class ScriptedAgentHost: AgentHost {
 private final class ScriptedResponse: UpstreamResponse {
     let status: Int
     let retryAfter: Duration?
+    let contentType: String?
     private let rest: Mutex<[[UInt8]]>
     private let failure: AgentError?
 
     init(_ answer: ScriptedAgentHost.Answer) {
         status = answer.status
         retryAfter = answer.retryAfter
+        contentType = answer.contentType
         rest = Mutex(answer.chunks)
         failure = answer.failure
     }

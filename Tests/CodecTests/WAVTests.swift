@@ -184,3 +184,51 @@ private func refusal(_ bytes: [UInt8]) -> WAVError? {
         #expect(refused > 100 && refused < 1_000)
     }
 }
+
+@Suite struct WAVHeaderTests {
+    private func header(_ bytes: [UInt8]) throws(WAVError) -> WAVHeader? {
+        try WAVHeader(beginning: bytes)
+    }
+
+    @Test func aHeaderIsKnownFromItsLastByteOn() throws {
+        var file = WAVBuilder(hertz: 22_050, chunksBefore: WAVBuilder.chunk("note", [1, 2, 3]))
+        file.data = [1, 2, 3, 4]
+        let bytes = file.file
+        let end = bytes.count - 4
+        for count in 0..<end { #expect(try header(Array(bytes[..<count])) == nil) }
+        for count in end...bytes.count {
+            let read = try #require(try header(Array(bytes[..<count])))
+            #expect(read.byteCount == end && read.dataBytes == 4)
+            #expect(read.rate.hertz == 22_050 && read.channels == 1)
+        }
+    }
+
+    @Test(arguments: [0, 0x7FFF_0000, 0xFFFF_FFFF])
+    func aSizeThatIsNotKnownYetIsNone(size: Int) throws {
+        #expect(try header(WAVBuilder(declaredDataBytes: size).file)?.dataBytes == nil)
+    }
+
+    @Test func anExtensibleHeaderSaysWhatItStandsFor() throws {
+        var file = WAVBuilder(tag: 0xFFFE)
+        file.extensionBytes = [22, 0, 16, 0, 4, 0, 0, 0, 1, 0] + [UInt8](repeating: 0, count: 14)
+        #expect(try header(file.file) != nil)
+        file.extensionBytes[8] = 3
+        #expect(throws: WAVError.unsupportedEncoding(tag: 3, bits: 16)) { try header(file.file) }
+    }
+
+    @Test func whatIsNoSuchFileIsRefused() {
+        let many = Array("RIFF    WAVELIST".utf8) + WAVBuilder.littleEndian(1 << 20, 4)
+        for (bytes, error) in [
+            (Array("RIFX".utf8), WAVError.notWAV), (Array("RIFF    AVI ".utf8), .notWAV),
+            (WAVBuilder(tag: 3, bits: 32).file, .unsupportedEncoding(tag: 3, bits: 32)),
+            (WAVBuilder(bits: 8).file, .unsupportedEncoding(tag: 1, bits: 8)),
+            (WAVBuilder(channels: 9).file, .unsupportedChannels(9)),
+            (WAVBuilder(hertz: 0).file, .unsupportedRate(0)),
+            (WAVBuilder(frameBytes: 3).file, .inconsistentFrameSize(3)),
+            (many, .missingChunk("data")),
+            (Array("RIFF    WAVEdata\0\0\0\0".utf8), .missingChunk("fmt ")),
+        ] {
+            #expect(throws: error) { try header(bytes) }
+        }
+    }
+}

@@ -114,6 +114,16 @@ import Testing
         #expect(body.value == "hello!")
     }
 
+    @Test(arguments: [nil, "audio/pcm; rate=24000"])
+    func tellsTheTypeOfTheAnswer(type: String?) throws {
+        let world = UpstreamWorld()
+        defer { world.stop() }
+        let field = type.map { "content-type: \($0)\r\n" } ?? ""
+        let response = try response(
+            world, head: "HTTP/1.1 200 OK\r\n\(field)Content-Length: 0\r\n\r\n")
+        #expect(response.contentType == type)
+    }
+
     @Test func passesAnErrorStatusAndItsBodyOn() throws {
         let world = UpstreamWorld()
         defer { world.stop() }

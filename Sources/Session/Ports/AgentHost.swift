@@ -63,6 +63,9 @@ public protocol UpstreamResponse: AnyObject, Sendable {
     /// HTTP status.
     var status: Int { get }
 
+    /// The `Content-Type` field as it came (RFC 9110 §8.3); nil where there is none, the default.
+    var contentType: String? { get }
+
     /// How long the service asks to be left alone (`Retry-After`, RFC 9110 §10.2.3); nil where it
     /// does not, the default.
     var retryAfter: Duration? { get }
@@ -73,6 +76,9 @@ public protocol UpstreamResponse: AnyObject, Sendable {
 }
 
 extension UpstreamResponse {
+    /// Nothing is said of the body.
+    public var contentType: String? { nil }
+
     /// Nothing is asked for.
     public var retryAfter: Duration? { nil }
 }
@@ -85,8 +91,9 @@ public enum AgentError: Error, Equatable, Sendable {
     case overloaded
     /// A model or speech service failed: HTTP status (0 when none came) and what it said.
     case upstream(status: Int, message: String)
-    /// The service answered with something that cannot be understood.
-    case malformedReply(message: String)
+    /// The service answered with something that cannot be understood; `detail` is for the operator
+    /// alone.
+    case malformedReply(message: String, detail: String = "")
 
     /// The protocol's error code.
     public var code: String {
@@ -102,7 +109,7 @@ public enum AgentError: Error, Equatable, Sendable {
     /// service is: services repeat keys and addresses in their errors.
     public var message: String {
         switch self {
-        case .unavailable(let message), .malformedReply(let message): message
+        case .unavailable(let message), .malformedReply(let message, _): message
         case .overloaded: "The server's worker queue is full; try again."
         case .upstream(let status, _):
             status == 0
@@ -113,7 +120,12 @@ public enum AgentError: Error, Equatable, Sendable {
 
     /// A sentence for the operator.
     public var detail: String {
-        guard case .upstream(let status, let message) = self else { return message }
-        return status == 0 ? message : "status \(status): \(message)"
+        switch self {
+        case .upstream(let status, let message):
+            status == 0 ? message : "status \(status): \(message)"
+        case .malformedReply(let message, let detail):
+            detail.isEmpty ? message : "\(message) (\(detail))"
+        case .unavailable, .overloaded: message
+        }
     }
 }

@@ -1,0 +1,81 @@
+// What comes before the samples of a WAV file that is read while it still comes: enough to know
+// whether the samples can be taken as they are. Whole files, and every encoding, are WAV's.
+//
+//   "RIFF" size "WAVE" { id(4) size(4, little-endian) content, padded to an even length }* "data" …
+
+/// The beginning of a WAV file of 16-bit linear samples.
+public struct WAVHeader: Equatable, Sendable {
+    /// Bytes before the samples that are read at most. 64 KiB: pictures and notes are no speech.
+    public static let maxBytes = 64 << 10
+
+    /// Frames per second, 1…`WAVFile.maxHertz`.
+    public let rate: SampleRate
+    /// Channels, 1…`WAVFile.maxChannels`.
+    public let channels: Int
+    /// Bytes of the header: where the samples begin.
+    public let byteCount: Int
+    /// Bytes of samples, behind which anything else may come; nil: all that comes, as programs say
+    /// it that do not know yet.
+    public let dataBytes: Int?
+
+    /// Whether bytes may be the beginning of a WAV file.
+    public static func canBegin(_ bytes: [UInt8]) -> Bool {
+        zip(bytes, "RIFF".utf8).allSatisfy { $0 == $1 }
+    }
+
+    /// Reads a header from the first bytes of a file; nil: more of them are needed.
+    /// - Throws: what makes them no such file.
+    public init?(beginning bytes: [UInt8]) throws(WAVError) {
+        guard Self.canBegin(bytes) else { throw .notWAV }
+        guard bytes.count >= 12 else { return nil }
+        guard bytes[8..<12].elementsEqual("WAVE".utf8) else { throw .notWAV }
+        var offset = 12
+        var layout: (channels: Int, hertz: Int)?
+        while true {
+            guard offset <= Self.maxBytes else { throw .missingChunk("data") }
+            guard bytes.count - offset >= 8 else { return nil }
+            let id = bytes[offset..<offset + 4]
+            let size = Self.number(bytes, at: offset + 4, bytes: 4)
+            offset += 8
+            if id.elementsEqual("data".utf8) {
+                guard let layout else { throw .missingChunk("fmt ") }
+                channels = layout.channels
+                rate = SampleRate(hertz: layout.hertz)
+                byteCount = offset
+                dataBytes = size == 0 || size >= WAVFile.streamedSize ? nil : size
+                return
+            }
+            if id.elementsEqual("fmt ".utf8) {
+                guard size >= 16 else { throw .truncated(chunk: "fmt ") }
+                guard bytes.count - offset >= min(size, 40) else { return nil }
+                layout = try Self.layout(bytes, at: offset, size: size)
+            }
+            offset += size + (size & 1)
+        }
+    }
+
+    private static func layout(
+        _ bytes: [UInt8], at offset: Int, size: Int
+    ) throws(WAVError) -> (channels: Int, hertz: Int) {
+        var tag = number(bytes, at: offset, bytes: 2)
+        let channels = number(bytes, at: offset + 2, bytes: 2)
+        let hertz = number(bytes, at: offset + 4, bytes: 4)
+        let frameBytes = number(bytes, at: offset + 12, bytes: 2)
+        let bits = number(bytes, at: offset + 14, bytes: 2)
+        // WAVEFORMATEXTENSIBLE: the sub-format's identifier begins with the tag it stands for.
+        if tag == 0xFFFE, size >= 40 { tag = number(bytes, at: offset + 24, bytes: 2) }
+        guard tag == 1, bits == 16 else { throw .unsupportedEncoding(tag: tag, bits: bits) }
+        guard (1...WAVFile.maxChannels).contains(channels) else {
+            throw .unsupportedChannels(channels)
+        }
+        guard (1...WAVFile.maxHertz).contains(hertz) else { throw .unsupportedRate(hertz) }
+        guard frameBytes == channels * PCM.bytesPerSample else {
+            throw .inconsistentFrameSize(frameBytes)
+        }
+        return (channels, hertz)
+    }
+
+    private static func number(_ content: [UInt8], at offset: Int, bytes: Int) -> Int {
+        content[offset..<offset + bytes].reversed().reduce(0) { $0 << 8 | Int($1) }
+    }
+}
