@@ -1,6 +1,7 @@
 // Phrases that have been spoken: who says the same again in the same voice neither synthesises nor
 // encodes it. Shared by a shard's sessions; what was said is no secret of one, because whoever
-// knows the key knows the words.
+// knows the key knows the words. A phrase is kept when it is spoken for the second time
+// (PhraseSights): what is said once must not push out what is said to everybody.
 //
 // Invariant: the bytes of all entries are at most `maxBytes`; the least recently used go first.
 
@@ -64,6 +65,7 @@ struct PhraseCache {
     private static let overhead = 256
 
     private let maxBytes: Int
+    private var sights = PhraseSights()
     private var slots: [Entry?] = []
     private var freeSlots: [Int] = []
     private var index: [PhraseKey: Int] = [:]
@@ -81,6 +83,9 @@ struct PhraseCache {
     var isEnabled: Bool { maxBytes > 0 }
     /// Bytes of speech that a phrase may have to be kept.
     var maxPhraseBytes: Int { maxBytes / Self.maxShare }
+
+    /// Takes note of a phrase that is about to be synthesised; whether it is to be kept.
+    mutating func admits(_ key: PhraseKey) -> Bool { sights.note(key) }
 
     /// The speech of a phrase, which becomes the most recently used; counts a hit or a miss.
     mutating func find(_ key: PhraseKey) -> [SpeechChunk]? {

@@ -105,7 +105,7 @@ struct ResponseSpeech {
         guard context.phrases.isEnabled, let index = spokenOutput else { return false }
         let key = PhraseKey(request, opus: format == .opus ? opus : nil)
         guard let speech = context.phrases.find(key) else {
-            phrase = PhraseInProgress(key)
+            if context.phrases.admits(key) { phrase = PhraseInProgress(key) }
             return false
         }
         for chunk in speech { outputs[index].enqueue(chunk) }

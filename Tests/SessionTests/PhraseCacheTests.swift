@@ -66,28 +66,74 @@ import Testing
     }
 
     @Test(arguments: AudioFormat.allCases)
-    func aPhraseIsSynthesisedAndEncodedOnce(format: AudioFormat) {
-        let script = Self.script(Array(repeating: "Hello, my friend.", count: 3)) {
+    func aPhraseIsSynthesisedAndEncodedTwice(format: AudioFormat) {
+        let script = Self.script(Array(repeating: "Hello, my friend.", count: 4)) {
             $0.outputFormat = format
         }
-        #expect(script.spoken == ["Hello, my friend."])
+        #expect(script.spoken == ["Hello, my friend.", "Hello, my friend."])
         let replies = Self.audio(script)
-        #expect(replies.count == 3)
+        #expect(replies.count == 4)
         #expect(replies[0].count > 3)
         for reply in replies {
             #expect(reply.flatMap(\.payload) == replies[0].flatMap(\.payload))
             #expect(reply.map(\.position) == replies[0].map(\.position))
         }
         #expect(script.context.codecUse.phraseHits == 2)
-        #expect(script.context.codecUse.phraseMisses == 1)
+        #expect(script.context.codecUse.phraseMisses == 2)
         #expect(script.context.codecUse.phraseBytes > 0)
         #expect(script.violations.isEmpty)
     }
 
+    /// What a shard does with a clause, sound included, where the cache is all that is asked.
+    private static func say(_ text: String, _ cache: inout PhraseCache) -> Bool {
+        if cache.find(key(text)) != nil { return true }
+        if cache.admits(key(text)) { cache.insert(key(text), speech(1_200)) }
+        return false
+    }
+
+    @Test func aGreetingSurvivesTenThousandPhrasesThatAreSaidOnce() {
+        var cache = PhraseCache(maxBytes: 100_000)
+        let greeting = "Hello, this is the reception."
+        #expect(!Self.say(greeting, &cache))
+        #expect(!Self.say(greeting, &cache))
+        for number in 0..<10_000 {
+            #expect(!Self.say("Your number is \(number).", &cache))
+        }
+        #expect(Self.say(greeting, &cache))
+        // A few are taken for others.
+        #expect(cache.bytes < 20_000)
+    }
+
+    @Test func aPhraseIsRememberedAmongThousandsUntilItComesAgain() {
+        var sights = PhraseSights()
+        let greetings = (0..<100).map { Self.key("Greeting \($0)") }
+        for key in greetings { #expect(!sights.note(key)) }
+        for number in 0..<1_000 { _ = sights.note(Self.key("Your number is \(number).")) }
+        #expect(greetings.count { sights.note($0) } > 85)
+        #expect(sights.note(greetings[0]))
+    }
+
+    /// The way of a conversation must not depend on the process that it takes place in.
+    @Test func aFingerprintIsTheSameEverywhereAndTellsPhrasesApart() {
+        #expect(Self.key("Hello.").fingerprint == 0x3aa7_96e1_834a_2f95)
+        var other = SpeechRequest(text: "Hello.", voice: "v")
+        let opus = CodecSettings().resolved(OpusSettings())
+        var prints: Set<UInt64> = [Self.key("Hello.").fingerprint]
+        prints.insert(PhraseKey(other, opus: opus).fingerprint)
+        prints.insert(PhraseKey(other, opus: CodecSettings().resolved(.init(bitrate: 8_000)))
+            .fingerprint)
+        other.speed = 1.25
+        prints.insert(PhraseKey(other, opus: nil).fingerprint)
+        other.voice = "w"
+        prints.insert(PhraseKey(other, opus: nil).fingerprint)
+        #expect(prints.count == 5)
+    }
+
     @Test func anotherVoiceIsAnotherPhrase() {
         let script = ScriptedSession { $0.outputFormat = .opus }
-        script.replies = [.text("Hello."), .text("Hello.")]
+        script.replies = Array(repeating: .text("Hello."), count: 4)
         script.send(.responseCreate(ResponseParameters()), at: 0)
+        script.send(.responseCreate(ResponseParameters()), at: 2_500)
         var other = ResponseParameters()
         other.voice = "other"
         // Within the conversation the voice stays what it is.
@@ -95,19 +141,20 @@ import Testing
         script.send(.responseCreate(other), at: 5_000)
         var better = ResponseParameters()
         better.outputOpus = OpusSettings(bitrate: 48_000)
-        script.replies.append(.text("Hello."))
         script.send(.responseCreate(better), at: 10_000)
         script.run(until: 15_000)
-        #expect(script.spoken == ["Hello.", "Hello.", "Hello."])
+        #expect(script.spoken == Array(repeating: "Hello.", count: 4))
+        #expect(script.context.codecUse.phraseBytes > 0)
     }
 
     @Test func aPhraseThatWasCutOffIsNotKept() {
         let script = ScriptedSession { $0.outputFormat = .opus }
-        script.replies = [.text("A long hello to everybody here."), .text("Yes.")]
+        script.replies = Array(repeating: .text("A long hello to everybody here."), count: 2)
         script.send(.responseCreate(ResponseParameters()), at: 0)
-        script.send(.responseCancel(responseID: nil), at: 800)
-        script.run(until: 2_000)
-        #expect(script.spoken.count == 1)
+        script.send(.responseCreate(ResponseParameters()), at: 10_000)
+        script.send(.responseCancel(responseID: nil), at: 10_800)
+        script.run(until: 12_000)
+        #expect(script.spoken.count == 2)
         #expect(script.context.codecUse.phraseBytes == 0)
     }
 
@@ -115,23 +162,27 @@ import Testing
         var settings = CodecSettings()
         settings.phraseCacheBytes = 0
         let script = ScriptedSession(codecs: settings)
-        script.replies = [.text("Hello."), .text("Hello.")]
-        script.send(.responseCreate(ResponseParameters()), at: 0)
-        script.send(.responseCreate(ResponseParameters()), at: 5_000)
-        script.run(until: 10_000)
-        #expect(script.spoken.count == 2)
+        script.replies = Array(repeating: .text("Hello."), count: 3)
+        for start in [0, 5_000, 10_000] {
+            script.send(.responseCreate(ResponseParameters()), at: start)
+        }
+        script.run(until: 15_000)
+        #expect(script.spoken.count == 3)
         #expect(script.context.codecUse.phraseMisses == 0)
     }
 
     @Test func phrasesInOneReplyBeginOnFramesOfTheirOwn() {
         // 850 and 1,050 ms: both end in the middle of a frame.
         let script = Self.script(
-            ["Hello, my friend. How are you, then?", "How are you, then? Hello, my friend."]
+            [
+                "Hello, my friend. How are you, then?", "Hello, my friend. How are you, then?",
+                "How are you, then? Hello, my friend.",
+            ]
         ) { $0.outputFormat = .opus }
-        #expect(script.spoken.count == 2)
+        #expect(script.context.codecUse.phraseHits == 2)
         let replies = Self.audio(script)
-        #expect(replies.count == 2)
-        #expect(Set(replies[0].map(\.payload)) == Set(replies[1].map(\.payload)))
+        #expect(replies.count == 3)
+        #expect(Set(replies[1].map(\.payload)) == Set(replies[2].map(\.payload)))
         for reply in replies {
             #expect(reply.map(\.position) == reply.indices.map { $0 * 960 })
         }
