@@ -103,7 +103,7 @@ public struct ChatCompletions: LanguageModel {
             }
         } catch let error as ServerSentEventsError {
             throw AgentError.malformedReply(
-                message: "The model server's event stream cannot be read: \(error).")
+                message: "The model server's event stream cannot be read.", detail: "\(error)")
         }
         return deltas
     }

@@ -2,9 +2,9 @@
 // OpenAISpeech's, samples are PCMSpeechReply's, the container is OggOpusReader's, packets of 20 ms
 // are OpusRepacketizer's.
 //
-// Opus passes through without a decoder unless it cannot: packets that no packets of 20 ms can be
-// made of, and streams that ask for a gain, are decoded here. Invariant: one answer is one kind of
-// speech, as `SpeechChunk` asks.
+// Opus passes through without a decoder until it cannot: from the first packet on that no packets of
+// 20 ms can be made of, the rest of the answer is decoded, and a stream that asks for a gain is
+// decoded from its beginning. Invariant: nothing is passed on again once something was decoded.
 
 import Codec
 import Glibc
@@ -112,7 +112,7 @@ private struct OpusReply: ~Copyable {
         do throws(OpusError) {
             for bytes in ready { try run.append(bytes.span.bytes) }
         } catch {
-            throw .malformedReply(message: "The speech service's Opus cannot be read: \(error).")
+            throw Self.undecodable(error)
         }
         return true
     }
@@ -139,7 +139,7 @@ private struct OpusReply: ~Copyable {
                     samples: Self.amplified(heard, gain: reader.outputGain), rate: .hz24000)
             ]
         } catch {
-            throw .malformedReply(message: "The speech service's Opus cannot be read: \(error).")
+            throw Self.undecodable(error)
         }
     }
 
@@ -150,7 +150,29 @@ private struct OpusReply: ~Copyable {
         return samples.map { Int16(clamping: Int((Float($0) * factor).rounded())) }
     }
 
+    private static func undecodable(_ error: OpusError) -> AgentError {
+        .malformedReply(
+            message: "The speech service's Opus cannot be decoded.", detail: "\(error)")
+    }
+
     private static func unreadable(_ error: OggError) -> AgentError {
-        .malformedReply(message: "The speech service's Ogg Opus cannot be read: \(error).")
+        .malformedReply(message: error.sentence, detail: "\(error)")
+    }
+}
+
+extension OggError {
+    /// What a client is told.
+    fileprivate var sentence: String {
+        switch self {
+        case .notOgg, .unsupportedVersion, .notOpus:
+            "The speech service does not answer in the format \"opus\"."
+        case .checksumMismatch, .pageMissing, .inconsistentContinuation, .packetTooLong,
+            .invalidHeader, .missingComments, .invalidPacket:
+            "The speech service's Ogg Opus is damaged."
+        case .unsupportedChannels:
+            "The speech service's Ogg Opus has more than two channels."
+        case .truncated:
+            "The speech service's Ogg Opus ends too early."
+        }
     }
 }

@@ -154,7 +154,8 @@ final class OutputAudioEncoder {
                 resample(UnsafeBufferPointer(room), scratch), into: scratch.packet)
             return [UInt8](scratch.packet[..<count])
         } catch {
-            throw .malformedReply(message: "Speech could not be encoded as Opus: \(error)")
+            throw .malformedReply(
+                message: "Speech could not be encoded as Opus.", detail: "\(error)")
         }
     }
 
@@ -174,7 +175,8 @@ final class OutputAudioEncoder {
                 frames += 1
             }
         } catch {
-            throw .malformedReply(message: "Opus of the speech service: \(error)")
+            throw .malformedReply(
+                message: "The speech service's Opus cannot be decoded.", detail: "\(error)")
         }
         let samples = UnsafeBufferPointer(rebasing: scratch.decoded[..<(frames * frame)])
         source = (samples.count, format.sampleRate)

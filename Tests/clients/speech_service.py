@@ -22,9 +22,9 @@ SPOKEN = "go forward ten meters"
 class SpeechService:
     """Listens from `with` to its end; keeps what it was asked in `requests`.
 
-    `behaviours` are used up one a request: `die`, `reset`, `slow`, `stall`, `junk`,
-    `damaged`, `long frames`, `429 SECONDS` or a status. After the last, everything is answered
-    well."""
+    `behaviours` are used up one a request: `die`, `reset`, `slow`, `stall`, `junk`, `html`,
+    `mp3`, `empty`, `wav`, `flood`, `damaged`, `long frames`, `429 SECONDS` or a status. After the
+    last, everything is answered well."""
 
     def __init__(self, folder):
         self.requests = []
@@ -81,6 +81,12 @@ class SpeechService:
             await asyncio.sleep(30)
         if behaviour == "junk":
             return web.Response(body=b"{\"this\": is not it", content_type="application/json")
+        if behaviour == "html":
+            return web.Response(text="<html>Log in first.</html>" * 500, content_type="text/html")
+        if behaviour == "mp3":
+            return web.Response(body=bytes(range(256)) * 200, content_type="audio/mpeg")
+        if behaviour == "empty":
+            return web.Response(body=b"", content_type="audio/pcm")
         status, _, seconds = behaviour.partition(" ")
         if status.isdigit():
             error = {"error": {"message": f"no, not at {self.url} with sk-secret"}}
@@ -125,10 +131,20 @@ class SpeechService:
         content = self.ogg if body["response_format"] == "opus" else self.samples
         if behaviour == "long frames":
             content = self.ogg_60
+        if behaviour == "wav":
+            file = io.BytesIO()
+            with wave.open(file, "wb") as audio:
+                audio.setnchannels(1)
+                audio.setsampwidth(2)
+                audio.setframerate(24000)
+                audio.writeframes(self.samples)
+            content = file.getvalue()
         if behaviour == "damaged":
             content = content[: len(content) // 2] + b"?" + content[len(content) // 2 + 1 :]
         response = web.StreamResponse(headers={"Content-Type": "audio/ogg"})
         await response.prepare(request)
+        while behaviour == "flood":
+            await response.write(self.samples)
         for start in range(0, len(content), 1000):
             await response.write(content[start : start + 1000])
             if behaviour == "die" and start > len(content) // 2:

@@ -1,5 +1,6 @@
 """Transcription, speech and models that hear, by services over HTTP, good and bad."""
 
+import asyncio
 import base64
 import concurrent.futures
 import io
@@ -43,6 +44,15 @@ def remote(service):
         "--service-timeout-ms", "1000", "--service-retry-percent", "100",
         "--playout-lead-ms", "60000", "--phrase-cache-bytes", "0",
         PARLEY_STT_KEY="stt-key", PARLEY_TTS_KEY="tts-key",
+    ) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def remote_pcm(service):
+    """A server that speaks through the service, and asks it for samples."""
+    with ParleyServer(
+        "--tts-url", service.url, "--llm", service.url, "--phrase-cache-bytes", "0",
     ) as server:
         yield server
 
@@ -204,6 +214,63 @@ def test_a_failed_clause_fails_its_response_and_the_session_lives(remote, servic
             text = "".join(event.to_json() for event in events)
             assert service.url not in text and "sk-secret" not in text
             service.behaviours.clear()
+            events = await reply(session, "It works again.")
+            done = [event.response for event in events if event.type == "response.done"]
+            assert [response.status for response in done] == ["completed"]
+
+    run(test())
+
+
+@pytest.mark.parametrize("behaviour", ["junk", "html", "mp3", "empty", "die"])
+def test_what_is_no_speech_is_not_played(remote_pcm, service, behaviour):
+    async def test():
+        async with connect(remote_pcm) as session:
+            service.behaviours[:] = [behaviour]
+            events = await reply(session, "This is not heard.")
+            done = [event.response for event in events if event.type == "response.done"]
+            assert [response.status for response in done] == ["failed"]
+            assert done[0].status_details.error.code.startswith("upstream_")
+            played = [event for event in events if event.type == "response.output_audio.delta"]
+            assert behaviour == "die" or not played
+            events = await reply(session, "It works again.")
+            done = [event.response for event in events if event.type == "response.done"]
+            assert [response.status for response in done] == ["completed"]
+
+    run(test())
+
+
+def test_a_wav_file_is_played_without_its_header(remote_pcm, service):
+    sound = []
+
+    async def test():
+        async with connect(remote_pcm) as session:
+            for behaviour in ["good", "wav"]:
+                service.behaviours[:] = [behaviour]
+                events = await reply(session, "A file.")
+                deltas = [e.delta for e in events if e.type == "response.output_audio.delta"]
+                sound.append(b"".join(base64.b64decode(delta) for delta in deltas))
+
+    run(test())
+    assert sound[0] == sound[1] and len(sound[0]) > 24000
+
+
+def test_a_service_that_never_stops_speaking_is_held_up(remote_pcm, service):
+    def held():
+        lines = remote_pcm.get("/metrics")[2].decode().splitlines()
+        return sum(float(line.split()[-1]) for line in lines
+                   if line.startswith("parley_shard_session_bytes"))
+
+    async def test():
+        async with connect(remote_pcm) as session:
+            service.behaviours[:] = ["flood"]
+            await session.say("Say: On and on.")
+            await session.connection.response.create()
+            await session.until("response.output_audio.delta")
+            await asyncio.sleep(2)
+            assert held() < 1_000_000
+            await session.connection.response.cancel()
+            done = await session.until("response.done")
+            assert done.response.status == "cancelled"
             events = await reply(session, "It works again.")
             done = [event.response for event in events if event.type == "response.done"]
             assert [response.status for response in done] == ["completed"]

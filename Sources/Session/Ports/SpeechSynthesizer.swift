@@ -30,7 +30,8 @@ public struct SpeechChunk: Sendable {
         case opus(OpusPackets)
     }
 
-    /// What the run is made of. One kind, and one rate, within one request.
+    /// What the run is made of. One rate within one request, and packets before samples: a service's
+    /// Opus that cannot be passed on any further is decoded from there on.
     public var payload: Payload
 
     /// Creates a chunk of samples.
