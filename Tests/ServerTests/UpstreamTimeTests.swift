@@ -1,4 +1,4 @@
-// How long the HTTP client for upstream services waits: for the whole of an answer, and as a service
+// How long the HTTP client for upstream services waits: for the whole of an answer, and as one
 // asks in `Retry-After`. On real sockets against a scripted service; the loop's clock is moved, so
 // nothing sleeps. Silence, and everything else of the client, is UpstreamHTTPTests'.
 
