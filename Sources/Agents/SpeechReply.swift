@@ -2,8 +2,8 @@
 // OpenAISpeech's, samples are PCMSpeechReply's, the container is OggOpusReader's, packets of 20 ms
 // are OpusRepacketizer's.
 //
-// Opus passes through without a decoder until it cannot: from the first packet on that no packets of
-// 20 ms can be made of, the rest of the answer is decoded, and a stream that asks for a gain is
+// Opus passes through without a decoder until it cannot: from the first packet on that no packets
+// of 20 ms can be made of, the rest of the answer is decoded, and a stream that asks for a gain is
 // decoded from its beginning. Invariant: nothing is passed on again once something was decoded.
 
 import Codec

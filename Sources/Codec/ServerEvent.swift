@@ -126,8 +126,10 @@ public enum ServerEvent: Equatable, Sendable {
     case responseOutputAudioTranscriptDone(PartAddress, transcript: String)
     /// `audio` is in the response's output format, written as base64. `startMilliseconds` is where
     /// in the item's audio it starts, given where that is not the end of what was sent before (an
-    /// extension of Parley, `audio_start_ms`).
-    case responseOutputAudioDelta(PartAddress, audio: [UInt8], startMilliseconds: Int? = nil)
+    /// extension of Parley, `audio_start_ms`). `position` is always where it starts, in samples at
+    /// 48 kHz; it is not on the wire.
+    case responseOutputAudioDelta(
+        PartAddress, audio: [UInt8], startMilliseconds: Int? = nil, position: Int = 0)
     case responseOutputAudioDone(PartAddress)
     case responseFunctionCallArgumentsDelta(PartAddress, callID: String, delta: String)
     case responseFunctionCallArgumentsDone(

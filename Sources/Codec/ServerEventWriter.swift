@@ -120,7 +120,7 @@ extension JSONWriter {
             part(at: address, "text", text)
         case .responseOutputAudioTranscriptDone(let address, let transcript):
             part(at: address, "transcript", transcript)
-        case .responseOutputAudioDelta(let address, let audio, let start):
+        case .responseOutputAudioDelta(let address, let audio, let start, _):
             part(at: address)
             if let start { member("audio_start_ms", start) }
             key("delta")

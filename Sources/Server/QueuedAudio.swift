@@ -25,6 +25,8 @@ struct QueuedAudio {
         /// Identifiers are short enough to be kept without an allocation.
         let responseID: String
         let itemID: String
+        /// Where in its item it starts, in samples at 48 kHz.
+        let position: Int
 
         var end: Int { start + byteCount }
     }
@@ -43,6 +45,9 @@ struct QueuedAudio {
 
     /// Whether no audio waits that could be dropped.
     var isEmpty: Bool { head == messages.count }
+
+    /// The messages of which no byte has left, oldest first.
+    var waiting: ArraySlice<Message> { messages[head...] }
 
     /// Starts anew, for another connection; keeps its memory unless that has become much.
     mutating func reset() {

@@ -306,6 +306,7 @@ package final class Shard<Backend: IO> {
             guard let connection = connections[delivery.token], let live = connection.live,
                 live.work.accepts(serial: delivery.serial)
             else { continue }
+            noteUnsentAudio(of: connection, in: live)
             live.session.handle(delivery.event, at: now)
             drain(live, of: connection)
             agentLink.handleDelivered(delivery, work: &live.work)

@@ -174,7 +174,8 @@ extension Shard {
 
     /// Takes note of a message of reply audio at the end of the send buffer.
     func noteAudio(
-        from start: Int, of responseID: String, item itemID: String, on connection: Connection
+        from start: Int, of responseID: String, item itemID: String, position: Int,
+        on connection: Connection
     ) {
         let backlog = backlog(of: connection)
         // A session sends at most so far ahead of what is being heard.
@@ -183,7 +184,27 @@ extension Shard {
             QueuedAudio.Message(
                 start: backlog.audio.removed + start, byteCount: connection.output.count - start,
                 usefulUntil: now + lead + configuration.lateAudioTolerance,
-                responseID: responseID, itemID: itemID))
+                responseID: responseID, itemID: itemID, position: position))
+    }
+
+    /// To be called before a session gets an input: it learns what of its audio waits. That costs a
+    /// session nothing whose client reads.
+    @inline(__always)
+    func noteUnsentAudio(of connection: Connection, in live: LiveSession) {
+        guard let backlog = connection.backlog else { return }
+        for message in backlog.audio.waiting
+        where live.session.noteUnsent(itemID: message.itemID, position: message.position) {
+            return
+        }
+    }
+
+    /// The session learns that audio was dropped that it did not want dropped.
+    private func noteLost(_ message: QueuedAudio.Message, of connection: Connection) {
+        guard let live = connection.live else { return }
+        live.session.noteLost(itemID: message.itemID, position: message.position)
+        // It says so in the next turn.
+        live.deadline = min(live.deadline ?? now, now)
+        armDeadline(of: connection)
     }
 
     /// How many bytes may be written before the next message of audio that comes too late. Those
@@ -193,6 +214,7 @@ extension Shard {
         while let late = backlog.audio.takeLateFront(at: now) {
             connection.output.discardFirst(late.byteCount, pool: chunks)
             backlog.audio.handleRemoved(late.byteCount)
+            noteLost(late, of: connection)
             metrics.add(.lateAudioMessages)
             metrics.add(.lateAudioBytes, late.byteCount)
             noteLevel(of: connection, backlog)
@@ -208,7 +230,11 @@ extension Shard {
         let count = connection.output.count
         guard late > 0, late >= count / 4 || count > configuration.maxQueuedOutputBytes
         else { return }
-        let ranges = backlog.takeAudio { $0.usefulUntil < now }
+        let ranges = backlog.takeAudio { message in
+            guard message.usefulUntil < now else { return false }
+            noteLost(message, of: connection)
+            return true
+        }
         drop(ranges, of: connection, messages: .lateAudioMessages, bytes: .lateAudioBytes)
     }
 

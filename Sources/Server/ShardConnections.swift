@@ -210,6 +210,7 @@ extension Shard {
             .connection(slot), at: now + configuration.closeTimeout)
         if let live = connection.live, let due = live.deadline, due <= now {
             live.deadline = nil
+            noteUnsentAudio(of: connection, in: live)
             live.session.handleDeadline(at: now)
             drain(live, of: connection)
         }

@@ -126,6 +126,7 @@ extension Shard {
     func handleText(
         _ message: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
     ) {
+        noteUnsentAudio(of: connection, in: live)
         do throws(ClientEventError) {
             let (event, eventID) = try eventParser.parse(message)
             metrics.add(event.metric)
@@ -141,6 +142,7 @@ extension Shard {
         _ packet: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
     ) {
         metrics.add(.eventsInAudioPacket)
+        noteUnsentAudio(of: connection, in: live)
         live.session.handleAudioPacket(packet.bytes, at: now)
         drain(live, of: connection)
     }
@@ -215,8 +217,10 @@ extension Shard {
         live.writer.write(event, number: live.eventNumber, into: &scratch)
         live.eventNumber += 1
         switch event {
-        case .responseOutputAudioDelta(let part, _, _):
-            sendAudio(as: .text, of: part.responseID, item: part.itemID, on: connection)
+        case .responseOutputAudioDelta(let part, _, _, let position):
+            sendAudio(
+                as: .text, of: part.responseID, item: part.itemID, position: position,
+                on: connection)
         case .error:
             sendEventInScratch(on: connection)
             charge(1, to: connection)
@@ -228,18 +232,23 @@ extension Shard {
         metrics.add(.eventsOutAudioPacket)
         scratch.removeAll()
         OutputAudioMessage.write(packet, into: &scratch)
-        sendAudio(as: .binary, of: packet.responseID, item: packet.itemID, on: connection)
+        let ratio = SampleRate.hz48000.hertz / packet.format.sampleRate.hertz
+        sendAudio(
+            as: .binary, of: packet.responseID, item: packet.itemID,
+            position: packet.position * ratio, on: connection)
     }
 
     /// Sends what was written into `scratch`, as audio that may be dropped before it leaves.
+    /// - Parameter position: where in its item it starts, in samples at 48 kHz.
     private func sendAudio(
-        as opcode: WebSocketOpcode, of responseID: String, item itemID: String,
+        as opcode: WebSocketOpcode, of responseID: String, item itemID: String, position: Int,
         on connection: Connection
     ) {
         let start = connection.output.count
         scratch.withUnsafeBytes { queue(opcode, $0, on: connection) }
         scratch.removeAll()
-        noteAudio(from: start, of: responseID, item: itemID, on: connection)
+        noteAudio(
+            from: start, of: responseID, item: itemID, position: position, on: connection)
         connection.lastMessage = peerClock
         admitOutput(of: connection)
     }

@@ -28,6 +28,8 @@ struct Conversation {
         var sentMilliseconds = 0
         /// The whole transcript, where the server has cut it: the client may know better.
         var wholeTranscript: String?
+        /// Where that was, in milliseconds.
+        var cutMilliseconds: Int?
     }
 
     private struct Entry {
@@ -172,6 +174,7 @@ struct Conversation {
             speech = Speech(marks: before + [cut], sentMilliseconds: audioMilliseconds)
         } else {
             speech.wholeTranscript = transcript
+            speech.cutMilliseconds = audioMilliseconds
         }
         update(item, speech: speech)
         return heard

@@ -1,5 +1,5 @@
 // What a user has said, kept small until somebody needs its samples: recognition, or a model that
-// hears audio. They turn it back into samples where they work, on a worker thread, never on a shard.
+// hears audio. They turn it back into samples where they work: on a worker, never on a shard.
 //
 // It has two forms, one after the other:
 //

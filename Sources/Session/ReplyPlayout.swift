@@ -5,12 +5,15 @@
 //
 // The timeline counts samples at 48 kHz over all replies:
 //
-//      start of an item        heard                      sent
-//   ───────┴─────────────────────┴──────────────────────────┴──▶
-//          │ position in the item │  within the lead, kept   │
+//      start of an item        heard           left       sent
+//   ───────┴─────────────────────┴───────────────┴──────────┴──▶
+//          │ position in the item │               │  waits   │
 //
-// Invariant: 0 ≤ heard ≤ sent, and heard never falls but for a client's own word; while held,
-// nothing is sent.
+// What waits for the socket cannot have been heard, and may never leave: the shell says before an
+// input where that begins (VoiceSession+UnsentAudio).
+//
+// Invariant: 0 ≤ heard ≤ left ≤ sent, and heard never falls but for a client's own word; while
+// held, nothing is sent.
 
 import Codec
 
@@ -54,6 +57,11 @@ final class ReplyPlayout {
     /// Items of which something may not have been heard, in order; the last one always stays.
     private var items: [Item] = []
     private var sent = 0
+    /// Where what had not left for the socket began when the input in progress came; while the
+    /// reply is held, when that began.
+    private var left = 0
+    /// The same, as the shell has said before the next input; nil: nothing waits.
+    private var firstUnsent: Int?
     /// What the client last said it has heard, and when.
     private var acknowledged: (position: Int, at: Instant)?
     /// How much had been heard when the reply was held; nil: it is not.
@@ -127,7 +135,7 @@ final class ReplyPlayout {
         if let heldAt { return heldAt }
         guard let playedOut else { return 0 }
         let ahead = max(0, (playedOut - now).wholeNanoseconds)
-        let estimate = max(0, sent - Int(ahead * 48 / 1_000_000))
+        let estimate = min(left, max(0, sent - Int(ahead * 48 / 1_000_000)))
         guard let acknowledged else { return estimate }
         let since = max(0, (now - acknowledged.at).wholeNanoseconds)
         let (grown, isFar) = since.multipliedReportingOverflow(by: 48)
@@ -147,17 +155,78 @@ final class ReplyPlayout {
             heard: SampleRate.hz48000.milliseconds(ofSamples: heard - item.start))
     }
 
+    // MARK: Waiting for the socket
+
+    /// Before an input: this is the first of the audio that waits.
+    /// - Parameter position: where in its item it starts, in samples at 48 kHz.
+    /// - Returns: false when it is none of this client's replies.
+    func noteUnsent(_ itemID: String, position: Int) -> Bool {
+        guard let item = items.last(where: { $0.itemID == itemID }) else { return false }
+        firstUnsent = min(sent, item.start + position)
+        return true
+    }
+
+    /// An input comes: what the shell did not say that it waits has left.
+    func settleUnsent() {
+        let first = firstUnsent.take()
+        // Of a reply that is held nothing waits, because it was dropped.
+        if heldAt == nil { left = first ?? sent }
+    }
+
+    /// How much of an item has left, in milliseconds, where something waits; nil: all that was
+    /// sent.
+    func leftMilliseconds(of itemID: String) -> Int? {
+        guard left < sent, let item = items.last(where: { $0.itemID == itemID }) else {
+            return nil
+        }
+        return SampleRate.hz48000.milliseconds(ofSamples: max(0, left - item.start))
+    }
+
+    /// Items of which something was sent that has not left.
+    private var unsentItems: [HeardItem] {
+        items.enumerated().compactMap { index, item in
+            let end = index + 1 < items.count ? items[index + 1].start : sent
+            guard left < end else { return nil }
+            return HeardItem(
+                responseID: item.responseID, itemID: item.itemID,
+                heard: SampleRate.hz48000.milliseconds(ofSamples: max(0, left - item.start)))
+        }
+    }
+
+    /// The newest response has failed: the client plays what has left of it, and no more comes.
+    /// - Returns: its items of which something waited, or was to be sent again.
+    func dropUnsent(of responseID: String) -> [HeardItem] {
+        guard heldAt == nil else { return [] }
+        var unsent = unsentItems.filter { $0.responseID == responseID }
+        if let first = items.firstIndex(where: { $0.responseID == responseID }) {
+            sent = min(sent, max(left, items[first].start))
+            items.removeAll { $0.responseID == responseID && $0.start > sent }
+        }
+        for run in again.reversed() where run.part.responseID == responseID {
+            guard !unsent.contains(where: { $0.itemID == run.part.itemID }) else { continue }
+            unsent.append(
+                HeardItem(
+                    responseID: responseID, itemID: run.part.itemID,
+                    heard: SampleRate.hz48000.milliseconds(ofSamples: run.position)))
+        }
+        again.removeAll { $0.part.responseID == responseID }
+        return unsent
+    }
+
+    // MARK: What the client says
+
     /// The client says how much of an item it has heard.
     /// - Returns: the most that it can have heard, in milliseconds, where it says more; nil: it is
     ///   taken, or the item has been heard long ago.
     func handleAcknowledged(_ itemID: String, milliseconds: Int, at now: Instant) -> Int? {
         guard let index = items.lastIndex(where: { $0.itemID == itemID }) else { return nil }
-        let end = index + 1 < items.count ? items[index + 1].start : sent
-        let most = SampleRate.hz48000.milliseconds(ofSamples: end - items[index].start)
-        isAcknowledged = true
+        let start = items[index].start
+        let end = max(start, min(left, index + 1 < items.count ? items[index + 1].start : sent))
+        let most = SampleRate.hz48000.milliseconds(ofSamples: end - start)
         guard milliseconds <= most + Self.roundingMilliseconds else { return most }
+        isAcknowledged = true
         let position = min(
-            end, items[index].start + SampleRate.hz48000.samples(inMilliseconds: milliseconds))
+            end, start + SampleRate.hz48000.samples(inMilliseconds: milliseconds))
         if heldAt != nil {
             heldAt = position
         } else {
@@ -168,7 +237,7 @@ final class ReplyPlayout {
 
     // MARK: Holding
 
-    /// Nothing more is sent; the client falls silent.
+    /// Nothing more is sent; the client falls silent, and what waits is to be dropped.
     func hold(at now: Instant) {
         guard heldAt == nil else { return }
         heldAt = heard(at: now)
@@ -178,23 +247,26 @@ final class ReplyPlayout {
     /// The reply goes on from what was heard: what was sent after that is sent again, unless its
     /// item is over.
     /// - Parameter tellsPositions: whether the client is told where that starts.
+    /// - Returns: items of which something was dropped at the hold and is not sent again.
     func goOn(
         at now: Instant, tellsPositions: Bool, unlessOver isOver: (PartAddress) -> Bool
-    ) {
+    ) -> [HeardItem] {
         interruption = nil
         self.tellsPositions = tellsPositions
-        guard let heard = heldAt.take() else { return }
+        guard let heard = heldAt.take() else { return [] }
         let unsent = again.reversed()
         var runs = kept.take(last: sent - heard)
         runs.append(contentsOf: unsent)
         if let last = runs.lastIndex(where: { isOver($0.part) }) { runs.removeFirst(last + 1) }
-        // What is over, and what was not kept, counts as heard.
+        // What is over, and what was not kept, counts as heard, if it has left.
         let resent = runs.dropLast(unsent.count).reduce(0) { $0 + $1.length }
         sent -= resent
+        let lost = unsentItems
         items.removeAll { $0.start > sent || ($0.start == sent && resent > 0) }
         again = runs.reversed()
         echo?.goOn(with: runs.reduce(0) { $0 + $1.length }, at: now)
         restart(at: now)
+        return lost
     }
 
     /// Nothing of what was not heard will be: the reply was interrupted, or its audio cleared.
@@ -224,6 +296,8 @@ final class ReplyPlayout {
 
     private func restart(at now: Instant) {
         acknowledged = nil
+        left = sent
+        firstUnsent = nil
         playout.handleSilenced(at: now)
     }
 }

@@ -275,7 +275,7 @@ final class Response {
 
     /// Ends the response: its items, then its one `response.done`.
     /// - Parameter unheard: items that were not heard to the end of what was sent of them, where
-    ///   the client stops playing; empty: it plays on.
+    ///   the client stops playing; empty: it plays on with what has left.
     func end(
         _ status: ResponseDescription.Status, unheard: [ReplyPlayout.HeardItem] = [],
         _ conversation: inout Conversation
@@ -285,6 +285,7 @@ final class Response {
             context.outputs.append(.command(.cancelResponse(responseID: id)))
         }
         noteUnheard(unheard)
+        if isInConversation, !outputs.allSatisfy(\.isComplete) { noteUnheard(speech.dropUnsent()) }
         for index in outputs.indices where !outputs[index].isComplete {
             if outputs[index].isAudio, outputs[index].cut == nil {
                 outputs[index].cut = .init(milliseconds: outputs[index].sentMilliseconds)
@@ -334,7 +335,13 @@ final class Response {
 
     /// Items whose words were not all heard, in order.
     var cuts: [(itemID: String, cut: ResponseOutput.Cut)] {
-        outputs.compactMap { output in output.cut.map { (output.item.id, $0) } }
+        outputs.compactMap { output in output.heardEnd.map { (output.item.id, $0) } }
+    }
+
+    /// An item was not heard from here on, because its audio was lost.
+    func noteLost(_ itemID: String, from milliseconds: Int) {
+        guard let index = outputs.lastIndex(where: { $0.item.id == itemID }) else { return }
+        outputs[index].noteLost(from: milliseconds)
     }
 
     /// The client plays on in none of these items. What it said itself stands.

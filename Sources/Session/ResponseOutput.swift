@@ -23,6 +23,8 @@ struct ResponseOutput {
     var isOpen = true
     /// Where its audio ends for the listener, if that is before its words do.
     var cut: Cut?
+    /// Where audio of it was first dropped before it had left, in milliseconds.
+    private(set) var lostAt: Int?
     /// Whether its done events have been said.
     private(set) var isComplete = false
     /// Clauses that are not spoken yet, the one in progress included.
@@ -112,6 +114,17 @@ struct ResponseOutput {
         }
         return Conversation.Speech(
             marks: marks, sentMilliseconds: rate.milliseconds(ofSamples: sentSamples))
+    }
+
+    /// It was not heard from here on, in milliseconds.
+    mutating func noteLost(from milliseconds: Int) {
+        lostAt = min(lostAt ?? milliseconds, milliseconds)
+    }
+
+    /// Where it ended for the listener, all told. What the client says itself stands.
+    var heardEnd: Cut? {
+        guard let lostAt, cut?.isByClient != true else { return cut }
+        return Cut(milliseconds: min(lostAt, cut?.milliseconds ?? lostAt))
     }
 
     /// Forgets what has not been sent.

@@ -168,6 +168,15 @@ struct ResponseSpeech {
 
     // MARK: Sending
 
+    /// The response ends before its audio does: what has not left is dropped, as nobody could say
+    /// what of it will be heard.
+    /// - Returns: the items that this cuts.
+    func dropUnsent() -> [ReplyPlayout.HeardItem] {
+        let unsent = playout.dropUnsent(of: responseID)
+        if !unsent.isEmpty { context.outputs.append(.dropAudio(responseID: responseID)) }
+        return unsent
+    }
+
     /// Gives the encoder back; nothing more is encoded.
     mutating func releaseEncoder() {
         guard let encoder = encoder.take() else { return }
@@ -224,7 +233,8 @@ struct ResponseSpeech {
             context.outputs.append(
                 .event(
                     .responseOutputAudioDelta(
-                        run.part, audio: run.payload, startMilliseconds: start)))
+                        run.part, audio: run.payload, startMilliseconds: start,
+                        position: run.position)))
         case .binary:
             context.outputs.append(
                 .audio(

@@ -125,7 +125,11 @@ extension VoiceSession {
     func truncate(
         _ itemID: String, _ contentIndex: Int, _ milliseconds: Int, at now: Instant
     ) throws(ClientEventError) {
-        do {
+        do throws(Conversation.Failure) {
+            // Nobody has heard what waits.
+            if let most = playout?.leftMilliseconds(of: itemID), milliseconds > most {
+                throw Conversation.Failure.notTruncatable(audioMilliseconds: most)
+            }
             if try !truncateOpenItem(itemID, contentIndex, milliseconds, at: now) {
                 try conversation.truncate(
                     itemID, contentIndex: contentIndex, audioMilliseconds: milliseconds)

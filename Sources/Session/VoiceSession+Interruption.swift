@@ -25,8 +25,8 @@ extension VoiceSession {
     /// Silence after which short speech over a reply is over, whatever a turn's end would wait for:
     /// 500 ms at 16 kHz, the protocol's own silence. The reply waits so long, and no longer.
     private static let longestPause = 8_000
-    /// The longest that speech holds a reply before words are found in it, where they are asked for:
-    /// 5 s at 16 kHz. Music and other voices go on for longer; people say a word within that time.
+    /// The longest that speech holds a reply before words are found in it, where they are asked
+    /// for: 5 s at 16 kHz. Music and other voices go on for longer; people say a word by then.
     private static let longestHold = 80_000
     /// How long no audio may come before a held reply goes on: people mute themselves, or let go of
     /// a button. 1 s: longer than the gaps of a connection that is still of use.
@@ -133,9 +133,10 @@ extension VoiceSession {
         guard let playout else { return }
         context.counters.falseInterruptions += 1
         let active = activeResponse
-        playout.goOn(at: now, tellsPositions: knowsExtensions) { part in
+        let lost = playout.goOn(at: now, tellsPositions: knowsExtensions) { part in
             part.responseID != active?.id || active?.isOver(part.itemID) == true
         }
+        for part in lost { handleLost(part.itemID, from: part.heard) }
         active?.handleDeadline(&conversation, at: now)
     }
 
@@ -217,8 +218,9 @@ extension VoiceSession {
         }
     }
 
-    private func cutAtHeard(_ itemID: String, milliseconds: Int) {
+    func cutAtHeard(_ itemID: String, milliseconds: Int) {
         guard let before = conversation.words(of: itemID),
+            milliseconds < before.speech.cutMilliseconds ?? .max,
             let heard = try? conversation.truncate(
                 itemID, contentIndex: 0,
                 audioMilliseconds: min(milliseconds, before.speech.sentMilliseconds),

@@ -9,12 +9,14 @@ import Codec
 
 /// One conversation with one client. Sans-IO: inputs with the time, outputs drained, one deadline.
 ///
-/// Call order: one `handle…` (or `start`), then `nextOutput()` until it returns nil, then read
-/// `nextDeadline(after:)`; when that instant comes, `handleDeadline(at:)`.
+/// Call order: `noteUnsent` where reply audio waits, one `handle…` (or `start`), then
+/// `nextOutput()` until it returns nil, then read `nextDeadline(after:)`; when that instant comes,
+/// `handleDeadline(at:)`. `noteLost` may be called at any time.
 /// - Getters: `id`, `parameters`, `isIdle`, `hasTurnInFlight`, `playedOut`,
 ///   `hasEnoughSpeech(of:)`, `nextDeadline(after:)`.
 /// - Inputs: `start(at:)`, `handle(_:eventID:audio:at:)`, `handle(_: ClientEventError, at:)`,
-///   `handleAudioPacket(_:at:)`, `handle(_: AgentEvent, at:)`, `handleDeadline(at:)`.
+///   `handleAudioPacket(_:at:)`, `handle(_: AgentEvent, at:)`, `handleDeadline(at:)`;
+///   `noteUnsent(itemID:position:)` and `noteLost(itemID:position:)` (VoiceSession+UnsentAudio).
 /// - Outputs: `nextOutput()`.
 ///
 /// It does not close the connection, answer pings or know of sockets; `Connection` does.
@@ -40,6 +42,8 @@ public final class VoiceSession {
     var speculativeReply: SpeculativeReply?
     /// What was sent and heard of the replies' audio; nil where all was heard long ago.
     var playout: ReplyPlayout?
+    /// What the shell has dropped of it since the last input.
+    var lostAudio: [LostAudio] = []
     /// Knows the replies in the user's audio; nil until both have come.
     var echo: EchoCheck?
     /// Whether a reply's own words have come back as the user's.
@@ -227,6 +231,7 @@ public final class VoiceSession {
     /// must have been drained.
     private func begin() {
         precondition(context.outputs.isDrained, "a session was mutated before it was drained")
+        settleUnsentAudio()
     }
 
     /// Every mutation that may end a response, or make one possible, ends here.

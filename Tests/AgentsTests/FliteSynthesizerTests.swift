@@ -97,7 +97,8 @@ import Testing
     }
 
     @Test func stopsWhenNobodyListens() async throws {
-        let text = String(repeating: "A long sentence that nobody listens to. ", count: 30)
+        let text = String(repeating: "A long sentence that nobody listens to. ", count: 4)
+        #expect(try await chunks(text).count > 10)
         #expect(try await chunks(text, wantedPieces: 3).count == 3)
         // The voice is usable after it was stopped.
         #expect(try await samples("Once more.").count > 8_000)

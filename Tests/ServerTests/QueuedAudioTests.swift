@@ -13,7 +13,7 @@ import Testing
     ) -> QueuedAudio.Message {
         QueuedAudio.Message(
             start: start, byteCount: count, usefulUntil: .milliseconds(until),
-            responseID: response, itemID: item)
+            responseID: response, itemID: item, position: 0)
     }
 
     @Test func dropsALateMessageAtTheFrontOnly() {

@@ -354,7 +354,7 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
             bench.step() == [
                 "r1 speech failed upstream_malformed_reply", "r1 speech failed agent_unavailable",
             ])
-        #expect(bench.log.lines == ["warning agent failed error=OddError() part=synthesiser"])
+        #expect(bench.log.lines.last == "warning agent failed error=OddError() part=synthesiser")
     }
 
     @Test func refusesWhatWasDeliveredBeforeTheCancellation() {

@@ -1,6 +1,6 @@
 // How long the HTTP client for upstream services waits: for the whole of an answer, and as one
 // asks in `Retry-After`. On real sockets against a scripted service; the loop's clock is moved, so
-// nothing sleeps. Silence, and everything else of the client, is UpstreamHTTPTests'.
+// nothing sleeps. Silence, pauses and everything else of the client is UpstreamHTTPTests'.
 
 import CLinux
 import Session
@@ -64,24 +64,6 @@ import Testing
         try world.run { outcome.isKnown }
         #expect(
             outcome.message == "http://127.0.0.1:\(world.port) took too long for its answer.")
-    }
-
-    /// The slowness of a consumer is no silence, but it is time.
-    @Test func givesUpOnAPausedAnswerOnceTheWholeTimeIsOver() throws {
-        let world = UpstreamWorld()
-        defer { world.stop() }
-        let outcome = try started(world, totalTimeout: .seconds(60))
-        let response = try answered(
-            outcome, in: world, head: "HTTP/1.1 200 OK\r\nContent-Length: \(64 << 20)\r\n\r\n")
-        let piece = [UInt8](repeating: 7, count: 1 << 20)
-        while world.connections[0].send(piece) > 0 { world.settle() }
-        world.advance(by: .seconds(59))
-        world.settle()
-        #expect(world.client.activeTransfers == 1)
-        world.advance(by: .seconds(2))
-        world.settle()
-        #expect(world.client.activeTransfers == 0)
-        withExtendedLifetime(response) {}
     }
 
     // MARK: Retry-After

@@ -21,45 +21,51 @@ import Testing
             payload: [UInt8](repeating: 0, count: length * 48))
     }
 
+    /// A run is sent, and has left for the socket when the next input comes.
+    private func send(_ run: SentRun, at now: Instant) {
+        playout.handleSent(run, at: now)
+        playout.settleUnsent()
+    }
+
     @Test func theFirstItemIsHeardFromItsFirstSampleOn() {
         #expect(playout.position(at: at(0)) == nil)
-        playout.handleSent(run("a", lasting: 500), at: at(0))
+        send(run("a", lasting: 500), at: at(0))
         #expect(playout.position(at: at(0))?.heard == 0)
         #expect(playout.position(at: at(120))?.heard == 120)
     }
 
     @Test func aClientThatIsAheadOfThePaceIsBelieved() {
-        playout.handleSent(run("a", lasting: 500), at: at(0))
+        send(run("a", lasting: 500), at: at(0))
         #expect(playout.handleAcknowledged("a", milliseconds: 300, at: at(100)) == nil)
         #expect(playout.position(at: at(100))?.heard == 300)
     }
 
     @Test func nothingIsHeardThatWasNotSent() {
-        playout.handleSent(run("a", lasting: 500), at: at(0))
+        send(run("a", lasting: 500), at: at(0))
         #expect(playout.handleAcknowledged("a", milliseconds: 50, at: at(100)) == nil)
         #expect(playout.position(at: at(400))?.heard == 350)
         #expect(playout.position(at: at(5_000))?.heard == 500)
     }
 
     @Test func aFrameBeyondTheTruthIsRoundingAndMoreIsNot() {
-        playout.handleSent(run("a", lasting: 500), at: at(0))
+        send(run("a", lasting: 500), at: at(0))
         #expect(playout.handleAcknowledged("a", milliseconds: 520, at: at(500)) == nil)
         #expect(playout.handleAcknowledged("a", milliseconds: 521, at: at(500)) == 500)
     }
 
     @Test func whatIsOverIsNotSentAgain() {
-        playout.handleSent(run("a", lasting: 200), at: at(0))
-        playout.handleSent(run("b", lasting: 200), at: at(0))
+        send(run("a", lasting: 200), at: at(0))
+        send(run("b", lasting: 200), at: at(0))
         playout.hold(at: at(100))
-        playout.goOn(at: at(100), tellsPositions: true) { $0.itemID == "a" }
+        _ = playout.goOn(at: at(100), tellsPositions: true) { $0.itemID == "a" }
         #expect(playout.takeRunAgain(within: 500)?.part.itemID == "b")
         #expect(!playout.hasRunsAgain)
     }
 
     @Test func whatIsStoppedIsNotSentAgain() {
-        playout.handleSent(run("a", lasting: 400), at: at(0))
+        send(run("a", lasting: 400), at: at(0))
         playout.hold(at: at(100))
-        playout.goOn(at: at(100), tellsPositions: true) { _ in false }
+        _ = playout.goOn(at: at(100), tellsPositions: true) { _ in false }
         #expect(playout.hasRunsAgain)
         _ = playout.stop(at: at(150))
         #expect(!playout.hasRunsAgain && !playout.isPlaying(at: at(150)))

@@ -60,6 +60,9 @@ final class ScriptedSession {
     private(set) var audioPackets: [OutputAudioPacket] = []
     /// When each of them was sent, in milliseconds.
     private(set) var audioTimes: [Int] = []
+    /// Where in its item the audio begins that waits for the socket, in samples at 48 kHz; nil:
+    /// none waits.
+    var unsentFrom: Int?
     private(set) var measured: [TurnHop] = []
     /// How often recognition was told to load.
     private(set) var preparations = 0
@@ -145,10 +148,12 @@ final class ScriptedSession {
             case (let next?, _) where next.at <= end && next.at <= deadline ?? next.at:
                 queue.removeAll { $0.order == next.order }
                 now = max(now, next.at)
+                noteUnsent()
                 next.what(self)
             case (_, let deadline?) where deadline <= end:
                 precondition(deadline > now, "a deadline must be after now")
                 now = deadline
+                noteUnsent()
                 session.handleDeadline(at: now)
             default:
                 now = end
@@ -156,6 +161,11 @@ final class ScriptedSession {
             }
             drain()
         }
+    }
+
+    private func noteUnsent() {
+        guard let unsentFrom, let item = audioPackets.last?.itemID else { return }
+        _ = session.noteUnsent(itemID: item, position: unsentFrom)
     }
 
     private func schedule(at: Instant, _ what: @escaping (ScriptedSession) -> Void) {

@@ -38,7 +38,8 @@ struct EchoTable {
         Swift.print(
             "Replies: \(replies.count), each heard after another one; users: \(users.count).\n")
         Swift.print(
-            "| echo | delay | walls | first reply: times held | second | second reply, time / length |"
+            "| echo | delay | walls | first reply: times held | second "
+                + "| second reply, time / length |"
                 + "\n|---|---|---|---|---|---|")
         for gain in [Float(-6), -12, -20] {
             for delay in [60, 150, 300] {
@@ -49,7 +50,8 @@ struct EchoTable {
             }
         }
         Swift.print(
-            "\n| user over echo | delay | noticed later than without an echo: median / 95% / most, ms "
+            "\n| user over echo | delay "
+                + "| noticed later than without an echo: median / 95% / most, ms "
                 + "| not noticed | interrupted |\n|---|---|---|---|---|")
         for gain in [Float(0), -6] {
             for delay in [60, 150, 300] {

@@ -30,8 +30,8 @@ public struct SpeechChunk: Sendable {
         case opus(OpusPackets)
     }
 
-    /// What the run is made of. One rate within one request, and packets before samples: a service's
-    /// Opus that cannot be passed on any further is decoded from there on.
+    /// What the run is made of. One rate within one request, and packets before samples: Opus of a
+    /// service that cannot be passed on any further is decoded from there on.
     public var payload: Payload
 
     /// Creates a chunk of samples.
