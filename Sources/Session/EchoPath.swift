@@ -2,9 +2,12 @@
 // back, learned from both; and how much of what the microphone hears is more than that.
 //
 // The delay is where the levels of the input go up and down with the reply's: the best correlation
-// over all delays, of a second of audible reply. The gain of each band follows the input from there
-// on. Input that is clearly louder than the echo can be, in bands and moments in which the reply is
-// soft, is somebody else's: speech has enough of those even where it is the softer voice.
+// over all delays, of a second of audible reply, if no other comes near it and it stays the best.
+// Two people's speech can go together for half a second by chance, and a user who wears headphones
+// must never be taken for an echo: what was learned is forgotten as soon as it does not hold. The
+// gain of each band follows the input from there on. Input that is clearly louder than the echo
+// can be, in bands and moments in which the reply is soft, is somebody else's: speech has enough
+// of those even where it is the softer voice.
 //
 // Invariant: before a delay is learned nothing is explained.
 
@@ -17,13 +20,18 @@ struct EchoPath {
 
     // The figures below were found on recordings and synthetic speech (LoadTests/RESULTS.md).
 
-    /// Correlation that a delay is believed at. Two voices that know nothing of each other stay
-    /// below it, whatever the delay.
-    private static let minCorrelation: Float = 0.7
+    /// Correlation that a delay is believed at.
+    private static let minCorrelation: Float = 0.85
+    /// By so much it must be better than at all delays that are not its neighbours.
+    private static let minProminence: Float = 0.2
+    /// Frames in a row in which all of that must hold. 20: 320 ms.
+    private static let minFramesInARow = 20
+    /// Correlation below which a delay is forgotten.
+    private static let leastCorrelation: Float = 0.7
     /// By so much another delay must be better than the one that is believed.
     private static let lead: Float = 0.05
-    /// Audible frames that must have been compared. 18: 290 ms.
-    private static let minFrames: Float = 18
+    /// Audible frames that must have been compared before the first of them. 25: 400 ms.
+    private static let minFrames: Float = 25
     /// What is left of what was compared, frame by frame: it counts for about a second.
     private static let memory: Float = 59.0 / 60
     /// Decibels over the noise from which on a band is heard.
@@ -39,6 +47,8 @@ struct EchoPath {
 
     /// Frames by which the echo is late; nil: not known.
     private(set) var delay: Int?
+    /// The delay that may come to be believed, and for how many frames it has been the best.
+    private var candidate: (delay: Int, frames: Int) = (0, 0)
     private var gains: BandLevels?
     private var noise: BandLevels?
     private var excess: Float = 0
@@ -74,10 +84,22 @@ struct EchoPath {
     }
 
     private mutating func learnDelay(from evidence: EchoEvidence) {
+        if let delay, evidence.correlation(at: delay) < Self.leastCorrelation { forget() }
         let (best, correlation) = evidence.best
-        guard correlation > Self.minCorrelation, best != delay else { return }
+        let isLikely =
+            correlation > Self.minCorrelation
+            && evidence.prominence(of: best) >= Self.minProminence
+        // Between two frames the best one changes to and fro.
+        let isSame = abs(best - candidate.delay) <= 1
+        candidate = (best, isLikely ? (isSame ? candidate.frames + 1 : 1) : 0)
+        guard candidate.frames >= Self.minFramesInARow, best != delay else { return }
         if let delay, correlation <= evidence.correlation(at: delay) + Self.lead { return }
         delay = best
+        gains = nil
+    }
+
+    private mutating func forget() {
+        delay = nil
         gains = nil
     }
 
@@ -129,6 +151,9 @@ struct EchoEvidence {
         var product: Float = 0
     }
 
+    /// Frames by which a room smears an echo.
+    private static let neighbours = 6
+
     private var sums: [Sums]
     private var input: Float = 0
     private var inputSquared: Float = 0
@@ -166,6 +191,15 @@ struct EchoEvidence {
         let replyVariance = sums[delay].replySquared / weight - replyMean * replyMean
         let covariance = sums[delay].product / weight - mean * replyMean
         return covariance / max(1e-3, variance * replyVariance).squareRoot()
+    }
+
+    /// By how much it does so better at a delay than at any that is further than 100 ms from it.
+    func prominence(of delay: Int) -> Float {
+        var next: Float = -1
+        for other in sums.indices where abs(other - delay) > Self.neighbours {
+            next = max(next, correlation(at: other))
+        }
+        return correlation(at: delay) - next
     }
 
     /// The delay at which it does so best.
