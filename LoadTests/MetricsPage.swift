@@ -25,7 +25,7 @@ struct MetricsPage {
             self.series[String(series)] = value
             let name = String(series.prefix { $0 != "{" })
             values[name, default: 0] += value
-            guard name.hasSuffix("_bucket"), let start = series.range(of: "le=\"")?.upperBound
+            guard name.hasSuffix("_bucket"), let start = series.firstRange(of: "le=\"")?.upperBound
             else {
                 continue
             }
@@ -60,20 +60,5 @@ struct MetricsPage {
         let sorted = counts.sorted { $0.bound < $1.bound }
         guard let total = sorted.last?.count, total > 0 else { return nil }
         return sorted.first { $0.count >= total * share }?.bound
-    }
-}
-
-extension Substring {
-    /// Where a text occurs first. Foundation has it too, but its module and CLinux's do not agree
-    /// on the kernel's structures.
-    fileprivate func range(of text: String) -> Range<Index>? {
-        var start = startIndex
-        while start < endIndex {
-            if self[start...].hasPrefix(text) {
-                return start..<index(start, offsetBy: text.count)
-            }
-            start = index(after: start)
-        }
-        return nil
     }
 }

@@ -16,7 +16,7 @@ enum SpokenMarkdown {
         var isInCode = false
         for line in text.split(whereSeparator: \.isNewline) {
             let content = line.drop { $0 == " " || $0 == "\t" }
-            if let fence = content.range(of: "```") ?? content.range(of: "~~~") {
+            if let fence = content.firstRange(of: "```") ?? content.firstRange(of: "~~~") {
                 // A fence that is not alone in its line was never one for a reader either.
                 let before = content[..<fence.lowerBound]
                 if !isInCode, !before.isEmpty { sentences.append(inline(before)) }
@@ -186,19 +186,5 @@ enum SpokenMarkdown {
         var text = text.drop { $0 == " " }
         while text.last == " " { text.removeLast() }
         return text
-    }
-}
-
-extension Substring {
-    /// Where a text first occurs.
-    fileprivate func range(of text: String) -> Range<Index>? {
-        var start = startIndex
-        while start < endIndex {
-            if self[start...].hasPrefix(text) {
-                return start..<index(start, offsetBy: text.count)
-            }
-            start = index(after: start)
-        }
-        return nil
     }
 }

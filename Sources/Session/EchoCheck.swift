@@ -33,8 +33,8 @@ final class EchoCheck {
         }
     }
 
-    /// Whether it holds anything that is only of use while a reply is heard.
-    var isListening: Bool { playing != nil }
+    /// Bytes that are held while a reply is heard; 0: what has been learned is all there is.
+    var heldBytes: Int { playing.map { $0.reply.heldBytes + $0.evidence.heldBytes } ?? 0 }
 
     // MARK: The reply
 

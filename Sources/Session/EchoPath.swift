@@ -161,6 +161,9 @@ struct EchoEvidence {
     /// Frames in which something was heard.
     private(set) var audibleFrames: Float = 0
 
+    /// Memory held.
+    var heldBytes: Int { sums.capacity * MemoryLayout<Sums>.stride }
+
     init(delays: Int) { sums = Array(repeating: Sums(), count: delays) }
 
     /// Adds a frame of the input, in decibels over its noise.

@@ -5,6 +5,12 @@ import Codec
 
 /// The audio side of one session; exists from the first audio on.
 final class Listener {
+    /// What a window of audio has changed.
+    enum Analysis {
+        case unchanged
+        case changed(TurnDetector.Change)
+    }
+
     /// Uncommitted audio that is kept, in samples at 16 kHz.
     let maxSamples: Int
     private(set) var buffer: InputAudioBuffer
@@ -123,10 +129,9 @@ final class Listener {
     /// Analyses the next whole window; nil when none is complete or turns are the client's to end.
     /// - Parameter echo: what knows the agent's own voice. Where nothing else is heard, nobody
     ///   speaks.
-    /// - Returns: what it changed, if anything.
     func analyseNextWindow(
         _ model: VoiceActivityModel?, echo: EchoCheck?, at now: Instant
-    ) -> TurnDetector.Change?? {
+    ) -> Analysis? {
         guard turns != nil, let model else { return nil }
         let start = max(analysed, buffer.start)
         let window = start..<start + VoiceActivityDetector.windowSamples
@@ -146,7 +151,7 @@ final class Listener {
             buffer.withSamples(in: window) { prosody.append($0, at: window.lowerBound) }
             if turns?.wantsProsody(at: analysed) == true { measureProsody() }
         }
-        return .some(change)
+        return change.map(Analysis.changed) ?? .unchanged
     }
 
     private func isOnlyEcho(

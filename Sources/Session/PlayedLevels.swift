@@ -37,6 +37,9 @@ struct PlayedLevels {
         origin = now
     }
 
+    /// Memory held.
+    var heldBytes: Int { ring.capacity * MemoryLayout<SIMD8<UInt8>>.stride }
+
     /// Whether the reply is held.
     var isHeld: Bool { heldAt != nil }
 

@@ -68,13 +68,15 @@ extension VoiceSession {
     ) -> Bool {
         context.counters.samplesIn += samples.count
         let appended = listener.append(samples)
-        while let change = listener.analyseNextWindow(
+        while let analysis = listener.analyseNextWindow(
             context.voiceActivityModel, echo: echo, at: now)
         {
-            switch change {
-            case .started(let position): handleSpeechStarted(at: position, listener, at: now)
-            case .stopped(let position): handleSpeechStopped(at: position, listener, at: now)
-            case nil:
+            switch analysis {
+            case .changed(.started(let position)):
+                handleSpeechStarted(at: position, listener, at: now)
+            case .changed(.stopped(let position)):
+                handleSpeechStopped(at: position, listener, at: now)
+            case .unchanged:
                 weighInterruption(listener, at: now)
                 hypothesize(listener)
             }

@@ -85,12 +85,12 @@ public final class VoiceSession {
 
     /// Bytes that grow and go with what the session does: audio that was not committed, is being
     /// recognised or is kept for a model, and all that listens to it (decoder, voice activity,
-    /// noise reduction, prosody); the conversation's text; speech that was not sent yet and its
-    /// encoder. The session's own objects, under 2 kB, are not among them.
+    /// noise reduction, prosody, the reply's echo); the conversation's text; speech that was not
+    /// sent yet and its encoder. The session's own objects, under 2 kB, are not among them.
     public var heldBytes: Int {
         let heard =
             awaitedTranscripts.reduce(listener?.heldBytes ?? 0) { $0 + $1.audioBytes }
-            + (context.modelHearsAudio ? conversation.heardBytes : 0)
+            + (context.modelHearsAudio ? conversation.heardBytes : 0) + (echo?.heldBytes ?? 0)
         let text = conversation.textBytes + (speculativeReply?.bytes ?? 0)
         let speech = responses.reduce(playout?.heldBytes ?? 0) { $0 + $1.heldBytes }
         return heard + text + speech
@@ -210,9 +210,8 @@ public final class VoiceSession {
     /// input.
     public func nextDeadline(after now: Instant) -> Instant? {
         var earliest = idleDeadline
-        for due in [listener?.releaseCheck, holdDeadline] {
-            if let due { earliest = min(earliest ?? due, due) }
-        }
+        if let check = listener?.releaseCheck { earliest = min(earliest ?? check, check) }
+        if let due = holdDeadline { earliest = min(earliest ?? due, due) }
         earliest = earliest.map { max($0, Instant(nanoseconds: now.nanoseconds + 1)) }
         for response in responses {
             guard let due = response.nextDeadline(after: now) else { continue }

@@ -11,7 +11,7 @@ import Testing
 @testable import Server
 
 /// Writes ten words, one every 100 ms, and speaks 60 ms of sound a character.
-private struct SlowVoice: LanguageModel, SpeechSynthesizer {
+private struct SlowVoice: LanguageModel, SlowSpeaker {
     static let text = (1...10).map { "Word \($0). " }.joined()
     /// The space at the end has no sound.
     static let spokenMilliseconds = (text.count - 1) * 60
@@ -23,16 +23,6 @@ private struct SlowVoice: LanguageModel, SpeechSynthesizer {
         for number in 1...10 {
             try await host.sleep(for: .milliseconds(100))
             try await reply(.text("Word \(number). "))
-        }
-    }
-
-    func speak(
-        _ request: SpeechRequest, on host: any AgentHost,
-        emit: @Sendable (SpeechChunk) async throws -> Void
-    ) async throws {
-        for _ in request.text {
-            let samples = [Int16](repeating: 1_000, count: 16 * 60)
-            try await emit(SpeechChunk(samples: samples, rate: .hz16000))
         }
     }
 }

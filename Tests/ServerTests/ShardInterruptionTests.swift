@@ -10,7 +10,7 @@ import Testing
 @testable import Server
 
 /// Answers with a long sentence, spoken 60 ms a character, and hears what it is told to.
-private struct LongAnswer: LanguageModel, SpeechRecognizer, SpeechSynthesizer {
+private struct LongAnswer: LanguageModel, SpeechRecognizer, SlowSpeaker {
     let words: String
 
     func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
@@ -23,16 +23,6 @@ private struct LongAnswer: LanguageModel, SpeechRecognizer, SpeechSynthesizer {
         reply: @Sendable (ModelDelta) async throws -> Void
     ) async throws {
         try await reply(.text("I have gone forward by ten meters, and I shall go on and on."))
-    }
-
-    func speak(
-        _ request: SpeechRequest, on host: any AgentHost,
-        emit: @Sendable (SpeechChunk) async throws -> Void
-    ) async throws {
-        for _ in request.text {
-            let samples = [Int16](repeating: 1_000, count: 16 * 60)
-            try await emit(SpeechChunk(samples: samples, rate: .hz16000))
-        }
     }
 }
 

@@ -9,7 +9,7 @@ import Testing
 @testable import Server
 
 /// Hears what it is told to, answers with a sentence, and speaks 60 ms a character.
-private struct ScriptedVoice: LanguageModel, SpeechRecognizer, SpeechSynthesizer {
+private struct ScriptedVoice: LanguageModel, SpeechRecognizer, SlowSpeaker {
     func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
         try await host.sleep(for: .milliseconds(120))
         return "go forward ten meters"
@@ -22,16 +22,6 @@ private struct ScriptedVoice: LanguageModel, SpeechRecognizer, SpeechSynthesizer
         for word in ["I", " have", " gone", " forward", " by", " ten", " meters", "."] {
             try await host.sleep(for: .milliseconds(20))
             try await reply(.text(word))
-        }
-    }
-
-    func speak(
-        _ request: SpeechRequest, on host: any AgentHost,
-        emit: @Sendable (SpeechChunk) async throws -> Void
-    ) async throws {
-        for _ in request.text {
-            let samples = [Int16](repeating: 1_000, count: 16 * 60)
-            try await emit(SpeechChunk(samples: samples, rate: .hz16000))
         }
     }
 }

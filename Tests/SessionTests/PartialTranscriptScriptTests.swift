@@ -17,25 +17,11 @@ private func script(
             $0.transcription = TranscriptionParameters(model: "scripted")
             configure(&$0)
         }, voiceActivity: .installed, makesHypotheses: true)
-    script.hypothesis = hear
+    script.hypothesis = ScriptedSession.goForward
     script.transcripts = [.success("go forward ten meters")]
     script.replies = [.text("Going.")]
     script.speak(try packets ?? Recording.goForward.packets(), from: 0)
     return script
-}
-
-/// What is heard in the first milliseconds of the item.
-private func hear(_ milliseconds: Int) -> String {
-    switch milliseconds {
-    case ..<700: "go"
-    case ..<1_200: "go forward"
-    case ..<1_800: "go forward ten"
-    default: "go forward ten meters"
-    }
-}
-
-private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
-    script.transcript.filter { $0.contains(" \(type)") }
 }
 
 private let delta = "conversation.item.input_audio_transcription.delta"
@@ -48,7 +34,7 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         try expectGolden(script, "partial-transcripts")
         #expect(script.violations == [])
         #expect(script.samplesTranscribed.isEmpty, "the pause's hypothesis is the transcript")
-        #expect(lines(script, completed).first?.hasPrefix("+02740ms") == true)
+        #expect(script.lines(completed).first?.hasPrefix("+02740ms") == true)
         let shown = script.events.filter { $0["type"] as? String == delta }
             .compactMap { $0["delta"] as? String }
         #expect(shown.count > 1 && shown.joined() == "go forward ten meters")
@@ -65,7 +51,7 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         let asked = try #require(script.hypotheses.last { $0.use == .probableTranscript }?.at)
         let due = asked + 400
         #expect(due > 2_740)
-        #expect(lines(script, completed).first?.hasPrefix("+0\(due)ms") == true)
+        #expect(script.lines(completed).first?.hasPrefix("+0\(due)ms") == true)
         #expect(script.requests.count == 1)
     }
 
@@ -74,8 +60,8 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         script.hypothesis = { _ in nil }
         script.run(until: 6_000)
         #expect(script.samplesTranscribed.count == 1)
-        #expect(lines(script, delta) == [lines(script, delta).last])
-        #expect(lines(script, completed).first?.hasPrefix("+02860ms") == true)
+        #expect(script.lines(delta) == [script.lines(delta).last])
+        #expect(script.lines(completed).first?.hasPrefix("+02860ms") == true)
     }
 
     @Test func aHypothesisThatFailsAfterTheTurnsEndIsMadeUpFor() throws {
@@ -88,20 +74,20 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         script.fail(hypothesisOf: itemID)
         #expect(script.samplesTranscribed.count == 1)
         script.run(until: 6_000)
-        #expect(lines(script, completed).count == 1)
+        #expect(script.lines(completed).count == 1)
         #expect(script.session.isIdle)
     }
 
     @Test func aTranscriptThatDisagreesWithWhatWasShownComesWhole() throws {
         let script = try script()
         script.hypothesis = { milliseconds in
-            milliseconds > 2_000 ? "no fort in metres" : hear(milliseconds)
+            milliseconds > 2_000 ? "no fort in metres" : ScriptedSession.goForward(milliseconds)
         }
         script.run(until: 6_000)
         let shown = script.events.filter { $0["type"] as? String == delta }
             .compactMap { $0["delta"] as? String }.joined()
         #expect("go forward ten meters".hasPrefix(shown) && !shown.isEmpty)
-        #expect(lines(script, completed).first?.contains("\"no fort in metres\"") == true)
+        #expect(script.lines(completed).first?.contains("\"no fort in metres\"") == true)
         #expect(script.requests.last?.messages == [.user("no fort in metres")])
     }
 
@@ -131,7 +117,7 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         script.run(until: 1_600)
         #expect(script.hypotheses.count == 1)
         script.run(until: 2_000)
-        #expect(lines(script, delta).isEmpty && lines(script, completed).isEmpty)
+        #expect(script.lines(delta).isEmpty && script.lines(completed).isEmpty)
         #expect(script.session.awaitedTranscripts.isEmpty)
     }
 
@@ -142,7 +128,7 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         let itemID = try #require(script.session.awaitedTranscripts.first?.itemID)
         script.send(.conversationItemDelete(itemID: itemID), at: 2_800)
         script.run(until: 6_000)
-        #expect(lines(script, completed).isEmpty && script.requests.isEmpty)
+        #expect(script.lines(completed).isEmpty && script.requests.isEmpty)
         #expect(script.session.isIdle)
     }
 
@@ -153,7 +139,7 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         }
         script.send(.inputAudioBufferCommit, at: 3_000)
         script.run(until: 6_000)
-        #expect(lines(script, completed).first?.hasPrefix("+03000ms") == true)
+        #expect(script.lines(completed).first?.hasPrefix("+03000ms") == true)
         #expect(script.samplesTranscribed.isEmpty)
     }
 }
@@ -183,7 +169,7 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         // Silence counts in windows of 32 ms, which are complete with the packet of their last
         // sample; that packet was sent when its first one was spoken.
         let end = 2_240 + (silence + 31) / 32 * 32
-        let stopped = try #require(lines(script, "input_audio_buffer.speech_stopped").first)
+        let stopped = try #require(script.lines("input_audio_buffer.speech_stopped").first)
         #expect(stopped.hasPrefix("+0\((end + 19) / 20 * 20 - 20)ms"))
         #expect(stopped.hasSuffix("audio_end_ms=2240"))
         #expect(script.requests.last?.messages == [.user(words)])
@@ -209,7 +195,7 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         script.run(until: 12_000)
         try expectGolden(script, "semantic-pause")
         #expect(script.violations == [])
-        #expect(lines(script, "input_audio_buffer.committed").count == 1)
+        #expect(script.lines("input_audio_buffer.committed").count == 1)
         #expect(
             script.requests.last?.messages == [.user("Go forward ten meters and then turn left.")])
     }

@@ -6,20 +6,6 @@ import Testing
 
 @testable import Session
 
-/// What is heard in the first milliseconds of the item.
-private func hear(_ milliseconds: Int) -> String {
-    switch milliseconds {
-    case ..<700: "go"
-    case ..<1_200: "go forward"
-    case ..<1_800: "go forward ten"
-    default: "go forward ten meters"
-    }
-}
-
-private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
-    script.transcript.filter { $0.contains(" \(type)") }
-}
-
 /// The model's head start: its words are known at 2,560 ms, the turn ends at 2,740 ms.
 @Suite struct SpeculativeResponseTests {
     private func speculative(
@@ -33,7 +19,7 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
                 $0.outputModality = .text
                 configure(&$0)
             }, voiceActivity: .installed, makesHypotheses: true)
-        script.hypothesis = hear
+        script.hypothesis = ScriptedSession.goForward
         script.transcripts = [.success("go forward ten meters")]
         script.replies = [.text("Going.")]
         script.speak(try packets ?? Recording.goForward.packets(), from: 0)
@@ -48,7 +34,9 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         let silence = [[UInt8]](
             repeating: [UInt8](repeating: 0, count: 960), count: max(0, resumed - 115))
         let script = try speculative(speaking: packets[..<115] + silence + packets[26...])
-        script.hypothesis = { $0 < 2_700 ? hear($0) : "go forward ten meters and go on" }
+        script.hypothesis = {
+            $0 < 2_700 ? ScriptedSession.goForward($0) : "go forward ten meters and go on"
+        }
         return script
     }
 
@@ -60,8 +48,8 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         #expect(script.requests.map(\.messages) == [[.user("go forward ten meters")]])
         #expect(script.responsesStopped == 0)
         // The first word is 100 ms old when the turn ends, and comes with its response.
-        #expect(lines(script, "response.output_text.delta").first?.hasPrefix("+02740ms") == true)
-        #expect(lines(script, "response.done").count == 1)
+        #expect(script.lines("response.output_text.delta").first?.hasPrefix("+02740ms") == true)
+        #expect(script.lines("response.done").count == 1)
         #expect(script.session.isIdle && script.session.speculativeReply == nil)
     }
 
@@ -75,12 +63,14 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         // 400 ms after the detector's last speech, the same again.
         let packets = try Recording.goForward.packets()
         let script = try speculative(speaking: Array(packets[..<132]) + packets[25...])
-        script.hypothesis = { $0 < 3_000 ? hear($0) : "go forward ten meters and go on" }
+        script.hypothesis = {
+            $0 < 3_000 ? ScriptedSession.goForward($0) : "go forward ten meters and go on"
+        }
         script.run(until: 8_000)
         #expect(script.requests.count == 2 && script.responsesStopped == 1)
         #expect(script.requests.last?.messages == [.user("go forward ten meters and go on")])
-        #expect(lines(script, "response.created").count == 1)
-        #expect(lines(script, "input_audio_buffer.committed").count == 1)
+        #expect(script.lines("response.created").count == 1)
+        #expect(script.lines("input_audio_buffer.committed").count == 1)
         #expect(script.violations == [])
     }
 
@@ -92,7 +82,7 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         script.send(.conversationItemCreate(item: item, previousItemID: nil), at: 2_700)
         script.run(until: 6_000)
         #expect(script.requests.count == 2)
-        let done = lines(script, "response.output_text.done")
+        let done = script.lines("response.output_text.done")
         #expect(done.count == 1 && done[0].contains("Right."))
     }
 
@@ -103,7 +93,7 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         ]
         script.run(until: 6_000)
         #expect(script.requests.count == 2)
-        #expect(lines(script, "response.done").first?.contains("completed") == true)
+        #expect(script.lines("response.done").first?.contains("completed") == true)
     }
 
     @Test func wordsThatWantMoreGiveNoHeadStart() throws {
@@ -118,7 +108,7 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         script.send(.inputAudioBufferClear, at: 2_700)
         script.run(until: 6_000)
         #expect(script.requests.count == 1 && script.responsesStopped == 1)
-        #expect(lines(script, "response.created").isEmpty)
+        #expect(script.lines("response.created").isEmpty)
         #expect(script.session.speculativeReply == nil)
     }
 
@@ -133,11 +123,11 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         script.run(until: 9_000)
         #expect(script.requests.count == 2 && script.responsesStopped == 1)
         #expect(script.requests.last?.messages == [.user("go forward ten meters and go on")])
-        #expect(lines(script, "response.created").count == 1)
-        #expect(lines(script, "response.done").count == 1)
+        #expect(script.lines("response.created").count == 1)
+        #expect(script.lines("response.done").count == 1)
         #expect(!script.transcript.contains { $0.contains("early") })
-        #expect(lines(script, "input_audio_buffer.speech_stopped").count == 1)
-        #expect(lines(script, "conversation.item.added").count == 2)
+        #expect(script.lines("input_audio_buffer.speech_stopped").count == 1)
+        #expect(script.lines("conversation.item.added").count == 2)
         #expect(script.violations == [])
         #expect(script.session.isIdle && script.session.speculativeReply == nil)
     }
@@ -151,7 +141,7 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         script.run(until: 6_000)
         #expect(script.requests.map(\.instructions) == ["", "Be brief."])
         #expect(script.responsesStopped == 1)
-        let done = lines(script, "response.output_text.done")
+        let done = script.lines("response.output_text.done")
         #expect(done.count == 1 && done[0].contains("Right."))
     }
 
@@ -174,7 +164,7 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         #expect(script.responsesStopped == 1 && script.session.speculativeReply == nil)
         script.run(until: 6_000)
         #expect(script.requests.count == (isManual ? 1 : 2))
-        #expect(lines(script, "response.created").count == (isManual ? 0 : 1))
+        #expect(script.lines("response.created").count == (isManual ? 0 : 1))
     }
 
     @Test func aFunctionCallAheadIsCalledOnceTheTurnHasEnded() throws {
@@ -187,10 +177,10 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
             ])
         ]
         script.run(until: 2_730)
-        #expect(lines(script, "response.").isEmpty)
+        #expect(script.lines("response.").isEmpty)
         script.run(until: 6_000)
         #expect(script.requests.count == 1)
-        let call = lines(script, "response.function_call_arguments.done")
+        let call = script.lines("response.function_call_arguments.done")
         #expect(call.count == 1 && call[0].contains("{\"meters\":10}"))
         #expect(call[0].hasPrefix("+02740ms"))
         #expect(script.violations == [])
@@ -205,7 +195,7 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         ]
         script.run(until: 9_000)
         #expect(!script.transcript.contains { $0.contains("function_call") })
-        #expect(lines(script, "response.done").count == 1)
+        #expect(script.lines("response.done").count == 1)
     }
 
     @Test func aResponseThatTheClientCreatesMeanwhileAsksItsOwnQuestion() throws {
@@ -217,7 +207,7 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         #expect(script.requests.map(\.messages.count).prefix(2) == [1, 0])
         #expect(!script.transcript.contains { $0.contains("Ahead.") })
         #expect(
-            Set(lines(script, "response.created")).count == lines(script, "response.created").count)
+            Set(script.lines("response.created")).count == script.lines("response.created").count)
         #expect(script.violations == [])
         #expect(script.session.isIdle && script.session.speculativeReply == nil)
     }
@@ -230,7 +220,7 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         script.send(.responseCancel(responseID: nil), at: 3_000)
         script.run(until: 8_000)
         #expect(script.requests.count == 1 && script.responsesStopped == 1)
-        #expect(lines(script, "response.done").first?.contains("cancelled") == true)
+        #expect(script.lines("response.done").first?.contains("cancelled") == true)
         #expect(!script.transcript.contains { $0.contains("Late.") })
     }
 }

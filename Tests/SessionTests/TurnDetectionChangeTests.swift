@@ -17,10 +17,6 @@ private func script(makesHypotheses: Bool = false) throws -> ScriptedSession {
     return script
 }
 
-private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
-    script.transcript.filter { $0.contains(" \(type)") }
-}
-
 private func change(
     _ script: ScriptedSession, to mode: TurnDetectionParameters.Mode?, at milliseconds: Int
 ) {
@@ -34,8 +30,8 @@ private func change(
         let script = try script()
         change(script, to: .serverVAD(threshold: 0.5, silenceMilliseconds: 1_000), at: 1_500)
         script.run(until: 6_000)
-        #expect(lines(script, "input_audio_buffer.speech_started").count == 1)
-        #expect(lines(script, "input_audio_buffer.committed").first?.hasPrefix("+03260ms") == true)
+        #expect(script.lines("input_audio_buffer.speech_started").count == 1)
+        #expect(script.lines("input_audio_buffer.committed").first?.hasPrefix("+03260ms") == true)
         #expect(script.violations == [])
     }
 
@@ -44,7 +40,7 @@ private func change(
         let script = try script()
         change(script, to: .serverVAD(threshold: 0.5, silenceMilliseconds: 200), at: 2_650)
         script.run(until: 6_000)
-        let committed = try #require(lines(script, "input_audio_buffer.committed").first)
+        let committed = try #require(script.lines("input_audio_buffer.committed").first)
         #expect(committed.hasPrefix("+02660ms") || committed.hasPrefix("+02680ms"), "\(committed)")
     }
 
@@ -53,8 +49,8 @@ private func change(
         change(script, to: .semanticVAD(eagerness: .low), at: 1_000)
         change(script, to: .serverVAD(threshold: 0.5, silenceMilliseconds: 500), at: 1_600)
         script.run(until: 6_000)
-        #expect(lines(script, "input_audio_buffer.committed").first?.hasPrefix("+02740ms") == true)
-        #expect(lines(script, "response.done").count == 1)
+        #expect(script.lines("input_audio_buffer.committed").first?.hasPrefix("+02740ms") == true)
+        #expect(script.lines("response.done").count == 1)
     }
 
     @Test func speechThatNobodyListensToAnyMoreIsTheClientsToCommit() throws {
@@ -62,10 +58,10 @@ private func change(
         change(script, to: nil, at: 1_500)
         script.send(.inputAudioBufferCommit, at: 4_000)
         script.run(until: 8_000)
-        #expect(lines(script, "input_audio_buffer.speech_stopped").count == 1)
-        let committed = lines(script, "input_audio_buffer.committed")
+        #expect(script.lines("input_audio_buffer.speech_stopped").count == 1)
+        let committed = script.lines("input_audio_buffer.committed")
         #expect(committed == ["+04000ms S→C input_audio_buffer.committed item=i1"])
-        #expect(lines(script, "response.created").isEmpty)
+        #expect(script.lines("response.created").isEmpty)
         #expect(script.samplesTranscribed.first.map { $0 / 16 } ?? 0 > 3_700)
     }
 
@@ -77,12 +73,12 @@ private func change(
         change(
             script, to: .serverVAD(threshold: 0.5, silenceMilliseconds: 500), at: milliseconds)
         script.run(until: 8_000)
-        let started = lines(script, "input_audio_buffer.speech_started")
+        let started = script.lines("input_audio_buffer.speech_started")
         #expect(
             started.count == 2 && started.allSatisfy { $0.contains("item=i1 audio_start_ms=212") })
-        #expect(lines(script, "input_audio_buffer.speech_stopped").count == 2)
-        #expect(lines(script, "input_audio_buffer.committed").map { $0.suffix(2) } == ["i1"])
-        #expect(lines(script, "response.done").count == 1)
+        #expect(script.lines("input_audio_buffer.speech_stopped").count == 2)
+        #expect(script.lines("input_audio_buffer.committed").map { $0.suffix(2) } == ["i1"])
+        #expect(script.lines("response.done").count == 1)
         #expect(script.violations == [] && script.session.isIdle)
     }
 
@@ -99,7 +95,7 @@ private func change(
             .filter { $0["type"] as? String == "conversation.item.input_audio_transcription.delta" }
             .compactMap { $0["delta"] as? String }
         #expect(shown.joined() == "go forward ten meters")
-        let completed = lines(script, "conversation.item.input_audio_transcription.completed")
+        let completed = script.lines("conversation.item.input_audio_transcription.completed")
         #expect(completed.count == 1 && completed[0].contains("go forward ten meters"))
     }
 }

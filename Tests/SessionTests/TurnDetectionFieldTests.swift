@@ -18,10 +18,6 @@ private func script(_ turnDetection: TurnDetectionParameters) throws -> Scripted
     return script
 }
 
-private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
-    script.transcript.filter { $0.contains(" \(type)") }
-}
-
 @Suite struct TurnDetectionFieldTests {
     @Test func theDefaultsAreTheProtocols() {
         let defaults = TurnDetectionParameters()
@@ -45,7 +41,7 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         script.speak(try Recording.goForward.packets(silenceMilliseconds: 0), from: 0)
         script.run(until: 3_000)
         #expect(
-            lines(script, "input_audio_buffer.speech_started") == [
+            script.lines("input_audio_buffer.speech_started") == [
                 "+00560ms S→C input_audio_buffer.speech_started item=i1 audio_start_ms=\(start)"
             ])
         // The silence is long enough at 2,752 ms, with the packet that ends at 2,760.
@@ -59,7 +55,7 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         script.speak(try Recording.goForward.packets(silenceMilliseconds: 300), from: 0)
         script.run(until: 4_000)
         #expect(
-            lines(script, "input_audio_buffer.speech_stopped") == [
+            script.lines("input_audio_buffer.speech_stopped") == [
                 "+0\(at)ms S→C input_audio_buffer.speech_stopped item=i1 audio_end_ms=2240"
             ])
     }
@@ -69,11 +65,11 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         script.speak(try Recording.goForward.packets(silenceMilliseconds: 0), from: 0)
         script.send(.responseCreate(ResponseParameters()), at: 5_000)
         script.run(until: 4_900)
-        #expect(lines(script, "response.").isEmpty)
+        #expect(script.lines("response.").isEmpty)
         #expect(
-            lines(script, "conversation.item.input_audio_transcription.completed").count == 1)
+            script.lines("conversation.item.input_audio_transcription.completed").count == 1)
         script.run(until: 8_000)
-        #expect(lines(script, "response.created").first?.hasPrefix("+05000ms") == true)
+        #expect(script.lines("response.created").first?.hasPrefix("+05000ms") == true)
         #expect(script.requests.map(\.messages) == [[.user("go forward ten meters")]])
     }
 
@@ -85,7 +81,7 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         script.speak(silence, from: 0)
         script.send(.responseCreate(ResponseParameters()), at: 0)
         script.run(until: 5_430)
-        let triggered = try #require(lines(script, "input_audio_buffer.timeout_triggered").first)
+        let triggered = try #require(script.lines("input_audio_buffer.timeout_triggered").first)
         #expect(triggered.hasPrefix("+05415ms"))
         let start = try #require(script.events.compactMap { $0["audio_start_ms"] as? Int }.first)
         let end = try #require(script.events.compactMap { $0["audio_end_ms"] as? Int }.first)
@@ -99,7 +95,7 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         script.replies = [.text("Hello."), .text("Hello?"), .text("Hello?")]
         script.send(.responseCreate(ResponseParameters()), at: 0)
         script.run(until: 11_000)
-        let at = lines(script, "input_audio_buffer.timeout_triggered").map { $0.prefix(8) }
+        let at = script.lines("input_audio_buffer.timeout_triggered").map { $0.prefix(8) }
         #expect(at == ["+05415ms", "+10830ms"])
         #expect(script.requests.count == 3)
     }
@@ -108,6 +104,6 @@ private func lines(_ script: ScriptedSession, _ type: String) -> [String] {
         let script = try script(TurnDetectionParameters())
         script.send(.responseCreate(ResponseParameters()), at: 0)
         script.run(until: 60_000)
-        #expect(lines(script, "input_audio_buffer.timeout_triggered").isEmpty)
+        #expect(script.lines("input_audio_buffer.timeout_triggered").isEmpty)
     }
 }
