@@ -17,6 +17,8 @@ public struct ChatCompletions: LanguageModel {
     private let model: String?
     /// Whether the model understands speech, so that turns are sent as they were said.
     public let hearsAudio: Bool
+    /// Whether the model sees the images that users send.
+    public let seesImages: Bool
 
     /// Creates a client for one service.
     /// - Parameters:
@@ -25,11 +27,13 @@ public struct ChatCompletions: LanguageModel {
     ///   - model: the model's name at the service; nil passes on the name that the client of the
     ///     session gave.
     ///   - hearsAudio: whether turns are sent as `input_audio` instead of their transcripts.
+    ///   - seesImages: whether it is given the images that users send.
     ///   - timeout: limit of the silence before the answer and between its pieces. 60 s: a model
     ///     on a CPU reads a long conversation for tens of seconds before its first word.
     ///   - retries: when it is asked again, before anything was answered. Never by default.
     public init(
         baseURL: String, apiKey: String? = nil, model: String? = nil, hearsAudio: Bool = false,
+        seesImages: Bool = false,
         timeout: Duration = .seconds(60), retries: RetryPolicy = .never
     ) {
         service = UpstreamService(
@@ -37,6 +41,7 @@ public struct ChatCompletions: LanguageModel {
             retries: retries)
         self.model = model
         self.hearsAudio = hearsAudio
+        self.seesImages = seesImages
     }
 
     /// Asks the service and passes on what it answers as it comes.

@@ -27,7 +27,14 @@ struct ChatCompletionsRequest {
 
     /// Whether writing it takes long: audio has to be decoded.
     var hasAudio: Bool {
-        request.messages.contains { if case .userAudio = $0 { true } else { false } }
+        request.messages.contains { message in
+            switch message {
+            case .userAudio: true
+            case .userParts(let parts):
+                parts.contains { if case .audio = $0 { true } else { false } }
+            case .system, .user, .assistant, .functionCall, .functionOutput: false
+            }
+        }
     }
 
     /// The body.
@@ -67,6 +74,9 @@ struct ChatCompletionsRequest {
             json.endObject()
         }
         json.endArray()
+        if let parallel = request.parallelToolCalls {
+            json.member("parallel_tool_calls", parallel)
+        }
         json.key("tool_choice")
         switch request.toolChoice {
         case .auto: json.string("auto")
@@ -95,7 +105,10 @@ struct ChatCompletionsRequest {
                 write("user", text, to: &json)
                 rest.removeFirst()
             case .userAudio(let audio):
-                writeAudio(audio, to: &json)
+                writeParts([.audio(audio)], to: &json)
+                rest.removeFirst()
+            case .userParts(let parts):
+                writeParts(parts, to: &json)
                 rest.removeFirst()
             case .assistant(let text):
                 rest.removeFirst()
@@ -116,25 +129,44 @@ struct ChatCompletionsRequest {
         json.endObject()
     }
 
-    /// What was said, as a WAV file in base64 ("Create chat completion", `input_audio`).
-    private func writeAudio(_ audio: HeardAudio, to json: inout JSONWriter) {
-        // Without memory for a decoder the model hears nothing, which it will say.
-        let samples = (try? audio.samples()) ?? []
-        let wav = WAVFile(rate: .hz16000, samples: samples).encoded()
+    /// A user's message of several parts ("Create chat completion", content parts).
+    private func writeParts(_ parts: [UserPart], to json: inout JSONWriter) {
         json.beginObject()
         json.member("role", "user")
         json.key("content")
         json.beginArray()
-        json.beginObject()
+        for part in parts {
+            json.beginObject()
+            switch part {
+            case .text(let text):
+                json.member("type", "text")
+                json.member("text", text)
+            case .image(let url, let detail):
+                json.member("type", "image_url")
+                json.key("image_url")
+                json.beginObject()
+                json.member("url", url)
+                json.member("detail", detail.rawValue)
+                json.endObject()
+            case .audio(let audio): writeAudio(audio, to: &json)
+            }
+            json.endObject()
+        }
+        json.endArray()
+        json.endObject()
+    }
+
+    /// What was said, as a WAV file in base64.
+    private func writeAudio(_ audio: HeardAudio, to json: inout JSONWriter) {
+        // Without memory for a decoder the model hears nothing, which it will say.
+        let samples = (try? audio.samples()) ?? []
+        let wav = WAVFile(rate: .hz16000, samples: samples).encoded()
         json.member("type", "input_audio")
         json.key("input_audio")
         json.beginObject()
         json.key("data")
         json.base64(wav.span.bytes)
         json.member("format", "wav")
-        json.endObject()
-        json.endObject()
-        json.endArray()
         json.endObject()
     }
 
@@ -158,7 +190,7 @@ struct ChatCompletionsRequest {
             case .functionOutput:
                 // Calls after an output were made knowing it: they begin a message of their own.
                 return calls
-            case .system, .user, .userAudio, .assistant:
+            case .system, .user, .userAudio, .userParts, .assistant:
                 return calls
             }
         }

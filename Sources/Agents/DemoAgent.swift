@@ -54,6 +54,7 @@ public struct DemoAgent: LanguageModel {
             return answer(toOutput: output, of: callID, in: request.messages)
         case .user(let text): return answer(toUser: beginning(of: text))
         case .userAudio: return answer(toUser: "")
+        case .userParts(let parts): return answer(toUser: beginning(of: text(of: parts)))
         case .system, .assistant, .functionCall:
             return "It is your turn: say something and I will repeat it."
         }
@@ -143,9 +144,16 @@ public struct DemoAgent: LanguageModel {
         switch message {
         case .system(let text), .user(let text), .assistant(let text): text.utf8.count
         case .userAudio(let audio): audio.sampleCount * 2
+        case .userParts(let parts): text(of: parts).utf8.count
         case .functionCall(_, let name, let arguments): name.utf8.count + arguments.utf8.count
         case .functionOutput(_, let output): output.utf8.count
         }
+    }
+
+    /// What is written in a message; the agent neither hears nor sees.
+    private static func text(of parts: [UserPart]) -> String {
+        parts.compactMap { if case .text(let text) = $0 { text } else { nil } }
+            .joined(separator: " ")
     }
 
     /// The first `maxBytesRead` bytes of a text, cut between two scalars.

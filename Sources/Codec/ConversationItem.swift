@@ -38,6 +38,15 @@ public struct ConversationItem: Equatable, Sendable {
     }
 }
 
+/// How closely a model looks at an image (`detail`); less costs fewer tokens.
+public enum ImageDetail: String, CaseIterable, Sendable {
+    case auto, low, high
+
+    /// Tokens that an image is taken to cost where no service has counted them: 85 for a look at
+    /// low detail and 765 for a square of 1,024 pixels, as OpenAI's guide to vision counts.
+    public var estimatedTokens: Int { self == .low ? 85 : 765 }
+}
+
 /// A piece of a message item.
 public enum ContentPart: Equatable, Sendable {
     /// `input_text`, in user and system messages.
@@ -45,6 +54,9 @@ public enum ContentPart: Equatable, Sendable {
     /// `input_audio`, in user messages: audio bytes in the session's input format (empty once they
     /// live in the input buffer's segment), and the transcript when one exists.
     case inputAudio(bytes: [UInt8], transcript: String?)
+    /// `input_image`, in user messages: an `https:` URL that the model's service fetches, or a
+    /// `data:` URL of a PNG, JPEG, GIF or WebP file in base64.
+    case inputImage(url: String, detail: ImageDetail)
     /// `output_text`, in assistant messages.
     case outputText(String)
     /// `output_audio`, in assistant messages; only the transcript is kept.

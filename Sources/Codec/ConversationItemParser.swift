@@ -65,9 +65,9 @@ extension ContentPart {
         case (.assistant, "output_audio"):
             self = .outputAudio(transcript: try fields.requiredText("transcript"))
         case (.user, "input_image"):
-            throw .unsupported(
-                "unsupported_content_type", fields.path(of: "type"),
-                "A content part of type 'input_image'")
+            self = .inputImage(
+                url: try fields.imageURL("image_url"),
+                detail: try fields.choice("detail") ?? .auto)
         case (.system, _), (.user, _), (.assistant, _):
             throw .invalid(
                 fields.path(of: "type"),
@@ -79,7 +79,7 @@ extension ContentPart {
     private static func expectedTypes(of role: ConversationItem.Role) -> String {
         switch role {
         case .system: "'input_text'"
-        case .user: "'input_text' or 'input_audio'"
+        case .user: "'input_text', 'input_audio' or 'input_image'"
         case .assistant: "'output_text' or 'output_audio'"
         }
     }
@@ -98,6 +98,38 @@ extension ContentPart {
 }
 
 extension EventFields {
+    private static let imageTypes = ["png", "jpeg", "gif", "webp"]
+
+    /// An image's URL, at most `maxImageBytes` long: `https:`, or `data:` with a file of a kind
+    /// that models see. What cannot be one is refused here, as an item that no model takes would
+    /// fail every response after it.
+    fileprivate func imageURL(_ key: StaticString) throws(ClientEventError) -> String {
+        let value = try required(key)
+        let path = path(of: key)
+        guard let bytes = value.utf8 else { throw .wrongType(path, expected: "a string", value) }
+        guard bytes.count <= limits.maxImageBytes else {
+            throw .invalid(
+                path, "expected at most \(limits.maxImageBytes) bytes, got \(bytes.count)")
+        }
+        if bytes.starts(with: "https://".utf8) { return String(decoding: bytes, as: UTF8.self) }
+        for type in Self.imageTypes {
+            let head = "data:image/\(type);base64,".utf8
+            guard bytes.starts(with: head) else { continue }
+            var file = ByteWriter(capacity: 4_096)
+            do {
+                try Base64.decode(
+                    UnsafeRawBufferPointer(rebasing: bytes.dropFirst(head.count)), into: &file)
+            } catch {
+                throw .invalid(path, "expected base64 (RFC 4648 section 4) with its padding")
+            }
+            guard file.count > 0 else { break }
+            return String(decoding: bytes, as: UTF8.self)
+        }
+        let types = Self.imageTypes.joined(separator: ", ")
+        throw .invalid(
+            path, "expected an https: URL, or a data: URL with base64 of image/… (\(types))")
+    }
+
     /// Appends the bytes of a base64 string, at most `maxAudioBytes`.
     func decodeAudio(
         _ value: JSONValue, _ key: StaticString, into audio: inout ByteWriter

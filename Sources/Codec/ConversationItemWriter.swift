@@ -1,6 +1,7 @@
 // A conversation item on the wire. In items and their content a field that does not apply is
 // absent, never `null`: browser clients drop an event that has a null there. Audio is not written:
-// the session keeps only the words of an item.
+// the session keeps only the words of an item. Neither is an image that the client has sent as
+// data, which would come back twice; of one elsewhere the URL is.
 
 extension JSONWriter {
     /// Writes the protocol's `realtime.item`.
@@ -41,6 +42,10 @@ extension JSONWriter {
         case .inputAudio(_, let transcript):
             member("type", "input_audio")
             if let transcript { member("transcript", transcript) }
+        case .inputImage(let url, let detail):
+            member("type", "input_image")
+            if !url.hasPrefix("data:") { member("image_url", url) }
+            member("detail", detail.rawValue)
         case .outputText(let text):
             member("type", "output_text")
             member("text", text)

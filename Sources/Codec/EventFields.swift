@@ -12,6 +12,9 @@ public struct ClientEventLimits: Equatable, Sendable {
     /// Decoded bytes of one `input_audio_buffer.append` or `input_audio` part: the protocol's 15
     /// MiB.
     public var maxAudioBytes = 15 << 20
+    /// UTF-8 bytes of one image's URL. 4 MiB: a file of 3 MiB as base64, below the 5 MB that model
+    /// services take.
+    public var maxImageBytes = 4 << 20
     /// UTF-8 bytes of one text: instructions, an item's text, a tool's schema. Far more than a
     /// model reads, and the session may have to keep it.
     public var maxTextBytes = 1 << 20

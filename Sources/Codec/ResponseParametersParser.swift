@@ -10,6 +10,7 @@ extension ResponseParameters {
         outputModality = try fields.outputModality("output_modalities")
         tools = try fields.tools("tools")
         toolChoice = try fields.toolChoice("tool_choice")
+        parallelToolCalls = try fields.bool("parallel_tool_calls")
         maxOutputTokens = try fields.patch("max_output_tokens", fields.maxOutputTokens)
         input = try fields.list(
             "input", atMost: fields.limits.maxInputItems, ConversationItem.init)

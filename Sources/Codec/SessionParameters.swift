@@ -139,6 +139,8 @@ public struct SessionParameters: Equatable, Sendable {
     public var tools: [FunctionTool] = []
     /// Whether and which function the model must call.
     public var toolChoice = ToolChoice.auto
+    /// Whether the model may make several calls in one response, or nil: as it is used to.
+    public var parallelToolCalls: Bool?
     /// Limit of a response's tokens, 1…4096, or nil for `"inf"`.
     public var maxOutputTokens: Int?
     /// Format of the user's audio.
@@ -196,6 +198,7 @@ public struct SessionParameters: Equatable, Sendable {
         set(&outputModality, update.outputModality, or: .audio)
         set(&tools, update.tools, or: [])
         set(&toolChoice, update.toolChoice, or: .auto)
+        set(&parallelToolCalls, update.parallelToolCalls)
         set(&maxOutputTokens, update.maxOutputTokens)
         set(&inputFormat, update.inputFormat, or: .pcm)
         set(&noiseReduction, update.noiseReduction)
@@ -224,6 +227,8 @@ public struct SessionUpdate: Equatable, Sendable {
     public var tools = Patch<[FunctionTool]>.absent
     /// `tool_choice`
     public var toolChoice = Patch<ToolChoice>.absent
+    /// `parallel_tool_calls`
+    public var parallelToolCalls = Patch<Bool>.absent
     /// `"inf"` arrives as null.
     public var maxOutputTokens = Patch<Int>.absent
     /// `audio.input.format`
@@ -269,6 +274,8 @@ public struct ResponseParameters: Equatable, Sendable {
     public var tools: [FunctionTool]?
     /// `tool_choice`
     public var toolChoice: ToolChoice?
+    /// `parallel_tool_calls`
+    public var parallelToolCalls: Bool?
     /// Limit of this response's tokens; `.null` is `"inf"`.
     public var maxOutputTokens = Patch<Int>.absent
     /// `audio.output.voice`

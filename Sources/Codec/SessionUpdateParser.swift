@@ -5,8 +5,7 @@
 
 extension SessionUpdate {
     /// Reads the fields of `session`. Fields that are not named here are ignored: the model is
-    /// fixed by the URL, and `reasoning` and `parallel_tool_calls` are hints that no port takes
-    /// yet.
+    /// fixed by the URL, and `reasoning` is a hint that no port takes yet.
     init(_ fields: EventFields) throws(ClientEventError) {
         self.init()
         try Self.checkSessionType(fields)
@@ -15,6 +14,7 @@ extension SessionUpdate {
         outputModality = try fields.patch("output_modalities", fields.outputModality)
         tools = try fields.patch("tools", fields.tools)
         toolChoice = try fields.patch("tool_choice", fields.toolChoice)
+        parallelToolCalls = try fields.patch("parallel_tool_calls", fields.bool)
         maxOutputTokens = try fields.patch("max_output_tokens", fields.maxOutputTokens)
         tracing = try fields.patch("tracing", fields.tracing)
         truncation = try fields.patch("truncation", fields.truncation)

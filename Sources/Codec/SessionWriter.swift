@@ -17,6 +17,7 @@ extension JSONWriter {
         for tool in parameters.tools { self.tool(tool) }
         endArray()
         toolChoice(parameters.toolChoice)
+        if let parallel = parameters.parallelToolCalls { member("parallel_tool_calls", parallel) }
         maxOutputTokens(parameters.maxOutputTokens)
         member("tracing", parameters.tracing)
         member("truncation", parameters.truncation)

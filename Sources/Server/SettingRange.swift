@@ -131,6 +131,9 @@ package struct SettingRange: Sendable {
         SettingRange("max-conversation-bytes", 1_024...gibibyte) {
             $0.session.maxConversationBytes
         },
+        SettingRange("max-conversation-image-bytes", 0...gibibyte) {
+            $0.session.maxConversationImageBytes
+        },
         SettingRange("max-response-bytes", 1_024...gibibyte) { $0.session.maxResponseBytes },
         SettingRange("max-response-items", 1...10_000) { $0.session.maxResponseItems },
         SettingRange("max-active-responses", 1...1_000) { $0.session.maxActiveResponses },

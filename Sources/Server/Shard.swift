@@ -149,7 +149,7 @@ package final class Shard<Backend: IO> {
             voiceActivityModel: services.voiceActivityModel,
             hasRecognizer: services.agents.recognizer != nil,
             makesHypotheses: services.agents.recognizer?.makesHypotheses ?? false,
-            modelHearsAudio: services.agents.model.hearsAudio,
+            abilities: { [model = services.agents.model] in model.abilities(of: $0) },
             hasSynthesizer: services.agents.synthesizer != nil,
             codecs: services.configuration.codecs)
         load = ShardLoad(since: now)

@@ -230,7 +230,7 @@ struct Conversation {
     func modelMessages() -> [ModelMessage] {
         entries.flatMap { entry in
             if entry.item.isUnfinishedCall { return [ModelMessage]() }
-            return entry.heard.map { [.userAudio($0)] } ?? entry.item.modelMessages
+            return entry.item.modelMessages(heard: entry.heard)
         }
     }
 
@@ -245,7 +245,7 @@ struct Conversation {
         for index in entries.indices.reversed() where index != newest {
             guard let heard = entries[index].heard else { continue }
             left -= heard.sampleCount
-            if left < 0 || !entries[index].item.modelMessages.isEmpty { entries[index].heard = nil }
+            if left < 0 || !entries[index].item.isWithoutWords { entries[index].heard = nil }
         }
         entries[newest].heard = audio
     }
@@ -275,6 +275,7 @@ extension ConversationItem {
                 switch part {
                 case .inputText(let text), .outputText(let text), .outputAudio(let text):
                     sum + text.utf8.count
+                case .inputImage(let url, _): sum + url.utf8.count
                 case .inputAudio(let bytes, let transcript):
                     sum + bytes.count + (transcript?.utf8.count ?? 0)
                 }
@@ -282,30 +283,6 @@ extension ConversationItem {
         case .functionCall(let callID, let name, let arguments):
             callID.utf8.count + name.utf8.count + arguments.utf8.count
         case .functionCallOutput(let callID, let output): callID.utf8.count + output.utf8.count
-        }
-    }
-
-    /// The item as a model is shown it.
-    var modelMessages: [ModelMessage] {
-        switch kind {
-        case .message(let role, let content):
-            let texts = content.compactMap { part in
-                switch part {
-                case .inputText(let text), .outputText(let text), .outputAudio(let text): text
-                case .inputAudio(_, let transcript): transcript
-                }
-            }
-            let text = texts.joined(separator: " ")
-            guard !text.isEmpty else { return [] }
-            switch role {
-            case .system: return [.system(text)]
-            case .user: return [.user(text)]
-            case .assistant: return [.assistant(text)]
-            }
-        case .functionCall(let callID, let name, let arguments):
-            return [.functionCall(callID: callID, name: name, arguments: arguments)]
-        case .functionCallOutput(let callID, let output):
-            return [.functionOutput(callID: callID, output: output)]
         }
     }
 }

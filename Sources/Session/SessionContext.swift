@@ -13,6 +13,9 @@ public struct SessionLimits: Equatable, Sendable {
     public var maxConversationItems = 1_000
     /// UTF-8 bytes of all items' text. 1 MiB: more than any model's context.
     public var maxConversationBytes = 1 << 20
+    /// UTF-8 bytes that a conversation may hold beyond these where its model sees images, each as
+    /// base64. 8 MiB: some twenty photographs of a telephone, made small as clients do.
+    public var maxConversationImageBytes = 8 << 20
     /// UTF-8 bytes that one response may write. 256 KiB: far past any model's output limit.
     public var maxResponseBytes = 256 << 10
     /// Output items (messages and function calls) of one response. 128, as the APIs allow tools.
@@ -81,9 +84,8 @@ public final class SessionContext {
     public let hasRecognizer: Bool
     /// Whether speech may be recognised before it is complete (`SpeechRecognizer.makesHypotheses`).
     public let makesHypotheses: Bool
-    /// Whether the model is given what is said as it was said (`LanguageModel.hearsAudio`). Its
-    /// replies then wait for no transcript, and without `audio.input.transcription` there is none.
-    public let modelHearsAudio: Bool
+    /// What the model understands that a session names.
+    let abilities: @Sendable (_ model: String) -> ModelAbilities
     /// Whether `semantic_vad` listens to how speech sounds. Off only to measure what that is worth.
     public let judgesProsody: Bool
     /// Whether the server can speak.
@@ -110,7 +112,10 @@ public final class SessionContext {
     /// Creates a context for one shard.
     public init(
         limits: SessionLimits = SessionLimits(), voiceActivityModel: VoiceActivityModel?,
-        hasRecognizer: Bool, makesHypotheses: Bool = false, modelHearsAudio: Bool = false,
+        hasRecognizer: Bool, makesHypotheses: Bool = false,
+        abilities: @escaping @Sendable (_ model: String) -> ModelAbilities = { _ in
+            ModelAbilities()
+        },
         hasSynthesizer: Bool, judgesProsody: Bool = true, codecs: CodecSettings = CodecSettings()
     ) {
         self.judgesProsody = judgesProsody
@@ -118,7 +123,7 @@ public final class SessionContext {
         self.voiceActivityModel = voiceActivityModel
         self.hasRecognizer = hasRecognizer
         self.makesHypotheses = hasRecognizer && makesHypotheses
-        self.modelHearsAudio = modelHearsAudio
+        self.abilities = abilities
         self.hasSynthesizer = hasSynthesizer
         codecSettings = codecs
         self.codecs = CodecPool(capacity: codecs.maxPooledCodecs)

@@ -40,6 +40,7 @@ extension VoiceSession {
     func create(
         _ item: ConversationItem, after previousItemID: String?, at now: Instant
     ) throws(ClientEventError) {
+        try checkImages(in: item, path: "item")
         var item = item
         if item.id.isEmpty { item.id = ids.make("item_") }
         guard item.id != listener?.speechItemID else {
@@ -60,7 +61,7 @@ extension VoiceSession {
         try makeRoom(forBytes: item.textBytes)
         try add(item, after: previousItemID)
         guard speech.sampleCount > 0 else { return }
-        if context.modelHearsAudio {
+        if abilities.hearsAudio {
             keepForModel(speech, of: item.id)
             guard wantsTranscripts else { return }
         }
@@ -68,6 +69,19 @@ extension VoiceSession {
             speech,
             AwaitedTranscript(
                 itemID: item.id, speechEnd: now, audio: speech, responds: false))
+    }
+
+    /// Refuses an item with an image that the session's model would not see.
+    func checkImages(in item: ConversationItem, path: String) throws(ClientEventError) {
+        guard !abilities.seesImages, case .message(_, let content) = item.kind else { return }
+        for (index, part) in content.enumerated() {
+            guard case .inputImage = part else { continue }
+            throw ClientEventError(
+                code: "unsupported_content_type",
+                message: "The model '\(parameters.model)' sees no images on this server: a content "
+                    + "part of type 'input_image' is not supported.",
+                param: "\(path).content[\(index)].type")
+        }
     }
 
     /// Sees to it that an item of so many bytes finds room: with `truncation: "auto"` the oldest

@@ -26,6 +26,9 @@ extension VoiceSession {
                 message: "At most \(context.limits.maxActiveResponses) responses can be in "
                     + "flight in one session.")
         }
+        for (index, item) in (parameters.input ?? []).enumerated() {
+            try checkImages(in: item, path: "response.input[\(index)]")
+        }
         if parameters.isInConversation {
             if let voice = parameters.voice {
                 try checkVoice(voice, param: "response.audio.output.voice")
@@ -121,7 +124,7 @@ extension VoiceSession {
 
     /// Asks the model for every response that waits, once nothing is left to transcribe.
     func askWaitingResponses(at now: Instant) {
-        guard awaitedTranscripts.isEmpty || context.modelHearsAudio else { return }
+        guard awaitedTranscripts.isEmpty || abilities.hearsAudio else { return }
         for response in responses where response.stage == .waiting {
             response.handleAsked()
             let request = request(with: response.parameters)
@@ -140,6 +143,7 @@ extension VoiceSession {
             instructions: overrides.instructions ?? parameters.instructions,
             messages: messages, tools: overrides.tools ?? parameters.tools,
             toolChoice: overrides.toolChoice ?? parameters.toolChoice,
+            parallelToolCalls: overrides.parallelToolCalls ?? parameters.parallelToolCalls,
             maxOutputTokens: maxOutputTokens(with: overrides))
     }
 

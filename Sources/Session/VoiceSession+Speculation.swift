@@ -44,7 +44,7 @@ extension VoiceSession {
         guard let turnDetection = parameters.turnDetection, turnDetection.speculativeResponse,
             turnDetection.createResponse, let turns = listener.turns,
             let ending = TurnEndEstimator.ending(of: words), ending != .unfinished,
-            !context.modelHearsAudio, canRespond, awaitedTranscripts.isEmpty,
+            !abilities.hearsAudio, canRespond, awaitedTranscripts.isEmpty,
             unansweredSince == nil,
             speculativeReply == nil
         else { return }

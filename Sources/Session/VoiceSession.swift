@@ -27,6 +27,9 @@ public final class VoiceSession {
     public internal(set) var parameters: SessionParameters
 
     let context: SessionContext
+    /// What the session's model understands. Where it hears audio its replies wait for no
+    /// transcript, and without `audio.input.transcription` there is none.
+    let abilities: ModelAbilities
     var ids: IdentifierSource
     let conversationID: String
     var conversation: Conversation
@@ -67,10 +70,12 @@ public final class VoiceSession {
         self.ids = ids
         self.context = context
         self.parameters = parameters
+        abilities = context.abilities(parameters.model)
         if context.voiceActivityModel == nil { self.parameters.turnDetection = nil }
         conversation = Conversation(
             maxItems: context.limits.maxConversationItems,
-            maxBytes: context.limits.maxConversationBytes)
+            maxBytes: context.limits.maxConversationBytes
+                + (abilities.seesImages ? context.limits.maxConversationImageBytes : 0))
     }
 
     deinit {
@@ -90,7 +95,7 @@ public final class VoiceSession {
     public var heldBytes: Int {
         let heard =
             awaitedTranscripts.reduce(listener?.heldBytes ?? 0) { $0 + $1.audioBytes }
-            + (context.modelHearsAudio ? conversation.heardBytes : 0) + (echo?.heldBytes ?? 0)
+            + (abilities.hearsAudio ? conversation.heardBytes : 0) + (echo?.heldBytes ?? 0)
         let text = conversation.textBytes + (speculativeReply?.bytes ?? 0)
         let speech = responses.reduce(playout?.heldBytes ?? 0) { $0 + $1.heldBytes }
         return heard + text + speech

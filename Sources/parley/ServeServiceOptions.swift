@@ -31,6 +31,16 @@ extension ServeOptionTable {
             Whether that model hears: the user's turns are then sent to it as audio (input_audio, \
             WAV), and recognised only where a client wants to see their words.
             """),
+        .toggle(
+            "llm-vision", \.modelSeesImages, in: .services,
+            """
+            Whether that model sees: images of users are then sent to it (image_url), and refused \
+            otherwise, as a server without vision would fail every response after one.
+            """),
+        .integer(
+            "max-conversation-image-bytes", \.server.session.maxConversationImageBytes,
+            0...(1 << 30), unit: "bytes", in: .session,
+            "What a conversation may hold beyond its text where its model sees images."),
     ]
 
     private static let transcription: [ServeOption] = [

@@ -39,6 +39,8 @@ struct ServeSettings: Sendable {
     var modelKey: String?
     /// Whether that model is given what users say as audio.
     var modelHearsAudio = false
+    /// Whether that model is given the images that users send.
+    var modelSeesImages = false
     /// Base URL of a transcription server, or nil: the embedded recogniser.
     var transcriptionURL: String?
     /// The model to ask that server for.

@@ -34,7 +34,8 @@ struct ServerParts {
         guard let url = settings.modelURL else { return DemoAgent() }
         return ChatCompletions(
             baseURL: url, apiKey: settings.modelKey, model: settings.modelName,
-            hearsAudio: settings.modelHearsAudio, retries: retries(settings))
+            hearsAudio: settings.modelHearsAudio, seesImages: settings.modelSeesImages,
+            retries: retries(settings))
     }
 
     private static func recognizer(

@@ -103,6 +103,34 @@ import Testing
         }
     }
 
+    @Test func writesAMessageOfSeveralPartsInTheirOrder() async throws {
+        let written = try await messages([
+            .userParts([
+                .text("What is this?"), .image(url: "https://a.test/b.png", detail: .low),
+                .image(url: "data:image/png;base64,AQID", detail: .auto), .text("And this?"),
+            ])
+        ])
+        #expect(
+            written == #"[{"role":"user","content":[{"type":"text","text":"What is this?"},"#
+                + #"{"type":"image_url","image_url":{"url":"https://a.test/b.png","#
+                + #""detail":"low"}},{"type":"image_url","image_url":{"#
+                + #""url":"data:image/png;base64,AQID","detail":"auto"}},"#
+                + #"{"type":"text","text":"And this?"}]}]"#)
+    }
+
+    @Test(arguments: [true, false])
+    func passesOnWhetherCallsMayBeParallel(isAllowed: Bool) async throws {
+        var request = ModelRequest(model: "m", messages: [], parallelToolCalls: isAllowed)
+        func field() async throws -> Bool? {
+            let body = String(decoding: try await sent(request).body, as: UTF8.self)
+            return try JSONParser().parse(body)["parallel_tool_calls"]?.bool
+        }
+        // Services refuse it where there are no tools.
+        #expect(try await field() == nil)
+        request.tools = [FunctionTool(name: "f")]
+        #expect(try await field() == isAllowed)
+    }
+
     @Test func gathersParallelCallsAndTheirOutputs() async throws {
         let written = try await messages([
             .assistant("Let me see."),

@@ -118,6 +118,18 @@ import Testing
                         ])), previousItemID: "root")),
         Good(
             text: create(
+                #""type":"message","role":"user","content":[{"type":"input_image","#
+                    + #""image_url":"data:image/png;base64,AQID","detail":"low"},"#
+                    + #"{"type":"input_image","image_url":"https://a.test/b.jpg"}]"#),
+            event: created(
+                .message(
+                    role: .user,
+                    content: [
+                        .inputImage(url: "data:image/png;base64,AQID", detail: .low),
+                        .inputImage(url: "https://a.test/b.jpg", detail: .auto),
+                    ]))),
+        Good(
+            text: create(
                 #""type":"message","role":"system","content":[{"type":"input_text","text":"s"}]"#),
             event: created(.message(role: .system, content: [.inputText("s")]))),
         Good(
@@ -303,8 +315,26 @@ import Testing
             user(#"{"type":"input_audio","audio":"?"}"#), "invalid_value",
             "item.content[1].audio"),
         bad(
-            user(#"{"type":"input_image","image_url":"data:"}"#), "unsupported_content_type",
-            "item.content[1].type"),
+            user(#"{"type":"input_image"}"#), "missing_required_parameter",
+            "item.content[1].image_url"),
+        bad(
+            user(#"{"type":"input_image","image_url":7}"#), "invalid_type",
+            "item.content[1].image_url"),
+        bad(
+            user(#"{"type":"input_image","image_url":"data:"}"#), "invalid_value",
+            "item.content[1].image_url"),
+        bad(
+            user(#"{"type":"input_image","image_url":"http://a.test/b.png"}"#), "invalid_value",
+            "item.content[1].image_url"),
+        bad(
+            user(#"{"type":"input_image","image_url":"data:image/png;base64,"}"#),
+            "invalid_value", "item.content[1].image_url"),
+        bad(
+            user(#"{"type":"input_image","image_url":"data:image/png;base64,AB"}"#),
+            "invalid_value", "item.content[1].image_url"),
+        bad(
+            user(#"{"type":"input_image","image_url":"https://a.test/b","detail":"huge"}"#),
+            "invalid_value", "item.content[1].detail"),
         bad(
             user(#"{"type":"output_text","text":""}"#), "invalid_value", "item.content[1].type"),
         bad(

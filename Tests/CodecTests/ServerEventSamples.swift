@@ -29,6 +29,8 @@ extension ServerEventWriterTests {
                     content: [
                         .inputText("a"), .inputAudio(bytes: [1, 2, 3], transcript: "b"),
                         .inputAudio(bytes: [], transcript: nil),
+                        .inputImage(url: "https://a.test/b.png", detail: .high),
+                        .inputImage(url: "data:image/png;base64,AQID", detail: .auto),
                     ]))
         ),
         (

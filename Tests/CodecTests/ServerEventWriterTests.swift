@@ -188,6 +188,21 @@ import Testing
         #expect(Self.written(.conversationItemRetrieved(item)).contains(part))
     }
 
+    @Test func anImageComesBackAsItsURLAndNeverAsItsData() {
+        let item = ConversationItem(
+            id: "i",
+            kind: .message(
+                role: .user,
+                content: [
+                    .inputImage(url: "data:image/png;base64,AQID", detail: .low),
+                    .inputImage(url: "https://a.test/b", detail: .auto),
+                ]))
+        let parts =
+            #""content":[{"type":"input_image","detail":"low"},"#
+            + #"{"type":"input_image","image_url":"https://a.test/b","detail":"auto"}]"#
+        #expect(Self.written(.conversationItemDone(item, previousItemID: nil)).contains(parts))
+    }
+
     @Test(
         arguments: [
             (.inProgress, #""status":"in_progress","status_details":null"#),

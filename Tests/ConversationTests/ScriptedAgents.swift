@@ -173,6 +173,7 @@ extension ModelMessage {
         case .functionCall(_, let name, let arguments): "calls \(name) \(arguments)"
         case .functionOutput(_, let output): "returns \(output)"
         case .userAudio: "user: (audio)"
+        case .userParts(let parts): "user: (\(parts.count) parts)"
         }
     }
 }

@@ -85,14 +85,18 @@ final class ScriptedSession {
     init(
         _ configure: (inout SessionParameters) -> Void = { _ in }, limits: SessionLimits = .init(),
         voiceActivity: VoiceActivityModel? = nil, makesHypotheses: Bool = false,
-        modelHearsAudio: Bool = false, hasSynthesizer: Bool = true,
+        modelHearsAudio: Bool = false, modelSeesImages: Bool = false,
+        hasSynthesizer: Bool = true,
         codecs: CodecSettings = CodecSettings()
     ) {
         var parameters = SessionParameters(model: "scripted")
         configure(&parameters)
         context = SessionContext(
             limits: limits, voiceActivityModel: voiceActivity, hasRecognizer: true,
-            makesHypotheses: makesHypotheses, modelHearsAudio: modelHearsAudio,
+            makesHypotheses: makesHypotheses,
+            abilities: { _ in
+                ModelAbilities(hearsAudio: modelHearsAudio, seesImages: modelSeesImages)
+            },
             hasSynthesizer: hasSynthesizer, codecs: codecs)
         session = VoiceSession(parameters: parameters, context: context, seed: 7)
         writer = ServerEventWriter(sessionID: session.id)

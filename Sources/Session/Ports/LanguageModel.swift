@@ -2,12 +2,37 @@
 
 import Codec
 
+/// A part of what the user says in one message.
+public enum UserPart: Equatable, Sendable {
+    case text(String)
+    /// An `https:` URL, or a `data:` URL with base64; only for a model that sees.
+    case image(url: String, detail: ImageDetail)
+    /// Mono at 16 kHz; only for a model that hears audio.
+    case audio(HeardAudio)
+}
+
+/// What a model understands beside text.
+public struct ModelAbilities: Equatable, Sendable {
+    /// Whether it is given the user's turns as they were said, instead of their words.
+    public var hearsAudio: Bool
+    /// Whether it is given images; without, they are refused where a client sends them.
+    public var seesImages: Bool
+
+    /// Creates abilities; text is all by default.
+    public init(hearsAudio: Bool = false, seesImages: Bool = false) {
+        self.hearsAudio = hearsAudio
+        self.seesImages = seesImages
+    }
+}
+
 /// One message of the context that a model answers.
 public enum ModelMessage: Equatable, Sendable {
     case system(String)
     case user(String)
     /// What the user said, mono at 16 kHz; only for a model that hears audio.
     case userAudio(HeardAudio)
+    /// A message of several parts, or of an image, in their order.
+    case userParts([UserPart])
     case assistant(String)
     /// A call that the model made; `arguments` is JSON text.
     case functionCall(callID: String, name: String, arguments: String)
@@ -27,19 +52,23 @@ public struct ModelRequest: Equatable, Sendable {
     public var tools: [FunctionTool]
     /// Whether and which function must be called.
     public var toolChoice: ToolChoice
+    /// Whether several calls may come in one reply, or nil: as the model is used to.
+    public var parallelToolCalls: Bool?
     /// Limit of the reply's tokens, or nil.
     public var maxOutputTokens: Int?
 
     /// Creates a request.
     public init(
         model: String, instructions: String = "", messages: [ModelMessage],
-        tools: [FunctionTool] = [], toolChoice: ToolChoice = .auto, maxOutputTokens: Int? = nil
+        tools: [FunctionTool] = [], toolChoice: ToolChoice = .auto,
+        parallelToolCalls: Bool? = nil, maxOutputTokens: Int? = nil
     ) {
         self.model = model
         self.instructions = instructions
         self.messages = messages
         self.tools = tools
         self.toolChoice = toolChoice
+        self.parallelToolCalls = parallelToolCalls
         self.maxOutputTokens = maxOutputTokens
     }
 }
@@ -65,6 +94,13 @@ public protocol LanguageModel: Sendable {
     /// is false.
     var hearsAudio: Bool { get }
 
+    /// Whether it is given images. The default is false: a service without vision fails every
+    /// response of a conversation that has one.
+    var seesImages: Bool { get }
+
+    /// What the model understands that a client names; the default says the same of all names.
+    func abilities(of model: String) -> ModelAbilities
+
     /// Answers a request: calls `reply` for every piece, returns when the reply is complete.
     ///
     /// The task is cancelled when the user interrupts; `reply` then throws `CancellationError`.
@@ -79,4 +115,12 @@ public protocol LanguageModel: Sendable {
 extension LanguageModel {
     /// It reads transcripts.
     public var hearsAudio: Bool { false }
+
+    /// It sees nothing.
+    public var seesImages: Bool { false }
+
+    /// All names are the same to it.
+    public func abilities(of model: String) -> ModelAbilities {
+        ModelAbilities(hearsAudio: hearsAudio, seesImages: seesImages)
+    }
 }
