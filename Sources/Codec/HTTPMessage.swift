@@ -57,6 +57,19 @@ public enum HTTPMethod: Hashable, Sendable {
         default: self = .other(token)
         }
     }
+
+    /// The token, as on the wire.
+    public var name: String {
+        switch self {
+        case .get: "GET"
+        case .head: "HEAD"
+        case .post: "POST"
+        case .put: "PUT"
+        case .delete: "DELETE"
+        case .options: "OPTIONS"
+        case .other(let token): token
+        }
+    }
 }
 
 /// The fields of a head in the order received. Names compare without case (RFC 9110 §5.1).

@@ -45,11 +45,21 @@ public struct HTTPRequest: Sendable {
         return nil
     }
 
+    /// A piece of a path as text (RFC 3986 §2.1): `%41` is `A`, a `%` without two digits is itself.
+    /// Nil where the bytes are no UTF-8.
+    public static func percentDecoded(_ piece: Substring) -> String? {
+        String(validating: decoded(piece.utf8, plusIsSpace: false), as: UTF8.self)
+    }
+
     private static func formDecoded(_ text: Substring.UTF8View) -> String {
+        String(decoding: decoded(text, plusIsSpace: true), as: UTF8.self)
+    }
+
+    private static func decoded(_ text: Substring.UTF8View, plusIsSpace: Bool) -> [UInt8] {
         var decoded: [UInt8] = []
         var rest = text[...]
         while let byte = rest.popFirst() {
-            if byte == UInt8(ascii: "+") {
+            if plusIsSpace, byte == UInt8(ascii: "+") {
                 decoded.append(UInt8(ascii: " "))
             } else if byte == UInt8(ascii: "%"),
                 let high = rest.first.flatMap(HTTPCharacter.hexadecimalDigit),
@@ -61,6 +71,6 @@ public struct HTTPRequest: Sendable {
                 decoded.append(byte)
             }
         }
-        return String(decoding: decoded, as: UTF8.self)
+        return decoded
     }
 }

@@ -28,6 +28,8 @@ struct Admission {
     /// The table that all shards share.
     let limits: AddressLimits
     let policy: RequestPolicy
+    /// What pages of other origins are told.
+    let crossOrigin: CrossOrigin
     /// The answers to connections that are refused as they come.
     let answers: RefusalAnswers
     private let trustedProxies: [AddressRange]
@@ -37,6 +39,7 @@ struct Admission {
     init(_ configuration: ServerConfiguration, limits: AddressLimits) {
         self.limits = limits
         policy = RequestPolicy(configuration)
+        crossOrigin = CrossOrigin(configuration)
         answers = RefusalAnswers(retryAfterSeconds: configuration.retryAfterSeconds)
         trustedProxies = configuration.trustedProxies
         unlimitedAddresses = configuration.unlimitedAddresses

@@ -1,5 +1,6 @@
-// Which answer belongs to which request. Pure: a request and the server's state in, a response or
-// an upgrade out; sending either is ShardHTTP's.
+// The server's paths as a table: one `Route` a path, with what may be asked there, by whom, and what
+// answers. Documentation is made from the same table. Pure; sending answers is ShardHTTP's, whether
+// a request may use a route ShardAdmission's.
 // Errors have the body of OpenAI's API, {"error":{"message","type","code","param"}}, which clients
 // of that API show to their users. Nothing that a peer sent is ever echoed in one.
 
@@ -59,9 +60,6 @@ struct RouteFailure {
         status: 408, code: "request_timeout", message: "The request took too long to arrive.")
     static let notFound = RouteFailure(
         status: 404, code: "not_found", message: "There is nothing at this path.")
-    static let notAllowed = RouteFailure(
-        status: 405, code: "method_not_allowed", message: "Only GET and HEAD are served here.",
-        headers: [("Allow", "GET, HEAD")])
     static let upgradeRequired = RouteFailure(
         status: 426, code: "upgrade_required",
         message: "This path takes WebSocket connections only.",
@@ -77,78 +75,154 @@ struct RouteFailure {
 }
 
 /// What answers the messages of a WebSocket.
-enum WebSocketService {
-    /// A session of this model.
-    case session(model: String)
+enum WebSocketService: Sendable {
+    /// A session of the model that the request's query names.
+    case session
     /// Every message goes back as it came: for tests of conformance and measurements.
     case echo
 }
 
-/// What is to be done about a request.
-enum RouteDecision {
-    case respond(HTTPResponse)
-    /// Become a WebSocket.
-    case upgrade(WebSocketService)
+/// Who may use a route.
+enum RouteAccess: Sendable {
+    /// Everybody who can reach the server: probes, and pages that hold no secret.
+    case open
+    /// Whoever may open a session.
+    case session
+    /// Whoever runs the server.
+    case `operator`
 }
 
-/// The server's paths.
-struct Routes {
+/// What answers the requests of a route.
+enum RouteService: Sendable {
+    /// A value, at once.
+    case value(@Sendable (_ request: HTTPRequest, _ routes: Routes) -> HTTPResponse)
+    /// The connection becomes a WebSocket.
+    case webSocket(WebSocketService)
+}
+
+/// One path of the server.
+struct Route: Sendable {
+    /// As on the wire. A segment in braces stands for any one that is not empty: `/chats/{id}`.
+    let path: String
+    /// What may be asked of it; GET also answers HEAD where the answer is a value.
+    let methods: [HTTPMethod]
+    /// Who may ask.
+    let access: RouteAccess
+    /// Whether pages of other origins may use it, those of `allowed-origins`: they are answered
+    /// with the fields of CORS, and pages of any other origin with 403. Without it a page reaches
+    /// the path as a browser lets it, which is without reading the answer.
+    var servesOtherOrigins = false
+    /// One sentence for the documentation.
+    let summary: String
+    /// What answers.
+    let service: RouteService
+
+    /// Every method that is answered, in the order of the Allow field (RFC 9110 §10.2.1).
+    var allowedMethods: [HTTPMethod] {
+        var allowed = methods
+        if case .value = service, allowed.contains(.get) { allowed.append(.head) }
+        // A browser asks so before it sends another origin's request (Fetch §3.2.2).
+        if servesOtherOrigins { allowed.append(.options) }
+        return allowed
+    }
+
+    /// The answer to a method that is not served here, or nil.
+    func objection(to method: HTTPMethod) -> RouteFailure? {
+        let allowed = allowedMethods
+        if allowed.contains(method) { return nil }
+        let names = allowed.map(\.name).joined(separator: ", ")
+        return RouteFailure(
+            status: 405, code: "method_not_allowed", message: "This path takes \(names) only.",
+            headers: [("Allow", names)])
+    }
+
+    /// The value of the segment in braces, percent-encoding undone; nil where there is none, or it
+    /// is no UTF-8.
+    func parameter(of path: String) -> String? {
+        let named = zip(self.path.split(separator: "/"), path.split(separator: "/"))
+        return named.first { $0.0.hasPrefix("{") }.flatMap { HTTPRequest.percentDecoded($0.1) }
+    }
+
+    /// Whether a path with braces stands for this one.
+    fileprivate func matches(_ path: String) -> Bool {
+        let own = self.path.split(separator: "/", omittingEmptySubsequences: false)
+        let other = path.split(separator: "/", omittingEmptySubsequences: false)
+        return own.count == other.count
+            && zip(own, other).allSatisfy { $0.hasPrefix("{") ? !$1.isEmpty : $0 == $1 }
+    }
+}
+
+/// The server's paths, and what their answers are made from.
+struct Routes: Sendable {
+    /// Every path, in the order of the documentation.
+    let all: [Route]
+    private let byPath: [String: Route]
+    private let withParameters: [Route]
     private let configuration: ServerConfiguration
     private let metrics: ServerMetrics
 
     init(configuration: ServerConfiguration, metrics: ServerMetrics) {
         self.configuration = configuration
         self.metrics = metrics
+        all = Self.table(configuration)
+        byPath = Dictionary(uniqueKeysWithValues: all.map { ($0.path, $0) })
+        withParameters = all.filter { $0.path.contains("{") }
     }
 
     /// Whether a path is asked for by those who watch over the server, under whatever name.
     static func isProbe(_ path: String) -> Bool { path == "/healthz" || path == "/readyz" }
 
-    /// Decides about a request.
-    func decide(_ request: HTTPRequest) -> RouteDecision {
-        if request.path == "/v1/realtime" { return decideRealtime(request) }
-        if configuration.debugEcho, request.path == "/debug/echo" {
-            return objection(toUpgrading: request) ?? .upgrade(.echo)
-        }
-        guard let answer = answer(at: request.path) else {
-            return .respond(RouteFailure.notFound.response)
-        }
-        guard request.method == .get || request.method == .head else {
-            return .respond(RouteFailure.notAllowed.response)
-        }
-        return .respond(answer())
+    /// What lives at a path, or nil.
+    func route(at path: String) -> Route? {
+        byPath[path] ?? withParameters.first { $0.matches(path) }
     }
 
-    /// What lives at a path, or nil. Made only when it is asked for.
-    private func answer(at path: String) -> (() -> HTTPResponse)? {
-        switch path {
-        case "/healthz": return { .text("ok\n") }
-        case "/readyz": return readiness
-        case "/metrics": return exposition
-        default:
-            guard let file = StaticFile.all[path] else { return nil }
-            return { file.response }
+    private static func table(_ configuration: ServerConfiguration) -> [Route] {
+        var table = [
+            Route(
+                path: "/v1/realtime", methods: [.get], access: .session,
+                summary: "A voice session over WebSocket, in the OpenAI Realtime protocol.",
+                service: .webSocket(.session)),
+            Route(
+                path: "/v1/models", methods: [.get], access: .session, servesOtherOrigins: true,
+                summary: "The model that answers, as OpenAI's API lists models.",
+                service: .value { $1.models() }),
+            Route(
+                path: "/healthz", methods: [.get], access: .open,
+                summary: "200 while the process serves at all.",
+                service: .value { _, _ in .text("ok\n") }),
+            Route(
+                path: "/readyz", methods: [.get], access: .open,
+                summary: "200 while there is a place for a session; 503 when full or draining.",
+                service: .value { $1.readiness() }),
+            Route(
+                path: "/metrics", methods: [.get], access: .operator,
+                summary: "Numbers of the server in Prometheus's text format.",
+                service: .value { $1.exposition() }),
+        ]
+        if configuration.debugEcho {
+            table.append(
+                Route(
+                    path: "/debug/echo", methods: [.get], access: .session,
+                    summary: "A WebSocket that sends every message back.",
+                    service: .webSocket(.echo)))
         }
+        return table + StaticFile.all.map(\.route)
     }
 
-    private func decideRealtime(_ request: HTTPRequest) -> RouteDecision {
-        if let objection = objection(toUpgrading: request) { return objection }
-        if isFull { return .respond(full.response) }
-        let model = request.queryValue("model") ?? ""
-        return .upgrade(.session(model: model.isEmpty ? configuration.defaultModel : model))
-    }
-
-    /// The answer to a request that asks for no WebSocket, where there is nothing else; or nil.
-    private func objection(toUpgrading request: HTTPRequest) -> RouteDecision? {
-        guard request.method == .get else {
-            var failure = RouteFailure.notAllowed
-            failure.headers = [("Allow", "GET")]
-            return .respond(failure.response)
-        }
-        guard WebSocketHandshake.isRequested(by: request) else {
-            return .respond(RouteFailure.upgradeRequired.response)
-        }
+    /// The answer to a request that asks for no WebSocket where there is nothing else, or for a
+    /// session where there is no place; or nil.
+    func objection(toUpgrading request: HTTPRequest, to service: WebSocketService) -> RouteFailure?
+    {
+        guard WebSocketHandshake.isRequested(by: request) else { return .upgradeRequired }
+        if case .session = service, isFull { return full }
         return nil
+    }
+
+    /// The model that a request for a session names.
+    func model(of request: HTTPRequest) -> String {
+        let model = request.queryValue("model") ?? ""
+        return model.isEmpty ? configuration.defaultModel : model
     }
 
     private var isFull: Bool {
@@ -181,21 +255,58 @@ struct Routes {
         fields.append("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
         return HTTPResponse(status: 200, fields: fields, body: text.copiedBytes)
     }
+
+    /// Any name is taken and handed to the model server; the list has the one that stands for none.
+    private func models() -> HTTPResponse {
+        var json = JSONWriter(ByteWriter(capacity: 256))
+        json.beginObject()
+        json.member("object", "list")
+        json.key("data")
+        json.beginArray()
+        json.beginObject()
+        json.member("id", configuration.defaultModel)
+        json.member("object", "model")
+        json.member("created", 0)
+        json.member("owned_by", "parley")
+        json.endObject()
+        json.endArray()
+        json.endObject()
+        var fields = HTTPFields()
+        fields.append("Content-Type", "application/json")
+        let text = json.finish()
+        return HTTPResponse(status: 200, fields: fields, body: text.copiedBytes)
+    }
 }
 
 /// A file that is part of the binary.
 struct StaticFile: Sendable {
+    let path: String
     let mediaType: String
     let bytes: [UInt8]
+    let summary: String
 
-    /// The files by path. Add a line for every file in Resources.
-    static let all: [String: StaticFile] = [
-        "/": StaticFile(mediaType: html, bytes: PackageResources.index_html),
-        "/style.css": StaticFile(mediaType: css, bytes: PackageResources.style_css),
-        "/app.js": StaticFile(mediaType: script, bytes: PackageResources.app_js),
-        "/audio.js": StaticFile(mediaType: script, bytes: PackageResources.audio_js),
-        "/capture.js": StaticFile(mediaType: script, bytes: PackageResources.capture_js),
+    /// The files. Add a line for every file in Resources.
+    static let all = [
+        StaticFile("/", html, PackageResources.index_html, "A page to talk to the server."),
+        StaticFile("/style.css", css, PackageResources.style_css, "The page's style."),
+        StaticFile("/app.js", script, PackageResources.app_js, "The page's program."),
+        StaticFile("/audio.js", script, PackageResources.audio_js, "The page's audio."),
+        StaticFile("/capture.js", script, PackageResources.capture_js, "The page's microphone."),
     ]
+
+    private init(_ path: String, _ mediaType: String, _ bytes: [UInt8], _ summary: String) {
+        self.path = path
+        self.mediaType = mediaType
+        self.bytes = bytes
+        self.summary = summary
+    }
+
+    /// Where it lives.
+    var route: Route {
+        Route(
+            path: path, methods: [.get], access: .open, summary: summary,
+            service: .value { _, _ in response })
+    }
 
     private static let html = "text/html; charset=utf-8"
     private static let css = "text/css; charset=utf-8"

@@ -89,19 +89,47 @@ extension Shard {
         return refusal(.host, of: http.client, host: request.host)
     }
 
+    /// The answer to a page of an origin that a route does not serve, or nil. It must not be told
+    /// more than that.
+    func objection(
+        toOriginOf request: HTTPRequest, using route: Route, on connection: Connection
+    ) -> HTTPResponse? {
+        guard route.servesOtherOrigins, request.fields.count(of: "Origin") > 0 else { return nil }
+        return objection(toOriginOf: request, from: source(of: request, on: connection))
+    }
+
+    /// The answer to a request that may not use a route, or nil. A browser asks whether it may send
+    /// a request (OPTIONS) without the request's credentials.
+    func objection(
+        to request: HTTPRequest, using route: Route, on connection: Connection
+    ) -> HTTPResponse? {
+        route.objection(to: request.method)?.response
+    }
+
+    /// Whose request it is, and for which host and scheme, as far as a trusted proxy tells.
+    private func source(of request: HTTPRequest, on connection: Connection) -> RequestSource {
+        let peer = connection.http?.client ?? .unspecified
+        var source = admission.source(of: request, sentBy: peer)
+        if connection.tls != nil { source.isSecure = true }
+        return source
+    }
+
+    private func objection(
+        toOriginOf request: HTTPRequest, from source: RequestSource
+    ) -> HTTPResponse? {
+        let isAllowed = admission.policy.allowsOrigin(
+            of: request.fields, host: source.host, isSecure: source.isSecure)
+        guard !isAllowed else { return nil }
+        return refusal(
+            .origin, of: source.client, host: source.host, origin: request.header("Origin"))
+    }
+
     /// The answer to a page that may not open a WebSocket, or to a proxy's client that is over a
     /// limit; or nil. Behind a proxy the connection is charged to that client from here on.
     func objection(toUpgrading request: HTTPRequest, on connection: Connection) -> HTTPResponse? {
         guard let http = connection.http else { return nil }
-        var source = admission.source(of: request, sentBy: http.client)
-        if connection.tls != nil { source.isSecure = true }
-        guard
-            admission.policy.allowsOrigin(
-                of: request.fields, host: source.host, isSecure: source.isSecure)
-        else {
-            return refusal(
-                .origin, of: source.client, host: source.host, origin: request.header("Origin"))
-        }
+        let source = source(of: request, on: connection)
+        if let objection = objection(toOriginOf: request, from: source) { return objection }
         guard source.client != http.client else { return nil }
         return charge(source.client, for: connection).map { refusal($0, of: source.client) }
     }

@@ -110,21 +110,35 @@ extension Shard {
         if let objection = objection(toHostOf: request, on: connection) {
             return send(objection, to: request, on: connection)
         }
-        switch routes.decide(request) {
-        case .respond(let response): send(response, to: request, on: connection)
-        case .upgrade(let service):
-            if let objection = objection(toUpgrading: request, on: connection) {
-                return send(objection, to: request, on: connection)
-            }
-            let peer = connection.http?.client
-            upgrade(request, to: service, on: connection)
-            if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
-            releaseProxiedCharge(of: connection)
-            // A client may have sent its first messages without waiting for the answer.
-            if connection.state == .webSocket, !rest.isEmpty {
-                receiveMessages(rest, on: connection)
-            }
+        guard let route = routes.route(at: request.path) else {
+            return send(RouteFailure.notFound.response, to: request, on: connection)
         }
+        if let objection = objection(toOriginOf: request, using: route, on: connection) {
+            return send(objection, to: request, on: connection)
+        }
+        if let objection = objection(to: request, using: route, on: connection) {
+            return send(objection, to: request, of: route, on: connection)
+        }
+        if request.method == .options, route.servesOtherOrigins {
+            return send(CrossOrigin.preflight(of: route), to: request, of: route, on: connection)
+        }
+        switch route.service {
+        case .value(let answer):
+            send(answer(request, routes), to: request, of: route, on: connection)
+        case .webSocket(let service):
+            upgrade(request, to: service, followedBy: rest, on: connection)
+        }
+    }
+
+    /// Answers on a route that pages of other origins may use. Whoever comes so far with an Origin
+    /// has an allowed one.
+    private func send(
+        _ response: HTTPResponse, to request: HTTPRequest, of route: Route,
+        on connection: Connection
+    ) {
+        var response = response
+        if route.servesOtherOrigins { admission.crossOrigin.permit(request, in: &response.fields) }
+        send(response, to: request, on: connection)
     }
 
     private func send(
@@ -181,6 +195,24 @@ extension Shard {
     // MARK: Upgrade
 
     private func upgrade(
+        _ request: HTTPRequest, to service: WebSocketService,
+        followedBy rest: UnsafeMutableRawBufferPointer, on connection: Connection
+    ) {
+        if let failure = routes.objection(toUpgrading: request, to: service) {
+            return send(failure.response, to: request, on: connection)
+        }
+        if let objection = objection(toUpgrading: request, on: connection) {
+            return send(objection, to: request, on: connection)
+        }
+        let peer = connection.http?.client
+        upgrade(request, to: service, on: connection)
+        if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
+        releaseProxiedCharge(of: connection)
+        // A client may have sent its first messages without waiting for the answer.
+        if connection.state == .webSocket, !rest.isEmpty { receiveMessages(rest, on: connection) }
+    }
+
+    private func upgrade(
         _ request: HTTPRequest, to service: WebSocketService, on connection: Connection
     ) {
         let upgrade: WebSocketUpgrade
@@ -195,7 +227,7 @@ extension Shard {
             return send(routes.stopping.response, to: request, on: connection)
         }
         switch service {
-        case .session(let model):
+        case .session:
             guard reserveSession() else {
                 return send(routes.full.response, to: request, on: connection)
             }
@@ -205,7 +237,7 @@ extension Shard {
                 services.metrics.sessions.subtract(1, ordering: .relaxed)
                 return
             }
-            startSession(model: model, on: connection)
+            startSession(model: routes.model(of: request), on: connection)
         case .echo:
             accept(upgrade, on: connection)
         }

@@ -1,0 +1,113 @@
+// The table of routes through a real shard: methods, paths with a parameter, and what pages of
+// other origins are told.
+
+import Codec
+import Simulation
+import Testing
+
+@testable import Server
+
+@Suite struct RouteTests {
+    private func answer(
+        _ method: String, _ path: String, _ fields: String = "", origins: [String] = []
+    ) throws -> HTTPResponse {
+        var configuration = ServerConfiguration()
+        configuration.allowedOrigins = try origins.map { try #require(OriginPattern($0)) }
+        let server = try SimulatedServer(configuration: configuration)
+        let peer = server.connect()
+        peer.send("\(method) \(path) HTTP/1.1\r\nHost: localhost:8080\r\n\(fields)\r\n")
+        #expect(server.run())
+        let (responses, _) = try parseResponses(peer.receive(), answering: [HTTPMethod(method)])
+        return try #require(responses.first)
+    }
+
+    @Test(arguments: [
+        ("POST", "/healthz", "GET, HEAD"), ("POST", "/v1/realtime", "GET"),
+        ("HEAD", "/v1/realtime", "GET"), ("OPTIONS", "/healthz", "GET, HEAD"),
+        ("DELETE", "/v1/models", "GET, HEAD, OPTIONS"),
+    ])
+    func aMethodThatIsNotServedIsToldWhichAre(method: String, path: String, allowed: String) throws
+    {
+        let response = try answer(method, path)
+        #expect(response.status == 405)
+        #expect(response.fields["Allow"] == allowed)
+    }
+
+    @Test func everyPathIsListedOnceAndSaysWhatItIs() {
+        let routes = Routes(
+            configuration: ServerConfiguration(),
+            metrics: ServerMetrics(shards: 1, workers: { WorkerCounts() }))
+        #expect(routes.all.count > 8)
+        for route in routes.all {
+            #expect(route.path.hasPrefix("/") && !route.methods.isEmpty)
+            #expect(route.summary.hasSuffix("."))
+            #expect(routes.route(at: route.path)?.path == route.path)
+        }
+    }
+
+    @Test(arguments: [
+        ("/a/{id}/b", "/a/x/b", "x"), ("/a/{id}/b", "/a/%C3%BC%2F/b", "ü/"),
+        ("/a/{id}/b", "/a/%FF/b", nil), ("/a/{id}", "/a/a+b", "a+b"), ("/a/b", "/a/b", nil),
+    ])
+    func aSegmentInBracesIsAParameter(pattern: String, path: String, value: String?) {
+        let route = Route(
+            path: pattern, methods: [.get], access: .open, summary: "",
+            service: .webSocket(.echo))
+        #expect(route.parameter(of: path) == value)
+    }
+
+    @Test func modelsAreListed() throws {
+        let response = try answer("GET", "/v1/models")
+        #expect(response.status == 200)
+        #expect(
+            text(response)
+                == #"{"object":"list","data":[{"id":"parley","object":"model","created":0,"#
+                + #""owned_by":"parley"}]}"#)
+    }
+
+    @Test func aPageOfAnAllowedOriginMayAsk() throws {
+        let origin = "Origin: https://app.example\r\n"
+        let preflight = try answer(
+            "OPTIONS", "/v1/models", origin + "Access-Control-Request-Method: GET\r\n",
+            origins: ["https://app.example"])
+        #expect(preflight.status == 204)
+        #expect(preflight.fields["Access-Control-Allow-Origin"] == "https://app.example")
+        #expect(preflight.fields["Access-Control-Allow-Methods"] == "GET, HEAD, OPTIONS")
+        #expect(preflight.fields["Access-Control-Allow-Headers"]?.contains("Authorization") == true)
+        let response = try answer("GET", "/v1/models", origin, origins: ["https://app.example"])
+        #expect(response.status == 200)
+        #expect(response.fields["Access-Control-Allow-Origin"] == "https://app.example")
+        #expect(response.fields["Vary"] == "Origin")
+    }
+
+    @Test(arguments: ["OPTIONS", "GET"])
+    func aPageOfAnotherOriginIsRefused(method: String) throws {
+        let response = try answer(
+            method, "/v1/models", "Origin: https://evil.example\r\n",
+            origins: ["https://app.example"])
+        #expect(response.status == 403)
+        #expect(response.fields["Access-Control-Allow-Origin"] != "https://evil.example")
+    }
+
+    @Test func theServersOwnPageAndClientsThatAreNoBrowsersPass() throws {
+        let own = try answer("GET", "/v1/models", "Origin: http://localhost:8080\r\n")
+        #expect(own.status == 200)
+        let program = try answer("GET", "/v1/models")
+        #expect(program.status == 200)
+        #expect(program.fields["Access-Control-Allow-Origin"] == nil)
+    }
+
+    @Test func whereEveryOriginIsAllowedNoneIsNamed() throws {
+        let response = try answer(
+            "GET", "/v1/models", "Origin: rubbish\r\n", origins: ["*"])
+        #expect(response.status == 200)
+        #expect(response.fields["Access-Control-Allow-Origin"] == "*")
+    }
+
+    @Test func routesForThisOriginOnlySayNothingOfOthers() throws {
+        let response = try answer(
+            "GET", "/metrics", "Origin: https://app.example\r\n", origins: ["https://app.example"])
+        #expect(response.status == 200)
+        #expect(response.fields["Access-Control-Allow-Origin"] == nil)
+    }
+}
