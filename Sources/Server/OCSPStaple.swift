@@ -18,7 +18,7 @@ struct OCSPStaple {
     /// Checks a response: it must be about this certificate and call it good. Its signature is for
     /// clients to check.
     /// - Parameter now: the moment at which the wall clock is read, on the clock of `attach`.
-    init(_ file: TLSFile, for leaf: OpaquePointer, at now: Instant) throws(TLSError) {
+    init(_ file: ConfiguredFile, for leaf: OpaquePointer, at now: Instant) throws(OptionError) {
         bytes = file.bytes
         var start: UnsafePointer<UInt8>?
         let response = file.bytes.withUnsafeBufferPointer {

@@ -263,7 +263,7 @@ public final class ParleyServer: Sendable {
     }
 
     private func makeTLSContext() throws(ServerError) -> TLSContext? {
-        do throws(TLSError) {
+        do throws(OptionError) {
             guard let tickets, let material = try TLSMaterial(configuration) else { return nil }
             let context = try TLSContext(
                 material, clients: configuration.tlsClientAuthentication, tickets: tickets,

@@ -46,9 +46,9 @@ package final class TLSContext: @unchecked Sendable {
     package init(
         _ material: TLSMaterial, clients: TLSClientAuthentication, tickets: TLSTicketKeys,
         at now: Instant
-    ) throws(TLSError) {
+    ) throws(OptionError) {
         guard let context = SSL_CTX_new(TLS_server_method()) else {
-            throw TLSError("tls-cert", "OpenSSL cannot be set up: \(openSSLReason())")
+            throw OptionError("tls-cert", "OpenSSL cannot be set up: \(openSSLReason())")
         }
         pointer = context
         self.tickets = tickets
@@ -118,7 +118,7 @@ package final class TLSContext: @unchecked Sendable {
     // MARK: Our certificate
 
     /// Takes the certificate and its chain; the caller owns the certificate.
-    private func useCertificates(of file: TLSFile) throws(TLSError) -> OpaquePointer {
+    private func useCertificates(of file: ConfiguredFile) throws(OptionError) -> OpaquePointer {
         let certificates = file.certificates()
         defer { for certificate in certificates { X509_free(certificate) } }
         guard let leaf = certificates.first else {
@@ -135,7 +135,7 @@ package final class TLSContext: @unchecked Sendable {
         return leaf
     }
 
-    private func useKey(of material: TLSMaterial) throws(TLSError) {
+    private func useKey(of material: TLSMaterial) throws(OptionError) {
         let file = material.key
         var isEncrypted = false
         ERR_clear_error()
@@ -161,7 +161,7 @@ package final class TLSContext: @unchecked Sendable {
         }
     }
 
-    private func checkDates(of leaf: OpaquePointer, in file: TLSFile) {
+    private func checkDates(of leaf: OpaquePointer, in file: ConfiguredFile) {
         if X509_cmp_current_time(X509_get0_notAfter(leaf)) < 0 {
             warnings.append(file.error("has expired: clients will refuse it").description)
         } else if X509_cmp_current_time(X509_get0_notBefore(leaf)) > 0 {
@@ -173,7 +173,9 @@ package final class TLSContext: @unchecked Sendable {
 
     // MARK: OCSP
 
-    private func use(_ file: TLSFile, for leaf: OpaquePointer, at now: Instant) throws(TLSError) {
+    private func use(
+        _ file: ConfiguredFile, for leaf: OpaquePointer, at now: Instant
+    ) throws(OptionError) {
         let staple = try OCSPStaple(file, for: leaf, at: now)
         if staple.hasExpired(at: now) {
             warnings.append(file.error("has expired and is not stapled; fetch it anew").description)
@@ -194,8 +196,8 @@ package final class TLSContext: @unchecked Sendable {
     // MARK: Clients' certificates
 
     private func ask(
-        _ clients: TLSClientAuthentication, for file: TLSFile
-    ) throws(TLSError) {
+        _ clients: TLSClientAuthentication, for file: ConfiguredFile
+    ) throws(OptionError) {
         let authorities = file.certificates()
         defer { for authority in authorities { X509_free(authority) } }
         guard !authorities.isEmpty else { throw file.error("holds no certificate in PEM") }
@@ -211,14 +213,14 @@ package final class TLSContext: @unchecked Sendable {
     /// A ticket is good only under the authorities that its client was checked against: after these
     /// have changed, the client shows its certificate again.
     private func bindSessions(
-        to file: TLSFile?, _ clients: TLSClientAuthentication
-    ) throws(TLSError) {
+        to file: ConfiguredFile?, _ clients: TLSClientAuthentication
+    ) throws(OptionError) {
         let rules = (file?.bytes ?? []) + Array(clients.rawValue.utf8)
         var digest = [UInt8](repeating: 0, count: Int(EVP_MAX_MD_SIZE))
         var count: UInt32 = 0
         guard EVP_Digest(rules, rules.count, &digest, &count, EVP_sha256(), nil) == 1,
             SSL_CTX_set_session_id_context(pointer, digest, count) == 1
-        else { throw TLSError("tls-client-ca", "OpenSSL failed: \(openSSLReason())") }
+        else { throw OptionError("tls-client-ca", "OpenSSL failed: \(openSSLReason())") }
     }
 }
 
@@ -242,7 +244,7 @@ private func selectHTTP(
     return SSL_TLSEXT_ERR_ALERT_FATAL
 }
 
-extension TLSFile {
+extension ConfiguredFile {
     /// Lets OpenSSL read the content.
     func withBIO<Result>(_ body: (OpaquePointer?) -> Result) -> Result {
         bytes.withUnsafeBytes { bytes in

@@ -14,22 +14,22 @@ import Testing
     init() { certificate = authority.issue() }
 
     private func problem(with material: TLSMaterial) -> String? {
-        do throws(TLSError) {
+        do throws(OptionError) {
             return try context(material).warnings.first
         } catch {
             return error.description
         }
     }
 
-    private func context(_ material: TLSMaterial) throws(TLSError) -> TLSContext {
+    private func context(_ material: TLSMaterial) throws(OptionError) -> TLSContext {
         let now = Instant(nanoseconds: 0)
         return try TLSContext(
             material, clients: .required, tickets: TLSTicketKeys(period: .seconds(1), at: now),
             at: now)
     }
 
-    private func key(_ bytes: [UInt8]) -> TLSFile {
-        TLSFile(option: "tls-key", path: "key.pem", bytes: bytes)
+    private func key(_ bytes: [UInt8]) -> ConfiguredFile {
+        ConfiguredFile(option: "tls-key", path: "key.pem", bytes: bytes)
     }
 
     @Test func takesWhatFits() {
@@ -52,7 +52,7 @@ import Testing
 
     @Test func saysWhatIsWrongWithTheCertificate() {
         var material = certificate.material()
-        material.certificate = TLSFile(option: "tls-cert", path: "cert.pem", bytes: [0, 1])
+        material.certificate = ConfiguredFile(option: "tls-cert", path: "cert.pem", bytes: [0, 1])
         #expect(
             problem(with: material)?.hasPrefix("tls-cert: cert.pem holds no certificate in PEM")
                 == true)
@@ -88,7 +88,7 @@ import Testing
         configuration.tlsCertificate = "no/such/file"
         configuration.tlsKey = "no/such/file"
         #expect(
-            throws: TLSError("tls-cert", "cannot read no/such/file: No such file or directory")
+            throws: OptionError("tls-cert", "cannot read no/such/file: No such file or directory")
         ) { try TLSMaterial(configuration) }
     }
 

@@ -18,12 +18,12 @@ package struct TestCertificate: Sendable {
         clientCA: TestAuthority? = nil, ocsp: [UInt8]? = nil
     ) -> TLSMaterial {
         TLSMaterial(
-            certificate: TLSFile(option: "tls-cert", path: "cert.pem", bytes: certificate),
-            key: TLSFile(option: "tls-key", path: "key.pem", bytes: key),
+            certificate: ConfiguredFile(option: "tls-cert", path: "cert.pem", bytes: certificate),
+            key: ConfiguredFile(option: "tls-key", path: "key.pem", bytes: key),
             clientCA: clientCA.map {
-                TLSFile(option: "tls-client-ca", path: "ca.pem", bytes: $0.root.certificate)
+                ConfiguredFile(option: "tls-client-ca", path: "ca.pem", bytes: $0.root.certificate)
             },
-            ocsp: ocsp.map { TLSFile(option: "tls-ocsp", path: "ocsp.der", bytes: $0) })
+            ocsp: ocsp.map { ConfiguredFile(option: "tls-ocsp", path: "ocsp.der", bytes: $0) })
     }
 }
 
