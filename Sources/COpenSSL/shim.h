@@ -68,3 +68,4 @@ static inline void parley_bio_reset(BIO *bio) { (void)BIO_reset(bio); }
 static inline void parley_bio_clear_retry(BIO *bio) { BIO_clear_retry_flags(bio); }
 static inline void parley_bio_retry_read(BIO *bio) { BIO_set_retry_read(bio); }
 static inline int parley_error_reason(unsigned long code) { return ERR_GET_REASON(code); }
+static inline int parley_evp_public_key(void) { return EVP_PKEY_PUBLIC_KEY; }

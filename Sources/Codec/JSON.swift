@@ -134,6 +134,11 @@ public final class JSONParser {
         return try result.get()
     }
 
+    /// Reads one document from an array.
+    public func parse(_ bytes: [UInt8]) throws(JSONError) -> JSONValue {
+        try bytes.span.bytes.withUnsafeBytes { (bytes) throws(JSONError) in try parse(bytes) }
+    }
+
     fileprivate func node(_ index: Int, _ generation: UInt64) -> UnsafePointer<csimdjson_node> {
         precondition(generation == self.generation, "a value of an earlier document")
         return document.nodes + index

@@ -1,0 +1,190 @@
+// One key that tokens are checked with (JWK, RFC 7517 §4), and the checking itself, by OpenSSL. A
+// whole set of keys is in JSONWebKeySet. Private keys have no business here and are refused.
+//
+// Invariant: a key has one algorithm, by its type. Bytes of a public key can therefore never serve
+// as the secret of an HMAC, which is how servers were made to accept forged tokens (RFC 8725 §2.1).
+// OpenSSL's queue of errors, which TLS shares, is left empty.
+
+import COpenSSL
+
+/// A key, and what it is for.
+public struct JSONWebKey: Sendable {
+    /// The key itself.
+    fileprivate enum Material: Sendable {
+        case secret([UInt8])
+        case `public`(OpenSSLKey)
+    }
+
+    /// Bytes of the shortest secret: as many as the hash has (RFC 7518 §3.2).
+    public static let minSecretBytes = 32
+    /// Bits of an RSA key. Fewer than 2048 are broken (RFC 7518 §3.3), more than 8192 only slow.
+    public static let rsaBits = 2_048...8_192
+    /// Bytes of RSA's public exponent; nearly every key has 3 (65537).
+    static let maxExponentBytes = 8
+    /// Bytes of a coordinate on P-256, and of each half of a signature (RFC 7518 §3.4, §6.2.1).
+    static let coordinateBytes = 32
+
+    /// Its name in tokens, if it has one (`kid`).
+    public let id: String?
+    /// What it signs with, by its type.
+    public let algorithm: JSONWebToken.Algorithm
+    private let material: Material
+
+    private init(_ id: String?, _ algorithm: JSONWebToken.Algorithm, _ material: Material) {
+        self.id = id
+        self.algorithm = algorithm
+        self.material = material
+    }
+
+    /// A secret for HMAC; nil: shorter than `minSecretBytes`.
+    public init?(secret: [UInt8], id: String? = nil) {
+        guard secret.count >= Self.minSecretBytes else { return nil }
+        self.init(id, .hs256, .secret(secret))
+    }
+
+    /// An RSA key of its numbers, most significant byte first; nil: not in the ranges above.
+    public init?(rsaModulus modulus: [UInt8], exponent: [UInt8], id: String? = nil) {
+        guard modulus.count <= Self.rsaBits.upperBound / 8, exponent.count <= Self.maxExponentBytes,
+            let key = OpenSSLKey(rsaModulus: modulus, exponent: exponent),
+            Self.rsaBits.contains(key.bits)
+        else { return nil }
+        self.init(id, .rs256, .public(key))
+    }
+
+    /// A point of P-256; nil: it is none.
+    public init?(p256X x: [UInt8], y: [UInt8], id: String? = nil) {
+        guard x.count == Self.coordinateBytes, y.count == Self.coordinateBytes,
+            let key = OpenSSLKey(p256Point: [4] + x + y)
+        else { return nil }
+        self.init(id, .es256, .public(key))
+    }
+
+    /// Whether this key's holder made this signature of this text.
+    public func verifies(_ signature: [UInt8], of text: [UInt8]) -> Bool {
+        switch (algorithm, material) {
+        case (.hs256, .secret(let secret)): Self.isMAC(signature, of: text, secret)
+        case (.rs256, .public(let key)): key.verifies(signature, of: text)
+        case (.es256, .public(let key)):
+            ecdsaEncoding(of: signature).map { key.verifies($0, of: text) } ?? false
+        case (.hs256, _), (.rs256, _), (.es256, _): false
+        }
+    }
+
+    private static func isMAC(_ mac: [UInt8], of text: [UInt8], _ secret: [UInt8]) -> Bool {
+        var expected = [UInt8](repeating: 0, count: SHA256Digest.byteCount)
+        let made = EVP_Q_mac(
+            nil, "HMAC", nil, "SHA256", nil, secret, secret.count, text, text.count, &expected,
+            expected.count, nil)
+        guard made != nil else {
+            ERR_clear_error()
+            return false
+        }
+        return mac.count == expected.count && CRYPTO_memcmp(mac, expected, mac.count) == 0
+    }
+}
+
+/// The two halves of an ES256 signature as the DER that OpenSSL reads (RFC 3279 §2.2.3); nil where
+/// they are not two times 32 bytes.
+private func ecdsaEncoding(of signature: [UInt8]) -> [UInt8]? {
+    let half = JSONWebKey.coordinateBytes
+    guard signature.count == 2 * half else { return nil }
+    let numbers = derInteger(signature[..<half]) + derInteger(signature[half...])
+    return [0x30, UInt8(numbers.count)] + numbers
+}
+
+/// An unsigned number of at most 32 bytes as a DER INTEGER: without leading zeros, but with one
+/// where the first bit would be a sign.
+private func derInteger(_ number: ArraySlice<UInt8>) -> [UInt8] {
+    var digits = Array(number.drop { $0 == 0 })
+    if (digits.first ?? 0x80) >= 0x80 { digits.insert(0, at: 0) }
+    return [0x02, UInt8(digits.count)] + digits
+}
+
+/// An EVP_PKEY with an owner. Checking signatures only reads it, so any thread may (OpenSSL's
+/// openssl-threads(7)).
+private final class OpenSSLKey: @unchecked Sendable {
+    private let key: OpaquePointer
+
+    private init?(type: String, _ parameters: [OSSL_PARAM]) {
+        defer { ERR_clear_error() }
+        guard let context = EVP_PKEY_CTX_new_from_name(nil, type, nil) else { return nil }
+        defer { EVP_PKEY_CTX_free(context) }
+        var parameters = parameters
+        var made: OpaquePointer?
+        guard EVP_PKEY_fromdata_init(context) == 1,
+            EVP_PKEY_fromdata(context, &made, parley_evp_public_key(), &parameters) == 1,
+            let made
+        else { return nil }
+        key = made
+    }
+
+    deinit { EVP_PKEY_free(key) }
+
+    convenience init?(rsaModulus modulus: [UInt8], exponent: [UInt8]) {
+        var (modulus, exponent) = (Self.native(modulus), Self.native(exponent))
+        let key: OpenSSLKey? = modulus.withUnsafeMutableBufferPointer { modulus in
+            exponent.withUnsafeMutableBufferPointer { exponent in
+                OSSL_PKEY_PARAM_RSA_N.withCString { modulusName in
+                    OSSL_PKEY_PARAM_RSA_E.withCString { exponentName in
+                        OpenSSLKey(
+                            type: "RSA",
+                            [
+                                OSSL_PARAM_construct_BN(
+                                    modulusName, modulus.baseAddress, modulus.count),
+                                OSSL_PARAM_construct_BN(
+                                    exponentName, exponent.baseAddress, exponent.count),
+                                OSSL_PARAM_construct_end(),
+                            ])
+                    }
+                }
+            }
+        }
+        guard let key else { return nil }
+        self.init(sharing: key)
+    }
+
+    convenience init?(p256Point point: [UInt8]) {
+        var (point, group) = (point, Array("prime256v1".utf8CString))
+        let key: OpenSSLKey? = point.withUnsafeMutableBytes { point in
+            group.withUnsafeMutableBufferPointer { group in
+                OSSL_PKEY_PARAM_GROUP_NAME.withCString { groupName in
+                    OSSL_PKEY_PARAM_PUB_KEY.withCString { pointName in
+                        OpenSSLKey(
+                            type: "EC",
+                            [
+                                OSSL_PARAM_construct_utf8_string(groupName, group.baseAddress, 0),
+                                OSSL_PARAM_construct_octet_string(
+                                    pointName, point.baseAddress, point.count),
+                                OSSL_PARAM_construct_end(),
+                            ])
+                    }
+                }
+            }
+        }
+        guard let key else { return nil }
+        self.init(sharing: key)
+    }
+
+    private init(sharing other: OpenSSLKey) {
+        EVP_PKEY_up_ref(other.key)
+        key = other.key
+    }
+
+    /// OpenSSL takes numbers in the order of the machine.
+    private static func native(_ number: [UInt8]) -> [UInt8] {
+        let digits = number.isEmpty ? [0] : number
+        return 1.littleEndian == 1 ? digits.reversed() : digits
+    }
+
+    /// Bits of its modulus or its group.
+    var bits: Int { Int(EVP_PKEY_get_bits(key)) }
+
+    func verifies(_ signature: [UInt8], of text: [UInt8]) -> Bool {
+        defer { ERR_clear_error() }
+        guard let context = EVP_MD_CTX_new() else { return false }
+        defer { EVP_MD_CTX_free(context) }
+        // For RSA the padding is PKCS #1 v1.5 unless another is asked for, which is RS256's.
+        return EVP_DigestVerifyInit(context, nil, SHA256Digest.algorithm, nil, key) == 1
+            && EVP_DigestVerify(context, signature, signature.count, text, text.count) == 1
+    }
+}

@@ -1,0 +1,56 @@
+// Where a request carries its credential: `Authorization: Bearer …` (RFC 6750 §2.1), or, from a
+// browser, which can set no header on a WebSocket, one of the subprotocols that it offers. Whether
+// the credential is any good is Server's business.
+//
+// Not in the query: URLs end up in logs, histories and Referer fields (RFC 6750 §5.3).
+
+/// What a request says of who sends it.
+public enum RequestCredential: Equatable, Sendable {
+    /// Nothing.
+    case none
+    /// A key or a token: 1…`maxBytes` visible ASCII characters.
+    case bearer(String)
+    /// Several credentials of one kind, another scheme than Bearer, or one that is empty, too long
+    /// or holds other characters.
+    case malformed
+
+    /// Bytes of the longest credential. 8 KiB: a token with many claims, half of a head.
+    public static let maxBytes = 8 * 1024
+
+    /// What a browser puts before its key to make a subprotocol of it, as OpenAI's clients do.
+    public static let subprotocolPrefix = "openai-insecure-api-key."
+
+    private static let scheme = "bearer "
+
+    /// Reads the fields of a request. A header counts before a subprotocol: only programs can set
+    /// it.
+    public init(_ fields: HTTPFields) {
+        switch fields.count(of: "Authorization") {
+        case 0: self = Self.ofSubprotocols(fields)
+        case 1: self = Self.ofHeader(fields["Authorization"] ?? "")
+        default: self = .malformed
+        }
+    }
+
+    private static func ofHeader(_ value: String) -> RequestCredential {
+        // The scheme is in any case, and one or more spaces follow it (RFC 9110 §11.4).
+        guard value.utf8.count > scheme.utf8.count,
+            value.prefix(scheme.count).lowercased() == scheme
+        else { return .malformed }
+        return checked(value.dropFirst(scheme.count).drop { $0 == " " })
+    }
+
+    private static func ofSubprotocols(_ fields: HTTPFields) -> RequestCredential {
+        let offered = fields.elements(of: "Sec-WebSocket-Protocol")
+            .filter { $0.hasPrefix(subprotocolPrefix) }
+        guard let only = offered.first else { return .none }
+        return offered.count == 1 ? checked(only.dropFirst(subprotocolPrefix.count)) : .malformed
+    }
+
+    private static func checked(_ text: Substring) -> RequestCredential {
+        guard (1...maxBytes).contains(text.utf8.count),
+            text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
+        else { return .malformed }
+        return .bearer(String(text))
+    }
+}
