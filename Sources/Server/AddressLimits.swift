@@ -37,6 +37,23 @@ package final class AddressLimits: Sendable {
         state = Mutex(AddressTable(rules))
     }
 
+    /// Creates a table for failed attempts: no places, only tokens.
+    package init(failuresPerMinute: Int) {
+        rules = AddressRules(failuresPerMinute: failuresPerMinute)
+        state = Mutex(AddressTable(rules))
+    }
+
+    /// Whether an address has no token left.
+    package func isExhausted(_ address: NetworkAddress, at now: Instant) -> Bool {
+        guard rules.areOn else { return false }
+        return state.withLock { $0.isExhausted(address.subscriber, at: now) }
+    }
+
+    /// Takes a token of an address, if it has one, and no place.
+    package func spend(_ address: NetworkAddress, at now: Instant) {
+        if case .admitted(let charge) = admit(address, at: now) { release(charge, at: now) }
+    }
+
     /// Takes a place and a token for an address, or says which limit is in the way.
     package func admit(_ address: NetworkAddress, at now: Instant) -> Outcome {
         guard rules.areOn else { return .admitted(.none) }
@@ -74,6 +91,14 @@ struct AddressRules {
         totalRate = TokenRate(
             perSecond: configuration.handshakesPerSecond, burst: configuration.handshakesPerSecond)
         maxEntries = configuration.maxConnections + AddressRules.spareEntries
+    }
+
+    /// A rate for each address and nothing else.
+    init(failuresPerMinute: Int) {
+        maxConnections = 0
+        rate = TokenRate(perMinute: failuresPerMinute)
+        totalRate = TokenRate(perSecond: 0, burst: 1)
+        maxEntries = AddressRules.spareEntries
     }
 
     /// Whether addresses are told apart at all.
@@ -131,6 +156,10 @@ struct AddressTable {
         entries[Int(place)].connections += 1
         entries[Int(place)].bucket.take(rules.rate, at: now)
         return .admitted(AddressCharge(entry: place))
+    }
+
+    func isExhausted(_ address: NetworkAddress, at now: Instant) -> Bool {
+        index[address].map { !entries[Int($0)].bucket.hasToken(rules.rate, at: now) } ?? false
     }
 
     mutating func release(_ charge: AddressCharge, at now: Instant) {

@@ -54,6 +54,9 @@ struct Admission {
         proxyProtocol == .required && trusts(peer)
     }
 
+    /// Whether limits per address are not for this one.
+    func isUnlimited(_ address: NetworkAddress) -> Bool { unlimitedAddresses.contains(address) }
+
     /// Takes a place for a connection of this address. A trusted proxy's own is free: its clients
     /// are charged once they are known.
     func admit(_ address: NetworkAddress, at now: Instant) -> AddressLimits.Outcome {

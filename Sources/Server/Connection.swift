@@ -76,6 +76,8 @@ final class LiveSession {
     var heldBytes = 0
     /// Agents at work for it.
     var work = AgentWork()
+    /// What its credential limits; nil where that is nothing.
+    var grant: SessionGrant?
 
     init(session: VoiceSession) {
         self.session = session

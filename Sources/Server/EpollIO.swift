@@ -1,6 +1,6 @@
 // The kernel as a shard sees it: one epoll, level-triggered, and an eventfd that other threads
 // poke. It knows nothing of connections; it passes their tokens through `epoll_data.u64`.
-// The server's only monotonic clock is read here.
+// The server's clocks are read here and nowhere else.
 
 import CLinux
 import Codec
@@ -14,6 +14,17 @@ public enum MonotonicClock {
         var time = timespec()
         clock_gettime(CLOCK_MONOTONIC, &time)
         return Instant(nanoseconds: Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec))
+    }
+}
+
+/// The time of day, which only tokens and what the protocol reports in it are about. It may be set,
+/// forwards and back; what must not depend on that uses the monotonic clock.
+enum WallClock {
+    /// Seconds since 1970 (`CLOCK_REALTIME`).
+    static var seconds: Int {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Int(time.tv_sec)
     }
 }
 
@@ -45,7 +56,7 @@ final class EventDescriptor: Sendable {
 
 extension NetworkAddress {
     /// The address of a socket that has one of either family; `unspecified` for other families.
-    fileprivate init(_ address: sockaddr_in6) {
+    init(_ address: sockaddr_in6) {
         self = withUnsafeBytes(of: address) { bytes in
             let word = { (offset: Int) in
                 UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))

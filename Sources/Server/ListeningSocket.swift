@@ -1,6 +1,7 @@
 // A listening TCP socket: resolving, binding, and telling a person why it cannot be done.
 
 import CLinux
+import Codec
 import Session
 
 /// Where to listen: a socket address without its port.
@@ -17,6 +18,11 @@ struct ListeningAddress {
         }
     }
 
+    /// The address without its port.
+    var address: NetworkAddress {
+        withUnsafeBytes(of: storage) { NetworkAddress($0.loadUnaligned(as: sockaddr_in6.self)) }
+    }
+
     fileprivate func withPointer<Result>(_ body: (UnsafePointer<sockaddr>, socklen_t) -> Result)
         -> Result
     {
@@ -31,6 +37,8 @@ final class ListeningSocket {
     private var handle: IOHandle
     /// The port, chosen by the kernel if 0 was asked for.
     let port: Int
+    /// Where it listens.
+    let address: NetworkAddress
 
     /// Binds and listens. Several of a server share a port; the kernel spreads connections.
     init(
@@ -46,26 +54,27 @@ final class ListeningSocket {
         }
         ListeningSocket.setConnectionOptions(handle, configuration)
         self.handle = handle
-        self.port = ListeningSocket.port(of: handle)
+        (self.address, self.port) = ListeningSocket.name(of: handle)
     }
 
     /// Takes over a socket that listens already.
     init(inherited handle: IOHandle, _ configuration: ServerConfiguration) {
         ListeningSocket.setConnectionOptions(handle, configuration)
         self.handle = handle
-        port = ListeningSocket.port(of: handle)
+        (address, port) = ListeningSocket.name(of: handle)
     }
 
-    private static func port(of handle: IOHandle) -> Int {
+    private static func name(of handle: IOHandle) -> (NetworkAddress, port: Int) {
         var bound = ListeningAddress()
         bound.length = socklen_t(MemoryLayout<sockaddr_storage>.size)
         withUnsafeMutableBytes(of: &bound.storage) {
             let pointer = $0.baseAddress!.assumingMemoryBound(to: sockaddr.self)
             _ = getsockname(handle, pointer, &bound.length)
         }
-        return withUnsafeBytes(of: bound.storage) {
+        let port = withUnsafeBytes(of: bound.storage) {
             Int(UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self)))
         }
+        return (bound.address, port)
     }
 
     /// Sets what every connection of a listening socket has from it (tcp(7)): once here instead of

@@ -13,6 +13,9 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case connectionsOpen, sessionsOpen, connectionsAccepted, connectionsRefused, acceptFailures
     case refusedAddressConnections, refusedAddressRate, refusedTotalRate, refusedDescriptors
     case refusedProxyHeader, refusedHost, refusedOrigin
+    case authMissing, authMalformed, authUnknown, authExpired, authClaims, authInsufficient
+    case authLimited, refusedModel, refusedCredentialSessions, refusedClientSecrets
+    case clientSecretsIssued, sessionsExpired
     case sessionsStarted, sessionsRefused
     case drainedIdle, drainedFinished, drainedCutOff
     case bytesReceived, bytesSent, outputLimitCloses, slowReaderCloses, protocolErrors

@@ -75,6 +75,26 @@ private struct MetricFamily {
         .labelled(
             "parley_requests_refused_total", "Requests refused, by the field they name.",
             "reason", [("host", .refusedHost), ("origin", .refusedOrigin)]),
+        .labelled(
+            "parley_auth_failures_total", "Requests whose credential was not good enough.",
+            "reason",
+            [
+                ("missing", .authMissing), ("malformed", .authMalformed),
+                ("unknown", .authUnknown), ("expired", .authExpired), ("claims", .authClaims),
+                ("insufficient", .authInsufficient), ("address_limit", .authLimited),
+            ]),
+        .labelled(
+            "parley_credential_limits_total",
+            "Requests refused for a limit of their credential, by the limit.", "limit",
+            [
+                ("models", .refusedModel), ("sessions", .refusedCredentialSessions),
+                ("client_secrets", .refusedClientSecrets),
+            ]),
+        .counter(
+            "parley_client_secrets_issued_total", "Client secrets made.", .clientSecretsIssued),
+        .counter(
+            "parley_sessions_expired_total", "Sessions that lasted as long as they may.",
+            .sessionsExpired),
         .counter(
             "parley_accept_failures_total", "Accepts that failed, as for lack of descriptors.",
             .acceptFailures),

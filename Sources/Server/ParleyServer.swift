@@ -22,6 +22,10 @@ public enum ServerError: Error, Equatable, CustomStringConvertible, Sendable {
     case invalidConfiguration(String)
     /// A file of TLS cannot be used.
     case tls(String)
+    /// A key or a file of credentials cannot be used.
+    case credentials(String)
+    /// Everybody could use the server, from anywhere.
+    case exposed(host: String)
     /// A system call failed.
     case system(IOErrorDescription)
 
@@ -46,7 +50,12 @@ public enum ServerError: Error, Equatable, CustomStringConvertible, Sendable {
             "this user may not listen on port \(port); choose one above 1023 with --port"
         case .inheritedSocket(let objection):
             "\(objection): the supervisor must pass listening TCP sockets; see examples/deploy"
-        case .invalidConfiguration(let message), .tls(let message): message
+        case .invalidConfiguration(let message), .tls(let message), .credentials(let message):
+            message
+        case .exposed(let host):
+            "refusing to listen on \(host), where others can connect, without credentials: give "
+                + "PARLEY_API_KEY, --api-keys-file or --jwt-keys-file, or --insecure to serve "
+                + "everybody"
         case .system(let error):
             "\(error.call) failed: \(String(cString: strerror(error.code)))"
         }
@@ -65,6 +74,8 @@ public final class ParleyServer: Sendable {
         var port = 0
         /// How each shard is given another TLS context.
         var renewals: [@Sendable (TLSContext) -> Void] = []
+        /// Nil until the server starts: its files are read then.
+        var authenticator: Authenticator?
     }
 
     private let configuration: ServerConfiguration
@@ -109,7 +120,7 @@ public final class ParleyServer: Sendable {
 
     /// Serves until SIGTERM or SIGINT, which drain, or until `drain()` or `stop()` is called
     /// elsewhere; returns when every connection is closed. A second signal ends the process at
-    /// once. With TLS, SIGHUP reads its files anew.
+    /// once. SIGHUP reads the files of TLS and of credentials anew, where there are any.
     ///
     /// Listens on the sockets that a supervisor passed (LISTEN_FDS), or else on the configured host
     /// and port, and tells the supervisor when it does and when it ends (NOTIFY_SOCKET).
@@ -118,11 +129,15 @@ public final class ParleyServer: Sendable {
     public func run(onListening: (_ port: Int) -> Void = { _ in }) throws(ServerError) {
         let signals = StopSignals()
         signals.block()
-        let reload = configuration.isSecure ? ReloadSignal() : nil
+        let hasFiles = configuration.isSecure || configuration.asksForCredentials
+        let reload = hasFiles ? ReloadSignal() : nil
         reload?.block()
         try start(listeningTo: try InheritedSockets.take(configuration))
         onListening(port)
-        reload?.onArrival { [self] in reloadTLS() }
+        reload?.onArrival { [self] in
+            reloadTLS()
+            reloadCredentials()
+        }
         signals.onArrival { [self] in
             SupervisorNotice.stopping.send()
             drain()
@@ -140,6 +155,8 @@ public final class ParleyServer: Sendable {
         // A peer that resets its connection must not end the process.
         StopSignals.ignoreBrokenPipes()
         let tls = try makeTLSContext()
+        let authenticator = Authenticator(configuration, rules: try readCredentials())
+        state.withLock { $0.authenticator = authenticator }
         var backends: [EpollIO] = []
         do throws(IOError) {
             for _ in 0..<configuration.shards { backends.append(try EpollIO()) }
@@ -149,6 +166,9 @@ public final class ParleyServer: Sendable {
         let port: Int
         if let first = inherited.first {
             port = first.port
+            for socket in inherited {
+                try checkExposure(at: socket.address, named: "an inherited socket")
+            }
             raiseDescriptorLimit()
             try startShards(on: backends, acceptingFrom: inherited, tls: tls)
         } else {
@@ -172,6 +192,7 @@ public final class ParleyServer: Sendable {
     /// One listening socket per shard, all on the same port.
     private func bindSockets() throws(ServerError) -> [ListeningSocket] {
         let address = try ListeningSocket.resolve(configuration)
+        try checkExposure(at: address.address, named: configuration.host)
         if !configuration.sharesPort { try ListeningSocket.checkUnused(address, configuration) }
         var sockets: [ListeningSocket] = []
         for _ in 0..<configuration.shards {
@@ -262,6 +283,50 @@ public final class ParleyServer: Sendable {
         }
     }
 
+    /// Reads the files of credentials anew. Sessions that are open go on; client secrets made with a
+    /// key that is gone open nothing more. Files that cannot be used change nothing but the log. Any
+    /// thread.
+    public func reloadCredentials() {
+        guard configuration.asksForCredentials,
+            let authenticator = state.withLock({ $0.authenticator })
+        else { return }
+        do throws(ServerError) {
+            authenticator.replace(try readCredentials())
+            logger.info("credentials reloaded")
+        } catch {
+            logger.error(
+                "credentials not reloaded: the old ones stay", metadata: ["reason": "\(error)"])
+        }
+    }
+
+    private func readCredentials() throws(ServerError) -> CredentialRules {
+        do throws(OptionError) {
+            let rules = try CredentialRules(configuration)
+            for warning in rules.keys.warnings { logger.warning("\(warning)") }
+            return rules
+        } catch {
+            throw .credentials(error.description)
+        }
+    }
+
+    /// Whoever can reach a model can spend its owner's money, so that serving strangers is a
+    /// decision and never a default.
+    private func checkExposure(
+        at address: NetworkAddress, named host: String
+    ) throws(ServerError) {
+        guard !address.isLoopback else { return }
+        let isGuarded = configuration.asksForCredentials || configuration.asksForCertificates
+        guard isGuarded || configuration.insecure else { throw .exposed(host: host) }
+        if configuration.asksForCredentials, !configuration.isSecure {
+            logger.warning(
+                """
+                credentials and speech cross the network in plain: give --tls-cert and --tls-key, \
+                or let a proxy end TLS in front of a loopback address
+                """,
+                metadata: ["host": "\(host)"])
+        }
+    }
+
     private func makeTLSContext() throws(ServerError) -> TLSContext? {
         do throws(OptionError) {
             guard let tickets, let material = try TLSMaterial(configuration) else { return nil }
@@ -284,6 +349,9 @@ public final class ParleyServer: Sendable {
             logger: logger)
         services.index = index
         services.addressLimits = addressLimits
+        if let authenticator = state.withLock({ $0.authenticator }) {
+            services.authenticator = authenticator
+        }
         services.voiceActivityModel = voiceActivityModel
         services.tls = tls
         services.makeUpstream = { UpstreamHTTP(loop: $0, executor: $1) }

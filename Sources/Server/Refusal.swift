@@ -1,5 +1,6 @@
 // Why somebody is not served who asked in good form, what he is told, and what the operator is:
-// a number per reason, and a line now and then. Deciding is up to Admission and AddressLimits.
+// a number per reason, and a line now and then. Deciding is up to Admission, AddressLimits and
+// Authenticator.
 //
 // Invariant: a flood of refusals is a bounded number of log lines.
 
@@ -8,7 +9,7 @@ import Logging
 import Session
 
 /// A limit or a rule of the operator's that turns a connection or a request away.
-package enum RefusalReason: Int, CaseIterable, Sendable {
+package enum RefusalReason: Int, CaseIterable, Error, Sendable {
     /// `max-connections`.
     case maxConnections
     /// `max-connections-per-address`.
@@ -25,6 +26,26 @@ package enum RefusalReason: Int, CaseIterable, Sendable {
     case host
     /// A page of another origin asks for a WebSocket (`allowed-origins`).
     case origin
+    /// No credential where one is needed.
+    case noCredential
+    /// Something that can be no credential.
+    case malformedCredential
+    /// A credential of nobody's.
+    case unknownCredential
+    /// A token whose time is over.
+    case expiredCredential
+    /// A token for another server, of another issuer, not valid yet, or valid for ever.
+    case wrongClaims
+    /// A good credential that does not open this path.
+    case insufficientCredential
+    /// `auth-failures-per-minute-per-address`.
+    case failedAttempts
+    /// A model that the credential does not name.
+    case model
+    /// `max-sessions-per-key`, or the credential's own limit.
+    case credentialSessions
+    /// `max-client-secrets`.
+    case clientSecrets
 
     /// Where it is counted.
     var metric: ShardMetric {
@@ -37,6 +58,16 @@ package enum RefusalReason: Int, CaseIterable, Sendable {
         case .proxyHeader: .refusedProxyHeader
         case .host: .refusedHost
         case .origin: .refusedOrigin
+        case .noCredential: .authMissing
+        case .malformedCredential: .authMalformed
+        case .unknownCredential: .authUnknown
+        case .expiredCredential: .authExpired
+        case .wrongClaims: .authClaims
+        case .insufficientCredential: .authInsufficient
+        case .failedAttempts: .authLimited
+        case .model: .refusedModel
+        case .credentialSessions: .refusedCredentialSessions
+        case .clientSecrets: .refusedClientSecrets
         }
     }
 
@@ -51,6 +82,16 @@ package enum RefusalReason: Int, CaseIterable, Sendable {
         case .proxyHeader: "proxy-protocol"
         case .host: "allowed-hosts"
         case .origin: "allowed-origins"
+        case .noCredential: "no credential"
+        case .malformedCredential: "malformed credential"
+        case .unknownCredential: "unknown credential"
+        case .expiredCredential: "expired token"
+        case .wrongClaims: "jwt-audience, jwt-issuer or times of a token"
+        case .insufficientCredential: "insufficient credential"
+        case .failedAttempts: "auth-failures-per-minute-per-address"
+        case .model: "models of a credential"
+        case .credentialSessions: "max-sessions-per-key"
+        case .clientSecrets: "max-client-secrets"
         }
     }
 
@@ -86,6 +127,10 @@ package enum RefusalReason: Int, CaseIterable, Sendable {
             return RouteFailure(
                 status: 403, code: "origin_not_allowed",
                 message: "Pages of that Origin may not connect; see the server's allowed-origins.")
+        case .noCredential, .malformedCredential, .unknownCredential, .expiredCredential,
+            .wrongClaims, .insufficientCredential, .failedAttempts, .model, .credentialSessions,
+            .clientSecrets:
+            return credentialFailure(retry: retry)
         }
     }
 }

@@ -65,6 +65,10 @@ struct RouteFailure {
         message: "This path takes WebSocket connections only.",
         headers: [("Upgrade", "websocket"), ("Sec-WebSocket-Version", "13")])
 
+    static let translation = RouteFailure(
+        status: 400, code: "unsupported_session_type",
+        message: "A session of type 'translation' is not supported.")
+
     static func unavailable(
         _ code: StaticString, _ message: String, retryAfterSeconds: Int
     ) -> RouteFailure {
@@ -82,20 +86,28 @@ enum WebSocketService: Sendable {
     case echo
 }
 
-/// Who may use a route.
-enum RouteAccess: Sendable {
+/// Who may use a route, and how far a credential opens the server: each includes those before it.
+enum RouteAccess: Int, Comparable, Sendable {
     /// Everybody who can reach the server: probes, and pages that hold no secret.
     case open
-    /// Whoever may open a session.
+    /// Whoever may open a session: the holder of a client secret, a token or a key.
     case session
+    /// An application: the holder of a key, who may make client secrets.
+    case key
     /// Whoever runs the server.
     case `operator`
+
+    static func < (left: RouteAccess, right: RouteAccess) -> Bool {
+        left.rawValue < right.rawValue
+    }
 }
 
 /// What answers the requests of a route.
 enum RouteService: Sendable {
     /// A value, at once.
     case value(@Sendable (_ request: HTTPRequest, _ routes: Routes) -> HTTPResponse)
+    /// A client secret.
+    case clientSecret
     /// The connection becomes a WebSocket.
     case webSocket(WebSocketService)
 }
@@ -183,6 +195,14 @@ struct Routes: Sendable {
                 path: "/v1/realtime", methods: [.get], access: .session,
                 summary: "A voice session over WebSocket, in the OpenAI Realtime protocol.",
                 service: .webSocket(.session)),
+            Route(
+                path: "/v1/realtime/client_secrets", methods: [.post], access: .key,
+                summary: "A short-lived credential for a browser, with the session that it opens.",
+                service: .clientSecret),
+            Route(
+                path: "/v1/realtime/translations/client_secrets", methods: [.post], access: .key,
+                summary: "Refused: translation sessions are not supported.",
+                service: .value { _, _ in RouteFailure.translation.response }),
             Route(
                 path: "/v1/models", methods: [.get], access: .session, servesOtherOrigins: true,
                 summary: "The model that answers, as OpenAI's API lists models.",

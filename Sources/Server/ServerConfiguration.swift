@@ -53,6 +53,40 @@ public struct ServerConfiguration: Sendable {
     /// `maxAcceptsPerTurn` already keeps the open connections served.
     public var handshakesPerSecond = 0
 
+    // MARK: Credentials
+
+    /// The server's own keys, separated by commas; whoever has one is the operator. Nil: none.
+    public var apiKey: String?
+    /// File of keys, one a line, with names and limits (APIKeys). Nil: none.
+    public var apiKeysFile: String?
+    /// File of the keys that tokens are signed with, a JSON Web Key Set. Nil: none.
+    public var jwtKeysFile: String?
+    /// Secret that tokens are signed with (HS256), at least 32 characters. Nil: none.
+    public var jwtSecret: String?
+    /// What a token's `aud` must hold. Nil: a token that has one is somebody else's.
+    public var jwtAudience: String?
+    /// What a token's `iss` must be. Nil: anything that one of the keys has signed.
+    public var jwtIssuer: String?
+    /// Seconds by which the clocks of those who make tokens may differ from this one. 0…600; 30:
+    /// clocks that are kept by NTP differ by far less, others by minutes.
+    public var jwtLeewaySeconds = 30
+    /// Sessions at once of one key, or of one subject of tokens, that says nothing itself; more are
+    /// answered with 429. 0…; 0 is no limit, and the default: a key is often all of a product's.
+    public var maxSessionsPerKey = 0
+    /// Seconds that a session may last whose credential says nothing itself. 0…604,800; 0 is no
+    /// limit, and the default: a session that is idle costs next to nothing.
+    public var maxSessionSeconds = 0
+    /// Client secrets that have not expired; more are refused with 429. 1…1,000,000. 10,000: as many
+    /// as sessions, and 6 MB without instructions in them.
+    public var maxClientSecrets = 10_000
+    /// Wrong credentials that one address may show in a minute; then it has to wait, whatever it
+    /// shows. 0…; 0 is no limit. 120: one client that tries an old key again each second leaves
+    /// others behind the same address in peace.
+    public var authFailuresPerMinutePerAddress = 120
+    /// Whether the server may listen beyond this machine although it asks nobody for credentials.
+    /// False: that is nearly always a mistake, and costs whoever pays for the model.
+    public var insecure = false
+
     // MARK: TLS
 
     /// PEM file of the certificate and, after it, its chain. Nil: the port speaks plain TCP.
@@ -248,7 +282,7 @@ public struct ServerConfiguration: Sendable {
     // MARK: Diagnosis
 
     /// Whether `GET /debug/echo` is served: a WebSocket that sends every message back, for tests
-    /// of conformance and measurements. False: it takes no credentials and no place of a session.
+    /// of conformance and measurements. False: it takes no place of a session.
     public var debugEcho = false
 
     // MARK: Logs
@@ -261,6 +295,16 @@ public struct ServerConfiguration: Sendable {
 
     /// Whether the port speaks TLS.
     public var isSecure: Bool { tlsCertificate != nil }
+
+    /// Whether those who use the server must show a key, a client secret or a token.
+    public var asksForCredentials: Bool {
+        apiKey != nil || apiKeysFile != nil || jwtKeysFile != nil || jwtSecret != nil
+    }
+
+    /// Whether nobody gets in without a certificate of his own.
+    var asksForCertificates: Bool {
+        tlsClientCA != nil && tlsClientAuthentication == .required
+    }
 
     /// Cores that this process may use, at least 1.
     static let coreCount = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))

@@ -33,7 +33,8 @@ package struct SettingRange: Sendable {
 
     /// Every range, in the order of the options.
     package static let all =
-        listening + admission + tls + limits + timeLimits + fairness + sessions + codecs
+        listening + admission + credentials + tls + limits + timeLimits + fairness + sessions
+        + codecs
 
     private static let mebibyte = 1 << 20
     private static let gibibyte = 1 << 30
@@ -57,6 +58,16 @@ package struct SettingRange: Sendable {
             $0.handshakeBurstPerAddress
         },
         SettingRange("handshakes-per-second", 0...1_000_000) { $0.handshakesPerSecond },
+    ]
+
+    private static let credentials = [
+        SettingRange("jwt-leeway-seconds", 0...600) { $0.jwtLeewaySeconds },
+        SettingRange("max-sessions-per-key", 0...10_000_000) { $0.maxSessionsPerKey },
+        SettingRange("max-session-seconds", 0...604_800) { $0.maxSessionSeconds },
+        SettingRange("max-client-secrets", 1...1_000_000) { $0.maxClientSecrets },
+        SettingRange("auth-failures-per-minute-per-address", 0...1_000_000) {
+            $0.authFailuresPerMinutePerAddress
+        },
     ]
 
     private static let tls = [
@@ -157,6 +168,14 @@ package struct SettingRange: Sendable {
 }
 
 extension ServerConfiguration {
+    private var objectionToTokens: String? {
+        let hasKeys = jwtKeysFile != nil || jwtSecret != nil
+        if !hasKeys, jwtAudience != nil || jwtIssuer != nil {
+            return "jwt-audience and jwt-issuer need jwt-keys-file or jwt-secret"
+        }
+        return nil
+    }
+
     private var objectionToTLS: String? {
         if (tlsCertificate == nil) != (tlsKey == nil) {
             return tlsKey == nil
@@ -176,7 +195,7 @@ extension ServerConfiguration {
             return "\(range.name) must be from \(range.allowed.lowerBound) to "
                 + "\(range.allowed.upperBound), not \(range.value(self))"
         }
-        if let objection = objectionToTLS { return objection }
+        if let objection = objectionToTLS ?? objectionToTokens { return objection }
         // A turn's answers, and the last of them, must fit a queue that was within its share.
         if maxQueuedOutputBytes < 2 * maxWriteBytesPerTurn {
             return "max-queued-output-bytes must be at least twice max-write-bytes-per-turn"

@@ -198,8 +198,9 @@ extension Shard {
 
     private func nextDeadline(of connection: Connection) -> Instant {
         let own = time(ofPeerTime: connection.protocolDeadline(configuration))
-        guard let session = connection.live?.deadline else { return own }
-        return min(own, session)
+        guard let live = connection.live else { return own }
+        let session = min(own, live.deadline ?? own)
+        return min(session, live.grant?.end ?? session)
     }
 
     /// The entry of a connection has expired; it is given a new one in any case.
@@ -214,6 +215,7 @@ extension Shard {
             live.session.handleDeadline(at: now)
             drain(live, of: connection)
         }
+        if let end = connection.live?.grant?.end, end <= now { expireSession(of: connection) }
         if connection.protocolDeadline(configuration) <= peerClock {
             // Its bytes may have come while the shard was away, and wait behind others'.
             read(connection)

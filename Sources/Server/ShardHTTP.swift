@@ -122,11 +122,21 @@ extension Shard {
         if request.method == .options, route.servesOtherOrigins {
             return send(CrossOrigin.preflight(of: route), to: request, of: route, on: connection)
         }
+        let caller: Caller
+        do {
+            caller = try authenticate(request, for: route.access, on: connection)
+        } catch {
+            let refusal = credentialRefusal(error, on: connection)
+            return send(refusal, to: request, of: route, on: connection)
+        }
         switch route.service {
         case .value(let answer):
             send(answer(request, routes), to: request, of: route, on: connection)
+        case .clientSecret:
+            let secret = issueClientSecret(request, to: caller, on: connection)
+            send(secret, to: request, of: route, on: connection)
         case .webSocket(let service):
-            upgrade(request, to: service, followedBy: rest, on: connection)
+            upgrade(request, to: service, by: caller, followedBy: rest, on: connection)
         }
     }
 
@@ -195,7 +205,7 @@ extension Shard {
     // MARK: Upgrade
 
     private func upgrade(
-        _ request: HTTPRequest, to service: WebSocketService,
+        _ request: HTTPRequest, to service: WebSocketService, by caller: Caller,
         followedBy rest: UnsafeMutableRawBufferPointer, on connection: Connection
     ) {
         if let failure = routes.objection(toUpgrading: request, to: service) {
@@ -205,7 +215,7 @@ extension Shard {
             return send(objection, to: request, on: connection)
         }
         let peer = connection.http?.client
-        upgrade(request, to: service, on: connection)
+        upgrade(request, to: service, by: caller, on: connection)
         if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
         releaseProxiedCharge(of: connection)
         // A client may have sent its first messages without waiting for the answer.
@@ -213,7 +223,8 @@ extension Shard {
     }
 
     private func upgrade(
-        _ request: HTTPRequest, to service: WebSocketService, on connection: Connection
+        _ request: HTTPRequest, to service: WebSocketService, by caller: Caller,
+        on connection: Connection
     ) {
         let upgrade: WebSocketUpgrade
         do {
@@ -228,6 +239,12 @@ extension Shard {
         }
         switch service {
         case .session:
+            let (parameters, grant): (SessionParameters, SessionGrant?)
+            do {
+                (parameters, grant) = try admit(caller, toModel: routes.model(of: request))
+            } catch {
+                return send(credentialRefusal(error, on: connection), to: request, on: connection)
+            }
             guard reserveSession() else {
                 return send(routes.full.response, to: request, on: connection)
             }
@@ -237,7 +254,7 @@ extension Shard {
                 services.metrics.sessions.subtract(1, ordering: .relaxed)
                 return
             }
-            startSession(model: routes.model(of: request), on: connection)
+            startSession(parameters, grant: grant, on: connection)
         case .echo:
             accept(upgrade, on: connection)
         }

@@ -24,6 +24,8 @@ package struct ShardServices {
     package var metrics: ServerMetrics
     /// What one address may take, of all shards together. A table of its own unless it is set.
     package var addressLimits: AddressLimits
+    /// Who may use the server; of all shards together. Nobody is asked unless it is set.
+    package var authenticator: Authenticator
     /// Where lines go.
     package var logger: Logger
     /// What TLS is made from; nil: plain TCP.
@@ -32,6 +34,14 @@ package struct ShardServices {
     package var makeUpstream: UpstreamFactory?
     /// Seed of each new session. Unpredictable by default; a simulation counts.
     package var makeSessionSeed: () -> UInt64 = { .random(in: .min ... .max) }
+    /// Seconds since 1970. The time of day by default; a simulation counts its own.
+    package var wallSeconds: () -> Int = { WallClock.seconds }
+    /// Bytes that nobody can know, for secrets. The kernel's by default, not OpenSSL's: its random
+    /// generator alone takes 2 MB of a server without TLS.
+    package var makeRandomBytes: (_ count: Int) -> [UInt8] = { count in
+        var generator = SystemRandomNumberGenerator()
+        return (0..<count).map { _ in generator.next() }
+    }
     /// A delay from zero to the given one, to spread what would otherwise happen at once. Random
     /// by default; a simulation draws from its seed.
     package var drawDelay: (_ limit: Duration) -> Duration = { limit in
@@ -48,6 +58,7 @@ package struct ShardServices {
         self.pool = pool
         self.metrics = metrics
         addressLimits = AddressLimits(configuration)
+        authenticator = Authenticator(configuration, rules: CredentialRules())
         self.logger = logger
     }
 }

@@ -150,15 +150,17 @@ extension Shard {
     // MARK: Sessions
 
     /// Gives a connection its session. The place for it is already reserved.
-    func startSession(model: String, on connection: Connection) {
+    func startSession(
+        _ parameters: SessionParameters, grant: SessionGrant?, on connection: Connection
+    ) {
         let session = VoiceSession(
-            parameters: SessionParameters(model: model), context: sessionContext,
-            seed: services.makeSessionSeed())
+            parameters: parameters, context: sessionContext, seed: services.makeSessionSeed())
         let live = LiveSession(session: session)
+        live.grant = grant
         connection.live = live
         metrics.add(.sessionsStarted)
         metrics.add(.sessionsOpen)
-        sessionLog.noteStart(of: session.id, model: model)
+        sessionLog.noteStart(of: session.id, model: parameters.model)
         session.start(at: now)
         drain(live, of: connection)
     }

@@ -1,6 +1,6 @@
 // How often somebody may do something, in eight bytes. Whose bucket it is, what counts, and what
-// happens beyond it, are the owners': AddressLimits (handshakes) and ShardFloods (what costs a
-// peer nothing).
+// happens beyond it, are the owners': AddressLimits (handshakes, failed attempts) and ShardFloods
+// (what costs a peer nothing).
 //
 // The generic cell rate algorithm (ITU-T I.371): instead of tokens that would have to be refilled,
 // it keeps the time at which the bucket will be full again.
@@ -20,6 +20,13 @@ struct TokenRate {
     init(perSecond: Int, burst: Int) {
         interval = perSecond > 0 ? max(1, 1_000_000_000 / Int64(perSecond)) : 0
         tolerance = interval * Int64(max(1, burst) - 1)
+    }
+
+    /// A bucket that holds a minute's worth.
+    /// - Parameter perMinute: at most 1,000,000; 0 is no limit.
+    init(perMinute: Int) {
+        interval = perMinute > 0 ? 60_000_000_000 / Int64(perMinute) : 0
+        tolerance = interval * Int64(max(1, perMinute) - 1)
     }
 }
 

@@ -78,6 +78,12 @@ public final class VoiceSession {
                 + (abilities.seesImages ? context.limits.maxConversationImageBytes : 0))
     }
 
+    /// The id that a session with this seed has.
+    public static func id(seed: UInt64) -> String {
+        var ids = IdentifierSource(seed: seed)
+        return ids.make("sess_")
+    }
+
     deinit {
         listener?.releaseDecoder(context)
         for response in responses { response.releaseEncoder() }
@@ -287,29 +293,8 @@ public final class VoiceSession {
     // MARK: session.update
 
     private func apply(_ update: SessionUpdate, at now: Instant) throws(ClientEventError) {
-        var updated = parameters
-        updated.apply(update)
+        let updated = try context.parameters(parameters, changedBy: update)
         try checkVoice(updated.voice, param: "session.audio.output.voice")
-        if updated.turnDetection != nil, context.voiceActivityModel == nil {
-            if case .value = update.turnDetection {
-                throw ClientEventError(
-                    code: "turn_detection_unavailable",
-                    message: "This server has no voice activity model: run `make models`, or set "
-                        + "turn_detection to null and commit turns.",
-                    param: "session.audio.input.turn_detection")
-            }
-            updated.turnDetection = nil
-        }
-        if let turnDetection = updated.turnDetection {
-            // What is kept before speech must leave room for the speech.
-            let most = context.limits.maxBufferedAudioSeconds * 1_000 / 2
-            guard turnDetection.prefixPaddingMilliseconds <= most else {
-                throw ClientEventError(
-                    code: "invalid_value",
-                    message: "prefix_padding_ms is at most \(most), half of the input buffer.",
-                    param: "session.audio.input.turn_detection.prefix_padding_ms")
-            }
-        }
         let before = parameters
         parameters = updated
         listener?.handleUpdate(from: before, to: updated, context)

@@ -107,12 +107,14 @@ struct ServeConfigurationLoader {
                 let parts = argument.dropFirst(2).split(
                     separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
                 let name = String(parts[0])
-                guard name == Self.configName || ServeOptionTable.option(flagged: name) != nil
-                else {
+                let option = ServeOptionTable.option(flagged: name)
+                guard name == Self.configName || option != nil else {
                     throw .usage("unknown option --\(name)\(suggestion(for: name))")
                 }
                 if parts.count == 2 {
                     flags.append((name, String(parts[1])))
+                } else if option?.isToggle == true, rest.first?.hasPrefix("--") ?? true {
+                    flags.append((name, "true"))
                 } else if let value = rest.popFirst() {
                     flags.append((name, value))
                 } else {

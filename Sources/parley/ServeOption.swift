@@ -10,6 +10,7 @@ struct ServeOption: Sendable {
     enum Group: String, CaseIterable, Sendable {
         case listening = "Listening"
         case admission = "Who may connect"
+        case credentials = "Credentials"
         case tls = "TLS"
         case logging = "Logging"
         case agents = "Agents"
@@ -34,6 +35,8 @@ struct ServeOption: Sendable {
     let isSecret: Bool
     /// Whether the value is several, joined by commas; a file may give them as a YAML sequence.
     var isList = false
+    /// Whether its flag alone means `true`.
+    var isToggle = false
     /// Puts a value given as text into the settings; false when it is not allowed.
     let set: @Sendable (_ text: String, _ settings: inout ServeSettings) -> Bool
     /// The value as text that `set` would accept; empty when there is none.
@@ -93,7 +96,7 @@ extension ServeOption {
     ) -> ServeOption {
         ServeOption(
             name: name, group: group, unit: "", allowed: "true or false", summary: summary,
-            isSecret: false,
+            isSecret: false, isToggle: true,
             set: { text, settings in
                 guard let value = Bool(text) else { return false }
                 settings[keyPath: place] = value

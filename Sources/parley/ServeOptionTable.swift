@@ -9,8 +9,8 @@ import Session
 enum ServeOptionTable {
     /// Every option.
     static let all: [ServeOption] =
-        listening + admission + tls + logging + agents + services + limits + compression
-        + timeLimits
+        listening + admission + credentials + tls + logging + agents + services + limits
+        + compression + timeLimits
         + fairness + sessions + codecs
 
     /// Finds an option by its name.

@@ -50,7 +50,7 @@ struct TalkCommand: ParsableCommand {
     @Option(help: "The model to ask for.")
     var model = "default"
 
-    @Option(help: "The key to send as a bearer token (or PARLEY_KEY).")
+    @Option(help: "The key to send as a bearer token (or PARLEY_API_KEY, or PARLEY_KEY).")
     var key: String?
 
     @Option(
@@ -104,7 +104,8 @@ struct TalkCommand: ParsableCommand {
     func run() throws {
         try reportingFailure {
             let address = try RealtimeURL(url, model: model)
-            let key = key ?? environmentValue("PARLEY_KEY")
+            let key =
+                key ?? environmentValue("PARLEY_API_KEY") ?? environmentValue("PARLEY_KEY")
             // Files are read first: a mistyped name should not cost a connection.
             let spoken = try recordings.map { try Recording(path: $0, format: format) }
             let conversation = try TalkConversation(

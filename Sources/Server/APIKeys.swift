@@ -1,0 +1,137 @@
+// The server's own keys: read from an option or a file, kept as hashes, found by a hash. What a key's
+// holder may do is Authenticator's business.
+//
+// A file has a key a line, and behind it, in any order, what is special about it:
+//
+//   sk-8f2c…  name=shop  max-sessions=20  max-session-seconds=1800  models=parley,gpt-5
+//   sk-1b7e…  name=prometheus  operator
+//
+// Empty lines and those that begin with # are passed over.
+//
+// Invariant: no key in plain is kept, logged or quoted in an error; a presented one is compared with
+// every key there is, each in constant time, so that the time tells nothing about any of them.
+
+import Codec
+
+/// One key.
+package struct APIKey: Sendable {
+    /// What is kept of it.
+    let digest: SHA256Digest
+    /// What the operator calls it; for the log.
+    var name: String?
+    /// Whether it opens what is the operator's: metrics, administration.
+    var isOperator = false
+    /// Limits of its sessions.
+    var allowance = SessionAllowance()
+}
+
+/// All keys.
+package struct APIKeys: Sendable {
+    /// Keys of a server. 4,096: a comparison takes 10 ns, so that all of them take no longer than
+    /// the handshake itself.
+    package static let maxKeys = 4_096
+    /// Bytes below which a key can be guessed over the network. 16: 96 bits of base64.
+    static let guessableBytes = 16
+
+    private var keys: [APIKey] = []
+    /// What an operator should know of them, as lines for the log.
+    private(set) var warnings: [String] = []
+
+    /// None.
+    package init() {}
+
+    /// How many there are.
+    var count: Int { keys.count }
+
+    /// Adds the keys of the option `api-key`, separated by commas. They are the operator's: who can
+    /// set the option has the machine.
+    package mutating func add(option text: String) throws(OptionError) {
+        for key in text.split(separator: ",").map({ $0.filter { $0 != " " } }) where !key.isEmpty {
+            var entry = APIKey(digest: SHA256Digest(of: key))
+            entry.isOperator = true
+            if let objection = objection(to: key) { throw OptionError("api-key", objection) }
+            if let objection = append(entry) { throw OptionError("api-key", objection) }
+            if key.utf8.count < Self.guessableBytes { warn("api-key has a key") }
+        }
+    }
+
+    /// Adds those of a file.
+    package mutating func add(_ file: ConfiguredFile) throws(OptionError) {
+        let lines = file.bytes.split(
+            separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
+        for (index, line) in lines.enumerated() {
+            let text = String(decoding: line, as: UTF8.self)
+            let words = text.split { $0 == " " || $0 == "\t" || $0 == "\r" }
+            guard let key = words.first, !key.hasPrefix("#") else { continue }
+            var entry = APIKey(digest: SHA256Digest(of: String(key)))
+            let problem =
+                objection(to: String(key)) ?? read(words.dropFirst(), into: &entry)
+                ?? append(entry)
+            if let problem { throw file.error("line \(index + 1): \(problem)") }
+            if key.utf8.count < Self.guessableBytes { warn("\(file.path) line \(index + 1)") }
+        }
+    }
+
+    private mutating func append(_ key: APIKey) -> String? {
+        guard keys.count < Self.maxKeys else { return "there are more than \(Self.maxKeys) keys" }
+        guard self.key(of: key.digest) == nil else { return "the key was given before" }
+        keys.append(key)
+        return nil
+    }
+
+    private mutating func warn(_ place: String) {
+        warnings.append(
+            "\(place): a key of fewer than \(Self.guessableBytes) characters can be guessed; "
+                + "make one with `openssl rand -hex 24`")
+    }
+
+    /// The key with this hash. Takes the same time whichever it is, and if there is none.
+    package func key(of digest: SHA256Digest) -> APIKey? {
+        var found: APIKey?
+        for key in keys where key.digest.matches(digest) { found = key }
+        return found
+    }
+
+    /// What cannot be sent in a header is no key.
+    private func objection(to key: String) -> String? {
+        guard key.utf8.count <= RequestCredential.maxBytes,
+            key.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
+        else { return "a key is visible ASCII without spaces" }
+        return nil
+    }
+
+    /// - Returns: what is wrong with the words behind a key, or nil. It never quotes them: a word in
+    ///   the wrong place may be a key.
+    private func read(_ words: ArraySlice<Substring>, into key: inout APIKey) -> String? {
+        for word in words {
+            if word == "operator" {
+                key.isOperator = true
+                continue
+            }
+            let halves = word.split(separator: "=", maxSplits: 1)
+            guard halves.count == 2 else { return Self.wordRule }
+            let value = String(halves[1])
+            switch halves[0] {
+            case "name": key.name = value
+            case "max-sessions":
+                guard let number = Int(value), SessionAllowance.sessionsRange.contains(number)
+                else { return Self.wordRule }
+                key.allowance.maxSessions = number
+            case "max-session-seconds":
+                guard let number = Int(value), SessionAllowance.secondsRange.contains(number)
+                else { return Self.wordRule }
+                key.allowance.maxSessionSeconds = number
+            case "models":
+                let models = value.split(separator: ",").map(String.init)
+                guard models.count <= SessionAllowance.maxModels else { return Self.wordRule }
+                key.allowance.models = models
+            default: return Self.wordRule
+            }
+        }
+        return nil
+    }
+
+    private static let wordRule =
+        "after the key stand only name=TEXT, max-sessions=1…, max-session-seconds=1…604800, "
+        + "models=A,B and operator"
+}

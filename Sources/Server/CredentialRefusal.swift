@@ -1,0 +1,69 @@
+// What a client is told whose credential does not do: in the words and codes of OpenAI's API, which
+// its clients know. Counting and logging are Refusal's.
+//
+// Nothing of the credential is ever in an answer, nor why a signature was not believed: that would
+// help only who makes them up.
+
+extension RefusalReason {
+    /// Whether a wrong credential was shown, as somebody does who guesses.
+    var isFailedAttempt: Bool {
+        switch self {
+        case .malformedCredential, .unknownCredential, .expiredCredential, .wrongClaims: true
+        default: false
+        }
+    }
+
+    /// The answers to credentials. `retry` is the field that says when to come back.
+    func credentialFailure(retry: [(name: String, value: String)]) -> RouteFailure {
+        switch self {
+        case .noCredential:
+            unauthorized(
+                "You didn't provide an API key. Send it in the field Authorization, as a Bearer "
+                    + "token, or, from a browser, in the subprotocol openai-insecure-api-key.KEY.",
+                challenge: "Bearer realm=\"parley\"")
+        case .expiredCredential:
+            unauthorized(
+                "The token has expired.",
+                challenge: Self.invalidToken("The token has expired"))
+        case .wrongClaims:
+            unauthorized(
+                "The token is not meant for this server, or not for this time.",
+                challenge: Self.invalidToken("The token is not for this server or time"))
+        case .insufficientCredential:
+            RouteFailure(
+                status: 403, code: "insufficient_permissions",
+                message: "This credential does not open that path.")
+        case .model:
+            RouteFailure(
+                status: 403, code: "model_not_found",
+                message: "This credential does not give access to that model.")
+        case .failedAttempts:
+            RouteFailure(
+                status: 429, code: "rate_limit_exceeded",
+                message: "Too many wrong credentials came from your address.", headers: retry)
+        case .credentialSessions:
+            RouteFailure(
+                status: 429, code: "rate_limit_exceeded",
+                message: "This credential has all the sessions that it may have.", headers: retry)
+        case .clientSecrets:
+            RouteFailure(
+                status: 429, code: "rate_limit_exceeded",
+                message: "There are too many client secrets that have not expired.", headers: retry)
+        default:
+            unauthorized(
+                "Incorrect API key or token provided.",
+                challenge: Self.invalidToken("The key or token is not valid"))
+        }
+    }
+
+    /// RFC 6750 §3.1.
+    private static func invalidToken(_ description: String) -> String {
+        "Bearer realm=\"parley\", error=\"invalid_token\", error_description=\"\(description)\""
+    }
+
+    private func unauthorized(_ message: String, challenge: String) -> RouteFailure {
+        RouteFailure(
+            status: 401, code: "invalid_api_key", message: message,
+            headers: [("WWW-Authenticate", challenge)])
+    }
+}

@@ -1,0 +1,140 @@
+// Credentials on a shard's connections: who sends a request, whether that opens what it asks for,
+// client secrets, sessions that come to the end of their time. Who is who is Authenticator's, what
+// a path asks for is Routes'.
+//
+// Invariant: a request is answered by nothing but a refusal until its credential is good enough.
+
+import Codec
+import Session
+
+extension Shard {
+    /// Finds out who sends a request, and whether that is enough for its route.
+    /// - Throws: why it is not.
+    func authenticate(
+        _ request: HTTPRequest, for access: RouteAccess, on connection: Connection
+    ) throws(RefusalReason) -> Caller {
+        guard access > .open, let http = connection.http else { return .visitor }
+        let address = admission.source(of: request, sentBy: http.client).client
+        let isLimited = !admission.isUnlimited(address)
+        // Before the credential is looked at: whoever guesses must not learn that he was right.
+        if isLimited, services.authenticator.failures.isExhausted(address, at: now) {
+            throw .failedAttempts
+        }
+        let caller: Caller
+        do {
+            caller = try services.authenticator.caller(
+                of: RequestCredential(request.fields), at: now,
+                wallSeconds: services.wallSeconds())
+        } catch {
+            if isLimited, error.isFailedAttempt {
+                services.authenticator.failures.spend(address, at: now)
+            }
+            throw error
+        }
+        guard caller.access >= access else { throw .insufficientCredential }
+        return caller
+    }
+
+    /// Counts a refusal, and makes its answer.
+    func credentialRefusal(_ reason: RefusalReason, on connection: Connection) -> HTTPResponse {
+        noteRefusal(reason, of: connection.http?.client ?? .unspecified)
+        return reason.failure(retryAfterSeconds: configuration.retryAfterSeconds).response
+    }
+
+    /// What a session begins with that a caller opens, and its place among the caller's.
+    /// - Parameter model: what the connection asks for; a client secret's own counts before it.
+    /// - Throws: the credential's limit in the way.
+    func admit(
+        _ caller: Caller, toModel model: String
+    ) throws(RefusalReason) -> (SessionParameters, SessionGrant?) {
+        var parameters = caller.session ?? SessionParameters(model: model)
+        if parameters.model.isEmpty { parameters.model = model }
+        guard caller.allowance.allows(model: parameters.model) else { throw .model }
+        let grant = try caller.grant(from: services.authenticator.places, configuration, at: now)
+        return (parameters, grant)
+    }
+
+    // MARK: Client secrets
+
+    /// Makes a secret with a session bound to it.
+    func issueClientSecret(
+        _ request: HTTPRequest, to caller: Caller, on connection: Connection
+    ) -> HTTPResponse {
+        do throws(ClientEventError) {
+            let wanted = try ClientSecretRequest(body: request.body)
+            let parameters = try sessionContext.parameters(
+                SessionParameters(model: wanted.model ?? ""), changedBy: wanted.session)
+            guard wanted.model.map(caller.allowance.allows(model:)) ?? true else {
+                return credentialRefusal(.model, on: connection)
+            }
+            let holder = Caller(
+                access: .session, principal: caller.principal, allowance: caller.allowance,
+                session: parameters)
+            let secret = services.authenticator.secrets.issue(
+                services.makeRandomBytes(ClientSecrets.randomBytes), key: caller.principal,
+                caller: holder, bodyBytes: request.body.count,
+                until: now + .seconds(wanted.seconds), at: now)
+            guard let secret else { return credentialRefusal(.clientSecrets, on: connection) }
+            metrics.add(.clientSecretsIssued)
+            return answer(
+                secret, expiresAt: services.wallSeconds() + wanted.seconds, with: parameters)
+        } catch {
+            return HTTPResponse(badRequest: error)
+        }
+    }
+
+    private func answer(
+        _ secret: String, expiresAt: Int, with parameters: SessionParameters
+    ) -> HTTPResponse {
+        var shown = parameters
+        if shown.model.isEmpty { shown.model = configuration.defaultModel }
+        var fields = HTTPFields()
+        fields.append("Content-Type", "application/json")
+        // It holds a secret: no cache may keep it (RFC 9111 §5.2.2.5).
+        fields.append("Cache-Control", "no-store")
+        return HTTPResponse(
+            status: 200, fields: fields,
+            body: ClientSecretAnswer.write(
+                value: secret, expiresAt: expiresAt,
+                sessionID: VoiceSession.id(seed: services.makeSessionSeed()), shown))
+    }
+
+    // MARK: The end of a session's time
+
+    /// A session has lasted as long as its credential allows: says so, and closes. 1001, as OpenAI
+    /// does: the client has done nothing wrong, and may come back.
+    func expireSession(of connection: Connection) {
+        guard connection.state == .webSocket, let live = connection.live else { return }
+        metrics.add(.sessionsExpired)
+        live.session.handle(
+            ClientEventError(
+                code: "session_expired",
+                message: "Your session has lasted as long as its credential allows."),
+            at: now)
+        drain(live, of: connection)
+        guard connection.state == .webSocket else { return }
+        closeWebSocket(connection, .goingAway, reason: "The session's time is over.")
+    }
+}
+
+extension HTTPResponse {
+    /// 400, with what is wrong with the request's body. It may quote a value of the body, as the
+    /// `error` events of a session do.
+    init(badRequest error: ClientEventError) {
+        var json = JSONWriter(ByteWriter(capacity: 512))
+        json.beginObject()
+        json.key("error")
+        json.beginObject()
+        json.member("message", error.message)
+        json.member("type", error.kind.rawValue)
+        json.member("code", error.code)
+        json.member("param", error.param)
+        json.endObject()
+        json.endObject()
+        var fields = HTTPFields()
+        fields.append("Content-Type", "application/json")
+        self.init(
+            status: error.kind == .server ? 500 : 400, fields: fields,
+            body: json.finish().copiedBytes)
+    }
+}

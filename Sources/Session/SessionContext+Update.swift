@@ -1,0 +1,37 @@
+// Whether this server can do what an update of a session asks for, beyond the parser's rules: what
+// its models and limits allow. Asked for `session.update`, and for sessions that a client secret
+// is bound to, before there is a session.
+
+import Codec
+
+extension SessionContext {
+    /// A session as an update makes it. Without a voice activity model its turn detection is off
+    /// where the update does not ask for it.
+    public func parameters(
+        _ before: SessionParameters, changedBy update: SessionUpdate
+    ) throws(ClientEventError) -> SessionParameters {
+        var updated = before
+        updated.apply(update)
+        if updated.turnDetection != nil, voiceActivityModel == nil {
+            if case .value = update.turnDetection {
+                throw ClientEventError(
+                    code: "turn_detection_unavailable",
+                    message: "This server has no voice activity model: run `make models`, or set "
+                        + "turn_detection to null and commit turns.",
+                    param: "session.audio.input.turn_detection")
+            }
+            updated.turnDetection = nil
+        }
+        if let turnDetection = updated.turnDetection {
+            // What is kept before speech must leave room for the speech.
+            let most = limits.maxBufferedAudioSeconds * 1_000 / 2
+            guard turnDetection.prefixPaddingMilliseconds <= most else {
+                throw ClientEventError(
+                    code: "invalid_value",
+                    message: "prefix_padding_ms is at most \(most), half of the input buffer.",
+                    param: "session.audio.input.turn_detection.prefix_padding_ms")
+            }
+        }
+        return updated
+    }
+}
