@@ -18,9 +18,6 @@ public struct ClientEventParser: ~Copyable {
     /// The largest event brings 15 MiB, which a thread must not hold for ever after.
     private static let retainedAudioBytes = 256 << 10
 
-    /// One day: beyond any session's audio, and far from overflow once it is counted in samples.
-    private static let longestMilliseconds = 86_400_000
-
     /// Creates a parser with room for ordinary audio events.
     public init(limits: ClientEventLimits = ClientEventLimits()) {
         self.limits = limits
@@ -48,7 +45,7 @@ public struct ClientEventParser: ~Copyable {
             decodedAudio.removeAll()
         }
         let fields = try fields(of: message)
-        let eventID = try fields.name("event_id")
+        let eventID = try fields.read(EventHeader.eventID)
         do {
             return (try event(fields), eventID)
         } catch {
@@ -73,71 +70,69 @@ public struct ClientEventParser: ~Copyable {
     }
 
     private mutating func event(_ fields: EventFields) throws(ClientEventError) -> ClientEvent {
-        let type = try fields.required("type")
         // First, and without a copy of the name: nearly all events of a call are this one.
-        if type.isString("input_audio_buffer.append") {
+        if try fields.value(of: EventHeader.type).isString("input_audio_buffer.append") {
             try decodeAppendedAudio(fields)
-            let sequence = try fields.integer("sequence", in: 0...Int(UInt16.max))
+            let sequence = try fields.read(AppendFields.sequence)
             return .inputAudioBufferAppend(sequence: sequence.map(UInt16.init))
         }
-        switch try fields.requiredName("type") {
-        case "input_audio_buffer.commit": return .inputAudioBufferCommit
-        case "input_audio_buffer.clear": return .inputAudioBufferClear
-        case "output_audio_buffer.clear": return .outputAudioBufferClear
-        case "output_audio_buffer.played":
-            return .outputAudioBufferPlayed(
-                itemID: try fields.requiredName("item_id"),
-                contentIndex: try fields.requiredInteger("content_index", in: 0...Int.max),
-                audioEndMilliseconds: try fields.requiredInteger(
-                    "audio_end_ms", in: 0...Self.longestMilliseconds))
-        case "session.update":
-            return .sessionUpdate(try SessionUpdate(fields.requiredFields("session")))
-        case "conversation.item.create":
-            return .conversationItemCreate(
-                item: try ConversationItem(fields.requiredFields("item")),
-                previousItemID: try fields.name("previous_item_id"))
-        case "conversation.item.delete":
-            return .conversationItemDelete(itemID: try fields.requiredName("item_id"))
-        case "conversation.item.retrieve":
-            return .conversationItemRetrieve(itemID: try fields.requiredName("item_id"))
-        case "conversation.item.truncate":
-            return .conversationItemTruncate(
-                itemID: try fields.requiredName("item_id"),
-                contentIndex: try fields.requiredInteger("content_index", in: 0...Int.max),
-                audioEndMilliseconds: try fields.requiredInteger(
-                    "audio_end_ms", in: 0...Self.longestMilliseconds))
-        case "response.create":
-            guard let response = try fields.fields("response") else {
-                return .responseCreate(ResponseParameters())
-            }
-            return .responseCreate(try ResponseParameters(response))
-        case "response.cancel":
-            return .responseCancel(responseID: try fields.name("response_id"))
-        case let unknown:
+        let name = try fields.read(EventHeader.type)
+        guard let type = ClientEventType(rawValue: name) else {
             throw ClientEventError(
                 code: "unknown_event_type",
-                message: "Unknown event type '\(unknown)'. Known types are "
-                    + "\(quotedList(Self.knownTypes)).", param: "type")
+                message: "Unknown event type '\(name)'. Known types are "
+                    + "\(quotedList(ClientEventType.allCases.map(\.rawValue))).", param: "type")
+        }
+        return try event(of: type, fields)
+    }
+
+    private func event(
+        of type: ClientEventType, _ fields: EventFields
+    ) throws(ClientEventError) -> ClientEvent {
+        switch type {
+        case .inputAudioBufferAppend: preconditionFailure("an append is read before")
+        case .inputAudioBufferCommit: return .inputAudioBufferCommit
+        case .inputAudioBufferClear: return .inputAudioBufferClear
+        case .outputAudioBufferClear: return .outputAudioBufferClear
+        case .outputAudioBufferPlayed:
+            return .outputAudioBufferPlayed(
+                itemID: try fields.read(ItemAudioFields.itemID),
+                contentIndex: try fields.read(ItemAudioFields.contentIndex),
+                audioEndMilliseconds: try fields.read(ItemAudioFields.audioEnd))
+        case .sessionUpdate:
+            return .sessionUpdate(try fields.read(SessionUpdateFields.session))
+        case .conversationItemCreate:
+            return .conversationItemCreate(
+                item: try fields.read(ItemCreateFields.item),
+                previousItemID: try fields.read(ItemCreateFields.previousItemID))
+        case .conversationItemDelete:
+            return .conversationItemDelete(itemID: try fields.read(ItemFields.itemID))
+        case .conversationItemRetrieve:
+            return .conversationItemRetrieve(itemID: try fields.read(ItemFields.itemID))
+        case .conversationItemTruncate:
+            return .conversationItemTruncate(
+                itemID: try fields.read(ItemAudioFields.itemID),
+                contentIndex: try fields.read(ItemAudioFields.contentIndex),
+                audioEndMilliseconds: try fields.read(ItemAudioFields.audioEnd))
+        case .responseCreate:
+            return .responseCreate(
+                try fields.read(ResponseCreateFields.response) ?? ResponseParameters())
+        case .responseCancel:
+            return .responseCancel(responseID: try fields.read(ResponseCancelFields.responseID))
         }
     }
 
     private mutating func decodeAppendedAudio(
         _ fields: EventFields
     ) throws(ClientEventError) {
-        let value = try fields.required("audio")
+        let value = try fields.value(of: AppendFields.audio)
         // A rare huge event must not keep its memory for ever after.
         if decodedAudio.capacity > limits.retainedAudioBytes,
             value.rawBytes.count <= limits.retainedAudioBytes
         {
             decodedAudio = ByteWriter(capacity: Self.smallestAudioBuffer)
         }
-        try fields.decodeAudio(value, "audio", into: &decodedAudio)
+        try value.decodeBase64(
+            at: fields.place(of: AppendFields.audio.name), limits, into: &decodedAudio)
     }
-
-    private static let knownTypes = [
-        "session.update", "input_audio_buffer.append", "input_audio_buffer.commit",
-        "input_audio_buffer.clear", "conversation.item.create", "conversation.item.delete",
-        "conversation.item.retrieve", "conversation.item.truncate", "response.create",
-        "response.cancel", "output_audio_buffer.clear", "output_audio_buffer.played",
-    ]
 }

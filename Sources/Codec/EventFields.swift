@@ -1,6 +1,7 @@
 // Checked reading of a client event's fields: every way in which a field can be wrong becomes a
 // `ClientEventError` that names the field and says what would have been right. Which fields an
-// event has is in ClientEventParser and the parsers beside it.
+// event has is in the tables of Fields/, and what is made of them in ClientEventParser and the
+// parsers beside it.
 //
 // Rules for all fields: unknown ones are ignored; `null` reads as absent unless a reader says
 // otherwise; a repeated key counts as its last.
@@ -60,17 +61,9 @@ struct EventFields {
         return value
     }
 
-    /// What a field of an update says, read by `read` where it is present and not null.
-    func patch<Value>(
-        _ key: StaticString, _ read: (StaticString) throws(ClientEventError) -> Value?
-    ) throws(ClientEventError) -> Patch<Value> {
-        guard let value = object[key] else { return .absent }
-        if value.isNull { return .null }
-        guard let read = try read(key) else { return .null }
-        return .value(read)
-    }
+    // MARK: Fields by their key alone
 
-    // MARK: Objects and arrays
+    // For fields that are in no table yet: checked like any other, and in no document.
 
     /// The fields of a nested object.
     func fields(_ key: StaticString) throws(ClientEventError) -> EventFields? {
@@ -83,137 +76,75 @@ struct EventFields {
         try EventFields(required(key), path: path(of: key), limits: limits)
     }
 
+    /// What a field of an update says, read by `read` where it is present and not null.
+    func patch<Value>(
+        _ key: StaticString, _ read: (StaticString) throws(ClientEventError) -> Value?
+    ) throws(ClientEventError) -> Patch<Value> {
+        guard let value = object[key] else { return .absent }
+        if value.isNull { return .null }
+        guard let read = try read(key) else { return .null }
+        return .value(read)
+    }
+
     /// The elements of an array with their paths, read by `read`.
     func list<Element>(
         _ key: StaticString, atMost maximum: Int,
         _ read: (EventFields) throws(ClientEventError) -> Element
     ) throws(ClientEventError) -> [Element]? {
-        guard let value = value(key) else { return nil }
-        let path = path(of: key)
-        guard let elements = value.elements else {
-            throw .wrongType(path, expected: "an array", value)
-        }
-        guard elements.count <= maximum else {
-            throw .invalid(path, "expected at most \(maximum) elements, got \(elements.count)")
-        }
-        var result: [Element] = []
-        result.reserveCapacity(elements.count)
-        for element in elements {
-            let elementPath = "\(path)[\(result.count)]"
-            result.append(
-                try read(EventFields(element, path: elementPath, limits: limits)))
-        }
-        return result
+        try value(key)?.objects(at: place(of: key), atMost: maximum, limits, read)
     }
-
-    // MARK: Scalars
 
     /// A text of up to `maxTextBytes`.
     func text(_ key: StaticString) throws(ClientEventError) -> String? {
-        guard let value = value(key) else { return nil }
-        return try text(value, path(of: key), atMost: limits.maxTextBytes)
+        try read(OptionalField(key, .text, ""))
     }
 
     /// A text that must be there.
     func requiredText(_ key: StaticString) throws(ClientEventError) -> String {
-        try text(required(key), path(of: key), atMost: limits.maxTextBytes)
+        try read(RequiredField(key, .text, ""))
     }
 
     /// An id or a name.
     func name(_ key: StaticString) throws(ClientEventError) -> String? {
-        guard let value = value(key) else { return nil }
-        return try name(value, path(of: key))
+        try read(OptionalField(key, .anyName, ""))
     }
 
     /// An id or a name that must be there and not be empty.
     func requiredName(_ key: StaticString) throws(ClientEventError) -> String {
-        let name = try name(required(key), path(of: key))
-        guard !name.isEmpty else { throw .invalid(path(of: key), "expected a text, got \"\"") }
-        return name
-    }
-
-    /// An id or a name.
-    func name(_ value: JSONValue, _ path: String) throws(ClientEventError) -> String {
-        try text(value, path, atMost: limits.maxNameBytes)
-    }
-
-    private func text(
-        _ value: JSONValue, _ path: String, atMost maximum: Int
-    ) throws(ClientEventError) -> String {
-        guard let bytes = value.utf8 else { throw .wrongType(path, expected: "a string", value) }
-        guard bytes.count <= maximum else {
-            throw .invalid(path, "expected at most \(maximum) bytes, got \(bytes.count)")
-        }
-        return String(decoding: bytes, as: UTF8.self)
+        try read(RequiredField(key, .name, ""))
     }
 
     /// A truth value.
     func bool(_ key: StaticString) throws(ClientEventError) -> Bool? {
-        guard let value = value(key) else { return nil }
-        guard let bool = value.bool else {
-            throw .wrongType(path(of: key), expected: "true or false", value)
-        }
-        return bool
+        try read(OptionalField(key, .boolean, ""))
     }
 
     /// A whole number within a range.
     func integer(
         _ key: StaticString, in range: ClosedRange<Int>
     ) throws(ClientEventError) -> Int? {
-        guard let value = value(key) else { return nil }
-        return try integer(value, path(of: key), in: range)
+        try read(OptionalField(key, .integer(in: range), ""))
     }
 
     /// A whole number that must be there.
     func requiredInteger(
         _ key: StaticString, in range: ClosedRange<Int>
     ) throws(ClientEventError) -> Int {
-        try integer(required(key), path(of: key), in: range)
-    }
-
-    /// A whole number within a range.
-    func integer(
-        _ value: JSONValue, _ path: String, in range: ClosedRange<Int>
-    ) throws(ClientEventError) -> Int {
-        let expected =
-            range.upperBound == .max
-            ? "an integer of \(range.lowerBound) or more"
-            : "an integer from \(range.lowerBound) to \(range.upperBound)"
-        guard value.kind == .number else { throw .wrongType(path, expected: expected, value) }
-        guard let integer = value.int, range.contains(integer) else {
-            throw .wrongValue(path, expected: expected, value)
-        }
-        return integer
+        try read(RequiredField(key, .integer(in: range), ""))
     }
 
     /// A number within a range.
     func number(
         _ key: StaticString, in range: ClosedRange<Double>
     ) throws(ClientEventError) -> Double? {
-        guard let value = value(key) else { return nil }
-        let expected = "a number from \(range.lowerBound) to \(range.upperBound)"
-        guard let number = value.double else {
-            throw .wrongType(path(of: key), expected: expected, value)
-        }
-        guard range.contains(number) else {
-            throw .wrongValue(path(of: key), expected: expected, value)
-        }
-        return number
+        try read(OptionalField(key, .number(in: range), ""))
     }
 
     /// One of the names of an enumeration.
     func choice<Choice: CaseIterable & RawRepresentable<String>>(
         _ key: StaticString, _ type: Choice.Type = Choice.self
     ) throws(ClientEventError) -> Choice? {
-        guard let value = value(key) else { return nil }
-        let expected = "one of \(quotedList(Choice.allCases.map(\.rawValue)))"
-        guard let name = value.string else {
-            throw .wrongType(path(of: key), expected: expected, value)
-        }
-        guard let choice = Choice(rawValue: name) else {
-            throw .wrongValue(path(of: key), expected: expected, value)
-        }
-        return choice
+        try read(OptionalField(key, .choice(of: type), ""))
     }
 
     /// The exact text of an accepted value.

@@ -87,6 +87,13 @@ public struct JSONWriter: ~Copyable {
         needsComma = false
     }
 
+    /// Writes a key that is not known before, escaped as RFC 8259 §7 asks.
+    public mutating func key(text: String) {
+        string(text)
+        bytes.append(UInt8(ascii: ":"))
+        needsComma = false
+    }
+
     /// Writes a string, escaped as RFC 8259 §7 asks.
     public mutating func string(_ text: String) {
         beginString()

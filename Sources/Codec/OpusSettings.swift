@@ -1,5 +1,6 @@
 // What a client may ask of the Opus that it sends and gets: the fields that Parley adds to the
-// format `audio/opus`. What they do is in Session (PacketOrder, OutputAudioEncoder).
+// format `audio/opus`. What they do is in Session (PacketOrder, OutputAudioEncoder), how they are
+// read in Fields/AudioFormatFields.
 
 /// How reply audio is encoded (an extension of Parley); nil is the server's default.
 public struct OpusSettings: Hashable, Sendable {
@@ -20,35 +21,6 @@ public struct OpusSettings: Hashable, Sendable {
         self.bitrate = bitrate
         self.complexity = complexity
         self.usesDTX = usesDTX
-    }
-}
-
-extension EventFields {
-    /// The settings in `format`; nil if there is no such object.
-    /// - Throws: for values out of their range, and for settings of a format that has none.
-    func opusSettings(_ key: StaticString) throws(ClientEventError) -> OpusSettings? {
-        guard let fields = try fields(key) else { return nil }
-        let settings = OpusSettings(
-            bitrate: try fields.integer("bitrate", in: OpusSettings.bitrates),
-            complexity: try fields.integer("complexity", in: OpusSettings.complexities),
-            usesDTX: try fields.bool("dtx"))
-        if settings != OpusSettings() {
-            try fields.checkIsOpus("'bitrate', 'complexity' and 'dtx'")
-        }
-        return settings
-    }
-
-    /// Whether the packets of `format` are numbered (`sequence`); nil if there is no such object.
-    func isNumbered(_ key: StaticString) throws(ClientEventError) -> Bool? {
-        guard let fields = try fields(key) else { return nil }
-        guard try fields.bool("sequence") == true else { return false }
-        try fields.checkIsOpus("'sequence'")
-        return true
-    }
-
-    private func checkIsOpus(_ names: String) throws(ClientEventError) {
-        guard try requiredName("type") != AudioFormat.opus.wireName else { return }
-        throw .invalid(path, "\(names) are for '\(AudioFormat.opus.wireName)' only")
     }
 }
 

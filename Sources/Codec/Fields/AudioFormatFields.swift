@@ -1,0 +1,125 @@
+// `format` of either direction, and the settings that Parley adds to the format `audio/opus`. What
+// they do is in Session (PacketOrder, OutputAudioEncoder).
+
+/// Which way audio goes.
+enum AudioDirection { case input, output }
+
+/// `format`: an object whose `type` is an `AudioFormat`.
+struct AudioFormatRule: ValueRule {
+    let direction: AudioDirection
+
+    /// What is read of the object, whatever its type.
+    enum Fields {
+        static let type = RequiredField("type", .name, "How the samples are encoded.")
+        static let rate: StaticString = "rate"
+    }
+
+    var schema: ValueSchema {
+        .oneOf(AudioFormat.allCases.map { .object(table(of: $0)) })
+    }
+
+    private func table(of format: AudioFormat) -> ObjectTable {
+        let type = FieldEntry(Fields.type.name, .constant(format.wireName), Fields.type.meaning)
+        let hertz = format.sampleRate.hertz
+        let rate = FieldEntry(
+            Fields.rate, .integer(hertz...hertz), isRequired: false, isNullable: true,
+            "Samples per second; each format has one rate.")
+        switch (format, direction) {
+        case (.pcm, _):
+            return ObjectTable("PCM", "16-bit little-endian samples, mono.", [type, rate])
+        case (.pcmu, _): return ObjectTable("PCMU", "G.711 µ-law.", [type, rate])
+        case (.pcma, _): return ObjectTable("PCMA", "G.711 A-law.", [type, rate])
+        case (.opus, .input):
+            return ObjectTable(
+                "OpusInput", "One Opus packet per message (an extension of Parley).",
+                [type, rate, OpusNumberingRule.sequence.entry])
+        case (.opus, .output):
+            return ObjectTable(
+                "OpusOutput", "One Opus packet per message (an extension of Parley).",
+                [type, rate] + OpusSettingsRule.entries)
+        }
+    }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> AudioFormat {
+        guard value.kind == .object else {
+            let expected = "an object such as {\"type\":\"audio/pcm\",\"rate\":24000}"
+            throw .wrongType(path.text, expected: expected, value)
+        }
+        let fields = try EventFields(value, path: path.text, limits: limits)
+        let name = try fields.read(Fields.type)
+        guard let format = AudioFormat.allCases.first(where: { $0.wireName == name }) else {
+            let names = quotedList(AudioFormat.allCases.map(\.wireName))
+            throw .invalid(
+                fields.path(of: Fields.type.name), "expected one of \(names), got '\(name)'")
+        }
+        // The protocol has one rate per format; only PCM's is ever named.
+        let hertz = format.sampleRate.hertz
+        if let rate = fields.value(Fields.rate) {
+            let expected = "\(hertz)"
+            guard rate.kind == .number else {
+                throw .wrongType(fields.path(of: Fields.rate), expected: expected, rate)
+            }
+            guard rate.int == hertz else {
+                throw .wrongValue(fields.path(of: Fields.rate), expected: expected, rate)
+            }
+        }
+        return format
+    }
+}
+
+/// `sequence` in `format`: whether packets are numbered.
+struct OpusNumberingRule: ValueRule {
+    static let sequence = DefaultedField(
+        "sequence", .boolean, default: false,
+        "Whether each binary message begins with its number.")
+
+    var schema: ValueSchema { AudioFormatRule(direction: .input).schema }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> Bool {
+        let fields = try EventFields(value, path: path.text, limits: limits)
+        guard try fields.read(Self.sequence) else { return false }
+        try fields.checkIsOpus("'sequence'")
+        return true
+    }
+}
+
+/// `bitrate`, `complexity` and `dtx` in `format`.
+struct OpusSettingsRule: ValueRule {
+    private static let bitrate = OptionalField(
+        "bitrate", .integer(in: OpusSettings.bitrates),
+        "Bits per second on average; without it the server's.")
+    private static let complexity = OptionalField(
+        "complexity", .integer(in: OpusSettings.complexities),
+        "The most work per packet; without it the server's.")
+    private static let dtx = OptionalField(
+        "dtx", .boolean, "Whether silence becomes packets of a byte or two.")
+
+    static var entries: [FieldEntry] { [bitrate.entry, complexity.entry, dtx.entry] }
+
+    var schema: ValueSchema { AudioFormatRule(direction: .output).schema }
+
+    /// - Throws: for values out of their range, and for settings of a format that has none.
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> OpusSettings {
+        let fields = try EventFields(value, path: path.text, limits: limits)
+        let settings = OpusSettings(
+            bitrate: try fields.read(Self.bitrate), complexity: try fields.read(Self.complexity),
+            usesDTX: try fields.read(Self.dtx))
+        if settings != OpusSettings() {
+            try fields.checkIsOpus("'bitrate', 'complexity' and 'dtx'")
+        }
+        return settings
+    }
+}
+
+extension EventFields {
+    fileprivate func checkIsOpus(_ names: String) throws(ClientEventError) {
+        guard try read(AudioFormatRule.Fields.type) != AudioFormat.opus.wireName else { return }
+        throw .invalid(path, "\(names) are for '\(AudioFormat.opus.wireName)' only")
+    }
+}

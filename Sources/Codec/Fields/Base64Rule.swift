@@ -1,0 +1,41 @@
+// Bytes as base64 in an event: the rule, and the decoding that the audio of appends shares with it.
+
+/// Bytes as base64, at most `maxAudioBytes`.
+struct Base64Rule: ValueRule {
+    var schema: ValueSchema { .base64 }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> [UInt8] {
+        var decoded = ByteWriter(capacity: 4_096)
+        try value.decodeBase64(at: path, limits, into: &decoded)
+        return decoded.copiedBytes
+    }
+}
+
+extension ValueRule where Self == Base64Rule {
+    /// Bytes as base64, at most `maxAudioBytes`.
+    static var base64: Base64Rule { Base64Rule() }
+}
+
+extension JSONValue {
+    /// Appends the bytes of a base64 string, at most `maxAudioBytes`.
+    func decodeBase64(
+        at path: FieldPath, _ limits: ClientEventLimits, into audio: inout ByteWriter
+    ) throws(ClientEventError) {
+        guard let text = utf8 else {
+            throw .wrongType(path.text, expected: "a string of base64", self)
+        }
+        // Whole groups of four, without the padding: exact for every valid text.
+        let byteCount = text.count / 4 * 3 - text.suffix(2).count { $0 == UInt8(ascii: "=") }
+        guard byteCount <= limits.maxAudioBytes else {
+            throw .invalid(
+                path.text, "expected at most \(limits.maxAudioBytes) bytes, got \(byteCount)")
+        }
+        do {
+            try Base64.decode(text, into: &audio)
+        } catch {
+            throw .invalid(path.text, "expected base64 (RFC 4648 section 4) with its padding")
+        }
+    }
+}

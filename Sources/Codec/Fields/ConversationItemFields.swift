@@ -1,0 +1,147 @@
+// The fields of items and content parts as clients write them. What reading them makes of an item
+// is in ConversationItemParser; how the server writes items is in ServerObjectTables.
+
+/// What all items have.
+enum NewItemFields {
+    static let type = RequiredField("type", .name, "What kind of item it is.")
+    static let id = OptionalField(
+        "id", .anyName, "The item's id; without it the server makes one.")
+    static let status = DefaultedField(
+        "status", .choice(of: ConversationItem.Status.self), default: .completed,
+        "How far the item has come.")
+
+    static func table(_ name: String, _ meaning: StaticString, _ type: String, _ own: [FieldEntry])
+        -> ObjectTable
+    {
+        ObjectTable(
+            name, meaning,
+            [
+                FieldEntry(Self.type.name, .constant(type), Self.type.meaning), id.entry,
+                status.entry,
+            ] + own)
+    }
+
+    /// Every item that a client may write.
+    static var schema: ValueSchema {
+        .oneOf(
+            ConversationItem.Role.allCases.map { .object(NewMessageFields.table(of: $0)) } + [
+                .object(NewFunctionCallFields.table), .object(NewFunctionCallOutputFields.table),
+            ])
+    }
+}
+
+/// `message`
+enum NewMessageFields {
+    static let role = RequiredField(
+        "role", .choice(of: ConversationItem.Role.self), "Who the message is from.")
+
+    static func content(of role: ConversationItem.Role) -> RequiredField<ContentRule> {
+        RequiredField("content", ContentRule(role: role), "Its parts.")
+    }
+
+    static func table(of role: ConversationItem.Role) -> ObjectTable {
+        let name: String
+        let meaning: StaticString
+        switch role {
+        case .system: (name, meaning) = ("NewSystemMessage", "Instructions amid the conversation.")
+        case .user: (name, meaning) = ("NewUserMessage", "What the user says.")
+        case .assistant: (name, meaning) = ("NewAssistantMessage", "What the agent has said.")
+        }
+        return NewItemFields.table(
+            name, meaning, "message",
+            [
+                FieldEntry(Self.role.name, .constant(role.rawValue), Self.role.meaning),
+                content(of: role).entry,
+            ])
+    }
+}
+
+/// `content`: the parts that messages of this role have.
+struct ContentRule: ValueRule {
+    let role: ConversationItem.Role
+
+    var schema: ValueSchema {
+        .list(
+            .oneOf(NewPartFields.tables(of: role).map { .object($0) }),
+            atMost: ClientEventLimits().maxContentParts)
+    }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> [ContentPart] {
+        try value.objects(at: path, atMost: limits.maxContentParts, limits) {
+            (part) throws(ClientEventError) in try ContentPart(part, of: role)
+        }
+    }
+}
+
+/// The parts of `content`.
+enum NewPartFields {
+    static let type = RequiredField("type", .name, "What kind of part it is.")
+    static let text = RequiredField("text", .text, "The words.")
+    static let transcript = RequiredField("transcript", .text, "The words that were spoken.")
+    static let audio = OptionalField(
+        "audio", .base64, "The audio in the input format; it or the transcript must be there.")
+    static let inputTranscript = OptionalField(
+        "transcript", .text, "The words of the audio; it or the audio must be there.")
+    static let imageURL = RequiredField(
+        "image_url", ImageURLRule(), "Where the image is, or the image itself as a data: URL.")
+    static let detail = DefaultedField(
+        "detail", .choice(of: ImageDetail.self), default: .auto,
+        "How closely the model looks at it; less costs fewer tokens.")
+
+    private static func table(
+        _ name: String, _ meaning: StaticString, _ types: [String], _ own: [FieldEntry]
+    ) -> ObjectTable {
+        ObjectTable(name, meaning, [FieldEntry(type.name, .choice(types), type.meaning)] + own)
+    }
+
+    static func tables(of role: ConversationItem.Role) -> [ObjectTable] {
+        let inputText = table("NewInputText", "Text.", ["input_text"], [text.entry])
+        switch role {
+        case .system: return [inputText]
+        case .user:
+            return [
+                inputText,
+                table(
+                    "NewInputAudio", "Audio, its transcript, or both.", ["input_audio"],
+                    [inputTranscript.entry, audio.entry]),
+                table(
+                    "NewInputImage", "An image, for models that see.", ["input_image"],
+                    [imageURL.entry, detail.entry]),
+            ]
+        case .assistant:
+            // "text" is what some clients still write from before general availability.
+            return [
+                table("NewOutputText", "Text.", ["output_text", "text"], [text.entry]),
+                table(
+                    "NewOutputAudio", "What was spoken.", ["output_audio"], [transcript.entry]),
+            ]
+        }
+    }
+}
+
+/// `function_call`
+enum NewFunctionCallFields: FieldTable {
+    static let callID = OptionalField("call_id", .anyName, "The call's id.")
+    static let name = RequiredField("name", .name, "The function.")
+    static let arguments = RequiredField("arguments", .text, "Its arguments as JSON text.")
+
+    static var table: ObjectTable {
+        NewItemFields.table(
+            "NewFunctionCall", "A call that the agent has made.", "function_call",
+            [callID.entry, name.entry, arguments.entry])
+    }
+}
+
+/// `function_call_output`
+enum NewFunctionCallOutputFields: FieldTable {
+    static let callID = RequiredField("call_id", .name, "The call that is answered.")
+    static let output = RequiredField("output", .text, "What came of it, for the model.")
+
+    static var table: ObjectTable {
+        NewItemFields.table(
+            "NewFunctionCallOutput", "What came of a function call.", "function_call_output",
+            [callID.entry, output.entry])
+    }
+}

@@ -1,0 +1,157 @@
+// The rules for fields that `session.update` and `response.create` share: what a response is made
+// of, the voice and format it is spoken in, and the tools it may call. One rule for both.
+
+/// Sentences that both tables have.
+enum GenerationFields {
+    static let outputModalitiesMeaning: StaticString =
+        "What responses are made of: text, or audio with its transcript."
+    static let toolsMeaning: StaticString = "What the model may call."
+    static let toolChoiceMeaning: StaticString = "Whether the model must call a tool, and which."
+    static let parallelToolCallsMeaning: StaticString =
+        "Whether the model may make several calls in one response."
+    static let maxOutputTokensMeaning: StaticString = "The most tokens of one response."
+    static let voiceMeaning: StaticString = "The voice; it cannot change once it has spoken."
+}
+
+/// `output_modalities`: one modality; audio includes its transcript.
+struct OutputModalityRule: ValueRule {
+    var schema: ValueSchema {
+        .list(.choice(OutputModality.allCases.map(\.rawValue)), atLeast: 1, atMost: 1)
+    }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> OutputModality {
+        let expected = "[\"audio\"] or [\"text\"]"
+        guard var elements = value.elements else {
+            throw .wrongType(path.text, expected: expected, value)
+        }
+        guard elements.count == 1, let only = elements.next(),
+            let modality = only.string.flatMap(OutputModality.init)
+        else { throw .wrongValue(path.text, expected: expected, value) }
+        return modality
+    }
+}
+
+/// `voice`: a name, or an object with the `id` of one.
+struct VoiceRule: ValueRule {
+    /// The object.
+    enum Fields: FieldTable {
+        static let id = RequiredField("id", .name, "The voice's name.")
+
+        static var table: ObjectTable { ObjectTable("Voice", "A voice.", [id.entry]) }
+    }
+
+    var schema: ValueSchema { .oneOf([NameRule.name.schema, .object(Fields.table)]) }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> String {
+        switch value.kind {
+        case .string: return try NameRule.name.read(value, at: path, limits)
+        case .object:
+            return try EventFields(value, path: path.text, limits: limits).read(Fields.id)
+        case .null, .bool, .number, .array:
+            throw .wrongType(path.text, expected: "a string or an object with an id", value)
+        }
+    }
+}
+
+/// `max_output_tokens`: 1…4096; `"inf"` is nil.
+struct MaxOutputTokensRule: ValueRule {
+    private let range = 1...4_096
+
+    var schema: ValueSchema { .oneOf([.integer(range), .constant("inf")]) }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> Int? {
+        let expected = "an integer from 1 to 4096 or \"inf\""
+        switch value.kind {
+        case .string where value.isString("inf"): return nil
+        case .string: throw .wrongValue(path.text, expected: expected, value)
+        case .number:
+            guard let tokens = value.int, range.contains(tokens) else {
+                throw .wrongValue(path.text, expected: expected, value)
+            }
+            return tokens
+        case .null, .bool, .array, .object:
+            throw .wrongType(path.text, expected: expected, value)
+        }
+    }
+}
+
+// MARK: - Tools
+
+/// An element of `tools`.
+enum FunctionToolFields: FieldTable {
+    static let type = OptionalField(
+        "type", FunctionTypeRule(), "What kind of tool it is; function where it is left out.")
+    static let name = RequiredField("name", .name, "The function's name.")
+    static let description = OptionalField(
+        "description", .text, "What it does and when to call it, for the model.")
+    static let parameters = OptionalField(
+        "parameters", .rawObject, "JSON Schema of its arguments.")
+
+    static var table: ObjectTable {
+        ObjectTable(
+            "FunctionTool", "A function that the client runs.",
+            [type.entry, name.entry, description.entry, parameters.entry])
+    }
+}
+
+/// The `type` of a tool or of a tool choice.
+struct FunctionTypeRule: ValueRule {
+    var schema: ValueSchema { .constant("function") }
+
+    func read(
+        _ type: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) {
+        if type.isString("function") { return }
+        if type.isString("mcp") {
+            throw .unsupported("unsupported_tool_type", path.text, "A tool of type 'mcp'")
+        }
+        guard type.kind == .string else {
+            throw .wrongType(path.text, expected: "'function'", type)
+        }
+        throw .wrongValue(path.text, expected: "'function'", type)
+    }
+}
+
+/// `tool_choice`: a mode, or an object that names one function.
+struct ToolChoiceRule: ValueRule {
+    /// The object.
+    enum Fields: FieldTable {
+        static let type = RequiredField("type", FunctionTypeRule(), "What kind of tool it is.")
+        static let name = RequiredField("name", .name, "The function that must be called.")
+
+        static var table: ObjectTable {
+            ObjectTable("ToolChoice", "One tool that must be called.", [type.entry, name.entry])
+        }
+    }
+
+    var schema: ValueSchema {
+        .oneOf([.choice(["auto", "none", "required"]), .object(Fields.table)])
+    }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> ToolChoice {
+        let expected = "'auto', 'none', 'required' or an object of type 'function'"
+        switch value.kind {
+        case .string:
+            switch value.string {
+            case "auto": return .auto
+            case "none": return ToolChoice.none
+            case "required": return .required
+            default: throw .wrongValue(path.text, expected: expected, value)
+            }
+        case .object:
+            let fields = try EventFields(value, path: path.text, limits: limits)
+            try fields.read(Fields.type)
+            return .function(name: try fields.read(Fields.name))
+        case .null, .bool, .number, .array:
+            throw .wrongType(path.text, expected: expected, value)
+        }
+    }
+}

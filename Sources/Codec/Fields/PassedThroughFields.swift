@@ -1,0 +1,148 @@
+// Fields of the session that are kept as the exact text that came, but checked first: they are
+// reported in `session.updated`, where a wrong shape would break every other client library.
+
+/// `tracing`: `"auto"` or an object.
+struct TracingRule: ValueRule {
+    private enum Fields: FieldTable {
+        static let workflowName = OptionalField("workflow_name", .text, "A name for the trace.")
+        static let groupID = OptionalField("group_id", .text, "What the trace belongs to.")
+
+        static var table: ObjectTable {
+            ObjectTable(
+                "Tracing", "How the session is traced.", [workflowName.entry, groupID.entry])
+        }
+    }
+
+    var schema: ValueSchema { .oneOf([.constant("auto"), .object(Fields.table)]) }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> RawJSON {
+        let fields = EventFields(object: value, path: path.text, limits: limits)
+        if value.kind == .object {
+            _ = try fields.read(Fields.workflowName)
+            _ = try fields.read(Fields.groupID)
+        } else {
+            try value.check(isOneOf: ["auto"], orObject: true, at: path.text)
+        }
+        return try fields.raw(value, fields.path)
+    }
+}
+
+/// `truncation`: `"auto"`, `"disabled"`, or an object of type `retention_ratio`.
+struct TruncationRule: ValueRule {
+    private enum Fields: FieldTable {
+        static let type = RequiredField(
+            "type", StringsRule(names: ["retention_ratio"]), "How much is kept.")
+        static let ratio = RequiredField(
+            "retention_ratio", .number(in: 0...1), "The part of the context that is kept.")
+        static let tokenLimits = OptionalField(
+            "token_limits", .object(with: TokenLimitFields.self), "Bounds of the context.")
+
+        static var table: ObjectTable {
+            ObjectTable(
+                "RetentionRatio", "Keeps a part of the context.",
+                [type.entry, ratio.entry, tokenLimits.entry])
+        }
+    }
+
+    private enum TokenLimitFields: FieldTable {
+        static let postInstructions = OptionalField(
+            "post_instructions", .integer(in: 0...Int.max), "Tokens after the instructions.")
+
+        static var table: ObjectTable {
+            ObjectTable("TokenLimits", "Bounds of the context.", [postInstructions.entry])
+        }
+    }
+
+    private let names = ["auto", "disabled"]
+
+    var schema: ValueSchema { .oneOf([.choice(names), .object(Fields.table)]) }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> RawJSON {
+        let fields = EventFields(object: value, path: path.text, limits: limits)
+        if value.kind == .object {
+            try fields.read(Fields.type)
+            _ = try fields.read(Fields.ratio)
+            _ = try fields.read(Fields.tokenLimits)?.read(TokenLimitFields.postInstructions)
+        } else {
+            try value.check(isOneOf: names, orObject: true, at: path.text)
+        }
+        return try fields.raw(value, fields.path)
+    }
+}
+
+/// `prompt`: an object with an `id`.
+struct PromptRule: ValueRule {
+    private enum Fields: FieldTable {
+        static let id = RequiredField("id", .name, "The prompt.")
+        static let version = OptionalField("version", .anyName, "Its version.")
+        static let variables = OptionalField("variables", .rawObject, "What is filled in.")
+
+        static var table: ObjectTable {
+            ObjectTable("Prompt", "A stored prompt.", [id.entry, version.entry, variables.entry])
+        }
+    }
+
+    var schema: ValueSchema { .object(Fields.table) }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> RawJSON {
+        let fields = try EventFields(value, path: path.text, limits: limits)
+        _ = try fields.read(Fields.id)
+        _ = try fields.read(Fields.version)
+        _ = try fields.read(Fields.variables)
+        return try fields.raw(fields.object, fields.path)
+    }
+}
+
+/// `include`: an array of names; the protocol has one.
+struct IncludeRule: ValueRule {
+    private let names = ["item.input_audio_transcription.logprobs"]
+
+    var schema: ValueSchema { .list(.choice(names)) }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> RawJSON {
+        let fields = EventFields(object: value, path: path.text, limits: limits)
+        guard let elements = value.elements else {
+            throw .wrongType(fields.path, expected: "an array", value)
+        }
+        for element in elements { try element.check(isOneOf: names, at: fields.path) }
+        return try fields.raw(value, fields.path)
+    }
+}
+
+/// One of a few strings, which are not an enumeration of the server's.
+private struct StringsRule: ValueRule {
+    let names: [String]
+
+    var schema: ValueSchema { .choice(names) }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) {
+        try value.check(isOneOf: names, at: path.text)
+    }
+}
+
+extension JSONValue {
+    /// Checks that a value is one of a few strings.
+    fileprivate func check(
+        isOneOf names: [String], orObject: Bool = false, at path: String
+    ) throws(ClientEventError) {
+        let expected =
+            (names.count == 1 ? "" : "one of ") + quotedList(names)
+            + (orObject ? " or an object" : "")
+        guard let string else {
+            throw .wrongType(path, expected: expected, self)
+        }
+        guard names.contains(string) else {
+            throw .wrongValue(path, expected: expected, self)
+        }
+    }
+}

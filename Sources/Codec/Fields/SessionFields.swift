@@ -1,0 +1,191 @@
+// The fields of `session` in `session.update`. What reading them makes of the session is in
+// SessionUpdateParser; fields that `response.create` has as well are in GenerationFields.
+
+/// `session`
+enum SessionFields: FieldTable {
+    static let type = OptionalField(
+        "type", SessionTypeRule(), "What the session is for; realtime where it is left out.")
+    static let model = OptionalField(
+        "model", .anyName, "Tolerated: the model is chosen by the URL.")
+    static let instructions = OptionalField(
+        "instructions", .text, "The system instructions of the model.")
+    static let outputModalities = OptionalField(
+        "output_modalities", OutputModalityRule(), GenerationFields.outputModalitiesMeaning)
+    static let tools = OptionalField(
+        "tools", .list(of: FunctionTool.self, atMost: \.maxTools), GenerationFields.toolsMeaning)
+    static let toolChoice = OptionalField(
+        "tool_choice", ToolChoiceRule(), GenerationFields.toolChoiceMeaning)
+    static let parallelToolCalls = OptionalField(
+        "parallel_tool_calls", .boolean, GenerationFields.parallelToolCallsMeaning)
+    static let maxOutputTokens = OptionalField(
+        "max_output_tokens", MaxOutputTokensRule(), GenerationFields.maxOutputTokensMeaning)
+    static let tracing = OptionalField(
+        "tracing", TracingRule(), "Reported back, without effect.")
+    static let truncation = OptionalField(
+        "truncation", TruncationRule(), "What happens to items that the conversation outgrows.")
+    static let prompt = OptionalField("prompt", PromptRule(), "Reported back, without effect.")
+    static let include = OptionalField(
+        "include", IncludeRule(), "Reported back, without effect.")
+    static let audio = OptionalField(
+        "audio", .object(with: AudioFields.self), "The audio of both directions.")
+
+    static var table: ObjectTable {
+        ObjectTable(
+            "SessionUpdate", "A session of type realtime, as session.update changes it.",
+            [
+                type.entry, model.entry, instructions.entry, outputModalities.entry, tools.entry,
+                toolChoice.entry, parallelToolCalls.entry, maxOutputTokens.entry, tracing.entry,
+                truncation.entry,
+                prompt.entry, include.entry, audio.entry,
+            ])
+    }
+}
+
+/// `session.audio`
+enum AudioFields: FieldTable {
+    static let input = OptionalField(
+        "input", .object(with: InputAudioFields.self), "The user's audio.")
+    static let output = OptionalField(
+        "output", .object(with: OutputAudioFields.self), "The reply's audio.")
+
+    static var table: ObjectTable {
+        ObjectTable("SessionAudio", "The audio of both directions.", [input.entry, output.entry])
+    }
+}
+
+/// `session.audio.input`
+enum InputAudioFields: FieldTable {
+    static let format = OptionalField(
+        "format", AudioFormatRule(direction: .input), "How the user's audio is encoded.")
+    /// The other half of `format`.
+    static let numbering = OptionalField("format", OpusNumberingRule(), "")
+    static let transcription = OptionalField(
+        "transcription", .object(TranscriptionParameters.self),
+        "Asks for events with the user's words; null: none.")
+    static let turnDetection = OptionalField(
+        "turn_detection", .object(TurnDetectionParameters.self),
+        "What ends a turn; null: only input_audio_buffer.commit does.")
+    static let noiseReduction = OptionalField(
+        "noise_reduction", .object(NoiseReduction.self), "How noise is suppressed; null: not.")
+
+    static var table: ObjectTable {
+        ObjectTable(
+            "InputAudio", "The user's audio.",
+            [format.entry, transcription.entry, turnDetection.entry, noiseReduction.entry])
+    }
+}
+
+/// `session.audio.output`
+enum OutputAudioFields: FieldTable {
+    static let format = OptionalField(
+        "format", AudioFormatRule(direction: .output), "How the reply's audio is encoded.")
+    /// The other half of `format`.
+    static let opus = OptionalField("format", OpusSettingsRule(), "")
+    static let transport = OptionalField(
+        "transport", .choice(of: AudioTransport.self),
+        "Whether audio comes as events or binary messages (an extension of Parley).")
+    static let voice = OptionalField("voice", VoiceRule(), GenerationFields.voiceMeaning)
+    static let speed = OptionalField(
+        "speed", .number(in: 0.25...1.5), "How fast the voice speaks; 1 is its own pace.")
+
+    static var table: ObjectTable {
+        ObjectTable(
+            "OutputAudio", "The reply's audio.",
+            [format.entry, transport.entry, voice.entry, speed.entry])
+    }
+}
+
+/// `session.audio.input.noise_reduction`
+enum NoiseReductionFields: FieldTable {
+    static let type = RequiredField(
+        "type", .choice(of: NoiseReduction.self), "Where the microphone is.")
+
+    static var table: ObjectTable {
+        ObjectTable("NoiseReduction", "How noise is suppressed.", [type.entry])
+    }
+}
+
+/// `session.audio.input.transcription`
+enum TranscriptionFields: FieldTable {
+    static let model = OptionalField(
+        "model", .anyName, "Reported back; the server's own setting counts.")
+    static let language = OptionalField(
+        "language", .anyName, "The language that is spoken (ISO 639-1), where it can be told.")
+    static let prompt = OptionalField(
+        "prompt", .text, "Words to expect, where the recogniser can be told.")
+
+    static var table: ObjectTable {
+        ObjectTable(
+            "Transcription", "Which words of the user are reported.",
+            [model.entry, language.entry, prompt.entry])
+    }
+}
+
+/// `session.audio.input.turn_detection`. An update replaces the whole object: what it leaves out
+/// gets the protocol's default, not the value of before.
+enum TurnDetectionFields {
+    /// `type`
+    enum Kind: String, CaseIterable {
+        case serverVAD = "server_vad"
+        case semanticVAD = "semantic_vad"
+    }
+
+    /// Any wait that an utterance could need; it also keeps sample arithmetic far from overflow.
+    private static let milliseconds = 0...3_600_000
+
+    static let type = RequiredField("type", .choice(of: Kind.self), "What ends a turn.")
+    static let threshold = DefaultedField(
+        "threshold", .number(in: 0...1), default: 0.5, "How sure it must be that somebody speaks.")
+    static let silence = DefaultedField(
+        "silence_duration_ms", .integer(in: milliseconds), default: 500,
+        "The silence that ends a turn.")
+    static let prefixPadding = DefaultedField(
+        "prefix_padding_ms", .integer(in: milliseconds), default: 300,
+        "Audio kept from before speech was noticed.")
+    static let idleTimeout = OptionalField(
+        "idle_timeout_ms", .integer(in: 5_000...30_000),
+        "The silence after a reply at which the agent speaks again; null: never.")
+    static let eagerness = DefaultedField(
+        "eagerness", .choice(of: TurnDetectionParameters.Eagerness.self), default: .auto,
+        "How soon a turn is taken for complete.")
+    static let createResponse = DefaultedField(
+        "create_response", .boolean, default: true, "Whether a turn is answered by itself.")
+    static let interruptResponse = DefaultedField(
+        "interrupt_response", .boolean, default: true, "Whether speech interrupts a reply.")
+    static let speculativeResponse = DefaultedField(
+        "speculative_response", .boolean, default: false,
+        "Whether the model is asked before the turn is certain to be over (an extension of Parley)."
+    )
+    static let minInterruption = OptionalField(
+        "min_interruption_ms", .integer(in: 0...10_000),
+        "How long speech must last to interrupt a reply (an extension of Parley).")
+    static let interruptionNeedsWords = DefaultedField(
+        "interruption_needs_words", .boolean, default: false,
+        "Whether speech must have words to interrupt a reply (an extension of Parley).")
+
+    private static var shared: [FieldEntry] {
+        [
+            createResponse.entry, interruptResponse.entry, speculativeResponse.entry,
+            minInterruption.entry, interruptionNeedsWords.entry,
+        ]
+    }
+
+    static var schema: ValueSchema {
+        func type(_ kind: Kind) -> FieldEntry {
+            FieldEntry(Self.type.name, .constant(kind.rawValue), Self.type.meaning)
+        }
+        return .oneOf([
+            .object(
+                ObjectTable(
+                    "ServerVAD", "Silence ends a turn.",
+                    [
+                        type(.serverVAD), threshold.entry, silence.entry, prefixPadding.entry,
+                        idleTimeout.entry,
+                    ] + shared)),
+            .object(
+                ObjectTable(
+                    "SemanticVAD", "Words and silence end a turn.",
+                    [type(.semanticVAD), eagerness.entry] + shared)),
+        ])
+    }
+}

@@ -1,0 +1,258 @@
+// The rules for single values: texts, numbers, choices, objects, lists. What a rule says to the
+// client and what it says in the documents stand next to each other here. Rules for one field
+// only are beside the table of its object.
+
+// MARK: - Texts
+
+/// A text of up to `maxTextBytes`.
+struct TextRule: ValueRule {
+    var schema: ValueSchema { .text(atMost: ClientEventLimits().maxTextBytes) }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> String {
+        try value.text(at: path.text, atMost: limits.maxTextBytes)
+    }
+}
+
+/// An id or a name of up to `maxNameBytes`.
+struct NameRule: ValueRule {
+    let mayBeEmpty: Bool
+
+    var schema: ValueSchema {
+        let maximum = ClientEventLimits().maxNameBytes
+        return mayBeEmpty ? .text(atMost: maximum) : .identifier(atMost: maximum)
+    }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> String {
+        let name = try value.text(at: path.text, atMost: limits.maxNameBytes)
+        guard mayBeEmpty || !name.isEmpty else {
+            throw .invalid(path.text, "expected a text, got \"\"")
+        }
+        return name
+    }
+}
+
+extension ValueRule where Self == TextRule {
+    /// A text of up to `maxTextBytes`.
+    static var text: TextRule { TextRule() }
+}
+
+extension ValueRule where Self == NameRule {
+    /// An id or a name that may be empty.
+    static var anyName: NameRule { NameRule(mayBeEmpty: true) }
+    /// An id or a name.
+    static var name: NameRule { NameRule(mayBeEmpty: false) }
+}
+
+extension JSONValue {
+    /// A string of at most so many bytes of UTF-8.
+    func text(
+        at path: @autoclosure () -> String, atMost maximum: Int
+    ) throws(ClientEventError) -> String {
+        guard let bytes = utf8 else { throw .wrongType(path(), expected: "a string", self) }
+        guard bytes.count <= maximum else {
+            throw .invalid(path(), "expected at most \(maximum) bytes, got \(bytes.count)")
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+}
+
+// MARK: - Numbers and truth values
+
+/// A whole number within a range.
+struct IntegerRule: ValueRule {
+    let range: ClosedRange<Int>
+
+    var schema: ValueSchema { .integer(range) }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> Int {
+        // Built for an error only: an append with a `sequence` comes fifty times a second.
+        var expected: String {
+            range.upperBound == .max
+                ? "an integer of \(range.lowerBound) or more"
+                : "an integer from \(range.lowerBound) to \(range.upperBound)"
+        }
+        guard value.kind == .number else {
+            throw .wrongType(path.text, expected: expected, value)
+        }
+        guard let integer = value.int, range.contains(integer) else {
+            throw .wrongValue(path.text, expected: expected, value)
+        }
+        return integer
+    }
+}
+
+/// A number within a range.
+struct NumberRule: ValueRule {
+    let range: ClosedRange<Double>
+
+    var schema: ValueSchema { .number(range) }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> Double {
+        var expected: String { "a number from \(range.lowerBound) to \(range.upperBound)" }
+        guard let number = value.double else {
+            throw .wrongType(path.text, expected: expected, value)
+        }
+        guard range.contains(number) else {
+            throw .wrongValue(path.text, expected: expected, value)
+        }
+        return number
+    }
+}
+
+/// `true` or `false`.
+struct BooleanRule: ValueRule {
+    var schema: ValueSchema { .boolean }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> Bool {
+        guard let bool = value.bool else {
+            throw .wrongType(path.text, expected: "true or false", value)
+        }
+        return bool
+    }
+}
+
+/// One of the names of an enumeration.
+struct ChoiceRule<Choice: CaseIterable & RawRepresentable<String>>: ValueRule {
+    var schema: ValueSchema { .choice(Choice.allCases.map(\.rawValue)) }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> Choice {
+        guard let name = value.string, let choice = Choice(rawValue: name) else {
+            let expected = "one of \(quotedList(Choice.allCases.map(\.rawValue)))"
+            throw value.kind == .string
+                ? .wrongValue(path.text, expected: expected, value)
+                : .wrongType(path.text, expected: expected, value)
+        }
+        return choice
+    }
+}
+
+extension ValueRule where Self == IntegerRule {
+    /// A whole number within a range.
+    static func integer(in range: ClosedRange<Int>) -> IntegerRule { IntegerRule(range: range) }
+}
+
+extension ValueRule where Self == NumberRule {
+    /// A number within a range.
+    static func number(in range: ClosedRange<Double>) -> NumberRule { NumberRule(range: range) }
+}
+
+extension ValueRule where Self == BooleanRule {
+    /// `true` or `false`.
+    static var boolean: BooleanRule { BooleanRule() }
+}
+
+extension ValueRule {
+    /// One of the names of an enumeration.
+    static func choice<Choice>(of _: Choice.Type) -> Self where Self == ChoiceRule<Choice> {
+        ChoiceRule()
+    }
+}
+
+// MARK: - Objects and arrays
+
+/// An object whose fields are read one by one.
+struct NestedRule<Fields: FieldTable>: ValueRule {
+    var schema: ValueSchema { .object(Fields.table) }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> EventFields {
+        try EventFields(value, path: path.text, limits: limits)
+    }
+}
+
+/// An object that is read as a whole.
+struct ObjectRule<Object: ReadableObject>: ValueRule {
+    var schema: ValueSchema { Object.schema }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> Object {
+        try Object(EventFields(value, path: path.text, limits: limits))
+    }
+}
+
+/// An array of objects.
+struct ListRule<Element: ReadableObject>: ValueRule {
+    let maximum: any KeyPath<ClientEventLimits, Int> & Sendable
+
+    var schema: ValueSchema {
+        .list(Element.schema, atMost: ClientEventLimits()[keyPath: maximum])
+    }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> [Element] {
+        try value.objects(
+            at: path, atMost: limits[keyPath: maximum], limits, Element.init)
+    }
+}
+
+extension JSONValue {
+    /// The elements of an array of at most so many objects, read by `read`.
+    func objects<Element>(
+        at path: FieldPath, atMost maximum: Int, _ limits: ClientEventLimits,
+        _ read: (EventFields) throws(ClientEventError) -> Element
+    ) throws(ClientEventError) -> [Element] {
+        let path = path.text
+        guard let elements else { throw .wrongType(path, expected: "an array", self) }
+        guard elements.count <= maximum else {
+            throw .invalid(path, "expected at most \(maximum) elements, got \(elements.count)")
+        }
+        var result: [Element] = []
+        result.reserveCapacity(elements.count)
+        for element in elements {
+            let elementPath = "\(path)[\(result.count)]"
+            result.append(try read(EventFields(element, path: elementPath, limits: limits)))
+        }
+        return result
+    }
+}
+
+/// An object that is passed on as it came.
+struct RawObjectRule: ValueRule {
+    var schema: ValueSchema { .anyObject }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> RawJSON {
+        let fields = try EventFields(value, path: path.text, limits: limits)
+        return try fields.raw(fields.object, fields.path)
+    }
+}
+
+extension ValueRule {
+    /// An object whose fields are read one by one.
+    static func object<Fields>(with _: Fields.Type) -> Self where Self == NestedRule<Fields> {
+        NestedRule()
+    }
+
+    /// An object that is read as a whole.
+    static func object<Object>(_: Object.Type) -> Self where Self == ObjectRule<Object> {
+        ObjectRule()
+    }
+
+    /// An array of at most so many objects.
+    static func list<Element>(
+        of _: Element.Type, atMost maximum: any KeyPath<ClientEventLimits, Int> & Sendable
+    ) -> Self where Self == ListRule<Element> {
+        ListRule(maximum: maximum)
+    }
+}
+
+extension ValueRule where Self == RawObjectRule {
+    /// An object that is passed on as it came.
+    static var rawObject: RawObjectRule { RawObjectRule() }
+}
