@@ -78,6 +78,10 @@ public struct ClientEventParser: ~Copyable {
         }
         let name = try fields.read(EventHeader.type)
         guard let type = ClientEventType(rawValue: name) else {
+            if let foreign = Self.foreignTypes.first(where: { $0.name == name }) {
+                throw .unsupported(
+                    "unsupported_event_type", "type", "'\(name)', \(foreign.origin),")
+            }
             throw ClientEventError(
                 code: "unknown_event_type",
                 message: "Unknown event type '\(name)'. Known types are "
@@ -135,4 +139,14 @@ public struct ClientEventParser: ~Copyable {
         try value.decodeBase64(
             at: fields.place(of: AppendFields.audio.name), limits, into: &decodedAudio)
     }
+
+    /// Events of other protocols that clients of this one may send by mistake.
+    private static let foreignTypes: [(name: String, origin: String)] = [
+        (
+            "transcription_session.update",
+            "of the beta (session.update with session.type 'transcription' is its successor)"
+        ),
+        ("session.input_audio_buffer.append", "of translation sessions"),
+        ("session.close", "of translation sessions"),
+    ]
 }

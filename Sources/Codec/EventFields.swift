@@ -23,6 +23,8 @@ public struct ClientEventLimits: Equatable, Sendable {
     public var maxNameBytes = 512
     /// Tools of a session or response, as many as the protocol's upstream models take.
     public var maxTools = 128
+    /// Names in one list: languages or keywords of a transcription.
+    public var maxNames = 1_000
     /// Content parts of one item.
     public var maxContentParts = 128
     /// Items of one response's `input`.

@@ -54,28 +54,67 @@ public enum AudioTransport: String, CaseIterable, Sendable {
     case binary
 }
 
-/// `audio.input.noise_reduction`: where the microphone is, and so how loud its noise.
-public enum NoiseReduction: String, CaseIterable, Sendable {
-    /// At the mouth: a headset.
-    case nearField = "near_field"
-    /// Across the room: a laptop, a conference room.
-    case farField = "far_field"
+/// `audio.input.noise_reduction`.
+public struct NoiseReduction: Equatable, Sendable {
+    /// Where the microphone is, and so how loud its noise.
+    public enum Place: String, CaseIterable, Sendable {
+        /// At the mouth: a headset.
+        case nearField = "near_field"
+        /// Across the room: a laptop, a conference room.
+        case farField = "far_field"
+    }
+
+    /// Where the microphone is. Nil: the client does not say.
+    public var place: Place?
+    /// How much of the noise goes, 0…1. Nil: as much as the server thinks best.
+    public var strength: Double?
+
+    /// Creates the parameters.
+    public init(place: Place?, strength: Double? = nil) {
+        self.place = place
+        self.strength = strength
+    }
+
+    /// A headset.
+    public static let nearField = NoiseReduction(place: .nearField)
+    /// A laptop, a conference room.
+    public static let farField = NoiseReduction(place: .farField)
 }
 
 /// `audio.input.transcription`.
 public struct TranscriptionParameters: Equatable, Sendable {
+    /// What a streaming recogniser does for words that come sooner.
+    public enum Delay: String, CaseIterable, Sendable { case minimal, low, medium, high, xhigh }
+
     /// The model that the client named; reported back. Embedded recognition has one model.
     public var model: String?
     /// ISO-639-1 language hint.
     public var language: String?
     /// Guides the recogniser's vocabulary, where it can be guided.
     public var prompt: String?
+    /// Languages that may be spoken. One alone is the hint that `language` is.
+    public var languages: [String] = []
+    /// Words to expect; the recogniser is given them after `prompt`.
+    public var keywords: [String] = []
+    /// Reported back: when words are shown depends on what is recognised twice alike.
+    public var delay: Delay?
 
     /// Creates the parameters.
     public init(model: String? = nil, language: String? = nil, prompt: String? = nil) {
         self.model = model
         self.language = language
         self.prompt = prompt
+    }
+
+    /// The language that a recogniser is told, or nil.
+    public var languageHint: String? {
+        language ?? (languages.count == 1 ? languages.first : nil)
+    }
+
+    /// What a recogniser is told to expect, or nil.
+    public var vocabularyHint: String? {
+        let hints = (prompt.map { [$0] } ?? []) + keywords
+        return hints.isEmpty ? nil : hints.joined(separator: ", ")
     }
 }
 
@@ -127,8 +166,19 @@ public struct TurnDetectionParameters: Equatable, Sendable {
     }
 }
 
-/// The whole effective session of type `realtime`, defaults filled in.
+/// What a session is for (`type`).
+public enum SessionKind: String, CaseIterable, Sendable {
+    /// Turns are answered.
+    case realtime
+    /// Turns become words, and nothing more.
+    case transcription
+}
+
+/// The whole effective session, defaults filled in. In one of kind `transcription` only what
+/// belongs to the user's audio counts.
 public struct SessionParameters: Equatable, Sendable {
+    /// What the session is for.
+    public private(set) var kind = SessionKind.realtime
     /// The model's name as the URL or the client gave it.
     public var model: String
     /// System instructions for the model.
@@ -169,11 +219,32 @@ public struct SessionParameters: Equatable, Sendable {
     public var truncation = RawJSON("\"auto\"")
     /// `prompt`, passed through and reported back.
     public var prompt: RawJSON?
-    /// `include`, passed through and reported back.
-    public var include: RawJSON?
 
     /// Creates a session with the protocol's defaults.
     public init(model: String) { self.model = model }
+
+    /// Creates a transcription session with the protocol's defaults.
+    /// - Parameter transcriptionModel: the model that the URL names, or nil.
+    public static func transcription(model transcriptionModel: String?) -> SessionParameters {
+        var parameters = SessionParameters(model: "")
+        parameters.transcription = TranscriptionParameters(model: transcriptionModel)
+        parameters.become(.transcription)
+        return parameters
+    }
+
+    /// Makes it a session of a kind. One for transcription always transcribes, and what turn
+    /// detection says of responses means nothing in it.
+    private mutating func become(_ kind: SessionKind) {
+        self.kind = kind
+        guard kind == .transcription else { return }
+        transcription = transcription ?? TranscriptionParameters()
+        turnDetection?.createResponse = false
+        turnDetection?.interruptResponse = false
+        turnDetection?.speculativeResponse = false
+        turnDetection?.minInterruptionMilliseconds = nil
+        turnDetection?.interruptionNeedsWords = false
+        turnDetection?.idleTimeoutMilliseconds = nil
+    }
 
     /// Applies what a client asked for; fields left alone keep their value, and `null` restores
     /// the default or switches the feature off, as the protocol says for each.
@@ -213,12 +284,14 @@ public struct SessionParameters: Equatable, Sendable {
         set(&tracing, update.tracing)
         set(&truncation, update.truncation, or: defaults.truncation)
         set(&prompt, update.prompt)
-        set(&include, update.include)
+        become(update.kind ?? kind)
     }
 }
 
 /// What one `session.update` changes.
 public struct SessionUpdate: Equatable, Sendable {
+    /// `type`; nil where a client leaves it out and means the session's own.
+    public var kind: SessionKind?
     /// `instructions`
     public var instructions = Patch<String>.absent
     /// `output_modalities`
@@ -257,11 +330,34 @@ public struct SessionUpdate: Equatable, Sendable {
     public var truncation = Patch<RawJSON>.absent
     /// `prompt`
     public var prompt = Patch<RawJSON>.absent
-    /// `include`
-    public var include = Patch<RawJSON>.absent
 
     /// Creates an update that changes nothing.
     public init() {}
+
+    /// The path below `session` of a field that only a session of kind `realtime` has and that this
+    /// update sets; nil where there is none.
+    public var realtimeField: StaticString? {
+        func isSet<Value>(_ patch: Patch<Value>) -> Bool {
+            if case .value = patch { true } else { false }
+        }
+        if isSet(instructions) { return "instructions" }
+        if isSet(outputModality) { return "output_modalities" }
+        if isSet(tools) { return "tools" }
+        if isSet(toolChoice) { return "tool_choice" }
+        if isSet(parallelToolCalls) { return "parallel_tool_calls" }
+        if isSet(maxOutputTokens) { return "max_output_tokens" }
+        if isSet(tracing) { return "tracing" }
+        if isSet(truncation) { return "truncation" }
+        if isSet(prompt) { return "prompt" }
+        if isSet(outputFormat) { return "audio.output.format" }
+        if isSet(outputTransport) { return "audio.output.transport" }
+        if isSet(voice) { return "audio.output.voice" }
+        if isSet(speed) { return "audio.output.speed" }
+        if case .value(let detection) = turnDetection, detection.idleTimeoutMilliseconds != nil {
+            return "audio.input.turn_detection.idle_timeout_ms"
+        }
+        return nil
+    }
 }
 
 /// The overrides that one `response.create` carries (`response` object).

@@ -9,7 +9,7 @@ extension SessionUpdate: ReadableObject {
     /// fixed by the URL, and `reasoning` is a hint that no port takes yet.
     init(_ fields: EventFields) throws(ClientEventError) {
         self.init()
-        _ = try fields.read(SessionFields.type)
+        kind = try fields.read(SessionFields.type)
         _ = try fields.read(SessionFields.model)
         instructions = try fields.patch(SessionFields.instructions)
         outputModality = try fields.patch(SessionFields.outputModalities)
@@ -20,7 +20,7 @@ extension SessionUpdate: ReadableObject {
         tracing = try fields.patch(SessionFields.tracing)
         truncation = try fields.patch(SessionFields.truncation)
         prompt = try fields.patch(SessionFields.prompt)
-        include = try fields.patch(SessionFields.include)
+        _ = try fields.read(SessionFields.include)
         guard let audio = try fields.read(SessionFields.audio) else { return }
         if let input = try audio.read(AudioFields.input) { try readInput(input) }
         if let output = try audio.read(AudioFields.output) { try readOutput(output) }
@@ -45,22 +45,20 @@ extension SessionUpdate: ReadableObject {
     }
 }
 
-/// `type` is required by the protocol; clients that leave it out mean `realtime`.
+/// `type` is required by the protocol; clients that leave it out mean the type that the session
+/// has.
 struct SessionTypeRule: ValueRule {
-    var schema: ValueSchema { .constant("realtime") }
+    var schema: ValueSchema { kinds.schema }
+    private let kinds = ChoiceRule<SessionKind>()
 
     func read(
         _ type: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) {
-        if type.isString("realtime") { return }
-        if type.isString("transcription") || type.isString("translation") {
+    ) throws(ClientEventError) -> SessionKind {
+        if type.isString("translation") {
             throw .unsupported(
-                "unsupported_session_type", path.text, "A session of type \(type.raw.text)")
+                "unsupported_session_type", path.text, "A session of type 'translation'")
         }
-        guard type.kind == .string else {
-            throw .wrongType(path.text, expected: "'realtime'", type)
-        }
-        throw .wrongValue(path.text, expected: "'realtime'", type)
+        return try kinds.read(type, at: path, limits)
     }
 }
 
@@ -69,20 +67,24 @@ extension NoiseReduction: ReadableObject {
 
     /// Reads `audio.input.noise_reduction`.
     init(_ fields: EventFields) throws(ClientEventError) {
-        self = try fields.read(NoiseReductionFields.type)
+        self.init(
+            place: try fields.read(NoiseReductionFields.type),
+            strength: try fields.read(NoiseReductionFields.strength))
     }
 }
 
 extension TranscriptionParameters: ReadableObject {
     static var schema: ValueSchema { .object(TranscriptionFields.table) }
 
-    /// Reads `audio.input.transcription`. Hints that embedded recognition cannot follow are
-    /// ignored.
+    /// Reads `audio.input.transcription`.
     init(_ fields: EventFields) throws(ClientEventError) {
         self.init(
             model: try fields.read(TranscriptionFields.model),
             language: try fields.read(TranscriptionFields.language),
             prompt: try fields.read(TranscriptionFields.prompt))
+        languages = try fields.read(TranscriptionFields.languages) ?? []
+        keywords = try fields.read(TranscriptionFields.keywords) ?? []
+        delay = try fields.read(TranscriptionFields.delay)
     }
 }
 

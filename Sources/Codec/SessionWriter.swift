@@ -3,8 +3,29 @@
 // is parsed is in SessionUpdateParser.
 
 extension JSONWriter {
-    /// Writes the protocol's `realtime.session`. Features that are off are `null`.
+    /// Writes the protocol's `realtime.session` or `realtime.transcription_session`. Features that
+    /// are off are `null`.
     mutating func session(id: String, _ parameters: SessionParameters) {
+        switch parameters.kind {
+        case .realtime: realtimeSession(id: id, parameters)
+        case .transcription: transcriptionSession(id: id, parameters)
+        }
+    }
+
+    private mutating func transcriptionSession(id: String, _ parameters: SessionParameters) {
+        beginObject()
+        member("object", "realtime.transcription_session")
+        member("type", "transcription")
+        member("id", id)
+        noInclude()
+        key("audio")
+        beginObject()
+        inputAudio(parameters)
+        endObject()
+        endObject()
+    }
+
+    private mutating func realtimeSession(id: String, _ parameters: SessionParameters) {
         beginObject()
         member("object", "realtime.session")
         member("type", "realtime")
@@ -22,13 +43,19 @@ extension JSONWriter {
         member("tracing", parameters.tracing)
         member("truncation", parameters.truncation)
         member("prompt", parameters.prompt)
-        member("include", parameters.include)
+        noInclude()
         key("audio")
         beginObject()
         inputAudio(parameters)
         outputAudio(parameters)
         endObject()
         endObject()
+    }
+
+    /// What else transcription events could tell: nothing that a recogniser here knows.
+    private mutating func noInclude() {
+        key("include")
+        null()
     }
 
     /// Writes `output_modalities`.
@@ -75,14 +102,15 @@ extension JSONWriter {
         key("noise_reduction")
         if let reduction = parameters.noiseReduction {
             beginObject()
-            member("type", reduction.rawValue)
+            if let place = reduction.place { member("type", place.rawValue) }
+            if let strength = reduction.strength { member("strength", number: strength) }
             endObject()
         } else {
             null()
         }
         key("turn_detection")
         if let detection = parameters.turnDetection {
-            turnDetection(detection)
+            turnDetection(detection, hasResponses: parameters.kind == .realtime)
         } else {
             null()
         }
@@ -107,10 +135,22 @@ extension JSONWriter {
         if let model = transcription.model { member("model", model) }
         if let language = transcription.language { member("language", language) }
         if let prompt = transcription.prompt { member("prompt", prompt) }
+        names("languages", transcription.languages)
+        names("keywords", transcription.keywords)
+        if let delay = transcription.delay { member("delay", delay.rawValue) }
         endObject()
     }
 
-    private mutating func turnDetection(_ detection: TurnDetectionParameters) {
+    private mutating func names(_ key: StaticString, _ names: [String]) {
+        guard !names.isEmpty else { return }
+        self.key(key)
+        beginArray()
+        for name in names { string(name) }
+        endArray()
+    }
+
+    /// - Parameter hasResponses: whether turns may be answered, and what says how is written.
+    private mutating func turnDetection(_ detection: TurnDetectionParameters, hasResponses: Bool) {
         beginObject()
         switch detection.mode {
         case .serverVAD(let threshold, let silenceMilliseconds):
@@ -118,13 +158,15 @@ extension JSONWriter {
             member("threshold", number: threshold)
             member("prefix_padding_ms", detection.prefixPaddingMilliseconds)
             member("silence_duration_ms", silenceMilliseconds)
-            member("idle_timeout_ms", detection.idleTimeoutMilliseconds)
+            if hasResponses { member("idle_timeout_ms", detection.idleTimeoutMilliseconds) }
         case .semanticVAD(let eagerness):
             member("type", "semantic_vad")
             member("eagerness", eagerness.rawValue)
         }
-        member("create_response", detection.createResponse)
-        member("interrupt_response", detection.interruptResponse)
+        if hasResponses {
+            member("create_response", detection.createResponse)
+            member("interrupt_response", detection.interruptResponse)
+        }
         // A stock client never sees a field that it does not know.
         if detection.speculativeResponse { member("speculative_response", true) }
         if let milliseconds = detection.minInterruptionMilliseconds {

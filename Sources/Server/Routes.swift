@@ -68,6 +68,20 @@ struct RouteFailure {
     static let translation = RouteFailure(
         status: 400, code: "unsupported_session_type",
         message: "A session of type 'translation' is not supported.")
+    static let callsUnsupported = RouteFailure(
+        status: 404, code: "calls_not_supported",
+        message: "Calls over WebRTC or SIP are not supported: connect a WebSocket to /v1/realtime.")
+    static let unknownIntent = RouteFailure(
+        status: 400, code: "unsupported_intent",
+        message: "The only intent that is known is transcription.")
+
+    /// The answer at a path where nothing is served; what the protocol has there is named.
+    static func nothing(at path: String) -> RouteFailure {
+        func isBelow(_ root: String) -> Bool { path == root || path.hasPrefix(root + "/") }
+        if isBelow("/v1/realtime/calls") { return callsUnsupported }
+        if isBelow("/v1/realtime/translations") { return translation }
+        return notFound
+    }
 
     static func unavailable(
         _ code: StaticString, _ message: String, retryAfterSeconds: Int
@@ -84,6 +98,17 @@ enum WebSocketService: Sendable {
     case session
     /// Every message goes back as it came: for tests of conformance and measurements.
     case echo
+}
+
+/// What a session is asked for (`intent` of the query).
+private enum SessionIntent: String {
+    case conversation, transcription
+
+    /// Nil where the request has one that is not known.
+    init?(of request: HTTPRequest) {
+        let intent = request.queryValue("intent") ?? ""
+        self.init(rawValue: intent.isEmpty ? Self.conversation.rawValue : intent)
+    }
 }
 
 /// Who may use a route, and how far a credential opens the server: each includes those before it.
@@ -235,14 +260,21 @@ struct Routes: Sendable {
     func objection(toUpgrading request: HTTPRequest, to service: WebSocketService) -> RouteFailure?
     {
         guard WebSocketHandshake.isRequested(by: request) else { return .upgradeRequired }
-        if case .session = service, isFull { return full }
+        guard case .session = service else { return nil }
+        if request.queryValue("call_id") != nil { return .callsUnsupported }
+        if SessionIntent(of: request) == nil { return .unknownIntent }
+        if isFull { return full }
         return nil
     }
 
-    /// The model that a request for a session names.
-    func model(of request: HTTPRequest) -> String {
+    /// The session that a request asks for.
+    func session(for request: HTTPRequest) -> SessionParameters {
         let model = request.queryValue("model") ?? ""
-        return model.isEmpty ? configuration.defaultModel : model
+        switch SessionIntent(of: request) {
+        case .transcription: return .transcription(model: model.isEmpty ? nil : model)
+        case .conversation, nil:
+            return SessionParameters(model: model.isEmpty ? configuration.defaultModel : model)
+        }
     }
 
     private var isFull: Bool {

@@ -11,8 +11,12 @@ struct SessionLog {
     let includesContent: Bool
 
     /// A session began.
-    func noteStart(of id: String, model: String) {
-        logger.debug("session started", metadata: ["session": "\(id)", "model": "\(model)"])
+    func noteStart(of id: String, _ parameters: SessionParameters) {
+        logger.debug(
+            "session started",
+            metadata: [
+                "session": "\(id)", "type": "\(parameters.kind)", "model": "\(parameters.model)",
+            ])
     }
 
     /// A session ended.

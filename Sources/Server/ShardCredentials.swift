@@ -42,14 +42,22 @@ extension Shard {
     }
 
     /// What a session begins with that a caller opens, and its place among the caller's.
-    /// - Parameter model: what the connection asks for; a client secret's own counts before it.
+    /// - Parameter asked: what the connection asks for; a client secret's own session counts
+    ///   before it.
     /// - Throws: the credential's limit in the way.
     func admit(
-        _ caller: Caller, toModel model: String
+        _ caller: Caller, to asked: SessionParameters
     ) throws(RefusalReason) -> (SessionParameters, SessionGrant?) {
-        var parameters = caller.session ?? SessionParameters(model: model)
-        if parameters.model.isEmpty { parameters.model = model }
-        guard caller.allowance.allows(model: parameters.model) else { throw .model }
+        var parameters = caller.session ?? asked
+        if parameters.kind == .realtime, parameters.model.isEmpty {
+            parameters.model = asked.model.isEmpty ? configuration.defaultModel : asked.model
+        }
+        let model: String
+        switch parameters.kind {
+        case .realtime: model = parameters.model
+        case .transcription: model = parameters.transcription?.model ?? ""
+        }
+        guard caller.allowance.allows(model: model) else { throw .model }
         let grant = try caller.grant(from: services.authenticator.places, configuration, at: now)
         return (parameters, grant)
     }

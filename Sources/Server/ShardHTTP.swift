@@ -111,7 +111,8 @@ extension Shard {
             return send(objection, to: request, on: connection)
         }
         guard let route = routes.route(at: request.path) else {
-            return send(RouteFailure.notFound.response, to: request, on: connection)
+            let failure = RouteFailure.nothing(at: request.path)
+            return send(failure.response, to: request, on: connection)
         }
         if let objection = objection(toOriginOf: request, using: route, on: connection) {
             return send(objection, to: request, on: connection)
@@ -241,7 +242,7 @@ extension Shard {
         case .session:
             let (parameters, grant): (SessionParameters, SessionGrant?)
             do {
-                (parameters, grant) = try admit(caller, toModel: routes.model(of: request))
+                (parameters, grant) = try admit(caller, to: routes.session(for: request))
             } catch {
                 return send(credentialRefusal(error, on: connection), to: request, on: connection)
             }

@@ -160,7 +160,7 @@ extension Shard {
         connection.live = live
         metrics.add(.sessionsStarted)
         metrics.add(.sessionsOpen)
-        sessionLog.noteStart(of: session.id, model: parameters.model)
+        sessionLog.noteStart(of: session.id, parameters)
         session.start(at: now)
         drain(live, of: connection)
     }

@@ -287,13 +287,10 @@ final class Listener {
 }
 
 extension NoiseReduction {
-    /// How far noise is suppressed at most: 10 dB, near or far. Measured on recordings in pink
+    /// How far noise is suppressed at most: 10 dB, near or far, or the share of it that the client
+    /// asks for. Measured on recordings in pink
     /// noise at 15 and 5 dB (LoadTests/RESULTS.md), that halves the words misheard at 15 dB and
     /// costs none of clean speech; 15 dB cost some of both, and do not improve voice activity
     /// either.
-    fileprivate var decibels: Int {
-        switch self {
-        case .nearField, .farField: 10
-        }
-    }
+    fileprivate var decibels: Int { max(1, Int(10 * (strength ?? 1))) }
 }

@@ -12,6 +12,12 @@ extension SessionContext {
     ) throws(ClientEventError) -> SessionParameters {
         var updated = before
         updated.apply(update)
+        if updated.kind == .transcription, let field = update.realtimeField {
+            throw ClientEventError(
+                code: "unsupported_parameter",
+                message: "'session.\(field)' is not a field of a transcription session, which has "
+                    + "no responses.", param: "session.\(field)")
+        }
         if updated.turnDetection != nil, voiceActivityModel == nil {
             if case .value = update.turnDetection {
                 throw ClientEventError(

@@ -186,7 +186,7 @@ extension VoiceSession {
         context.counters.turns += 1
         // Only a recogniser can tell what that was.
         let isOverReply = context.hasRecognizer && playout?.interruption?.itemID == itemID
-        if abilities.hearsAudio {
+        if modelHearsAudio {
             keepForModel(audio, of: itemID)
             if responds, !isOverReply { unansweredSince = speechEnd }
             guard wantsTranscripts || isOverReply else {
@@ -196,7 +196,7 @@ extension VoiceSession {
         }
         let awaited = AwaitedTranscript(
             itemID: itemID, speechEnd: speechEnd, audio: audio,
-            responds: responds && (isOverReply || !abilities.hearsAudio),
+            responds: responds && (isOverReply || !modelHearsAudio),
             isOverReply: isOverReply)
         if let partial {
             transcribe(audio, awaited, after: partial, speechEndingAt: position, at: now)

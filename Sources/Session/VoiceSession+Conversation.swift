@@ -61,7 +61,7 @@ extension VoiceSession {
         try makeRoom(forBytes: item.textBytes)
         try add(item, after: previousItemID)
         guard speech.sampleCount > 0 else { return }
-        if abilities.hearsAudio {
+        if modelHearsAudio {
             keepForModel(speech, of: item.id)
             guard wantsTranscripts else { return }
         }
@@ -194,6 +194,9 @@ extension VoiceSession {
 
     // MARK: Transcripts
 
+    /// Whether there is a model that is given what is said as it was said.
+    var modelHearsAudio: Bool { abilities.hearsAudio && parameters.kind == .realtime }
+
     /// Whether a model that hears audio leaves anything to recognise: words for the client to show.
     var wantsTranscripts: Bool { parameters.transcription != nil && context.hasRecognizer }
 
@@ -224,8 +227,8 @@ extension VoiceSession {
     /// Audio with the hints that the client gave.
     func utterance(_ audio: HeardAudio) -> Utterance {
         Utterance(
-            audio: audio, language: parameters.transcription?.language,
-            prompt: parameters.transcription?.prompt)
+            audio: audio, language: parameters.transcription?.languageHint,
+            prompt: parameters.transcription?.vocabularyHint)
     }
 
     func handleTranscript(_ text: String, of itemID: String, at now: Instant) {

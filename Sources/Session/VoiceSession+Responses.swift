@@ -14,6 +14,12 @@ extension VoiceSession {
     func createResponse(
         _ parameters: ResponseParameters, at now: Instant
     ) throws(ClientEventError) {
+        guard self.parameters.kind == .realtime else {
+            throw ClientEventError(
+                code: "unsupported_in_transcription_session",
+                message: "A transcription session has no responses: open a connection without "
+                    + "intent=transcription for them.", param: "type")
+        }
         if parameters.isInConversation, let active = activeResponse {
             throw ClientEventError(
                 code: "conversation_already_has_active_response",
@@ -124,7 +130,7 @@ extension VoiceSession {
 
     /// Asks the model for every response that waits, once nothing is left to transcribe.
     func askWaitingResponses(at now: Instant) {
-        guard awaitedTranscripts.isEmpty || abilities.hearsAudio else { return }
+        guard awaitedTranscripts.isEmpty || modelHearsAudio else { return }
         for response in responses where response.stage == .waiting {
             response.handleAsked()
             let request = request(with: response.parameters)

@@ -44,7 +44,7 @@ extension VoiceSession {
         guard let turnDetection = parameters.turnDetection, turnDetection.speculativeResponse,
             turnDetection.createResponse, let turns = listener.turns,
             let ending = TurnEndEstimator.ending(of: words), ending != .unfinished,
-            !abilities.hearsAudio, canRespond, awaitedTranscripts.isEmpty,
+            !modelHearsAudio, canRespond, awaitedTranscripts.isEmpty,
             unansweredSince == nil,
             speculativeReply == nil
         else { return }

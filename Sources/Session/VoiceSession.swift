@@ -57,6 +57,8 @@ public final class VoiceSession {
     var quietPosition = 0
     /// Whether any reply was heard.
     private var hasSpoken = false
+    /// Whether the session's kind is settled: by the connection, or by the client's first event.
+    private var isKindSettled: Bool
 
     /// Creates a session in its initial state; emits nothing before `start(at:)`.
     /// - Parameters:
@@ -71,6 +73,7 @@ public final class VoiceSession {
         self.context = context
         self.parameters = parameters
         abilities = context.abilities(parameters.model)
+        isKindSettled = parameters.kind != .realtime
         if context.voiceActivityModel == nil { self.parameters.turnDetection = nil }
         conversation = Conversation(
             maxItems: context.limits.maxConversationItems,
@@ -101,7 +104,7 @@ public final class VoiceSession {
     public var heldBytes: Int {
         let heard =
             awaitedTranscripts.reduce(listener?.heldBytes ?? 0) { $0 + $1.audioBytes }
-            + (abilities.hearsAudio ? conversation.heardBytes : 0) + (echo?.heldBytes ?? 0)
+            + (modelHearsAudio ? conversation.heardBytes : 0) + (echo?.heldBytes ?? 0)
         let text = conversation.textBytes + (speculativeReply?.bytes ?? 0)
         let speech = responses.reduce(playout?.heldBytes ?? 0) { $0 + $1.heldBytes }
         return heard + text + speech
@@ -128,6 +131,7 @@ public final class VoiceSession {
     ) {
         begin()
         do {
+            if event.isAnythingButSessionUpdate { isKindSettled = true }
             switch event {
             case .sessionUpdate(let update): try apply(update, at: now)
             case .inputAudioBufferAppend(let sequence):
@@ -163,6 +167,7 @@ public final class VoiceSession {
     /// A binary message: one packet of audio in the session's input format.
     public func handleAudioPacket(_ packet: RawSpan, at now: Instant) {
         begin()
+        isKindSettled = true
         do {
             try appendMessage(packet, at: now)
         } catch {
@@ -293,15 +298,35 @@ public final class VoiceSession {
     // MARK: session.update
 
     private func apply(_ update: SessionUpdate, at now: Instant) throws(ClientEventError) {
+        try checkKind(of: update)
         let updated = try context.parameters(parameters, changedBy: update)
         try checkVoice(updated.voice, param: "session.audio.output.voice")
         let before = parameters
         parameters = updated
+        isKindSettled = true
         listener?.handleUpdate(from: before, to: updated, context)
         if updated.turnDetection?.interruptResponse != true { forgetInterruption(at: now) }
         if updated.turnDetection == nil, before.turnDetection != nil { announceSpeechStopped() }
         if before.turnDetection == nil, updated.turnDetection != nil { announceSpeechResumed() }
         if updated.turnDetection?.speculativeResponse != true { dropSpeculation() }
         emit(.sessionUpdated(id: id, parameters))
+    }
+
+    /// A session stays what its connection or its first event made it.
+    private func checkKind(of update: SessionUpdate) throws(ClientEventError) {
+        let kind = update.kind ?? parameters.kind
+        guard kind == parameters.kind || !isKindSettled else {
+            throw ClientEventError(
+                code: "cannot_update_session_type",
+                message: "This is a \(parameters.kind.rawValue) session and stays one: open "
+                    + "another connection for a \(kind.rawValue) session.", param: "session.type")
+        }
+    }
+}
+
+extension ClientEvent {
+    /// Whether the client begins to use the session as it is.
+    fileprivate var isAnythingButSessionUpdate: Bool {
+        if case .sessionUpdate = self { false } else { true }
     }
 }

@@ -85,7 +85,10 @@ import Testing
             event: .responseCreate(ResponseParameters())),
         Good(
             text: #"{"type":"session.update","session":{"type":"realtime"}}"#,
-            event: .sessionUpdate(SessionUpdate())),
+            event: .sessionUpdate(update(to: .realtime))),
+        Good(
+            text: #"{"type":"session.update","session":{"type":"transcription"}}"#,
+            event: .sessionUpdate(update(to: .transcription))),
         Good(
             text: #"{"type":"session.update","unknown":[1],"session":{"unknown":{}}}"#,
             event: .sessionUpdate(SessionUpdate()), isInTable: false),
@@ -97,6 +100,12 @@ import Testing
 
     static func created(_ kind: ConversationItem.Kind) -> ClientEvent {
         .conversationItemCreate(item: ConversationItem(id: "", kind: kind), previousItemID: nil)
+    }
+
+    private static func update(to kind: SessionKind) -> SessionUpdate {
+        var update = SessionUpdate()
+        update.kind = kind
+        return update
     }
 
     static let itemEvents: [Good] = [
@@ -430,16 +439,5 @@ import Testing
             }
         }
         #expect(refusedCount > 200 && refusedCount < 3_000)
-    }
-}
-
-extension ClientEventParser {
-    /// Parses a message from a string.
-    mutating func parse(
-        _ text: String
-    ) throws(ClientEventError) -> (event: ClientEvent, eventID: String?) {
-        var bytes = ByteWriter(capacity: 64)
-        bytes.append(text)
-        return try bytes.withUnsafeBytes { bytes throws(ClientEventError) in try parse(bytes) }
     }
 }

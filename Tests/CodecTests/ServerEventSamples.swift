@@ -76,15 +76,28 @@ extension ServerEventWriterTests {
         full.tracing = RawJSON("{\"workflow_name\":\"w\"}")
         full.truncation = RawJSON("{\"type\":\"retention_ratio\",\"retention_ratio\":0.8}")
         full.prompt = RawJSON("{\"id\":\"pmpt_1\"}")
-        full.include = RawJSON("[\"item.input_audio_transcription.logprobs\"]")
         var telephone = SessionParameters(model: "demo")
         telephone.inputFormat = .pcmu
         telephone.outputFormat = .pcma
         telephone.turnDetection?.idleTimeoutMilliseconds = 6_000
         telephone.transcription = TranscriptionParameters()
         telephone.toolChoice = .required
+        full.noiseReduction = NoiseReduction(place: nil, strength: 0.25)
+        var words = SessionParameters.transcription(model: "m")
+        words.turnDetection = nil
+        words.transcription?.languages = ["en", "de"]
+        words.transcription?.keywords = ["Parley"]
+        words.transcription?.delay = .minimal
+        words.noiseReduction = .nearField
+        var waits = SessionUpdate()
+        waits.kind = .transcription
+        waits.turnDetection = .value(TurnDetectionParameters(mode: .semanticVAD(eagerness: .low)))
+        var patient = SessionParameters(model: "demo")
+        patient.apply(waits)
         let sessions = [
             ("default", SessionParameters(model: "demo")), ("full", full), ("telephone", telephone),
+            ("transcription", .transcription(model: nil)), ("transcription, full", words),
+            ("transcription, semantic", patient),
         ]
         let error = ClientEventError(code: "invalid_json", message: "Not JSON.")
         return sessions.flatMap { name, parameters in

@@ -35,10 +35,10 @@ import Testing
         + #""truncation":{"type":"retention_ratio","retention_ratio":0.8,"#
         + #""token_limits":{"post_instructions":1000}},"#
         + #""prompt":{"id":"pmpt_1","version":"2","variables":{"a":"b"}},"#
-        + #""include":["item.input_audio_transcription.logprobs"],"#
-        + #""audio":{"input":{"format":{"type":"audio/pcmu"},"#
-        + #""noise_reduction":{"type":"near_field"},"#
-        + #""transcription":{"model":"whisper-1","language":"en","prompt":"names"},"#
+        + #""include":[],"audio":{"input":{"format":{"type":"audio/pcmu"},"#
+        + #""noise_reduction":{"type":"near_field","strength":0.5},"#
+        + #""transcription":{"model":"whisper-1","language":"en","prompt":"names","#
+        + #""languages":["en","de"],"keywords":["Parley"],"delay":"low"},"#
         + #""turn_detection":{"type":"server_vad","threshold":0.7,"prefix_padding_ms":200,"#
         + #""silence_duration_ms":400,"idle_timeout_ms":6000,"create_response":false,"#
         + #""interrupt_response":false}},"#
@@ -70,14 +70,15 @@ import Testing
         #expect(
             update.prompt
                 == .value(RawJSON(#"{"id":"pmpt_1","version":"2","variables":{"a":"b"}}"#)))
-        #expect(
-            update.include == .value(RawJSON(#"["item.input_audio_transcription.logprobs"]"#)))
         #expect(update.inputFormat == .value(.pcmu))
-        #expect(update.noiseReduction == .value(.nearField))
         #expect(
-            update.transcription
-                == .value(
-                    TranscriptionParameters(model: "whisper-1", language: "en", prompt: "names")))
+            update.noiseReduction == .value(NoiseReduction(place: .nearField, strength: 0.5)))
+        var transcription = TranscriptionParameters(
+            model: "whisper-1", language: "en", prompt: "names")
+        transcription.languages = ["en", "de"]
+        transcription.keywords = ["Parley"]
+        transcription.delay = .low
+        #expect(update.transcription == .value(transcription))
         #expect(
             update.turnDetection
                 == .value(
@@ -107,7 +108,6 @@ import Testing
         expected.tracing = .null
         expected.truncation = .null
         expected.prompt = .null
-        expected.include = .null
         expected.inputFormat = .null
         expected.inputIsNumbered = .null
         expected.noiseReduction = .null
@@ -257,7 +257,6 @@ import Testing
     ]
 
     static let badSessionFields: [BadFields] = [
-        bad(#""type":"transcription""#, "unsupported_session_type", "type"),
         bad(#""type":"translation""#, "unsupported_session_type", "type"),
         bad(#""type":"live""#, "invalid_value", "type"),
         bad(#""type":5"#, "invalid_type", "type"),
@@ -291,7 +290,14 @@ import Testing
         input(
             #""noise_reduction":{"type":"studio"}"#, "invalid_value", "noise_reduction.type"),
         input(#""noise_reduction":"far_field""#, "invalid_type", "noise_reduction"),
-        input(#""noise_reduction":{}"#, "missing_required_parameter", "noise_reduction.type"),
+        input(#""noise_reduction":{"strength":2}"#, "invalid_value", "noise_reduction.strength"),
+        input(
+            #""transcription":{"languages":"en"}"#, "invalid_type", "transcription.languages"),
+        input(#""transcription":{"keywords":[5]}"#, "invalid_type", "transcription.keywords[0]"),
+        input(#""transcription":{"delay":"long"}"#, "invalid_value", "transcription.delay"),
+        bad(
+            #""include":["item.input_audio_transcription.logprobs"]"#, "unsupported_include",
+            "include"),
         input(#""turn_detection":"server_vad""#, "invalid_type", "turn_detection"),
         input(#""turn_detection":{}"#, "missing_required_parameter", "turn_detection.type"),
         input(#""turn_detection":{"type":"none"}"#, "invalid_value", "turn_detection.type"),

@@ -5,6 +5,7 @@ import Codec
 import Foundation
 import Session
 import Simulation
+import Testing
 
 /// What the scripted model does in answer to one request.
 struct ScriptedReply {
@@ -111,6 +112,21 @@ final class ScriptedSession {
         schedule(at: .milliseconds(milliseconds)) { script in
             script.note("C→S", script.name(of: event))
             script.session.handle(event, eventID: eventID, audio: RawSpan(), at: script.now)
+        }
+    }
+
+    /// Sends a client's text message at a time: what the parser refuses, the session is told.
+    func send(_ text: String, at milliseconds: Int) {
+        schedule(at: .milliseconds(milliseconds)) { script in
+            var parser = ClientEventParser()
+            do throws(ClientEventError) {
+                let (event, eventID) = try parser.parse(text)
+                script.note("C→S", script.name(of: event))
+                script.session.handle(
+                    event, eventID: eventID, audio: parser.audio.bytes, at: script.now)
+            } catch {
+                script.session.handle(error, at: script.now)
+            }
         }
     }
 
@@ -299,8 +315,11 @@ final class ScriptedSession {
         eventNumber += 1
         writer.write(event, number: eventNumber, into: &bytes)
         let data = Data(bytes.copiedBytes)
-        violations += RealtimeSchema.shared.violations(
-            inServerEvent: String(decoding: data, as: UTF8.self))
+        let text = String(decoding: data, as: UTF8.self)
+        let found = RealtimeSchema.shared.violations(inServerEvent: text)
+        violations += found
+        // Every event of every script is checked, whether its test asks or not.
+        if !found.isEmpty { Issue.record("\(found)\n\(text)") }
         // swift-format-ignore: NeverUseForceTry
         let parsed = try! JSONSerialization.jsonObject(with: data) as! [String: Any]
         events.append(parsed)

@@ -31,6 +31,7 @@ public struct RealtimeSchema: Sendable {
     private static let fieldsBesideTheTable: [String: Set<String>] = [
         // Sent by the protocol's own server; the table describes the request's class.
         "RealtimeSessionCreateRequest": ["id", "object", "expires_at"],
+        "RealtimeTranscriptionSessionCreateRequest": ["id", "object", "expires_at"],
         // Extensions of Parley, only sent to a client that has asked for them.
         "RealtimeAudioConfigOutput": ["transport"],
         "ServerVad": turnDetectionExtensions, "SemanticVad": turnDetectionExtensions,
@@ -40,7 +41,10 @@ public struct RealtimeSchema: Sendable {
     private static let turnDetectionExtensions: Set<String> = [
         "interruption_needs_words", "min_interruption_ms", "speculative_response",
     ]
-    private static let formatsBesideTheTable: Set<String> = ["audio/opus"]
+    /// The fields of `audio/opus`, a format beside the table.
+    private static let opusFields: Set<String> = [
+        "type", "sequence", "bitrate", "complexity", "dtx",
+    ]
 
     /// Reads the fixture.
     /// - Precondition: the fixture is there and complete; it belongs to the repository.
@@ -149,9 +153,11 @@ public struct RealtimeSchema: Sendable {
     private func isFormatBesideTheTable(
         _ value: JSONValue, _ alternatives: [TypeExpression]
     ) -> Bool {
-        guard value.count == 1, let type = value["type"]?.string else { return false }
+        guard value["type"]?.string == "audio/opus", let members = value.members else {
+            return false
+        }
         let isFormat = alternatives.contains { $0 == .object("AudioPCMU") }
-        return isFormat && Self.formatsBesideTheTable.contains(type)
+        return isFormat && members.allSatisfy { Self.opusFields.contains($0.key) }
     }
 
     private func hasTypeField(_ alternative: TypeExpression, of value: JSONValue) -> Bool {
@@ -261,5 +267,16 @@ private struct TypeReader {
         let type = alternatives()
         precondition(skip(end), "'\(end)' expected at \(rest)")
         return type
+    }
+}
+
+extension ClientEventParser {
+    /// Parses a message from a string.
+    package mutating func parse(
+        _ text: String
+    ) throws(ClientEventError) -> (event: ClientEvent, eventID: String?) {
+        var bytes = ByteWriter(capacity: 64)
+        bytes.append(text)
+        return try bytes.withUnsafeBytes { bytes throws(ClientEventError) in try parse(bytes) }
     }
 }

@@ -99,21 +99,22 @@ struct PromptRule: ValueRule {
     }
 }
 
-/// `include`: an array of names; the protocol has one.
+/// `include`: an array of names. The protocol has one, which no recogniser here can serve.
 struct IncludeRule: ValueRule {
     private let names = ["item.input_audio_transcription.logprobs"]
 
-    var schema: ValueSchema { .list(.choice(names)) }
+    var schema: ValueSchema { .list(.choice(names), atMost: 0) }
 
     func read(
         _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> RawJSON {
-        let fields = EventFields(object: value, path: path.text, limits: limits)
+    ) throws(ClientEventError) {
         guard let elements = value.elements else {
-            throw .wrongType(fields.path, expected: "an array", value)
+            throw .wrongType(path.text, expected: "an array", value)
         }
-        for element in elements { try element.check(isOneOf: names, at: fields.path) }
-        return try fields.raw(value, fields.path)
+        for element in elements {
+            try element.check(isOneOf: names, at: path.text)
+            throw .unsupported("unsupported_include", path.text, quotedList(names))
+        }
     }
 }
 

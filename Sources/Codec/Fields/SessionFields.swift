@@ -4,7 +4,7 @@
 /// `session`
 enum SessionFields: FieldTable {
     static let type = OptionalField(
-        "type", SessionTypeRule(), "What the session is for; realtime where it is left out.")
+        "type", SessionTypeRule(), "What the session is for; what it was where it is left out.")
     static let model = OptionalField(
         "model", .anyName, "Tolerated: the model is chosen by the URL.")
     static let instructions = OptionalField(
@@ -25,7 +25,7 @@ enum SessionFields: FieldTable {
         "truncation", TruncationRule(), "What happens to items that the conversation outgrows.")
     static let prompt = OptionalField("prompt", PromptRule(), "Reported back, without effect.")
     static let include = OptionalField(
-        "include", IncludeRule(), "Reported back, without effect.")
+        "include", IncludeRule(), "Nothing: no recogniser here has log probabilities.")
     static let audio = OptionalField(
         "audio", .object(with: AudioFields.self), "The audio of both directions.")
 
@@ -97,11 +97,13 @@ enum OutputAudioFields: FieldTable {
 
 /// `session.audio.input.noise_reduction`
 enum NoiseReductionFields: FieldTable {
-    static let type = RequiredField(
-        "type", .choice(of: NoiseReduction.self), "Where the microphone is.")
+    static let type = OptionalField(
+        "type", .choice(of: NoiseReduction.Place.self), "Where the microphone is.")
+    static let strength = OptionalField(
+        "strength", .number(in: 0...1), "How much of the noise goes; 1 where it is left out.")
 
     static var table: ObjectTable {
-        ObjectTable("NoiseReduction", "How noise is suppressed.", [type.entry])
+        ObjectTable("NoiseReduction", "How noise is suppressed.", [type.entry, strength.entry])
     }
 }
 
@@ -113,11 +115,20 @@ enum TranscriptionFields: FieldTable {
         "language", .anyName, "The language that is spoken (ISO 639-1), where it can be told.")
     static let prompt = OptionalField(
         "prompt", .text, "Words to expect, where the recogniser can be told.")
+    static let languages = OptionalField(
+        "languages", .names, "Languages that may be spoken; one alone is the language.")
+    static let keywords = OptionalField(
+        "keywords", .names, "More words to expect, told after the prompt.")
+    static let delay = OptionalField(
+        "delay", .choice(of: TranscriptionParameters.Delay.self), "Reported back, without effect.")
 
     static var table: ObjectTable {
         ObjectTable(
             "Transcription", "Which words of the user are reported.",
-            [model.entry, language.entry, prompt.entry])
+            [
+                model.entry, language.entry, prompt.entry, languages.entry, keywords.entry,
+                delay.entry,
+            ])
     }
 }
 

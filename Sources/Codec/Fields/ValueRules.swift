@@ -35,6 +35,37 @@ struct NameRule: ValueRule {
     }
 }
 
+/// An array of at most `maxNames` names.
+struct NamesRule: ValueRule {
+    var schema: ValueSchema {
+        .list(
+            .text(atMost: ClientEventLimits().maxNameBytes), atMost: ClientEventLimits().maxNames)
+    }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> [String] {
+        guard let elements = value.elements else {
+            throw .wrongType(path.text, expected: "an array", value)
+        }
+        guard elements.count <= limits.maxNames else {
+            throw .invalid(
+                path.text, "expected at most \(limits.maxNames) elements, got \(elements.count)")
+        }
+        var names: [String] = []
+        for element in elements {
+            names.append(
+                try element.text(at: "\(path.text)[\(names.count)]", atMost: limits.maxNameBytes))
+        }
+        return names
+    }
+}
+
+extension ValueRule where Self == NamesRule {
+    /// An array of at most `maxNames` names.
+    static var names: NamesRule { NamesRule() }
+}
+
 extension ValueRule where Self == TextRule {
     /// A text of up to `maxTextBytes`.
     static var text: TextRule { TextRule() }
