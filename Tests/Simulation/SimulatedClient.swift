@@ -80,12 +80,13 @@ package final class SimulatedClient {
     /// Asks for a session.
     package func open(
         _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"],
-        offer: PerMessageDeflateOffer? = nil
+        offer: PerMessageDeflateOffer? = nil, key: String? = nil
     ) {
         offered = subprotocols
         self.offer = offer
         var headers = HTTPFields()
         if let offer { headers.append("Sec-WebSocket-Extensions", offer.headerValue) }
+        if let key { headers.append("Authorization", "Bearer \(key)") }
         var request = ByteWriter(capacity: 512)
         WebSocketHandshake.writeRequest(
             target: target, host: "localhost", key: key, subprotocols: subprotocols,

@@ -37,12 +37,15 @@ package struct SilentModel: LanguageModel {
 
 /// A shard and its world.
 package final class SimulatedServer {
+    /// The time of day when a simulation begins, in seconds since 1970.
+    package static let firstSecond = 1_800_000_000
     /// Turns without idleness after which a run fails: a busy loop.
     package static let maxTurnsPerRun = 200_000
 
     package let io: SimulatedIO
     package let shard: Shard<SimulatedIO>
     package let metrics: ServerMetrics
+    package let authenticator: Authenticator
     /// Whether the shard has stopped.
     package private(set) var hasStopped = false
     private var clients: [SimulatedClient] = []
@@ -53,7 +56,7 @@ package final class SimulatedServer {
         agents: AgentSet = AgentSet(model: SilentModel()), seed: UInt64 = 1,
         faults: SimulatedFaults = SimulatedFaults(), pool: any ComputePool = InlineComputePool(),
         voiceActivityModel: VoiceActivityModel? = nil, log: LogRecord = LogRecord(),
-        tls: TLSContext? = nil
+        tls: TLSContext? = nil, credentials: CredentialRules = CredentialRules()
     ) throws {
         io = SimulatedIO(seed: seed, faults: faults)
         metrics = ServerMetrics(shards: 1, workers: { WorkerCounts() })
@@ -62,6 +65,15 @@ package final class SimulatedServer {
             logger: log.logger)
         services.voiceActivityModel = voiceActivityModel
         services.tls = tls
+        authenticator = Authenticator(configuration, rules: credentials)
+        services.authenticator = authenticator
+        services.wallSeconds = { [io] in
+            SimulatedServer.firstSecond + Int(io.now.nanoseconds / 1_000_000_000)
+        }
+        var secrets = SeededGenerator(seed: seed &+ 1)
+        services.makeRandomBytes = { count in
+            (0..<count).map { _ in UInt8(truncatingIfNeeded: secrets.next()) }
+        }
         var seeds = SeededGenerator(seed: seed)
         services.makeSessionSeed = { seeds.next() }
         var delays = SeededGenerator(seed: ~seed)
@@ -85,11 +97,12 @@ package final class SimulatedServer {
     /// A client that is polled by every run, with its handshake sent.
     package func openClient(
         _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"],
-        offer: PerMessageDeflateOffer? = nil
+        offer: PerMessageDeflateOffer? = nil, key: String? = nil,
+        from address: String = "127.0.0.1"
     ) -> SimulatedClient {
-        let client = SimulatedClient(connect(), seed: UInt64(clients.count) + 1)
+        let client = SimulatedClient(connect(from: address), seed: UInt64(clients.count) + 1)
         clients.append(client)
-        client.open(target, subprotocols: subprotocols, offer: offer)
+        client.open(target, subprotocols: subprotocols, offer: offer, key: key)
         return client
     }
 

@@ -1,0 +1,241 @@
+// Keys, rules for tokens, client secrets and places as values: no shard, no sockets.
+
+import Codec
+import Session
+import Simulation
+import Testing
+
+@testable import Server
+
+@Suite struct CredentialRulesTests {
+    private func file(_ text: String) -> ConfiguredFile {
+        ConfiguredFile(option: "api-keys-file", path: "keys.txt", bytes: Array(text.utf8))
+    }
+
+    private func keys(_ text: String) throws(OptionError) -> APIKeys {
+        var keys = APIKeys()
+        try keys.add(file(text))
+        return keys
+    }
+
+    // MARK: Keys
+
+    @Test func aFileHasAKeyALineAndWhatIsSpecialAboutIt() throws {
+        let keys = try keys(
+            """
+            # comment
+
+            first-key-0123456789
+              second-key-0123456789\tname=shop max-sessions=2   max-session-seconds=60 models=a,b \r
+            third-key-0123456789 operator
+            """)
+        #expect(keys.count == 3 && keys.warnings.isEmpty)
+        let first = try #require(keys.key(of: SHA256Digest(of: "first-key-0123456789")))
+        #expect(!first.isOperator && first.allowance == SessionAllowance() && first.name == nil)
+        let second = try #require(keys.key(of: SHA256Digest(of: "second-key-0123456789")))
+        #expect(second.name == "shop")
+        #expect(
+            second.allowance
+                == SessionAllowance(maxSessions: 2, maxSessionSeconds: 60, models: ["a", "b"]))
+        #expect(keys.key(of: SHA256Digest(of: "third-key-0123456789"))?.isOperator == true)
+        for other in ["", "#", "first-key-012345678", "first-key-0123456789 ", "operator"] {
+            #expect(keys.key(of: SHA256Digest(of: other)) == nil, "\(other)")
+        }
+    }
+
+    @Test(arguments: [
+        "word", "max-sessions=0", "max-sessions=x", "max-session-seconds=604801", "max-sessions=",
+        "models=", "name", "OPERATOR", "Max-Sessions=1", "operator=yes",
+    ])
+    func aLineThatIsNotUnderstoodIsRefusedWithoutQuotingIt(word: String) {
+        let secret = "sk-very-secret-0123456789"
+        for line in ["\(secret) \(word)", "name=\(secret) \(secret) \(word)"] {
+            let error = #expect(throws: OptionError.self) { try keys("# first\n\(line)") }
+            #expect(error?.description.hasPrefix("api-keys-file: keys.txt line 2: ") == true)
+            #expect(error?.description.contains("secret") == false)
+        }
+    }
+
+    @Test func aKeyThatCannotBeSentOrIsThereTwiceIsRefused() throws {
+        #expect(throws: OptionError.self) { try keys("schlüssel-0123456789") }
+        #expect(throws: OptionError.self) { try keys("key-0123456789abcdef\nkey-0123456789abcdef") }
+        var keys = APIKeys()
+        try keys.add(option: "one-0123456789abcdef, two-0123456789abcdef,")
+        #expect(keys.count == 2)
+        #expect(keys.key(of: SHA256Digest(of: "two-0123456789abcdef"))?.isOperator == true)
+        #expect(throws: OptionError.self) { try keys.add(option: "one-0123456789abcdef") }
+    }
+
+    @Test func aShortKeyIsWarnedOfWithoutShowingIt() throws {
+        let short = try keys("hunter2")
+        #expect(short.warnings.count == 1 && short.warnings[0].contains("keys.txt line 1"))
+        #expect(!short.warnings[0].contains("hunter2"))
+        var option = APIKeys()
+        try option.add(option: "hunter2")
+        #expect(option.warnings.count == 1 && !option.warnings[0].contains("hunter2"))
+    }
+
+    @Test func keysAreLimited() {
+        let many = (0...APIKeys.maxKeys).map { "key-\($0)-0123456789" }.joined(separator: "\n")
+        #expect(throws: OptionError.self) { try keys(many) }
+    }
+
+    // MARK: Tokens
+
+    private func policy(
+        audience: String? = nil, issuer: String? = nil, leeway: Int = 30
+    ) throws -> TokenPolicy {
+        let key = try #require(JSONWebKey(secret: Array(TestToken.secret.utf8)))
+        var policy = TokenPolicy(keys: JSONWebKeySet([key]))
+        policy.audience = audience
+        policy.issuer = issuer
+        policy.leewaySeconds = leeway
+        return policy
+    }
+
+    private func reason(_ claims: String, _ policy: TokenPolicy) -> RefusalReason? {
+        do {
+            _ = try policy.caller(of: TestToken.make(claims), at: 1_000)
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test(
+        arguments: [
+            (#"{"exp":1001}"#, nil), (#"{"exp":1000}"#, .expiredCredential),
+            (#"{"exp":0}"#, .expiredCredential), (#"{"exp":-1e300}"#, .expiredCredential),
+            (#"{"exp":1e300}"#, nil), (#"{}"#, .wrongClaims),
+            (#"{"exp":2000,"nbf":1000}"#, nil), (#"{"exp":2000,"nbf":1001}"#, .wrongClaims),
+            (#"{"exp":2000,"iat":1001}"#, .wrongClaims), (#"{"exp":2000,"iat":0}"#, nil),
+            (#"{"exp":1000.5}"#, nil),
+        ] as [(String, RefusalReason?)])
+    func aTokenHasItsTime(claims: String, expected: RefusalReason?) throws {
+        #expect(reason(claims, try policy(leeway: 0)) == expected)
+    }
+
+    @Test func clocksMayDifferByTheLeeway() throws {
+        let policy = try policy(leeway: 30)
+        #expect(reason(#"{"exp":971}"#, policy) == nil)
+        #expect(reason(#"{"exp":970}"#, policy) == .expiredCredential)
+        #expect(reason(#"{"exp":2000,"nbf":1030,"iat":1030}"#, policy) == nil)
+        #expect(reason(#"{"exp":2000,"nbf":1031}"#, policy) == .wrongClaims)
+    }
+
+    @Test func aTokenForSomebodyElseIsRefused() throws {
+        let open = try policy()
+        #expect(reason(#"{"exp":2000,"aud":"voice"}"#, open) == .wrongClaims)
+        #expect(reason(#"{"exp":2000,"aud":[]}"#, open) == nil)
+        let voice = try policy(audience: "voice", issuer: "idp")
+        #expect(reason(#"{"exp":2000,"aud":"voice","iss":"idp"}"#, voice) == nil)
+        #expect(reason(#"{"exp":2000,"aud":["mail","voice"],"iss":"idp"}"#, voice) == nil)
+        for claims in [
+            #"{"exp":2000,"iss":"idp"}"#, #"{"exp":2000,"aud":"mail","iss":"idp"}"#,
+            #"{"exp":2000,"aud":"voice"}"#, #"{"exp":2000,"aud":"voice","iss":"idp2"}"#,
+            #"{"exp":2000,"aud":"voice2","iss":"idp"}"#,
+        ] {
+            #expect(reason(claims, voice) == .wrongClaims, "\(claims)")
+        }
+    }
+
+    @Test func aSubjectIsOnePrincipalWhateverTheToken() throws {
+        let policy = try policy()
+        func principal(_ claims: String) throws -> SHA256Digest? {
+            try policy.caller(of: TestToken.make(claims), at: 0).principal
+        }
+        let ann = try principal(#"{"exp":1,"sub":"ann"}"#)
+        #expect(try principal(#"{"exp":2,"sub":"ann"}"#) == ann)
+        #expect(try principal(#"{"exp":1,"sub":"bob"}"#) != ann)
+        #expect(try principal(#"{"exp":1,"sub":"ann","iss":"idp"}"#) != ann)
+        #expect(try principal(#"{"exp":1}"#) != principal(#"{"exp":2}"#))
+    }
+
+    @Test func rulesAreReadFromAConfiguration() throws {
+        var configuration = ServerConfiguration()
+        #expect(try CredentialRules(configuration).tokens == nil)
+        configuration.jwtSecret = "too short"
+        #expect(throws: OptionError.self) { try CredentialRules(configuration) }
+        configuration.jwtSecret = TestToken.secret
+        configuration.jwtAudience = "voice"
+        #expect(try CredentialRules(configuration).tokens?.audience == "voice")
+        configuration.jwtKeysFile = "no/such/file"
+        #expect(
+            throws: OptionError(
+                "jwt-keys-file", "cannot read no/such/file: No such file or directory")
+        ) { try CredentialRules(configuration) }
+        configuration.jwtKeysFile = nil
+        configuration.jwtSecret = nil
+        #expect(configuration.objection?.contains("jwt-audience") == true)
+    }
+
+    // MARK: Client secrets
+
+    private func issue(
+        _ secrets: ClientSecrets, _ number: UInt8, bytes: Int = 0, seconds: Int = 60,
+        at now: Instant
+    ) -> String? {
+        secrets.issue(
+            Array(repeating: number, count: ClientSecrets.randomBytes), key: nil, caller: .anybody,
+            bodyBytes: bytes, until: now + .seconds(seconds), at: now)
+    }
+
+    @Test func aSecretOpensUntilItsEndAndNotAfter() throws {
+        let secrets = ClientSecrets(maxEntries: 10)
+        let text = try #require(issue(secrets, 1, at: .milliseconds(0)))
+        #expect(text.hasPrefix("ek_") && text.utf8.count == 46)
+        let digest = SHA256Digest(of: text)
+        #expect(secrets.entry(of: digest, at: .milliseconds(59_999)) != nil)
+        #expect(secrets.entry(of: digest, at: .milliseconds(60_000)) == nil)
+        #expect(secrets.entry(of: SHA256Digest(of: text + "x"), at: .milliseconds(0)) == nil)
+    }
+
+    @Test func aFullTableTakesNoMoreUntilSomeHaveExpired() {
+        let secrets = ClientSecrets(maxEntries: 3)
+        for number in 1...3 {
+            #expect(issue(secrets, UInt8(number), at: .milliseconds(number)) != nil)
+        }
+        #expect(issue(secrets, 4, at: .milliseconds(59_000)) == nil)
+        #expect(secrets.count == 3)
+        #expect(issue(secrets, 5, at: .milliseconds(60_002)) != nil)
+        #expect(secrets.count == 2)
+    }
+
+    @Test func boundSessionsHaveASumOfBytes() {
+        let secrets = ClientSecrets(maxEntries: 10_000)
+        var count = 0
+        while issue(secrets, UInt8(count), bytes: 1 << 20, at: .milliseconds(0)) != nil {
+            count += 1
+        }
+        #expect(count == ClientSecrets.maxBytes / ((2 << 20) + ClientSecrets.entryBytes))
+    }
+
+    // MARK: Places and attempts
+
+    @Test func placesAreTakenAndGivenBack() {
+        let places = SessionPlaces()
+        let (ann, bob) = (SHA256Digest(of: "ann"), SHA256Digest(of: "bob"))
+        #expect(places.take(ann, atMost: 2) && places.take(ann, atMost: 2))
+        #expect(!places.take(ann, atMost: 2))
+        #expect(places.take(bob, atMost: 1))
+        places.release(ann)
+        #expect(places.take(ann, atMost: 2))
+        for principal in [ann, ann, bob] { places.release(principal) }
+        #expect(places.count == 0)
+    }
+
+    @Test func failedAttemptsHaveAMinutesWorth() throws {
+        let limits = AddressLimits(failuresPerMinute: 60)
+        let one = NetworkAddress(v4: 1)
+        for _ in 0..<60 {
+            #expect(!limits.isExhausted(one, at: .milliseconds(0)))
+            limits.spend(one, at: .milliseconds(0))
+        }
+        #expect(limits.isExhausted(one, at: .milliseconds(999)))
+        #expect(!limits.isExhausted(one, at: .milliseconds(1_000)))
+        #expect(!limits.isExhausted(NetworkAddress(v4: 2), at: .milliseconds(0)))
+        limits.spend(NetworkAddress(v4: 2), at: .milliseconds(120_000))
+        limits.spend(NetworkAddress(v4: 3), at: .milliseconds(240_000))
+        #expect(limits.trackedAddresses <= 2)
+    }
+}

@@ -1,0 +1,77 @@
+// A server that serves strangers beyond this machine has to be told to: on real sockets, since what
+// counts is the address that they are bound to.
+
+import Codec
+import Session
+import Simulation
+import Testing
+
+@testable import Server
+
+@Suite struct ExposureTests {
+    /// Starts and ends a server.
+    private func start(
+        log: LogRecord = LogRecord(), _ change: (inout ServerConfiguration) -> Void
+    ) throws {
+        var configuration = ServerConfiguration()
+        configuration.port = 0
+        configuration.shards = 1
+        configuration.workerThreads = 1
+        change(&configuration)
+        let server = ParleyServer(
+            configuration: configuration, agents: AgentSet(model: SilentModel()),
+            voiceActivityModel: nil, logger: log.logger)
+        try server.start()
+        server.stop()
+        server.waitUntilStopped()
+    }
+
+    @Test(arguments: ["0.0.0.0", "::"])
+    func aPublicAddressNeedsCredentialsOrAWord(host: String) throws {
+        #expect(throws: ServerError.exposed(host: host)) { try start { $0.host = host } }
+        try start {
+            $0.host = host
+            $0.insecure = true
+        }
+        try start {
+            $0.host = host
+            $0.apiKey = "sk-key-0123456789abcdef"
+        }
+        try start {
+            $0.host = host
+            $0.jwtSecret = TestToken.secret
+        }
+    }
+
+    @Test(arguments: ["127.0.0.1", "::1", "localhost"])
+    func aLoopbackAddressNeedsNothing(host: String) throws {
+        try start { $0.host = host }
+    }
+
+    @Test func credentialsInPlainAreWarnedOf() throws {
+        let log = LogRecord()
+        try start(log: log) {
+            $0.host = "0.0.0.0"
+            $0.apiKey = "sk-key-0123456789abcdef"
+        }
+        #expect(log.lines.contains { $0.hasPrefix("warning credentials and speech cross") })
+        #expect(!log.lines.contains { $0.contains("sk-key") })
+    }
+
+    @Test func theRefusalIsOneLineThatSaysWhatToDo() {
+        let line = ServerError.exposed(host: "0.0.0.0").description
+        #expect(!line.contains("\n"))
+        for word in ["0.0.0.0", "PARLEY_API_KEY", "--api-keys-file", "--insecure"] {
+            #expect(line.contains(word))
+        }
+    }
+
+    @Test func aFileThatCannotBeUsedStopsTheStart() {
+        let error = #expect(throws: ServerError.self) {
+            try start { $0.apiKeysFile = "no/such/file" }
+        }
+        #expect(
+            error?.description
+                == "api-keys-file: cannot read no/such/file: No such file or directory")
+    }
+}
