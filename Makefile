@@ -71,7 +71,7 @@ test-swift: setup ## Unit, session, server and tidy tests; ARGS="--filter CodecT
 	@$(strict) swift build --build-tests
 	@$(strict) swift test --skip-build --disable-xctest $(ARGS)
 
-test-clients: build ## The official client library against the server
+test-clients: build ## The client libraries of Python, and a web page's on Node, against the server
 	@exec Tests/clients/run.sh
 
 conversations: setup-tests build ## The scripted conversations, on a virtual clock and in real time

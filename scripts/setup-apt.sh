@@ -26,6 +26,7 @@ test=(
     chromium                 # loads the web page
     curl                     # fetches /metrics
     haproxy                  # stands in front of the server, and speaks the PROXY protocol
+    node-ws                  # a web page's client outside a browser, with its Node
     opus-tools               # opusenc: speech as services send it, Opus in Ogg
     pocketsphinx-testdata    # recordings of human speech, with their texts
     prometheus               # promtool, the judge of /metrics

@@ -2,7 +2,7 @@
 
 import pytest
 from parley_server import ParleyServer
-from recordings import DATA, convert
+from recordings import goforward
 from scripted_model import ScriptedModel
 
 
@@ -29,11 +29,9 @@ def piped(model):
 
 
 @pytest.fixture(scope="session")
-def speech(tmp_path_factory):
+def speech():
     """"go forward ten meters" as 24 kHz samples, between 300 ms and 1 s of silence."""
-    target = tmp_path_factory.mktemp("speech") / "goforward.s16"
-    samples = convert(DATA / "goforward.raw", target, rate=24000).read_bytes()
-    return bytes(2 * 7200) + samples + bytes(2 * 24000)
+    return goforward()
 
 
 FIGURES = []

@@ -13,6 +13,7 @@ import time
 import microphone as sounds
 import websockets
 import yaml
+from event_schema import server_event
 
 # Its wording, and how many deltas there are, are the recogniser's own business.
 UNTIMED = {"conversation.item.input_audio_transcription.delta"}
@@ -80,7 +81,7 @@ class Conversation:
         session["instructions"] = f"conversation: {self.name}"
         async with websockets.connect(url, max_size=None, compression=None) as self.socket:
             await self.send({"type": "session.update", "session": session})
-            while json.loads(await self.socket.recv())["type"] != "session.updated":
+            while server_event(await self.socket.recv())["type"] != "session.updated":
                 pass
             self.origin = time.monotonic()
             tasks = [
@@ -197,7 +198,7 @@ class Conversation:
 
     async def listen(self):
         async for message in self.socket:
-            self.handle(json.loads(message), self.now())
+            self.handle(server_event(message), self.now())
 
     def handle(self, event, at):
         """An event has come."""

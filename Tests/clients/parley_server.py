@@ -10,6 +10,8 @@ import subprocess
 import sys
 import time
 
+from event_schema import check_event
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ACTIVATION = ROOT / "Tests/clients/activation.py"
 BINARY = os.environ.get("PARLEY_TEST_BINARY", str(ROOT / ".build/release/parley"))
@@ -115,11 +117,16 @@ class ParleyServer:
 
     def talk(self, *arguments, typed=None, timeout=300):
         """Runs `parley talk`, and returns the finished process."""
-        return subprocess.run(
+        done = subprocess.run(
             [BINARY, "talk", "--url", self.realtime_url, *arguments],
             input=typed, stdin=None if typed is not None else subprocess.DEVNULL,
             capture_output=True, text=True, timeout=timeout, check=False,
         )
+        if "--json" in arguments:
+            for line in done.stdout.splitlines():
+                if not line.startswith('{"type":"parley.'):
+                    check_event(line)
+        return done
 
     def turns(self, *arguments):
         """Runs `parley talk --json`, and returns what it says of each turn."""

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import contextlib
 
+from event_schema import check_event
 from openai import AsyncOpenAI
 from openai.types.realtime import RealtimeServerEvent
 from pydantic import TypeAdapter
@@ -20,8 +21,9 @@ class Session:
         self.events = []
 
     async def next(self, seconds=30):
-        """The next event, valid by the SDK's types to the letter."""
+        """The next event, valid by the tables and by the SDK's types to the letter."""
         data = await asyncio.wait_for(self.connection.recv_bytes(), seconds)
+        check_event(data)
         event = EVENTS.validate_json(data, strict=True)
         assert type(event) is type(self.connection.parse_event(data))
         assert event.event_id not in {earlier.event_id for earlier in self.events}

@@ -1,8 +1,10 @@
 """Human speech with its texts, from Debian's pocketsphinx-testdata, and how texts compare."""
 
+import functools
 import pathlib
 import re
 import subprocess
+import tempfile
 
 DATA = pathlib.Path("/usr/share/pocketsphinx/test/data")
 
@@ -32,6 +34,15 @@ def convert(path, target, rate=16000):
         check=True,
     )
     return target
+
+
+@functools.cache
+def goforward():
+    """"go forward ten meters" as 24 kHz samples, between 300 ms and 1 s of silence."""
+    with tempfile.TemporaryDirectory() as folder:
+        target = pathlib.Path(folder) / "goforward.s16"
+        samples = convert(DATA / "goforward.raw", target, rate=24000).read_bytes()
+    return bytes(2 * 7200) + samples + bytes(2 * 24000)
 
 
 def words(text):

@@ -9,6 +9,7 @@ import random
 
 import pytest
 import websockets.asyncio.client
+from event_schema import server_event
 
 COMMITS = 300
 
@@ -28,7 +29,7 @@ class RawSession:
         await self.connection.send(json.dumps({"type": kind, **fields}))
 
     async def next(self):
-        event = json.loads(await asyncio.wait_for(self.connection.recv(), 20))
+        event = server_event(await asyncio.wait_for(self.connection.recv(), 20))
         self.events.append(event)
         return event
 

@@ -10,6 +10,7 @@ import subprocess
 
 import pytest
 import websockets.asyncio.client
+from event_schema import server_event
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
@@ -113,7 +114,7 @@ def test_browser_subprotocols_are_answered_exactly(parley):
         offered = [Subprotocol("realtime"), Subprotocol("openai-insecure-api-key.sk-x")]
         async with connect(parley, subprotocols=offered) as connection:
             assert connection.subprotocol == "realtime"
-            assert json.loads(await connection.recv())["type"] == "session.created"
+            assert server_event(await connection.recv())["type"] == "session.created"
 
     run(test())
 
@@ -131,12 +132,12 @@ def test_pings_are_answered(parley):
 def test_text_that_is_no_event_is_an_error_and_the_session_lives_on(parley, text):
     async def test():
         async with connect(parley) as connection:
-            assert json.loads(await connection.recv())["type"] == "session.created"
+            assert server_event(await connection.recv())["type"] == "session.created"
             await connection.send(text)
-            error = json.loads(await connection.recv())
+            error = server_event(await connection.recv())
             assert error["type"] == "error" and error["error"]["message"]
             await connection.send('{"type":"session.update","session":{"type":"realtime"}}')
-            assert json.loads(await connection.recv())["type"] == "session.updated"
+            assert server_event(await connection.recv())["type"] == "session.updated"
 
     run(test())
 
@@ -148,12 +149,12 @@ def test_a_packet_that_is_no_opus_is_an_error_and_the_session_lives_on(parley):
             audio = {"input": {"format": {"type": "audio/opus"}}}
             update = {"type": "session.update", "session": {"type": "realtime", "audio": audio}}
             await connection.send(json.dumps(update))
-            assert json.loads(await connection.recv())["type"] == "session.updated"
+            assert server_event(await connection.recv())["type"] == "session.updated"
             await connection.send(b"\xff" * 3)
             await connection.send(json.dumps(update))
             types = set()
             while "session.updated" not in types:
-                types.add(json.loads(await connection.recv())["type"])
+                types.add(server_event(await connection.recv())["type"])
             assert types == {"error", "session.updated"}
 
     run(test())

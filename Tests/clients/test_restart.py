@@ -14,6 +14,7 @@ import time
 
 import pytest
 import websockets.asyncio.client
+from event_schema import server_event
 from parley_server import ACTIVATION, BINARY, ParleyServer
 from scripted_model import STORY
 from websockets.exceptions import ConnectionClosed
@@ -75,7 +76,7 @@ async def converse(url, text, modality, has_begun, leaves=False):
         # Ends without an error also when the server restarts: `async for` knows only 1000 and 1001.
         with contextlib.suppress(ConnectionClosed):
             async for message in connection:
-                event = json.loads(message)
+                event = server_event(message)
                 kind = event["type"]
                 if kind in {"response.output_text.delta", "response.output_audio_transcript.delta"}:
                     said += event["delta"]

@@ -4,12 +4,12 @@ import asyncio
 import base64
 import concurrent.futures
 import io
-import json
 import statistics
 import time
 import wave
 
 import pytest
+from event_schema import server_event
 from openai import OpenAI
 from parley_server import ParleyServer
 from realtime_session import append, connect, run
@@ -124,7 +124,7 @@ def test_opus_of_the_service_reaches_the_client_untouched(remote, service):
             })
             await session.connection.send({"type": "response.create"})
             while True:
-                event = json.loads(await session.connection.recv_bytes())
+                event = server_event(await session.connection.recv_bytes())
                 assert event["type"] != "error", event
                 if event["type"] == "response.output_audio.delta":
                     packets.append(base64.b64decode(event["delta"]))

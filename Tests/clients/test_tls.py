@@ -1,12 +1,12 @@
 """TLS as real clients meet it: Python's `websockets` and HTTP client, and `parley talk`."""
 
 import http.client
-import json
 import ssl
 import subprocess
 
 import pytest
 import websockets.sync.client
+from event_schema import server_event
 from parley_server import ParleyServer
 
 
@@ -69,7 +69,7 @@ def test_carries_a_session(secure, version):
     context = secure.context()
     context.minimum_version = context.maximum_version = version
     with websockets.sync.client.connect(secure.realtime_url, ssl=context) as connection:
-        assert json.loads(connection.recv(timeout=10))["type"] == "session.created"
+        assert server_event(connection.recv(timeout=10))["type"] == "session.created"
 
 
 def test_echoes_megabytes(secure):

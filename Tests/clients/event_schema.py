@@ -1,0 +1,239 @@
+"""The protocol's tables as a checker: is this text a server event that every client library takes?
+
+It reads Tests/Fixtures/realtime-events.json, like Tests/Simulation/RealtimeSchema.swift, and is as
+strict: an unknown field is a violation, and so is a `null` inside an item or a part. It does not
+know in which order events may come."""
+
+import dataclasses
+import functools
+import json
+import pathlib
+import re
+
+FIXTURE = pathlib.Path(__file__).resolve().parents[1] / "Fixtures/realtime-events.json"
+
+# What a field may hold although the table does not have it; the same as in RealtimeSchema.swift.
+TURN_DETECTION_EXTENSIONS = {
+    "interruption_needs_words", "min_interruption_ms", "speculative_response",
+}
+FIELDS_BESIDE_THE_TABLE = {
+    # Sent by the protocol's own server; the table describes the request's class.
+    "RealtimeSessionCreateRequest": {"id", "object", "expires_at"},
+    "RealtimeTranscriptionSessionCreateRequest": {"id", "object", "expires_at"},
+    # Extensions of Parley, only sent to a client that has asked for them.
+    "RealtimeAudioConfigOutput": {"transport"},
+    "ServerVad": TURN_DETECTION_EXTENSIONS, "SemanticVad": TURN_DETECTION_EXTENSIONS,
+    "response.output_audio.delta": {"audio_start_ms"},
+    "conversation.item.truncated": {"transcript"},
+}
+FORMATS_BESIDE_THE_TABLE = {"audio/opus"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Type:
+    """A type as the table writes it, for example `union(integer | enum(inf))`.
+
+    `kind` is `enum`, `array`, `map`, `union` or a name; `parts` are the types within, or the names
+    of an enum."""
+
+    kind: str
+    parts: tuple = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Field:
+    """A field of an object."""
+
+    type: Type
+    is_required: bool
+    is_nullable: bool
+
+
+class Members(list):
+    """The members of a JSON object, as (key, value): a key may come twice."""
+
+    def get(self, key):
+        return next((value for name, value in self if name == key), None)
+
+
+def parse(text):
+    """JSON with objects as `Members`; a number is an int only if it is written as one."""
+    return json.loads(text, object_pairs_hook=Members)
+
+
+def parse_type(text):
+    """A type from its text."""
+    tokens = re.findall(r"enum\([^)]*\)|array<|map<string,|union\(|[\w.]+|[|>)]", text)
+    tokens.reverse()
+
+    def single():
+        token = tokens.pop()
+        if token.startswith("enum("):
+            return Type("enum", tuple(token[5:-1].split("|")))
+        if token in ("array<", "map<string,", "union("):
+            inner = alternatives()
+            tokens.pop()
+            return inner if token == "union(" else Type(token.rstrip("<").split("<")[0], (inner,))
+        return Type(token)
+
+    def alternatives():
+        types = [single()]
+        while tokens and tokens[-1] == "|":
+            tokens.pop()
+            types.append(single())
+        return types[0] if len(types) == 1 else Type("union", tuple(types))
+
+    found = alternatives()
+    if tokens:
+        raise ValueError(f"cannot read the type {text}")
+    return found
+
+
+SCALARS = {
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "null": lambda value: value is None,
+}
+
+
+class EventSchema:
+    """Checks events against the protocol's tables."""
+
+    def __init__(self):
+        root = json.loads(FIXTURE.read_text(encoding="utf-8"))
+        self.server_events = self.tables(root["server_events"])
+        self.objects = self.tables(root["objects"])
+        self.items = root["conversation_item_types"]
+        if len(self.server_events) != 46 or len(self.items) != 9:
+            raise ValueError(f"{FIXTURE} is not complete")
+
+    @staticmethod
+    def tables(section):
+        return {
+            name: {
+                row["name"]: Field(parse_type(row["type"]), row["required"], row["nullable"])
+                for row in description["fields"]
+            }
+            for name, description in section.items() if "fields" in description
+        }
+
+    def violations(self, text):
+        """What is wrong with a server event, one sentence each; empty if nothing is."""
+        try:
+            event = parse(text)
+        except ValueError as error:
+            return [f"not JSON: {error}"]
+        if not isinstance(event, Members) or event.get("type") is None:
+            return ["the event has no type"]
+        name = event.get("type")
+        if name not in self.server_events:
+            return [f"{name!r} is not an event"]
+        return self.check_members(event, self.server_events[name], name, name)
+
+    def check(self, value, expected, path):
+        kind = expected.kind
+        if kind == "any":
+            return []
+        if kind in SCALARS:
+            fits = SCALARS[kind](value)
+            return [] if fits else [f"{path}: {kind} expected, found {brief(value)}"]
+        if kind == "enum":
+            fits = (value if isinstance(value, str) else json.dumps(value)) in expected.parts
+            return [] if fits else [f"{path}: one of {expected.parts} expected, not {brief(value)}"]
+        if kind == "array":
+            if not isinstance(value, list) or isinstance(value, Members):
+                return [f"{path}: an array expected, found {brief(value)}"]
+            return [
+                each for index, element in enumerate(value)
+                for each in self.check(element, expected.parts[0], f"{path}[{index}]")
+            ]
+        if kind == "map":
+            if not isinstance(value, Members):
+                return [f"{path}: an object expected, found {brief(value)}"]
+            return [
+                each for key, member in value
+                for each in self.check(member, expected.parts[0], f"{path}.{key}")
+            ]
+        if kind == "union":
+            return self.check_union(value, expected.parts, path)
+        if kind == "ConversationItem":
+            return self.check_item(value, path)
+        if kind not in self.objects:
+            return [f"{path}: no object {kind} in the table"]
+        return self.check_members(value, self.objects[kind], kind, path)
+
+    def check_union(self, value, alternatives, path):
+        if is_format_beside_the_table(value) and Type("AudioPCMU") in alternatives:
+            return []
+        results = [(each, self.check(value, each, path)) for each in alternatives]
+        if not all(violations for _, violations in results):
+            return []
+        # The alternative that has this `type` says best what is wrong.
+        for each, violations in results:
+            field = self.objects.get(each.kind, {}).get("type")
+            own = value.get("type") if isinstance(value, Members) else None
+            if field and own is not None and not self.check(own, field.type, ""):
+                return violations
+        return [f"{path}: none of the alternatives fits {brief(value)}"]
+
+    def check_item(self, item, path):
+        kind = item.get("type") if isinstance(item, Members) else None
+        role = item.get("role") if isinstance(item, Members) else None
+        name = self.items.get(kind) or self.items.get(f"{kind}/{role}")
+        if name is None:
+            return [f"{path}: no item of type {kind!r} and role {role!r}"]
+        return self.check_members(item, self.objects[name], name, path)
+
+    def check_members(self, value, fields, name, path):
+        if not isinstance(value, Members):
+            return [f"{path}: an object expected, found {brief(value)}"]
+        found, seen = [], set()
+        forbids_null = name.startswith("RealtimeConversationItem") or name.endswith("Part")
+        for key, member in value:
+            place = f"{path}.{key}"
+            if key in seen:
+                found.append(f"{place}: is there twice")
+            seen.add(key)
+            field = fields.get(key)
+            if field is None:
+                if key not in FIELDS_BESIDE_THE_TABLE.get(name, ()):
+                    found.append(f"{place}: not a field of {name}")
+            elif member is None and not field.is_nullable:
+                if field.is_required or forbids_null:
+                    found.append(f"{place}: is null")
+            elif member is not None:
+                found += self.check(member, field.type, place)
+        return found + [
+            f"{path}.{key}: is missing" for key, field in sorted(fields.items())
+            if field.is_required and key not in seen
+        ]
+
+
+def is_format_beside_the_table(value):
+    return isinstance(value, Members) and len(value) == 1 and (
+        value.get("type") in FORMATS_BESIDE_THE_TABLE)
+
+
+def brief(value):
+    """The beginning of a value, for a sentence."""
+    return repr(value)[:60]
+
+
+@functools.cache
+def schema():
+    """The checker for the fixture of this repository."""
+    return EventSchema()
+
+
+def check_event(text):
+    """Fails whoever has received a server event that breaks the tables."""
+    violations = schema().violations(text)
+    assert not violations, f"{violations} in {text[:400]}"
+
+
+def server_event(text):
+    """A server event that keeps to the tables, parsed."""
+    check_event(text)
+    return json.loads(text)

@@ -1,0 +1,91 @@
+"""Runs what the tests of one client library do side by side, each scenario behind a relay of its
+own that checks every event; and keeps what the library complains about meanwhile."""
+
+import asyncio
+import collections
+import concurrent.futures
+import contextlib
+import logging
+import threading
+import time
+
+from recording_proxy import PATIENCE, RecordingProxy
+
+# Mostly they wait for speech to be over.
+AT_ONCE = 4
+
+
+class Complaints(logging.Handler):
+    """Warnings and errors that were logged while it listened, by thread."""
+
+    def __init__(self):
+        super().__init__(logging.WARNING)
+        self.lines = collections.defaultdict(list)
+
+    def emit(self, record):
+        line = f"{record.levelname} {record.name}: {record.getMessage()}"
+        self.lines[threading.get_ident()].append(line)
+
+
+def may_say(*sentences):
+    """Marks a scenario in which the library has reason to log one of these warnings."""
+    def mark(scenario):
+        scenario.sentences = sentences
+        return scenario
+
+    return mark
+
+
+@contextlib.contextmanager
+def side_by_side(scenarios, server, advice=()):
+    """Begins all scenarios, coroutine functions of a relay; yields a function that waits for one
+    and raises what it raised. One in which something was logged as a warning has failed, unless
+    it was expected or is among the sentences of `advice`."""
+
+    def run(scenario):
+        complaints.lines.pop(threading.get_ident(), None)
+        with RecordingProxy(server.port) as wire:
+            asyncio.run(asyncio.wait_for(scenario(wire), 2 * PATIENCE))
+        tolerated = (*advice, *getattr(scenario, "sentences", ()))
+        lines = complaints.lines[threading.get_ident()]
+        lines = [line for line in lines if not any(each in line for each in tolerated)]
+        assert not lines, lines
+
+    complaints = Complaints()
+    logging.getLogger().addHandler(complaints)
+    with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+        running = {scenario: pool.submit(run, scenario) for scenario in scenarios}
+        yield lambda scenario: running[scenario].result()
+    logging.getLogger().removeHandler(complaints)
+
+
+async def until(is_true, what, seconds=PATIENCE):
+    """Waits for something to become true, and returns it."""
+    deadline = time.monotonic() + seconds
+    while not (found := is_true()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        await asyncio.sleep(0.01)
+    return found
+
+
+async def speak(send, audio, rate=24000, milliseconds=20):
+    """Hands samples to a coroutine function in pieces, as fast as they are spoken."""
+    size = 2 * rate // 1000 * milliseconds
+    begin = time.monotonic()
+    for index, start in enumerate(range(0, len(audio), size)):
+        await asyncio.sleep(begin + index * milliseconds / 1000 - time.monotonic())
+        await send(audio[start : start + size])
+
+
+def check_cancelled(event, *reasons):
+    """A response.done of a response that was interrupted, for one of the reasons."""
+    response = event["response"]
+    assert response["status"] == "cancelled", response
+    assert response["status_details"]["reason"] in reasons, response["status_details"]
+
+
+def check_nothing_after(wire, done):
+    """Nothing of a response comes after its end."""
+    late = wire.received[wire.received.index(done) + 1 :]
+    ours = [event["type"] for event in late if event.get("response_id") == done["response"]["id"]]
+    assert not ours, ours

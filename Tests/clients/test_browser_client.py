@@ -1,0 +1,107 @@
+"""A web page's client on Node: the key travels as a subprotocol, and the answer is `realtime`."""
+
+import asyncio
+import json
+import os
+import pathlib
+import shutil
+
+import pytest
+from recordings import goforward, word_errors, words
+from scenarios import PATIENCE, check_nothing_after, side_by_side
+
+SCRIPT = pathlib.Path(__file__).with_name("browser_client.js")
+KEY = "realtime,openai-insecure-api-key.any-key"
+AGENTS = f"{KEY},openai-agents-sdk.0.24.0"
+
+
+async def browse(wire, scenario, recording="", protocols=KEY):
+    """What the page saw of a scenario."""
+    url = f"{wire.realtime_url}?model=gpt-none-such"
+    # Where Debian has its modules.
+    environment = os.environ | {"NODE_PATH": "/usr/share/nodejs"}
+    process = await asyncio.create_subprocess_exec(
+        "node", str(SCRIPT), scenario, url, protocols, str(recording), env=environment,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
+    try:
+        out, trouble = await asyncio.wait_for(process.communicate(), 2 * PATIENCE)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert process.returncode == 0, trouble.decode()
+    # Its own warnings would come here as well.
+    assert not trouble, trouble.decode()
+    seen = json.loads(out)
+    assert seen["protocol"] == "realtime"
+    assert "sec-websocket-protocol: realtime" in wire.answers[0].lower().split("\r\n")
+    assert seen["model"] == "gpt-none-such"
+    assert seen["errors"] == []
+    assert seen["code"] == 1000
+    return seen
+
+
+async def text_turn(wire):
+    seen = await browse(wire, "text", protocols=AGENTS)
+    assert seen["replies"] == ["You said: hello"]
+
+
+async def text_turn_without_a_key(wire):
+    seen = await browse(wire, "text", protocols="realtime")
+    assert seen["replies"] == ["You said: hello"]
+
+
+def audio_turn(recording):
+    async def audio_turn(wire):
+        seen = await browse(wire, "audio", recording)
+        assert word_errors(words("go forward ten meters"), words(seen["heard"][0])) <= 1
+        assert "meters" in seen["replies"][0]
+        assert seen["audio"] > 300
+
+    return audio_turn
+
+
+def barge_in(recording):
+    async def barge_in(wire):
+        seen = await browse(wire, "barge_in", recording)
+        assert seen["statuses"] == [["cancelled", "turn_detected"], ["completed", None]]
+        assert "meters" in seen["replies"][1]
+        check_nothing_after(wire, wire.of("response.done")[0])
+
+    return barge_in
+
+
+async def cancel(wire):
+    seen = await browse(wire, "cancel")
+    assert seen["statuses"] == [["cancelled", "client_cancelled"], ["completed", None]]
+    assert seen["replies"][1] == "You said: hello"
+    assert wire.of("conversation.item.truncated")[-1]["audio_end_ms"] == 500
+
+
+async def function_call(wire):
+    seen = await browse(wire, "call")
+    assert seen["replies"] == ["The answer is sunny in Oslo."]
+
+
+NAMES = [
+    "text_turn", "text_turn_without_a_key", "audio_turn", "barge_in", "cancel", "function_call",
+]
+
+
+@pytest.fixture(scope="module")
+def run(piped, tmp_path_factory):
+    if not shutil.which("node"):
+        pytest.fail("node is missing: `scripts/setup-apt.sh test` installs it")
+    recording = tmp_path_factory.mktemp("browser") / "speech.s16"
+    recording.write_bytes(goforward())
+    scenarios = [
+        text_turn, text_turn_without_a_key, audio_turn(recording), barge_in(recording), cancel,
+        function_call,
+    ]
+    assert [scenario.__name__ for scenario in scenarios] == NAMES
+    with side_by_side(scenarios, piped) as result:
+        yield {scenario.__name__: lambda each=scenario: result(each) for scenario in scenarios}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_browser_client(run, name):
+    run[name]()

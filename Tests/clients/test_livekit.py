@@ -1,0 +1,226 @@
+"""livekit-agents with livekit-plugins-openai, unchanged: an AgentSession on the RealtimeModel, with
+a microphone and a loudspeaker in memory instead of a room."""
+
+import asyncio
+import time
+
+import aiohttp
+import pytest
+from livekit import rtc
+from livekit.agents import Agent, AgentSession, function_tool
+from livekit.agents.voice import io
+from livekit.plugins.openai import realtime
+from openai.types.realtime.realtime_audio_input_turn_detection import SemanticVad, ServerVad
+from recordings import goforward, word_errors, words
+from scenarios import (
+    check_cancelled, check_nothing_after, may_say, side_by_side, speak, until,
+)
+
+RATE = 24000
+CITIES = []
+
+
+@function_tool
+async def get_weather(city: str) -> str:
+    """Weather of a city."""
+    CITIES.append(city)
+    return "sunny"
+
+
+class Microphone(io.AudioInput):
+    """Hands on the samples that it is given."""
+
+    def __init__(self):
+        super().__init__(label="memory")
+        self.frames = asyncio.Queue()
+
+    async def __anext__(self):
+        return await self.frames.get()
+
+    async def hear(self, samples):
+        frame = rtc.AudioFrame(samples, RATE, 1, len(samples) // 2)
+        await self.frames.put(frame)
+
+
+class Loudspeaker(io.AudioOutput):
+    """Takes as long as the audio that it is given, and says how far it came."""
+
+    def __init__(self):
+        super().__init__(
+            label="memory", capabilities=io.AudioOutputCapabilities(pause=False), sample_rate=RATE)
+        self.total = self.segment = 0.0
+        self.began = self.end = None
+
+    async def capture_frame(self, frame):
+        await super().capture_frame(frame)
+        if self.began is None:
+            self.began = time.monotonic()
+            self.on_playback_started(created_at=time.time())
+        self.total += frame.duration
+        self.segment += frame.duration
+
+    def flush(self):
+        super().flush()
+        if self.began is not None and self.end is None:
+            left = self.began + self.segment - time.monotonic()
+            self.end = asyncio.get_running_loop().call_later(max(left, 0), self.finish, False)
+
+    def clear_buffer(self):
+        if self.began is not None:
+            if self.end:
+                self.end.cancel()
+            self.finish(True)
+
+    def finish(self, was_interrupted):
+        played = min(time.monotonic() - self.began, self.segment)
+        self.segment, self.began, self.end = 0.0, None, None
+        self.on_playback_finished(playback_position=played, interrupted=was_interrupted)
+
+
+class Bot:
+    """One session, from `async with` to its end."""
+
+    def __init__(self, wire, **options):
+        self.wire = wire
+        self.options = {
+            "model": "gpt-none-such", "voice": "marin", "tracing": "auto",
+            "turn_detection": ServerVad(type="server_vad"), **options,
+        }
+        self.microphone, self.loudspeaker = Microphone(), Loudspeaker()
+        self.transcripts, self.errors = [], []
+        self.http = self.session = None
+
+    async def __aenter__(self):
+        self.http = aiohttp.ClientSession()
+        model = realtime.RealtimeModel(
+            base_url=self.wire.base_url, api_key="any", http_session=self.http, **self.options)
+        # A loudspeaker that nobody hears needs no time to learn its echo, and cannot pause.
+        self.session = AgentSession(
+            llm=model, aec_warmup_duration=None,
+            turn_handling={"interruption": {"resume_false_interruption": False}})
+        self.session.input.audio = self.microphone
+        self.session.output.audio = self.loudspeaker
+        self.session.on("user_input_transcribed", self.transcripts.append)
+        self.session.on("error", self.errors.append)
+        await self.session.start(Agent(instructions="Be brief.", tools=[get_weather]))
+        return self
+
+    async def __aexit__(self, *_):
+        await self.session.aclose()
+        await self.http.close()
+        assert not self.errors, self.errors
+
+    async def type(self, text):
+        return await self.session.generate_reply(user_input=text)
+
+    def begin(self, text):
+        return self.session.generate_reply(user_input=text)
+
+    async def speak(self):
+        await speak(self.microphone.hear, goforward())
+
+    def replies(self):
+        """What the assistant has said, as the session's history has it."""
+        return [
+            item.text_content for item in self.session.history.items
+            if item.type == "message" and item.role == "assistant"
+        ]
+
+
+async def text_turn(wire):
+    async with Bot(wire) as bot:
+        await bot.type("hello")
+        assert bot.replies() == ["You said: hello"]
+        assert bot.loudspeaker.total > 0.3
+        await bot.type("and this")
+        assert bot.replies()[-1] == "You said: and this"
+        asked = next(event for event in wire.sent if event["type"] == "response.create")
+        created = next(iter(wire.of("response.created")))
+        assert created["response"]["metadata"] == asked["response"]["metadata"]
+
+
+async def audio_turn(wire):
+    async with Bot(wire) as bot:
+        await bot.speak()
+        await until(bot.replies, "the reply")
+        assert "meters" in bot.replies()[0]
+        heard = [event.transcript for event in bot.transcripts if event.is_final]
+        assert word_errors(words("go forward ten meters"), words(heard[0])) <= 1, heard
+        assert bot.loudspeaker.total > 0.3
+
+
+async def audio_turn_with_semantic_turn_detection(wire):
+    detection = SemanticVad(type="semantic_vad", eagerness="high", interrupt_response=True)
+    async with Bot(wire, turn_detection=detection,
+                   input_audio_noise_reduction="near_field") as bot:
+        await bot.speak()
+        await until(bot.replies, "the reply")
+        assert "meters" in bot.replies()[0]
+
+
+async def barge_in(wire):
+    async with Bot(wire) as bot:
+        story = bot.begin("Tell me a story")
+        await until(lambda: bot.loudspeaker.total > 1, "a second of the story")
+        await bot.speak()
+        check_cancelled(await wire.until("response.done"), "turn_detected", "client_cancelled")
+        assert story.interrupted
+        # By itself it truncates what it plays.
+        await wire.until("conversation.item.truncated")
+        await until(lambda: bot.replies() and "meters" in bot.replies()[-1], "the next reply")
+        check_nothing_after(wire, wire.of("response.done")[0])
+
+
+async def interrupt(wire):
+    async with Bot(wire) as bot:
+        story = bot.begin("Tell me a story")
+        await until(lambda: bot.loudspeaker.total > 1, "a second of the story")
+        await bot.session.interrupt()
+        await story
+        done = await wire.until("response.done")
+        check_cancelled(done, "client_cancelled")
+        await wire.until("conversation.item.truncated")
+        await bot.type("hello")
+        assert bot.replies()[-1] == "You said: hello"
+        check_nothing_after(wire, done)
+
+
+async def function_call(wire):
+    async with Bot(wire) as bot:
+        await bot.type("What is the weather in Oslo?")
+        await until(lambda: bot.replies()[-1:] == ["The answer is sunny."], "the answer")
+        assert CITIES == ["Oslo"]
+
+
+@may_say("connection failed, retrying", "Error in _recv_task")
+async def reconnection(wire):
+    async with Bot(wire) as bot:
+        await bot.type("hello")
+        place = len(wire.received)
+        # A server that goes away with the code of a restart.
+        wire.cut()
+        await wire.until("session.updated", after=place)
+        # What was said is said again to the new session.
+        await wire.until("conversation.item.added", after=place)
+        await bot.type("again")
+        assert bot.replies() == ["You said: hello", "You said: again"]
+        assert wire.connections == 2
+        assert [error.error.recoverable for error in bot.errors] == [True]
+        bot.errors.clear()
+
+
+SCENARIOS = [
+    text_turn, audio_turn, audio_turn_with_semantic_turn_detection, barge_in, interrupt,
+    function_call, reconnection,
+]
+
+
+@pytest.fixture(scope="module")
+def run(piped):
+    with side_by_side(SCENARIOS, piped) as result:
+        yield result
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.__name__)
+def test_livekit(run, scenario):
+    run(scenario)

@@ -1,0 +1,193 @@
+"""openai-agents, unchanged: RealtimeRunner holds every kind of turn against the server."""
+
+import asyncio
+import contextlib
+
+import pytest
+import websockets
+from agents import function_tool
+from agents.realtime import RealtimeAgent, RealtimeRunner
+from recordings import goforward, word_errors, words
+from scenarios import (
+    PATIENCE, check_cancelled, check_nothing_after, side_by_side, speak, until,
+)
+
+CITIES = []
+
+
+@function_tool
+def get_weather(city: str) -> str:
+    """Weather of a city."""
+    CITIES.append(city)
+    return "sunny"
+
+
+AGENT = RealtimeAgent(name="Assistant", instructions="Be brief.", tools=[get_weather])
+
+
+class Listener:
+    """Keeps what a session tells its application."""
+
+    def __init__(self, session):
+        self.session = session
+        self.events = []
+        self.listening = asyncio.create_task(self.listen())
+
+    async def listen(self):
+        async for event in self.session:
+            self.events.append(event)
+
+    def of(self, kind):
+        return [event for event in self.events if event.type == kind]
+
+    def replies(self):
+        """What the assistant has said, message by message, as the history has it."""
+        histories = self.of("history_updated")
+        return [
+            "".join(part.transcript or "" if part.type == "audio" else part.text or ""
+                    for part in item.content)
+            for item in (histories[-1].history if histories else [])
+            if item.type == "message" and item.role == "assistant"
+        ]
+
+
+def runner(**settings):
+    # A name of a model that no server has.
+    settings = {"model_name": "gpt-none-such", **settings}
+    return RealtimeRunner(AGENT, config={"model_settings": settings})
+
+
+@contextlib.asynccontextmanager
+async def running(wire, starter=None, may_fail=False):
+    """A session with its listener; at its end nothing has gone wrong."""
+    starter = starter or runner()
+    config = {"url": f"{wire.realtime_url}?model=another-name", "api_key": "any"}
+    async with await starter.run(model_config=config) as session:
+        listener = Listener(session)
+        # The two updates: the settings, and `tracing`.
+        await until(lambda: len(wire.of("session.updated")) >= 2, "the session's updates")
+        try:
+            yield session, listener
+            if not may_fail:
+                assert not listener.of("error"), listener.of("error")
+        finally:
+            listener.listening.cancel()
+
+
+async def text_turn(wire):
+    async with running(wire) as (session, listener):
+        assert [event["session"].get("tracing") for event in wire.sent] == [None, "auto"]
+        await session.send_message("hello")
+        await wire.until("response.done")
+        await until(lambda: listener.replies() == ["You said: hello"], "the reply in the history")
+        await until(lambda: listener.of("agent_end"), "the turn's end")
+        assert sum(len(event.audio.data) for event in listener.of("audio")) > 2 * 24000 * 0.3
+
+
+async def text_only_turn(wire):
+    async with running(wire, runner(modalities=["text"])) as (session, listener):
+        await session.send_message("hello")
+        await until(lambda: listener.replies() == ["You said: hello"], "the reply in the history")
+        assert not listener.of("audio")
+
+
+async def audio_turn(wire):
+    async with running(wire) as (session, listener):
+        await speak(session.send_audio, goforward())
+        done = await wire.until("response.done")
+        assert done["response"]["status"] == "completed"
+        heard = (await wire.until("conversation.item.input_audio_transcription.completed"))
+        assert word_errors(words("go forward ten meters"), words(heard["transcript"])) <= 1
+        await until(lambda: listener.replies() and "meters" in listener.replies()[0], "the reply")
+        assert sum(len(event.audio.data) for event in listener.of("audio")) > 2 * 24000 * 0.3
+
+
+async def barge_in(wire):
+    async with running(wire) as (session, listener):
+        await session.send_message("Tell me a story")
+        await until(lambda: listener.of("audio"), "the first audio")
+        await speak(session.send_audio, goforward())
+        done = await wire.until("response.done")
+        check_cancelled(done, "turn_detected", "client_cancelled")
+        assert listener.of("audio_interrupted")
+        # By itself it truncates what it plays, and then fetches what is left.
+        await wire.until("conversation.item.truncated")
+        await wire.until("conversation.item.retrieved")
+        place = len(wire.received)
+        again = await wire.until("response.done", after=place)
+        assert again["response"]["status"] == "completed"
+        await until(lambda: "meters" in listener.replies()[-1], "the answer to what was said")
+        check_nothing_after(wire, done)
+
+
+async def interrupt(wire):
+    async with running(wire) as (session, listener):
+        await session.send_message("Tell me a story")
+        await until(lambda: listener.of("audio"), "the first audio")
+        await session.interrupt()
+        await until(lambda: listener.of("audio_interrupted"), "the interruption")
+        await wire.until("conversation.item.truncated")
+        await until(
+            lambda: any(event["type"] == "conversation.item.truncate" for event in wire.sent),
+            "the client's truncation")
+        await session.send_message("hello")
+        await until(lambda: listener.replies()[-1] == "You said: hello", "the next reply")
+        check_nothing_after(wire, wire.of("response.done")[0])
+
+
+async def interrupt_without_turn_detection(wire):
+    starter = runner(audio={"input": {"turn_detection": None}})
+    async with running(wire, starter) as (session, listener):
+        await session.send_message("Tell me a story")
+        await until(lambda: listener.of("audio"), "the first audio")
+        await session.interrupt()
+        check_cancelled(await wire.until("response.done"), "client_cancelled")
+        await speak(session.send_audio, goforward())
+        await session.send_audio(bytes(4800), commit=True)
+        heard = await wire.until("conversation.item.input_audio_transcription.completed")
+        assert "meters" in words(heard["transcript"])
+        await session.send_message("hello")
+        await until(lambda: listener.replies()[-1] == "You said: hello", "the next reply")
+
+
+async def function_call(wire):
+    async with running(wire) as (session, listener):
+        await session.send_message("What is the weather in Oslo?")
+        await until(lambda: "The answer is sunny." in listener.replies(), "the answer")
+        assert CITIES == ["Oslo"]
+        assert [event.output for event in listener.of("tool_end")] == ["sunny"]
+
+
+async def reconnection(wire):
+    starter = runner()
+    for word in ("one", "two"):
+        async with running(wire, starter) as (session, listener):
+            await session.send_message(word)
+            await until(lambda: listener.replies() == [f"You said: {word}"], "the reply")
+        wire.received.clear()
+    # A connection that breaks off is told, and the next run works.
+    async with running(wire, starter, may_fail=True) as (session, listener):
+        wire.cut()
+        with pytest.raises(websockets.exceptions.ConnectionClosedError):
+            await asyncio.wait_for(listener.listening, PATIENCE)
+    wire.received.clear()
+    async with running(wire, starter) as (session, listener):
+        await session.send_message("three")
+        await until(lambda: listener.replies() == ["You said: three"], "the reply")
+
+
+SCENARIOS = [
+    text_turn, text_only_turn, audio_turn, barge_in, interrupt, interrupt_without_turn_detection,
+    function_call, reconnection,
+]
+
+
+@pytest.fixture(scope="module")
+def run(piped):
+    with side_by_side(SCENARIOS, piped) as result:
+        yield result
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.__name__)
+def test_openai_agents(run, scenario):
+    run(scenario)
