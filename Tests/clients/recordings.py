@@ -37,12 +37,12 @@ def convert(path, target, rate=16000):
 
 
 @functools.cache
-def goforward():
-    """"go forward ten meters" as 24 kHz samples, between 300 ms and 1 s of silence."""
+def goforward(rate=24000):
+    """"go forward ten meters" as samples, between 300 ms and 1 s of silence."""
     with tempfile.TemporaryDirectory() as folder:
         target = pathlib.Path(folder) / "goforward.s16"
-        samples = convert(DATA / "goforward.raw", target, rate=24000).read_bytes()
-    return bytes(2 * 7200) + samples + bytes(2 * 24000)
+        samples = convert(DATA / "goforward.raw", target, rate=rate).read_bytes()
+    return bytes(2 * rate * 3 // 10) + samples + bytes(2 * rate)
 
 
 def words(text):

@@ -9,6 +9,7 @@ import logging
 import threading
 import time
 
+import pytest
 from recording_proxy import PATIENCE, RecordingProxy
 
 # Mostly they wait for speech to be over.
@@ -36,6 +37,27 @@ def may_say(*sentences):
     return mark
 
 
+def not_served_yet(what):
+    """Marks a scenario that waits for something in the server."""
+    def mark(scenario):
+        scenario.waits_for = what
+        return scenario
+
+    return mark
+
+
+def each(scenarios):
+    """A test for each scenario: a parameter called `scenario`."""
+    parameters = [
+        pytest.param(
+            scenario, id=scenario.__name__,
+            marks=[pytest.mark.skip(reason=f"not served yet: {scenario.waits_for}")]
+            if hasattr(scenario, "waits_for") else [])
+        for scenario in scenarios
+    ]
+    return pytest.mark.parametrize("scenario", parameters)
+
+
 @contextlib.contextmanager
 def side_by_side(scenarios, server, advice=()):
     """Begins all scenarios, coroutine functions of a relay; yields a function that waits for one
@@ -54,7 +76,10 @@ def side_by_side(scenarios, server, advice=()):
     complaints = Complaints()
     logging.getLogger().addHandler(complaints)
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        running = {scenario: pool.submit(run, scenario) for scenario in scenarios}
+        running = {
+            scenario: pool.submit(run, scenario) for scenario in scenarios
+            if not hasattr(scenario, "waits_for")
+        }
         yield lambda scenario: running[scenario].result()
     logging.getLogger().removeHandler(complaints)
 

@@ -2,18 +2,21 @@
 a microphone and a loudspeaker in memory instead of a room."""
 
 import asyncio
+import contextlib
 import time
 
-import aiohttp
 import pytest
 from livekit import rtc
 from livekit.agents import Agent, AgentSession, function_tool
+from livekit.agents.stt import SpeechEventType
+from livekit.agents.utils import http_context
 from livekit.agents.voice import io
-from livekit.plugins.openai import realtime
+from livekit.plugins.openai import STT, realtime
 from openai.types.realtime.realtime_audio_input_turn_detection import SemanticVad, ServerVad
 from recordings import goforward, word_errors, words
 from scenarios import (
-    check_cancelled, check_nothing_after, may_say, side_by_side, speak, until,
+    PATIENCE, check_cancelled, check_nothing_after, each, may_say, not_served_yet, side_by_side,
+    speak, until,
 )
 
 RATE = 24000
@@ -88,12 +91,14 @@ class Bot:
         }
         self.microphone, self.loudspeaker = Microphone(), Loudspeaker()
         self.transcripts, self.errors = [], []
-        self.http = self.session = None
+        self.http = http_context.open()
+        self.session = None
 
     async def __aenter__(self):
-        self.http = aiohttp.ClientSession()
+        # Outside a job somebody has to say how long the HTTP client lives.
+        await self.http.__aenter__()
         model = realtime.RealtimeModel(
-            base_url=self.wire.base_url, api_key="any", http_session=self.http, **self.options)
+            base_url=self.wire.base_url, api_key="any", **self.options)
         # A loudspeaker that nobody hears needs no time to learn its echo, and cannot pause.
         self.session = AgentSession(
             llm=model, aec_warmup_duration=None,
@@ -107,7 +112,7 @@ class Bot:
 
     async def __aexit__(self, *_):
         await self.session.aclose()
-        await self.http.close()
+        await self.http.__aexit__(None, None, None)
         assert not self.errors, self.errors
 
     async def type(self, text):
@@ -209,9 +214,67 @@ async def reconnection(wire):
         bot.errors.clear()
 
 
+@contextlib.asynccontextmanager
+async def transcribing(wire, **options):
+    """A speech-to-text stream, and the events that it yields."""
+    async with http_context.open():
+        plugin = STT(base_url=wire.base_url, api_key="any", use_realtime=True, **options)
+        async with plugin.stream() as stream:
+            events = []
+
+            async def listen():
+                async for event in stream:
+                    events.append(event)
+
+            listening = asyncio.create_task(listen())
+            yield stream, events
+            stream.end_input()
+            await asyncio.wait_for(listening, PATIENCE)
+        await plugin.aclose()
+
+
+async def hear(stream, samples):
+    stream.push_frame(rtc.AudioFrame(samples, RATE, 1, len(samples) // 2))
+
+
+def finals(events):
+    """The texts of finished turns."""
+    return [
+        event.alternatives[0].text for event in events
+        if event.type == SpeechEventType.FINAL_TRANSCRIPT
+    ]
+
+
+@not_served_yet("transcription sessions")
+async def transcription(wire):
+    async with transcribing(wire) as (stream, events):
+        for count in (1, 2):
+            await speak(lambda samples: hear(stream, samples), goforward())
+            await until(lambda: len(finals(events)) == count, "the transcript")
+    for heard in finals(events):
+        assert word_errors(words("go forward ten meters"), words(heard)) <= 1, heard
+    assert [event["session"]["type"] for event in wire.of("session.created", "session.updated")] \
+        == ["transcription"] * 2
+    assert not wire.of("response.created", "error")
+    assert "intent=transcription&model=gpt-4o-mini-transcribe " in wire.requests[0]
+    kinds = [event.type for event in events]
+    assert SpeechEventType.START_OF_SPEECH in kinds and SpeechEventType.END_OF_SPEECH in kinds
+
+
+@not_served_yet("transcription sessions")
+async def transcription_with_hints(wire):
+    options = {"model": "gpt-transcribe", "keywords": ["meters"], "language": ["en", "de"],
+               "noise_reduction_type": "near_field"}
+    async with transcribing(wire, **options) as (stream, events):
+        await speak(lambda samples: hear(stream, samples), goforward())
+        await until(lambda: finals(events), "the transcript")
+    assert "meters" in words(finals(events)[0])
+    assert not wire.of("error")
+
+
 SCENARIOS = [
     text_turn, audio_turn, audio_turn_with_semantic_turn_detection, barge_in, interrupt,
-    function_call, reconnection,
+    function_call, reconnection, transcription, transcription_with_hints,
 ]
 
 
@@ -221,6 +284,6 @@ def run(piped):
         yield result
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.__name__)
+@each(SCENARIOS)
 def test_livekit(run, scenario):
     run(scenario)

@@ -10,7 +10,7 @@ from pipecat.frames.frames import (
     EndFrame, ErrorFrame, FunctionCallResultFrame, InputAudioRawFrame, InterruptionFrame,
     LLMFullResponseEndFrame, LLMMessagesAppendFrame, LLMRunFrame, LLMTextFrame,
     TranscriptionFrame, TTSAudioRawFrame, TTSTextFrame, UserStartedSpeakingFrame,
-    UserStoppedSpeakingFrame,
+    UserStoppedSpeakingFrame, VADUserStoppedSpeakingFrame,
 )
 from pipecat.pipeline.pipeline import Pipeline
 from pipecat.pipeline.worker import PipelineParams, PipelineWorker
@@ -22,13 +22,14 @@ from pipecat.processors.frame_processor import FrameProcessor
 from pipecat.services.llm_service import FunctionCallParams
 from pipecat.services.openai.realtime import events
 from pipecat.services.openai.realtime.llm import OpenAIRealtimeLLMService
+from pipecat.services.openai.stt import OpenAIRealtimeSTTService
 from pipecat.transports.base_output import BaseOutputTransport
 from pipecat.transports.base_transport import TransportParams
 from pipecat.turns.user_turn_strategies import ExternalUserTurnStrategies
 from pipecat.workers.runner import WorkerRunner
 from recordings import goforward, word_errors, words
 from scenarios import (
-    check_cancelled, check_nothing_after, side_by_side, speak, until,
+    check_cancelled, check_nothing_after, each, not_served_yet, side_by_side, speak, until,
 )
 
 CITIES = []
@@ -239,9 +240,70 @@ async def reconnection(wire):
         assert wire.connections == 2
 
 
+class Transcriber:
+    """The speech-to-text service in a pipeline, from `async with` to its end."""
+
+    def __init__(self, wire, turn_detection, model):
+        self.texts = Collector()
+        self.service = OpenAIRealtimeSTTService(
+            api_key="any", base_url=wire.realtime_url, turn_detection=turn_detection,
+            settings=OpenAIRealtimeSTTService.Settings(model=model, noise_reduction="near_field"))
+        # Not the rate that goes over the wire.
+        self.worker = PipelineWorker(
+            Pipeline([self.service, self.texts]),
+            params=PipelineParams(audio_in_sample_rate=16000), cancel_on_idle_timeout=False)
+        self.running = None
+
+    async def __aenter__(self):
+        runner = WorkerRunner(handle_sigint=False)
+        await runner.add_workers(self.worker)
+        self.running = asyncio.create_task(runner.run())
+        return self
+
+    async def __aexit__(self, *_):
+        await self.worker.queue_frame(EndFrame())
+        await self.running
+        assert not self.texts.of(ErrorFrame)
+
+    async def hear(self, samples):
+        await self.worker.queue_frame(InputAudioRawFrame(samples, 16000, 1))
+
+    async def speak(self):
+        await speak(self.hear, goforward(16000), rate=16000)
+
+    def finals(self):
+        return [frame.text for frame in self.texts.of(TranscriptionFrame)]
+
+
+@not_served_yet("transcription sessions")
+async def transcription(wire):
+    async with Transcriber(wire, {"type": "server_vad"}, "gpt-transcribe") as transcriber:
+        await wire.until("session.updated")
+        for count in (1, 2):
+            await transcriber.speak()
+            await until(lambda: len(transcriber.finals()) == count, "the transcript")
+        for heard in transcriber.finals():
+            assert word_errors(words("go forward ten meters"), words(heard)) <= 1, heard
+        assert not wire.of("response.created")
+        assert wire.of("session.updated")[0]["session"]["type"] == "transcription"
+
+
+@not_served_yet("transcription sessions")
+async def transcription_with_the_clients_turns(wire):
+    async with Transcriber(wire, False, "gpt-realtime-whisper") as transcriber:
+        await wire.until("session.updated")
+        await transcriber.speak()
+        await transcriber.worker.queue_frame(VADUserStoppedSpeakingFrame())
+        await until(transcriber.finals, "the transcript")
+        heard = transcriber.finals()[0]
+        assert word_errors(words("go forward ten meters"), words(heard)) <= 1, heard
+        assert not wire.of("input_audio_buffer.speech_started", "response.created")
+
+
 SCENARIOS = [
     text_turn, text_only_turn, audio_turn, audio_turn_with_the_clients_turns, barge_in,
     interruption_with_the_clients_turns, function_call, reconnection,
+    transcription, transcription_with_the_clients_turns,
 ]
 
 
@@ -259,6 +321,6 @@ def run(piped):
     logger.remove()
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.__name__)
+@each(SCENARIOS)
 def test_pipecat(run, scenario):
     run(scenario)
