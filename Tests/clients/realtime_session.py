@@ -11,6 +11,12 @@ from pydantic import TypeAdapter
 
 EVENTS = TypeAdapter(RealtimeServerEvent)
 PCM = {"type": "audio/pcm", "rate": 24000}
+TOOL = {
+    "type": "function", "name": "get_weather", "description": "Weather of a city",
+    "parameters": {
+        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
+    },
+}
 
 
 class Session:
@@ -65,9 +71,9 @@ class Session:
 
 
 @contextlib.asynccontextmanager
-async def connect(server, model="parley-test"):
+async def connect(server, model="parley-test", api_key="any"):
     """Opens a session, as far as `session.created`."""
-    client = AsyncOpenAI(api_key="any", base_url=server.base_url)
+    client = AsyncOpenAI(api_key=api_key, base_url=server.base_url)
     async with client.realtime.connect(model=model) as connection:
         session = Session(connection)
         created = await session.next()

@@ -1,7 +1,8 @@
 """A chat-completions server that answers from a script, streaming, and can fail on request.
 
-What the last user message says decides the answer: `weather` calls a function, `story` is long and
-slow, `die` breaks the stream off, `refuse` answers 500, everything else is repeated. Instructions
+What the last user message says decides the answer: `weather` calls a function, once for each city
+it names, `story` is long and slow, `limit` stops at the length, `die` breaks the stream off,
+`refuse` answers 500, everything else is repeated. Instructions
 that say `halfway` make it say HALVES whatever it is asked, and wait between the two."""
 
 import http.server
@@ -72,8 +73,12 @@ class ScriptedModel:
                     self.stream(said(["The ", "answer ", "is ", text, "."]))
                 elif "refuse" in text:
                     self.refuse()
-                elif "weather" in text and body.get("tools"):
-                    self.stream(called("get_weather", ['{"ci', 'ty":"Os', 'lo"}']), "tool_calls")
+                elif "weather" in text and body.get("tools") and body.get("tool_choice") != "none":
+                    cities = re.findall(r"[A-Z]\w+", text[text.index("weather") :]) or ["Oslo"]
+                    arguments = [json.dumps({"city": city}, separators=",:") for city in cities]
+                    self.stream(called("get_weather", arguments), "tool_calls")
+                elif "limit" in text:
+                    self.stream(said(["As ", "far ", "as "]), "length")
                 elif "die" in text:
                     self.stream(said(["This ", "breaks "]), breaks=True)
                 elif "story" in text:
@@ -122,10 +127,12 @@ def said(pieces, separator=""):
     return [{"content": piece + separator} for piece in pieces]
 
 
-def called(name, pieces):
-    """Deltas of a function call whose arguments come in pieces."""
-    first = {"index": 0, "id": "call_1", "type": "function"}
-    deltas = [{"tool_calls": [first | {"function": {"name": name, "arguments": ""}}]}]
-    for piece in pieces:
-        deltas.append({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
+def called(name, arguments):
+    """Deltas of calls of a function, one after another; the arguments of each come in pieces."""
+    deltas = []
+    for index, text in enumerate(arguments):
+        first = {"index": index, "id": f"call_{index + 1}", "type": "function"}
+        deltas.append({"tool_calls": [first | {"function": {"name": name, "arguments": ""}}]})
+        for piece in re.findall(r".{1,5}", text):
+            deltas.append({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
     return deltas

@@ -2,17 +2,10 @@
 
 import pytest
 from realtime_session import (
-    CALL_SERIES, PCM, SPOKEN_SERIES, TEXT_SERIES, append, check_deltas, connect, run, series,
+    CALL_SERIES, PCM, SPOKEN_SERIES, TEXT_SERIES, TOOL, append, check_deltas, connect, run, series,
     spoken,
 )
 from recordings import word_errors, words
-
-TOOL = {
-    "type": "function", "name": "get_weather", "description": "Weather of a city",
-    "parameters": {
-        "type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"],
-    },
-}
 
 
 def check_spoken_series(events):
