@@ -268,8 +268,12 @@ final class Response {
             guard !output.isOpen, !output.isComplete, !output.awaitsSpeech,
                 !output.isAudio || !isInConversation || !speech.isHeldBack
             else { continue }
-            complete(
-                index, output.cut?.isByClient == true ? .incomplete : .completed, &conversation)
+            // Where the model had to stop, what it was writing is not whole: clients run a function
+            // as soon as its call is completed.
+            let isWhole =
+                output.cut?.isByClient != true
+                && (incompleteReason == nil || index < outputs.count - 1)
+            complete(index, isWhole ? .completed : .incomplete, &conversation)
         }
     }
 

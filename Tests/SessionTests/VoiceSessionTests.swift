@@ -132,6 +132,25 @@ private func lastStatus(_ script: ScriptedSession) -> String? {
         #expect(!types(script).contains("response.output_text.delta"))
     }
 
+    @Test func whatTheModelWasWritingWhenItHadToStopIsIncomplete() throws {
+        let script = ScriptedSession({ $0.outputModality = .text })
+        script.replies = [
+            ScriptedReply(pieces: [
+                (.milliseconds(50), .text("Let me look.")),
+                (.milliseconds(50), .functionCallStarted(callID: "call_1", name: "weather")),
+                (.milliseconds(10), .functionCallArguments("{\"city\":")),
+                (.milliseconds(10), .incomplete(reason: "max_output_tokens")),
+            ])
+        ]
+        script.send(.responseCreate(ResponseParameters()), at: 0)
+        script.run(until: 1_000)
+        let items = script.events.filter { $0["type"] as? String == "response.output_item.done" }
+            .compactMap { $0["item"] as? [String: Any] }
+        #expect(items.map { $0["status"] as? String } == ["completed", "incomplete"])
+        #expect(lastStatus(script) == "incomplete")
+        #expect(script.violations == [])
+    }
+
     @Test func functionCallsGoOutAndTheirOutputsComeBack() throws {
         let script = ScriptedSession({
             $0.outputModality = .text
