@@ -5,6 +5,7 @@ The bytes go on as they came, so that a client's own handshake, extensions and f
 server's, and no client needs to know. It is no judge of RFC 6455: the conformance suite is."""
 
 import asyncio
+import contextlib
 import json
 import threading
 import time
@@ -12,7 +13,7 @@ import zlib
 
 from event_schema import schema
 
-# Two seconds of anything but a hung program; spoken turns on a busy machine take most of it.
+# In seconds. Nothing takes as long, on a busy machine either, but a program that hangs.
 PATIENCE = 40
 
 
@@ -50,10 +51,10 @@ class RecordingProxy:
         self.server = asyncio.run_coroutine_threadsafe(starting, self.loop).result(10)
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, *_):
         asyncio.run_coroutine_threadsafe(self.end(), self.loop).result(10)
         self.loop.call_soon_threadsafe(self.loop.stop)
-        # What broke is more telling than what follows from it, unless it was a wrong event.
+        # Before what else has failed: a wrong event may be its reason.
         assert not self.violations, "\n".join(self.violations)
 
     async def end(self):
@@ -95,7 +96,8 @@ class RecordingProxy:
 
     def take_server_text(self, text):
         self.violations += [f"{each} in {text[:300]}" for each in schema().violations(text)]
-        self.received.append(json.loads(text))
+        with contextlib.suppress(ValueError):
+            self.received.append(json.loads(text))
 
     async def until(self, is_wanted, after=0, seconds=PATIENCE):
         """The first event received after so many of which the test is true, or has the type."""

@@ -46,7 +46,7 @@ def not_served_yet(what):
     return mark
 
 
-def each(scenarios):
+def for_each(scenarios):
     """A test for each scenario: a parameter called `scenario`."""
     parameters = [
         pytest.param(
@@ -65,15 +65,17 @@ def side_by_side(scenarios, server, advice=()):
     it was expected or is among the sentences of `advice`."""
 
     def run(scenario):
-        complaints.lines.pop(threading.get_ident(), None)
+        thread = threading.get_ident()
+        threads.add(thread)
+        complaints.lines.pop(thread, None)
         with RecordingProxy(server.port) as wire:
             asyncio.run(asyncio.wait_for(scenario(wire), 2 * PATIENCE))
         tolerated = (*advice, *getattr(scenario, "sentences", ()))
-        lines = complaints.lines[threading.get_ident()]
+        lines = complaints.lines[thread]
         lines = [line for line in lines if not any(each in line for each in tolerated)]
         assert not lines, lines
 
-    complaints = Complaints()
+    complaints, threads = Complaints(), set()
     logging.getLogger().addHandler(complaints)
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
         running = {
@@ -82,6 +84,8 @@ def side_by_side(scenarios, server, advice=()):
         }
         yield lambda scenario: running[scenario].result()
     logging.getLogger().removeHandler(complaints)
+    # Those of threads that a library has started.
+    assert complaints.lines.keys() <= threads, complaints.lines
 
 
 async def until(is_true, what, seconds=PATIENCE):

@@ -15,7 +15,7 @@ from livekit.plugins.openai import STT, realtime
 from openai.types.realtime.realtime_audio_input_turn_detection import SemanticVad, ServerVad
 from recordings import goforward, word_errors, words
 from scenarios import (
-    PATIENCE, check_cancelled, check_nothing_after, each, may_say, not_served_yet, side_by_side,
+    PATIENCE, check_cancelled, check_nothing_after, for_each, may_say, not_served_yet, side_by_side,
     speak, until,
 )
 
@@ -284,6 +284,6 @@ def run(piped):
         yield result
 
 
-@each(SCENARIOS)
+@for_each(SCENARIOS)
 def test_livekit(run, scenario):
     run(scenario)

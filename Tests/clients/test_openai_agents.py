@@ -9,7 +9,7 @@ from agents import function_tool
 from agents.realtime import RealtimeAgent, RealtimeRunner
 from recordings import goforward, word_errors, words
 from scenarios import (
-    PATIENCE, check_cancelled, check_nothing_after, each, side_by_side, speak, until,
+    PATIENCE, check_cancelled, check_nothing_after, for_each, side_by_side, speak, until,
 )
 
 CITIES = []
@@ -188,6 +188,6 @@ def run(piped):
         yield result
 
 
-@each(SCENARIOS)
+@for_each(SCENARIOS)
 def test_openai_agents(run, scenario):
     run(scenario)

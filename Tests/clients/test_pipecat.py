@@ -29,7 +29,7 @@ from pipecat.turns.user_turn_strategies import ExternalUserTurnStrategies
 from pipecat.workers.runner import WorkerRunner
 from recordings import goforward, word_errors, words
 from scenarios import (
-    check_cancelled, check_nothing_after, each, not_served_yet, side_by_side, speak, until,
+    check_cancelled, check_nothing_after, for_each, not_served_yet, side_by_side, speak, until,
 )
 
 CITIES = []
@@ -321,6 +321,6 @@ def run(piped):
     logger.remove()
 
 
-@each(SCENARIOS)
+@for_each(SCENARIOS)
 def test_pipecat(run, scenario):
     run(scenario)
