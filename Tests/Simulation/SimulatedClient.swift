@@ -80,13 +80,13 @@ package final class SimulatedClient {
     /// Asks for a session.
     package func open(
         _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"],
-        offer: PerMessageDeflateOffer? = nil, key: String? = nil
+        offer: PerMessageDeflateOffer? = nil, credential: String? = nil
     ) {
         offered = subprotocols
         self.offer = offer
         var headers = HTTPFields()
         if let offer { headers.append("Sec-WebSocket-Extensions", offer.headerValue) }
-        if let key { headers.append("Authorization", "Bearer \(key)") }
+        if let credential { headers.append("Authorization", "Bearer \(credential)") }
         var request = ByteWriter(capacity: 512)
         WebSocketHandshake.writeRequest(
             target: target, host: "localhost", key: key, subprotocols: subprotocols,

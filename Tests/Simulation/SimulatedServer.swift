@@ -102,7 +102,7 @@ package final class SimulatedServer {
     ) -> SimulatedClient {
         let client = SimulatedClient(connect(from: address), seed: UInt64(clients.count) + 1)
         clients.append(client)
-        client.open(target, subprotocols: subprotocols, offer: offer, key: key)
+        client.open(target, subprotocols: subprotocols, offer: offer, credential: key)
         return client
     }
 
