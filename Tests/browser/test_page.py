@@ -2,6 +2,7 @@
 
 import re
 
+from parley_server import ParleyServer
 from playwright.sync_api import expect
 
 # The recording is 2.8 s long and repeats: whoever listens this long has heard all its words.
@@ -117,3 +118,27 @@ def test_replies_can_be_silent(page):
     page.keyboard.press("Enter")
     expect(agent_turn(page)).to_contain_text("You are welcome.", timeout=15000)
     expect(page.get_by_text("first words after").last).to_be_visible()
+
+
+def test_a_server_with_keys_asks_for_one(browser):
+    key = "sk-browser-0123456789abcdef"
+    with ParleyServer(PARLEY_API_KEY=key) as server:
+        page = browser.new_page()
+        page.goto(f"http://127.0.0.1:{server.port}/")
+        field = page.get_by_label("Key")
+        expect(page.get_by_text("This server asks for a key")).to_be_visible()
+        expect(field).to_be_focused()
+        for wrong, told in [("sk-wrong", "Incorrect API key"), ("a b/c", "cannot send this key")]:
+            field.fill(wrong)
+            page.get_by_role("button", name="Connect").click()
+            expect(page.get_by_role("alert")).to_contain_text(told)
+        field.fill(key)
+        page.keyboard.press("Enter")
+        expect(page.get_by_text("Connected", exact=True)).to_be_visible()
+        expect(field).to_be_hidden()
+        page.get_by_label("Message").fill("Hello")
+        page.keyboard.press("Enter")
+        expect(agent_turn(page)).to_contain_text("You said: Hello", timeout=15000)
+        stored = page.evaluate("[...Object.values(localStorage), document.cookie].join()")
+        assert key not in stored
+        page.close()

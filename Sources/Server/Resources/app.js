@@ -8,7 +8,7 @@ const view = {
   state: find("state"), log: find("log"), welcome: find("welcome"), notice: find("notice"),
   talk: find("talk"), talkLabel: find("talk-label"), composer: find("composer"),
   message: find("message"), send: find("send"), handsFree: find("hands-free"),
-  speak: find("speak"), stop: find("stop"),
+  speak: find("speak"), stop: find("stop"), keyForm: find("key-form"), key: find("key"),
 };
 
 const player = new Player();
@@ -17,6 +17,8 @@ const microphone = new Microphone();
 /** The connection, and what is known of the conversation on it. */
 let socket = null;
 let retrySeconds = 1;
+/** What the user typed where the server asks for a key: in memory only, until the page goes. */
+let key = "";
 /** Bubbles of the conversation by item id. */
 const turns = new Map();
 let activeResponse = null;
@@ -33,15 +35,53 @@ let turnEnd = null;
 function connect() {
   showState("connecting", "Connecting…");
   const scheme = location.protocol === "https:" ? "wss" : "ws";
-  socket = new WebSocket(`${scheme}://${location.host}/v1/realtime`);
+  // A browser can set no header on a WebSocket, so that the key travels as a subprotocol.
+  const protocols = key ? ["realtime", `openai-insecure-api-key.${key}`] : ["realtime"];
+  try {
+    socket = new WebSocket(`${scheme}://${location.host}/v1/realtime`, protocols);
+  } catch {
+    askForKey("A browser cannot send this key: it has signs that are not allowed there.");
+    return;
+  }
+  let wasOpen = false;
+  socket.onopen = () => { wasOpen = true; };
   socket.onmessage = ({ data }) => handle(JSON.parse(data));
-  socket.onclose = ({ code, reason }) => {
+  socket.onclose = async ({ code, reason }) => {
     reset();
+    const refusal = wasOpen ? null : await tellRefusal();
+    if (refusal) {
+      askForKey(key ? refusal : "");
+      return;
+    }
     const why = reason || (code === 1006 ? "the server cannot be reached" : `code ${code}`);
     showState("disconnected", `Disconnected: ${why}. Trying again in ${retrySeconds} s`);
     setTimeout(connect, retrySeconds * 1000);
     retrySeconds = Math.min(retrySeconds * 2, 15);
   };
+}
+
+/**
+ * Why the server does not let this page in, if that is a matter of credentials. A WebSocket does not
+ * tell a page why it was not opened; a request that takes the same key does.
+ */
+async function tellRefusal() {
+  try {
+    const headers = key ? { Authorization: `Bearer ${key}` } : {};
+    const response = await fetch("/v1/models", { headers });
+    if (![401, 403, 429].includes(response.status)) return null;
+    return (await response.json()).error?.message ?? "The server does not accept this key.";
+  } catch {
+    return null;
+  }
+}
+
+/** Waits for a key instead of trying again. */
+function askForKey(problem) {
+  showState("disconnected", "This server asks for a key");
+  showNotice(problem);
+  view.keyForm.hidden = false;
+  view.key.value = "";
+  view.key.focus();
 }
 
 function send(event) {
@@ -335,6 +375,15 @@ view.composer.addEventListener("submit", (event) => {
   if (!text || view.send.disabled) return;
   view.message.value = "";
   say(text);
+});
+
+view.keyForm.addEventListener("submit", (event) => {
+  event.preventDefault();
+  key = view.key.value.trim();
+  view.key.value = "";
+  view.keyForm.hidden = true;
+  showNotice("");
+  connect();
 });
 
 view.talk.addEventListener("pointerdown", (event) => {
