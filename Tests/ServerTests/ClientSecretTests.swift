@@ -41,7 +41,8 @@ import Testing
     private func secret(
         _ server: SimulatedServer, _ body: String = "{}", key: String = Self.key
     ) throws -> String {
-        try #require(try JSONParser().parse(try post(server, body, key: key).body)["value"]?.string)
+        let answer = try JSONParser().parse(try post(server, body, key: key).body)
+        return try #require(answer["value"]?.string)
     }
 
     private func open(
@@ -54,7 +55,8 @@ import Testing
     }
 
     private func session(_ client: SimulatedClient) throws -> JSONValue {
-        try #require(try JSONParser().parse(try #require(client.texts.first))["session"])
+        let created = try JSONParser().parse(try #require(client.texts.first))
+        return try #require(created["session"])
     }
 
     // MARK: Sessions
@@ -73,7 +75,7 @@ import Testing
         let value = try #require(answer["value"]?.string)
         // As often as anybody likes, whatever the URL says.
         for target in ["/v1/realtime", "/v1/realtime?model=other"] {
-            let session = try session(open(server, value, target))
+            let session = try self.session(open(server, value, target))
             #expect(session["model"]?.string == "bound")
             #expect(session["instructions"]?.string == "Be brief.")
             #expect(session["output_modalities"]?.elements?.count == 1)
@@ -84,9 +86,10 @@ import Testing
     @Test func withoutAModelTheConnectionChooses() throws {
         let server = try makeServer()
         let value = try secret(server, #"{"session":{"type":"realtime","instructions":"x"}}"#)
-        let session = try session(open(server, value, "/v1/realtime?model=mine"))
+        let session = try self.session(open(server, value, "/v1/realtime?model=mine"))
         #expect(session["model"]?.string == "mine" && session["instructions"]?.string == "x")
-        #expect(try self.session(open(server, value))["model"]?.string == "parley")
+        let other = try self.session(open(server, value))
+        #expect(other["model"]?.string == "parley")
     }
 
     @Test func theClientMayStillChangeItsSession() throws {
@@ -134,7 +137,8 @@ import Testing
     func aBadBodyIsNamed(body: String, code: String, param: String?) throws {
         let response = try post(try makeServer(), body)
         #expect(response.status == 400)
-        let error = try #require(try JSONParser().parse(response.body)["error"])
+        let answer = try JSONParser().parse(response.body)
+        let error = try #require(answer["error"])
         #expect(error["code"]?.string == code && error["param"]?.string == param)
         #expect(error["type"]?.string == "invalid_request_error")
     }
@@ -155,7 +159,8 @@ import Testing
         #expect(server.run())
         let (responses, _) = try parseResponses(peer.receive(), answering: [.post])
         #expect(responses.first?.status == 400)
-        #expect(text(try #require(responses.first)).contains("unsupported_session_type"))
+        let answer = text(try #require(responses.first))
+        #expect(answer.contains("unsupported_session_type"))
     }
 
     // MARK: Limits of a credential
@@ -164,7 +169,8 @@ import Testing
         let server = try makeServer("max-sessions=2")
         let value = try secret(server)
         let first = open(server, Self.key)
-        #expect(first.isOpen && open(server, value).isOpen)
+        #expect(first.isOpen)
+        #expect(open(server, value).isOpen)
         let refused = open(server, value)
         #expect(refused.answer?.status == 429 && refused.answer?.fields["Retry-After"] == "5")
         #expect(open(server, Self.key).answer?.status == 429)
@@ -179,7 +185,7 @@ import Testing
         let server = try makeServer("max-sessions=5")
         for round in 0..<4 {
             let clients = (0..<5).map { _ in open(server, Self.key) }
-            #expect(clients.allSatisfy(\.isOpen))
+            #expect(clients.filter(\.isOpen).count == 5)
             for (index, client) in clients.enumerated() {
                 if (index + round).isMultiple(of: 2) { client.close() } else { client.peer.reset() }
             }
@@ -188,7 +194,8 @@ import Testing
         }
         // An upgrade that came to nothing for another reason.
         let full = try makeServer("max-sessions=5") { $0.maxSessions = 1 }
-        #expect(open(full, Self.key).isOpen && !open(full, Self.key).isOpen)
+        #expect(open(full, Self.key).isOpen)
+        #expect(!open(full, Self.key).isOpen)
         let peer = full.connect()
         peer.send(
             "GET /v1/realtime HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n"
@@ -201,8 +208,9 @@ import Testing
 
     @Test func theDefaultCountsForKeysThatSayNothing() throws {
         let server = try makeServer("max-sessions=2") { $0.maxSessionsPerKey = 1 }
-        #expect(open(server, Self.other).isOpen && !open(server, Self.other).isOpen)
-        #expect(open(server, Self.key).isOpen && open(server, Self.key).isOpen)
+        #expect(open(server, Self.other).isOpen)
+        #expect(!open(server, Self.other).isOpen)
+        for _ in 0..<2 { #expect(open(server, Self.key).isOpen) }
     }
 
     @Test func aSessionEndsWhenItsTimeIsOver() throws {

@@ -59,11 +59,11 @@ import Testing
     @Test func aKeyThatCannotBeSentOrIsThereTwiceIsRefused() throws {
         #expect(throws: OptionError.self) { try keys("schlüssel-0123456789") }
         #expect(throws: OptionError.self) { try keys("key-0123456789abcdef\nkey-0123456789abcdef") }
-        var keys = APIKeys()
-        try keys.add(option: "one-0123456789abcdef, two-0123456789abcdef,")
-        #expect(keys.count == 2)
-        #expect(keys.key(of: SHA256Digest(of: "two-0123456789abcdef"))?.isOperator == true)
-        #expect(throws: OptionError.self) { try keys.add(option: "one-0123456789abcdef") }
+        var option = APIKeys()
+        try option.add(option: "one-0123456789abcdef, two-0123456789abcdef,")
+        #expect(option.count == 2)
+        #expect(option.key(of: SHA256Digest(of: "two-0123456789abcdef"))?.isOperator == true)
+        #expect(throws: OptionError.self) { try option.add(option: "one-0123456789abcdef") }
     }
 
     @Test func aShortKeyIsWarnedOfWithoutShowingIt() throws {

@@ -54,7 +54,8 @@ import Testing
     ) throws -> String {
         let response = try answer(server, "POST", Self.path, key: key, body: body)
         #expect(response.status == 200)
-        return try #require(try JSONParser().parse(response.body)["value"]?.string)
+        let answer = try JSONParser().parse(response.body)
+        return try #require(answer["value"]?.string)
     }
 
     private func status(_ server: SimulatedServer, key: String?) -> Int? {
@@ -102,7 +103,8 @@ import Testing
             let response = try answer(server, "POST", Self.path, key: key)
             #expect(response.status == 401)
             #expect(response.fields["WWW-Authenticate"] == challenge)
-            let error = try #require(try JSONParser().parse(response.body)["error"])
+            let answer = try JSONParser().parse(response.body)
+            let error = try #require(answer["error"])
             #expect(error["code"]?.string == "invalid_api_key")
             #expect(error["type"]?.string == "invalid_request_error")
             #expect(error["message"]?.string?.isEmpty == false)
