@@ -8,7 +8,7 @@ import Codec
 import Session
 
 /// Collects one answer.
-struct ChatCompletionsReply {
+struct ChatCompletionsReply: StreamedAnswer {
     /// A function call as far as it has come.
     private struct Call {
         var index: Int
@@ -19,7 +19,7 @@ struct ChatCompletionsReply {
         var hasStarted = false
     }
 
-    private let parser = JSONParser(limits: Self.limits)
+    private let parser = JSONParser(limits: .ofAnAnswer)
     private var calls: [Call] = []
     private var completionID = ""
     private var finishReason: String?
@@ -27,13 +27,6 @@ struct ChatCompletionsReply {
     private var hasChoice = false
     private var isDone = false
     private var usage: ModelDelta?
-
-    private static let limits: JSONLimits = {
-        var limits = JSONLimits()
-        // A parser per turn in flight: it gives back what one long piece took.
-        limits.retainedDocumentBytes = 4 << 10
-        return limits
-    }()
 
     /// Takes the data of one event of the stream.
     /// - Returns: what can be passed on at once.
@@ -44,19 +37,11 @@ struct ChatCompletionsReply {
             return []
         }
         guard !isDone, !data.isEmpty else { return [] }
-        do {
-            return try handle(try parser.parse(data))
-        } catch let error as JSONError {
-            throw Self.unreadable(error)
-        } catch let error as AgentError {
-            throw error
-        } catch {
-            throw .malformedReply(message: "The model server's answer cannot be read.")
-        }
+        return try handle(parser.piece(data))
     }
 
     /// Takes a whole answer that was not streamed.
-    mutating func handle(completion body: [UInt8]) throws(AgentError) -> [ModelDelta] {
+    mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta] {
         let deltas = try handle(event: String(decoding: body, as: UTF8.self))
         guard hasChoice else {
             throw .malformedReply(message: "The model server's answer holds no choice.")
@@ -69,10 +54,7 @@ struct ChatCompletionsReply {
     /// - Returns: the deltas that had to wait for the end.
     /// - Throws: `.malformedReply` when the answer is not complete.
     mutating func finish() throws(AgentError) -> [ModelDelta] {
-        guard isDone || finishReason != nil else {
-            throw .malformedReply(
-                message: "The model server's answer ended before it was complete.")
-        }
+        guard isDone || finishReason != nil else { throw .cutOff }
         var deltas: [ModelDelta] = []
         for call in calls {
             if !call.hasStarted {
@@ -90,17 +72,10 @@ struct ChatCompletionsReply {
         return deltas
     }
 
-    private static func unreadable(_ error: JSONError) -> AgentError {
-        .malformedReply(
-            message: "The model server's answer cannot be read: \(error.explanation).")
-    }
-
     private mutating func handle(_ chunk: JSONValue) throws(AgentError) -> [ModelDelta] {
         if let error = chunk["error"], !error.isNull {
-            throw .upstream(
-                status: 0,
-                message: "The model server broke off: "
-                    + (ServiceErrorBody.message(of: chunk) ?? "it gave no reason"))
+            throw .brokenOff(
+                status: error["code"]?.int ?? 0, ServiceErrorBody.message(of: chunk))
         }
         if completionID.isEmpty, let id = chunk["id"]?.string { completionID = id }
         if let usage = chunk["usage"] { noteUsage(usage) }

@@ -1,8 +1,5 @@
 // The body of a chat completions request. What a conversation looks like to the service is decided
 // here; sending it is ChatCompletions'.
-//
-// Invariant: the service's rule for functions holds whatever the conversation looks like: the calls
-// of one assistant message are followed by exactly one output each.
 
 import Codec
 import Session
@@ -11,30 +8,10 @@ import Session
 struct ChatCompletionsRequest {
     private let request: ModelRequest
     private let model: String
-    /// The first output of each call, by its id.
-    private let outputs: [String: String]
 
     init(_ request: ModelRequest, model: String) {
         self.request = request
         self.model = model
-        var outputs: [String: String] = [:]
-        for case .functionOutput(let callID, let output) in request.messages
-        where outputs[callID] == nil {
-            outputs[callID] = output
-        }
-        self.outputs = outputs
-    }
-
-    /// Whether writing it takes long: audio has to be decoded.
-    var hasAudio: Bool {
-        request.messages.contains { message in
-            switch message {
-            case .userAudio: true
-            case .userParts(let parts):
-                parts.contains { if case .audio = $0 { true } else { false } }
-            case .system, .user, .assistant, .functionCall, .functionOutput: false
-            }
-        }
     }
 
     /// The body.
@@ -95,29 +72,16 @@ struct ChatCompletionsRequest {
 
     private func writeMessages(to json: inout JSONWriter) {
         if !request.instructions.isEmpty { write("system", request.instructions, to: &json) }
-        var rest = request.messages[...]
-        while let message = rest.first {
-            switch message {
-            case .system(let text):
-                write("system", text, to: &json)
-                rest.removeFirst()
-            case .user(let text):
-                write("user", text, to: &json)
-                rest.removeFirst()
-            case .userAudio(let audio):
-                writeParts([.audio(audio)], to: &json)
-                rest.removeFirst()
-            case .userParts(let parts):
-                writeParts(parts, to: &json)
-                rest.removeFirst()
-            case .assistant(let text):
-                rest.removeFirst()
-                writeAssistant(text, calls: takeCalls(from: &rest), to: &json)
-            case .functionCall:
-                writeAssistant(nil, calls: takeCalls(from: &rest), to: &json)
-            case .functionOutput:
-                // Written after its call; one without a call answers nothing.
-                rest.removeFirst()
+        for turn in request.messages.turns {
+            switch turn {
+            case .system(let text): write("system", text, to: &json)
+            case .user(let parts):
+                if case .text(let text)? = parts.first, parts.count == 1 {
+                    write("user", text, to: &json)
+                } else {
+                    writeParts(parts, to: &json)
+                }
+            case .assistant(let text, let calls): writeAssistant(text, calls: calls, to: &json)
             }
         }
     }
@@ -156,49 +120,19 @@ struct ChatCompletionsRequest {
         json.endObject()
     }
 
-    /// What was said, as a WAV file in base64.
     private func writeAudio(_ audio: HeardAudio, to json: inout JSONWriter) {
-        // Without memory for a decoder the model hears nothing, which it will say.
-        let samples = (try? audio.samples()) ?? []
-        let wav = WAVFile(rate: .hz16000, samples: samples).encoded()
         json.member("type", "input_audio")
         json.key("input_audio")
         json.beginObject()
         json.key("data")
-        json.base64(wav.span.bytes)
+        json.wavFile(of: audio)
         json.member("format", "wav")
         json.endObject()
     }
 
-    private struct Call {
-        var callID: String
-        var name: String
-        var arguments: String
-    }
-
-    /// The calls at the front of the conversation, outputs between them skipped. A call without an
-    /// output is left out: the user went on before there was one, and services refuse such a call.
-    private func takeCalls(from rest: inout ArraySlice<ModelMessage>) -> [Call] {
-        var calls: [Call] = []
-        while let message = rest.first {
-            switch message {
-            case .functionCall(let callID, let name, let arguments):
-                if outputs[callID] != nil {
-                    calls.append(Call(callID: callID, name: name, arguments: arguments))
-                }
-                rest.removeFirst()
-            case .functionOutput:
-                // Calls after an output were made knowing it: they begin a message of their own.
-                return calls
-            case .system, .user, .userAudio, .userParts, .assistant:
-                return calls
-            }
-        }
-        return calls
-    }
-
-    private func writeAssistant(_ text: String?, calls: [Call], to json: inout JSONWriter) {
-        guard text != nil || !calls.isEmpty else { return }
+    private func writeAssistant(
+        _ text: String?, calls: [ConversationTurn.AnsweredCall], to json: inout JSONWriter
+    ) {
         json.beginObject()
         json.member("role", "assistant")
         json.member("content", text)
@@ -213,19 +147,19 @@ struct ChatCompletionsRequest {
             json.beginObject()
             json.member("role", "tool")
             json.member("tool_call_id", call.callID)
-            json.member("content", outputs[call.callID])
+            json.member("content", call.output)
             json.endObject()
         }
     }
 
-    private func write(_ call: Call, to json: inout JSONWriter) {
+    private func write(_ call: ConversationTurn.AnsweredCall, to json: inout JSONWriter) {
         json.beginObject()
         json.member("id", call.callID)
         json.member("type", "function")
         json.key("function")
         json.beginObject()
         json.member("name", call.name)
-        json.member("arguments", call.arguments.isEmpty ? "{}" : call.arguments)
+        json.member("arguments", call.arguments)
         json.endObject()
         json.endObject()
     }

@@ -82,7 +82,7 @@ public struct RetryPolicy: Sendable {
             do {
                 return try await attempt(progress)
             } catch let error as AgentError {
-                guard retries < maxRetries, !progress.hasDelivered, Self.mayPass(error),
+                guard retries < maxRetries, progress.mayBeRepeated, Self.mayPass(error),
                     let delay = delay(before: retries, asked: progress.retryAfter),
                     budget.takeRetry()
                 else { throw error }
@@ -103,25 +103,31 @@ public struct RetryPolicy: Sendable {
     }
 
     /// Whether the same request may succeed a moment later: no answer, or one that says so (RFC
-    /// 9110 §15.5.9 and §15.6, RFC 6585 §4).
+    /// 9110 §15.5.9 and §15.6, RFC 6585 §4; 529 is Anthropic's "overloaded").
     private static func mayPass(_ error: AgentError) -> Bool {
         guard case .upstream(let status, _) = error else { return false }
-        return [0, 408, 425, 429, 500, 502, 503, 504].contains(status)
+        return [0, 408, 425, 429, 500, 502, 503, 504, 529].contains(status)
     }
 }
 
 /// What is known of one attempt at a request.
 final class RequestAttempt: Sendable {
     private let delivered = Atomic(false)
+    private let tooLate = Atomic(false)
     private let asked = Mutex<Duration?>(nil)
 
     /// Whether something of its answer has been passed on.
     var hasDelivered: Bool { delivered.load(ordering: .relaxed) }
+    /// Whether asking again could still be of use to whoever waits.
+    var mayBeRepeated: Bool { !hasDelivered && !tooLate.load(ordering: .relaxed) }
     /// How long the service asked to be left alone.
     var retryAfter: Duration? { asked.withLock { $0 } }
 
     /// Something of the answer is passed on.
     func handleDelivery() { delivered.store(true, ordering: .relaxed) }
+
+    /// An answer would come too late, whenever it is asked for.
+    func handleTooLate() { tooLate.store(true, ordering: .relaxed) }
 
     /// The service asks to be left alone for a while.
     func handleRetryAfter(_ duration: Duration?) { asked.withLock { $0 = duration } }

@@ -1,6 +1,6 @@
-// One OpenAI-compatible service: where it is, its key, how long it may take, and how its errors
-// become ours. What is asked and what the answer means is ChatCompletions', OpenAITranscription's
-// and OpenAISpeech's.
+// One model or speech service: where it is, its key, how long it may take, and how its errors
+// become ours. What is asked and what the answer means is ChatCompletions', AnthropicMessages',
+// OpenAIResponses', OpenAITranscription's and OpenAISpeech's.
 //
 // The error of a service goes to the operator only: `AgentError.message` tells the client no word
 // of it.
@@ -13,7 +13,8 @@ public struct UpstreamService: Sendable {
     static let maxErrorBytes = 64 << 10
 
     private let base: String
-    private let apiKey: String?
+    /// What every request carries beside its type: the key, and what the service asks for.
+    private let headers: [(name: String, value: String)]
     private let timeout: Duration
     private let totalTimeout: Duration?
     let retries: RetryPolicy
@@ -31,13 +32,30 @@ public struct UpstreamService: Sendable {
         baseURL: String, apiKey: String? = nil, timeout: Duration = .seconds(10),
         totalTimeout: Duration? = .seconds(60), retries: RetryPolicy = .never
     ) {
-        var base = baseURL[...]
-        while base.hasSuffix("/") { base.removeLast() }
-        self.base = String(base)
-        self.apiKey = apiKey.flatMap { $0.isEmpty ? nil : $0 }
+        base = Self.withoutSlashes(baseURL)
+        let key = apiKey.flatMap { $0.isEmpty ? nil : "Bearer \($0)" }
+        headers = key.map { [(name: "Authorization", value: $0)] } ?? []
         self.timeout = timeout
         self.totalTimeout = totalTimeout
         self.retries = retries
+    }
+
+    /// Creates a service that wants fields of its own instead of a bearer token.
+    init(
+        baseURL: String, headers: [(name: String, value: String)], timeout: Duration,
+        totalTimeout: Duration?, retries: RetryPolicy
+    ) {
+        base = Self.withoutSlashes(baseURL)
+        self.headers = headers
+        self.timeout = timeout
+        self.totalTimeout = totalTimeout
+        self.retries = retries
+    }
+
+    private static func withoutSlashes(_ url: String) -> String {
+        var base = url[...]
+        while base.hasSuffix("/") { base.removeLast() }
+        return String(base)
     }
 
     /// Posts a body and returns the answer once it is known to be a good one.
@@ -46,13 +64,12 @@ public struct UpstreamService: Sendable {
         _ body: [UInt8], _ contentType: String, to path: String, accepting: String,
         on host: any AgentHost, _ attempt: RequestAttempt
     ) async throws -> any UpstreamResponse {
-        var headers = [
+        let types = [
             (name: "Content-Type", value: contentType), (name: "Accept", value: accepting),
         ]
-        if let apiKey { headers.append((name: "Authorization", value: "Bearer \(apiKey)")) }
         let response = try await host.send(
             UpstreamRequest(
-                url: base + path, headers: headers, body: body, timeout: timeout,
+                url: base + path, headers: types + headers, body: body, timeout: timeout,
                 totalTimeout: totalTimeout))
         guard (200..<300).contains(response.status) else {
             attempt.handleRetryAfter(response.retryAfter)

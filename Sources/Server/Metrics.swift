@@ -143,9 +143,15 @@ package final class ServerMetrics: Sendable {
     /// Whether the server is going away.
     package let isDraining = Atomic<Bool>(false)
     private let workers: @Sendable () -> WorkerCounts
+    private let providers: @Sendable () -> [ModelProviderCounts]
 
-    /// Creates the cells. `workers` reads the worker pool.
-    package init(shards: Int, workers: @escaping @Sendable () -> WorkerCounts) {
+    /// Creates the cells. `workers` reads the worker pool, `providers` what the providers of
+    /// models have done.
+    package init(
+        shards: Int, workers: @escaping @Sendable () -> WorkerCounts,
+        providers: @escaping @Sendable () -> [ModelProviderCounts] = { [] }
+    ) {
+        self.providers = providers
         self.shards = (0..<shards).map { _ in ShardMetrics() }
         self.workers = workers
     }
@@ -164,6 +170,8 @@ package final class ServerMetrics: Sendable {
 
     /// Writes the whole exposition.
     package func write(into text: inout ByteWriter) {
-        MetricsText(metrics: self).writeAll(workers: workers(), into: &text)
+        let exposition = MetricsText(metrics: self)
+        exposition.writeAll(workers: workers(), into: &text)
+        exposition.write(providers(), into: &text)
     }
 }

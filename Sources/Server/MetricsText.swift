@@ -2,7 +2,7 @@
 // Format: Prometheus exposition format 0.0.4; `promtool check metrics` accepts it.
 //
 // Invariant: HELP and TYPE once per name; base units; counters end in `_total`; all labels are
-// fixed.
+// fixed, or names of the operator's.
 
 import CLinux
 import Codec
@@ -278,7 +278,7 @@ private struct HistogramFamily {
 
 /// Writes one exposition.
 struct MetricsText {
-    private let metrics: ServerMetrics
+    let metrics: ServerMetrics
 
     init(metrics: ServerMetrics) { self.metrics = metrics }
 
@@ -359,13 +359,13 @@ struct MetricsText {
         divisor == 1 ? "\(value)" : "\(Double(value) / Double(divisor))"
     }
 
-    private func writeHead(
+    func writeHead(
         _ name: String, _ kind: String, _ help: String, into text: inout ByteWriter
     ) {
         text.append("# HELP \(name) \(help)\n# TYPE \(name) \(kind)\n")
     }
 
-    private func writeLine(
+    func writeLine(
         _ name: String, _ label: String, _ value: String, into text: inout ByteWriter
     ) {
         text.append(label.isEmpty ? "\(name) \(value)\n" : "\(name){\(label)} \(value)\n")

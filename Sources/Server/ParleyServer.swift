@@ -112,7 +112,8 @@ public final class ParleyServer: Sendable {
             configuration.isSecure
             ? TLSTicketKeys(period: configuration.tlsTicketPeriod, at: beginning) : nil
         metrics = ServerMetrics(
-            shards: max(1, configuration.shards), workers: { workers.counts })
+            shards: max(1, configuration.shards), workers: { workers.counts },
+            providers: { [model = agents.model] in model.providers })
     }
 
     /// The port that is listened on, once `start()` has returned.

@@ -96,6 +96,8 @@ final class ShardAgentHost: AgentHost {
             owner: JobOwner(shard: ObjectIdentifier(gate), token: token))
     }
 
+    func now() async -> Instant { await gate.time }
+
     func sleep(for duration: Duration) async throws {
         try await gate.sleep(for: duration)
     }

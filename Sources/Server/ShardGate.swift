@@ -129,6 +129,9 @@ actor ShardGate {
         holds[hold]?.remove(at: index).continuation.resume()
     }
 
+    /// When the shard's turn began.
+    var time: Instant { now }
+
     /// Suspends the caller for a while on the shard's clock.
     /// - Throws: `CancellationError` when its task is cancelled first.
     func sleep(for duration: Duration) async throws {

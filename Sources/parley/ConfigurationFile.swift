@@ -13,6 +13,9 @@ struct ConfigurationEntry: Equatable {
     let value: String?
     /// The plain values of a list; nil where there is none, or something else stands in it.
     var items: [String]?
+    /// The mappings of a list, each as `name=value` pairs with blanks between, and a list within as
+    /// its values with `|` between; nil where there is none, or something else stands in it.
+    var records: [String]?
     /// The name's line, 1 for the first.
     let line: Int
 }
@@ -74,6 +77,8 @@ private struct EntryCollector {
     private(set) var isComplete = false
     /// The list that is open as an entry's value, as far as it has come.
     private var items: [String]?
+    /// Likewise, where it is one of mappings.
+    private var records: ConfigurationRecords?
     /// Lists and mappings that are open; the file's own mapping is the first.
     private var depth = 0
     private var documents = 0
@@ -93,15 +98,28 @@ private struct EntryCollector {
             try refuse(anchor: event.data.mapping_start.anchor, line: line)
             try open(line: line)
             items = nil
+            records?.open(isMapping: true, depth: depth)
         case YAML_SEQUENCE_START_EVENT:
             try refuse(anchor: event.data.sequence_start.anchor, line: line)
             if depth == 0 { throw .notAMapping }
             try open(line: line)
             items = depth == 2 ? [] : nil
-        case YAML_MAPPING_END_EVENT: depth -= 1
+            if depth == 2 {
+                records = ConfigurationRecords()
+            } else {
+                records?.open(isMapping: false, depth: depth)
+            }
+        case YAML_MAPPING_END_EVENT:
+            depth -= 1
+            records?.close(depth: depth)
         case YAML_SEQUENCE_END_EVENT:
             depth -= 1
-            if depth == 1 { entries[entries.count - 1].items = items }
+            records?.close(depth: depth)
+            if depth == 1 {
+                entries[entries.count - 1].items = items
+                entries[entries.count - 1].records = records?.texts
+                records = nil
+            }
         case YAML_ALIAS_EVENT: try refuse(anchor: event.data.alias.anchor, line: line)
         case YAML_DOCUMENT_START_EVENT:
             documents += 1
@@ -121,6 +139,7 @@ private struct EntryCollector {
             guard text.isEmpty else { throw .notAMapping }
         } else if depth > 1 {
             items?.append(text)
+            records?.append(text, depth: depth)
         } else if let (name, nameLine) = pending {
             entries.append(ConfigurationEntry(name: name, value: text, line: nameLine))
             pending = nil

@@ -66,6 +66,7 @@ struct ServeConfigurationLoader {
             guard let option = ServeOptionTable.option(flagged: flag.name) else { continue }
             try apply(flag.value, of: option, from: .flag("--\(flag.name)"), to: &invocation)
         }
+        try checkProviders(of: invocation, environment)
         return invocation
     }
 
@@ -86,6 +87,15 @@ struct ServeConfigurationLoader {
             throw .usage("\(source): \(shown) is not allowed; it must be \(option.allowed)")
         }
         invocation.origins[option.name] = origin
+    }
+
+    /// What the providers of models name must exist.
+    private func checkProviders(
+        of invocation: ServeInvocation, _ environment: [String: String]
+    ) throws(CommandFailure) {
+        let settings = invocation.settings
+        guard let problem = settings.providersProblem(environment) else { return }
+        throw .usage("\(invocation.origins["providers"] ?? .standard): providers: \(problem)")
     }
 
     // MARK: Flags
@@ -167,7 +177,8 @@ struct ServeConfigurationLoader {
                 let near = suggestion(for: entry.name)
                 throw .usage("\(place): unknown key \(jsonString(entry.name))\(near)")
             }
-            let items = option.isList ? entry.items?.joined(separator: ",") : nil
+            let list = option.hasRecords ? entry.records ?? entry.items : entry.items
+            let items = option.isList ? list?.joined(separator: ",") : nil
             guard let value = entry.value ?? items else {
                 throw .usage("\(place): \(option.name): must be \(option.allowed)")
             }

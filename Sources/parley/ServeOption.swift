@@ -37,6 +37,8 @@ struct ServeOption: Sendable {
     var isList = false
     /// Whether its flag alone means `true`.
     var isToggle = false
+    /// Whether each of them is several fields; a file may give them as a sequence of mappings.
+    var hasRecords = false
     /// Puts a value given as text into the settings; false when it is not allowed.
     let set: @Sendable (_ text: String, _ settings: inout ServeSettings) -> Bool
     /// The value as text that `set` would accept; empty when there is none.

@@ -1,47 +1,15 @@
-// The options of `parley serve` for services elsewhere: language model, transcription, speech. What
-// an option is, is in ServeOption; the others are in ServeOptionTable.
+// The options of `parley serve` for services elsewhere: transcription, speech, and patience with
+// them. Those for language models are in ServeModelOptions; what an option is, is in ServeOption.
 
 import Agents
 
 extension ServeOptionTable {
-    private static let keyAdvice = """
+    static let keyAdvice = """
         Prefer the variable or the file: flags are visible to every user of the machine.
         """
 
     /// Where services are, and how long they may take.
     static let services: [ServeOption] = languageModel + transcription + speech + patience
-
-    private static let languageModel: [ServeOption] = [
-        url(
-            "llm-url", \.modelURL,
-            """
-            Base URL of an OpenAI-compatible chat-completions server, for example \
-            http://127.0.0.1:8000/v1. Without it the built-in demo agent answers. The flag may be \
-            shortened to --llm.
-            """),
-        .optionalText(
-            "llm-key", \.modelKey, allowed: "a key", isSecret: true, in: .services,
-            "Key that is sent to that server as a bearer token. \(keyAdvice)"),
-        .optionalText(
-            "model", \.modelName, allowed: "a name", in: .services,
-            "Model to ask that server for. Without it, what the client names."),
-        .toggle(
-            "llm-audio", \.modelHearsAudio, in: .services,
-            """
-            Whether that model hears: the user's turns are then sent to it as audio (input_audio, \
-            WAV), and recognised only where a client wants to see their words.
-            """),
-        .toggle(
-            "llm-vision", \.modelSeesImages, in: .services,
-            """
-            Whether that model sees: images of users are then sent to it (image_url), and refused \
-            otherwise, as a server without vision would fail every response after one.
-            """),
-        .integer(
-            "max-conversation-image-bytes", \.server.session.maxConversationImageBytes,
-            0...(1 << 30), unit: "bytes", in: .session,
-            "What a conversation may hold beyond its text where its model sees images."),
-    ]
 
     private static let transcription: [ServeOption] = [
         url(
@@ -113,7 +81,7 @@ extension ServeOptionTable {
             """),
     ]
 
-    private static func url(
+    static func url(
         _ name: String, _ place: any ServeOption.Place<String?>, _ summary: String
     ) -> ServeOption {
         .optionalText(

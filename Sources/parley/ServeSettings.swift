@@ -41,6 +41,22 @@ struct ServeSettings: Sendable {
     var modelHearsAudio = false
     /// Whether that model is given the images that users send.
     var modelSeesImages = false
+    /// What that server speaks.
+    var modelKind = ModelServiceKind.chat
+    /// The provider that takes over where that server fails, or nil.
+    var modelFallback: String?
+    /// Servers of models by their names.
+    var providers: [ModelProviderSetting] = []
+    /// Tokens of one answer where the session sets no limit and the server wants one. 4,096.
+    var modelMaxTokens = AnthropicMessages.defaultMaxTokens
+    /// Time until a model's first word. 60 s, as long as it may be silent.
+    var firstTokenTimeout = Duration.seconds(60)
+    /// Time for a model's whole answer. 10 min: 4,096 tokens of a model on a CPU.
+    var modelTotalTimeout = Duration.seconds(600)
+    /// Failures of a provider in a row before it is left alone. 3: two may be chance.
+    var failuresBeforePause = 3
+    /// How long it is. 30 s: about a restart of a model server.
+    var providerPause = Duration.seconds(30)
     /// Base URL of a transcription server, or nil: the embedded recogniser.
     var transcriptionURL: String?
     /// The model to ask that server for.

@@ -21,21 +21,13 @@ struct ServerParts {
         // hundreds of megabytes behind clients that are long gone. 1 MiB: no event of a call.
         mallopt(M_MMAP_THRESHOLD, 1 << 20)
         agents = AgentSet(
-            model: Self.model(settings), recognizer: Self.recognizer(settings, logger),
+            model: Self.model(settings, logger), recognizer: Self.recognizer(settings, logger),
             synthesizer: Self.synthesizer(settings))
         voiceActivityModel = Self.voiceActivityModel(in: settings.modelsDirectory, logger: logger)
         // The weights were read, checked and laid out anew; what that took goes back (1 MB).
         malloc_trim(0)
         // So does what only a start needs of the program itself (3 of 20.5 MB at rest).
         parley_unmap_program()
-    }
-
-    private static func model(_ settings: ServeSettings) -> any LanguageModel {
-        guard let url = settings.modelURL else { return DemoAgent() }
-        return ChatCompletions(
-            baseURL: url, apiKey: settings.modelKey, model: settings.modelName,
-            hearsAudio: settings.modelHearsAudio, seesImages: settings.modelSeesImages,
-            retries: retries(settings))
     }
 
     private static func recognizer(
@@ -70,7 +62,7 @@ struct ServerParts {
     }
 
     /// Each service has a budget of its own, so that the outage of one leaves the others theirs.
-    private static func retries(_ settings: ServeSettings) -> RetryPolicy {
+    static func retries(_ settings: ServeSettings) -> RetryPolicy {
         RetryPolicy(
             maxRetries: settings.serviceRetries,
             budget: RetryBudget(percent: settings.serviceRetryPercent))

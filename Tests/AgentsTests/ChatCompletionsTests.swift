@@ -24,28 +24,11 @@ import Testing
         chunk(#"{"tool_calls":[{\#(fields)}]}"#)
     }
 
-    /// The ways to split a stream that a network might choose.
-    private static func splits(of bytes: [UInt8]) -> [[[UInt8]]] {
-        var random = SplitMix(state: 42)
-        var ways = [[bytes], bytes.map { [$0] }]
-        for _ in 0..<20 {
-            var way: [[UInt8]] = []
-            var rest = bytes[...]
-            while !rest.isEmpty {
-                let count = Int.random(in: 1...min(40, rest.count), using: &random)
-                way.append(Array(rest.prefix(count)))
-                rest = rest.dropFirst(count)
-            }
-            ways.append(way)
-        }
-        return ways
-    }
-
     private func expect(
         _ events: [String], gives expected: [ModelDelta],
         sourceLocation: SourceLocation = #_sourceLocation
     ) async throws {
-        for chunks in Self.splits(of: Self.stream(events)) {
+        for chunks in Splits.all(of: Self.stream(events)) {
             let host = ScriptedAgentHost(answers: [.init(chunks: chunks)])
             let deltas = try await model.deltas(for: question, on: host)
             #expect(deltas == expected, sourceLocation: sourceLocation)
@@ -162,7 +145,7 @@ import Testing
         let bytes =
             Array(": ping\r\n\r\ndata: \(Self.chunk(#"{"content":"x"}"#))\r\n\r\n".utf8)
             + Self.stream(["[DONE]", "not json"])
-        for chunks in Self.splits(of: bytes) {
+        for chunks in Splits.all(of: bytes) {
             let host = ScriptedAgentHost(answers: [.init(chunks: chunks)])
             #expect(try await model.deltas(for: question, on: host) == [.text("x")])
         }
@@ -174,7 +157,7 @@ import Testing
             [{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
             "finish_reason":"stop"}],"usage":{"prompt_tokens":5,"completion_tokens":1}}
             """#
-        for chunks in Self.splits(of: Array(body.utf8)) {
+        for chunks in Splits.all(of: Array(body.utf8)) {
             let host = ScriptedAgentHost(answers: [.init(chunks: chunks)])
             #expect(
                 try await model.deltas(for: question, on: host) == [

@@ -211,6 +211,70 @@ import Testing
         #expect(throws: CommandFailure.self) { try load(["--trusted-proxies", value]) }
     }
 
+    @Test func providersAreMappingsInAFileAndFieldsInAFlag() throws {
+        let file = """
+            providers:
+              - name: claude
+                kind: anthropic
+                url: https://c.test/v1
+                models: [claude-*, opus]
+                key-env: C_KEY
+                model: claude-4
+                vision: true
+                max-tokens: 100
+                fallback: spare
+              - {name: spare, url: "http://s.test/v1"}
+            port: 7
+            """
+        let text =
+            "name=claude url=https://c.test/v1 kind=anthropic models=claude-*|opus key-env=C_KEY "
+            + "model=claude-4 vision=true max-tokens=100 fallback=spare,"
+            + "name=spare url=http://s.test/v1"
+        let environment = ["C_KEY": "secret"]
+        let fromFile = try load(["--config", "a.yaml"], environment: environment, file: file)
+        let fromFlag = try load(["--providers", text], environment: environment)
+        let claude = try #require(fromFile.settings.providers.first)
+        #expect(fromFile.settings.server.port == 7)
+        #expect(fromFile.settings.providers.count == 2)
+        #expect(fromFile.settings.providers == fromFlag.settings.providers)
+        #expect(claude.kind == .anthropic && claude.seesImages && claude.fallback == "spare")
+        #expect(claude.models.map(\.description) == ["claude-*", "opus"])
+        #expect(ServeConfigurationText.effective(fromFile).contains(text))
+    }
+
+    @Test(arguments: [
+        "[{name: a}]", "[{url: 'http://a'}]", "[{name: a, url: 'ftp://a'}]", "[a, {name: a}]",
+        "[{name: a, url: 'http://a', kind: grpc}]", "[{name: a, url: 'http://a', speed: 1}]",
+        "[{name: a/b, url: 'http://a'}]", "[{name: a, url: 'http://a', models: 'a*b'}]",
+        "[{name: a, url: 'http://a', kind: anthropic, audio: true}]",
+        "[{name: a b, url: 'http://a'}]", "[[name]]", "{name: a}",
+        "[{name: a, url: 'http://a', models: [[x]]}]", "[{name: a, url: 'http://a', model: {}}]",
+    ])
+    func aProviderWithABadFieldIsRefused(value: String) {
+        let failure = #expect(throws: CommandFailure.self) {
+            try load(["--config", "a.yaml"], file: "providers: \(value)\n")
+        }
+        #expect(failure?.description.hasPrefix("a.yaml:1: providers: ") == true)
+    }
+
+    @Test(arguments: [
+        ("[{name: a, url: 'http://a', fallback: b}]", "the fallback b is no provider"),
+        ("[{name: a, url: 'http://a', fallback: llm}]", "the fallback llm is no provider"),
+        (
+            "[{name: a, url: 'http://a', key-env: NO_SUCH}]",
+            "the environment variable NO_SUCH of a is not set"
+        ),
+        (
+            "[{name: llm, url: 'http://a'}]",
+            "the name llm is given twice (llm is that of llm-url)"
+        ),
+    ])
+    func whatProvidersNameMustExist(value: String, problem: String) {
+        #expect(throws: CommandFailure.usage("a.yaml:1: providers: \(problem)")) {
+            try load(["--config", "a.yaml"], file: "providers: \(value)\n")
+        }
+    }
+
     @Test func everyValueThatAnOptionShowsCanBeGivenToIt() {
         for option in ServeOptionTable.all {
             var settings = ServeSettings()

@@ -3,6 +3,9 @@
 
 /// The services of the shard that runs a turn. All methods may be called from any async context.
 public protocol AgentHost: Sendable {
+    /// The time on the shard's clock; by default it stands still.
+    func now() async -> Instant
+
     /// Suspends the turn for a while on the shard's clock.
     /// - Throws: `CancellationError` when the turn is cancelled first.
     func sleep(for duration: Duration) async throws
@@ -25,6 +28,11 @@ public protocol AgentHost: Sendable {
     /// answer is there.
     /// - Throws: `AgentError.upstream`, or `CancellationError`.
     func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse
+}
+
+extension AgentHost {
+    /// Time does not pass.
+    public func now() async -> Instant { Instant(nanoseconds: 0) }
 }
 
 /// An HTTP request to a model or speech service.

@@ -87,6 +87,27 @@ public enum ModelDelta: Equatable, Sendable {
     case incomplete(reason: String)
 }
 
+/// What became of the turns of one provider of models, since the start.
+public struct ModelProviderCounts: Equatable, Sendable {
+    /// The operator's name for it.
+    public var name: String
+    /// Turns that it answered to the end.
+    public var completed = 0
+    /// Turns that it failed, before or after its first word.
+    public var failed = 0
+    /// Turns that were stopped while it answered.
+    public var cancelled = 0
+    /// Turns that went past it while it was left alone.
+    public var skipped = 0
+    /// Turns that it took over from another.
+    public var fallbacks = 0
+    /// Whether it is left alone now.
+    public var isPaused = false
+
+    /// All zero.
+    public init(name: String) { self.name = name }
+}
+
 /// Answers turns. A turn in flight is one task on the session's own shard: write plain async code,
 /// and give CPU-heavy work to `host.compute`.
 public protocol LanguageModel: Sendable {
@@ -100,6 +121,9 @@ public protocol LanguageModel: Sendable {
 
     /// What the model understands that a client names; the default says the same of all names.
     func abilities(of model: String) -> ModelAbilities
+
+    /// What became of its turns, by provider; none by default. Any thread may ask.
+    var providers: [ModelProviderCounts] { get }
 
     /// Answers a request: calls `reply` for every piece, returns when the reply is complete.
     ///
@@ -118,6 +142,9 @@ extension LanguageModel {
 
     /// It sees nothing.
     public var seesImages: Bool { false }
+
+    /// It counts nothing.
+    public var providers: [ModelProviderCounts] { [] }
 
     /// All names are the same to it.
     public func abilities(of model: String) -> ModelAbilities {

@@ -1,0 +1,131 @@
+// What the pieces of a Messages answer mean: the events of its stream, and a whole `message` from a
+// service that does not stream. No bytes are framed here: see AnswerStream.
+//
+// Source: Anthropic API reference, "Streaming Messages". Events and blocks of kinds that are not
+// named here are passed over, as it demands.
+
+import Codec
+import Session
+
+/// Collects one answer.
+struct AnthropicMessagesReply: StreamedAnswer {
+    private let parser = JSONParser(limits: .ofAnAnswer)
+    private var calls = CallSequence()
+    private var stopReason: String?
+    private var isDone = false
+    /// Tokens as last told: read, read from a cache, written to a cache, and answered.
+    private var inputTokens = 0
+    private var cachedTokens = 0
+    private var newlyCachedTokens = 0
+    private var outputTokens: Int?
+
+    mutating func handle(event data: String) throws(AgentError) -> [ModelDelta] {
+        guard !data.isEmpty else { return [] }
+        return try handle(parser.piece(data))
+    }
+
+    mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta] {
+        let message = try parser.piece(String(decoding: body, as: UTF8.self))
+        guard let content = message["content"]?.elements else { return try handle(message) }
+        noteUsage(message["usage"])
+        var deltas: [ModelDelta] = []
+        for (index, block) in content.enumerated() {
+            deltas += begin(block, index: index) + calls.end(index)
+        }
+        stopReason = message["stop_reason"]?.string ?? "end_turn"
+        return deltas
+    }
+
+    mutating func finish() throws(AgentError) -> [ModelDelta] {
+        guard isDone || stopReason != nil else { throw .cutOff }
+        var deltas = calls.finish()
+        switch stopReason {
+        case "max_tokens", "model_context_window_exceeded":
+            deltas.append(.incomplete(reason: "max_output_tokens"))
+        case "refusal": deltas.append(.incomplete(reason: "content_filter"))
+        default: break  // The turn, a stop sequence or the calls ended it.
+        }
+        if let outputTokens {
+            // What was read from a cache, or written to one, is counted apart by this service.
+            deltas.append(
+                .usage(
+                    inputTokens: inputTokens + cachedTokens + newlyCachedTokens,
+                    cachedTokens: cachedTokens, outputTokens: outputTokens))
+        }
+        outputTokens = nil
+        return deltas
+    }
+
+    private mutating func handle(_ event: JSONValue) throws(AgentError) -> [ModelDelta] {
+        let index = event["index"]?.int ?? 0
+        switch event["type"]?.string {
+        case "message_start":
+            noteUsage(event["message"]?["usage"])
+            return []
+        case "content_block_start":
+            return event["content_block"].map { begin($0, index: index) } ?? []
+        case "content_block_delta":
+            let delta = event["delta"]
+            if let json = delta?["partial_json"]?.string { return calls.append(json, to: index) }
+            // Thoughts and their signatures have fields of other names.
+            guard let text = delta?["text"]?.string, !text.isEmpty else { return [] }
+            return [.text(text)]
+        case "content_block_stop": return calls.end(index)
+        case "message_delta":
+            noteUsage(event["usage"])
+            if let reason = event["delta"]?["stop_reason"]?.string { stopReason = reason }
+            return []
+        case "message_stop":
+            isDone = true
+            return []
+        case "error":
+            throw .brokenOff(
+                status: Self.status(of: event["error"]?["type"]?.string),
+                ServiceErrorBody.message(of: event))
+        default: return []  // `ping`, and kinds to come.
+        }
+    }
+
+    private mutating func begin(_ block: JSONValue, index: Int) -> [ModelDelta] {
+        switch block["type"]?.string {
+        case "text":
+            guard let text = block["text"]?.string, !text.isEmpty else { return [] }
+            return [.text(text)]
+        case "tool_use":
+            var deltas = calls.begin(
+                index, callID: block["id"]?.string ?? "call_\(index)",
+                name: block["name"]?.string ?? "")
+            // In a stream the input is empty here and comes in pieces.
+            if let input = block["input"], input.kind == .object, input.count > 0 {
+                deltas += calls.append(input.raw.text, to: index)
+            }
+            return deltas
+        default: return []
+        }
+    }
+
+    /// Later counts are of the whole answer so far.
+    private mutating func noteUsage(_ usage: JSONValue?) {
+        guard let usage else { return }
+        if let tokens = usage["input_tokens"]?.int { inputTokens = tokens }
+        if let tokens = usage["cache_read_input_tokens"]?.int { cachedTokens = tokens }
+        if let tokens = usage["cache_creation_input_tokens"]?.int { newlyCachedTokens = tokens }
+        if let tokens = usage["output_tokens"]?.int { outputTokens = tokens }
+    }
+
+    /// The status that an error has when it comes before the stream ("Errors").
+    private static func status(of error: String?) -> Int {
+        switch error {
+        case "invalid_request_error": 400
+        case "authentication_error": 401
+        case "permission_error": 403
+        case "not_found_error": 404
+        case "request_too_large": 413
+        case "rate_limit_error": 429
+        case "api_error": 500
+        case "timeout_error": 504
+        case "overloaded_error": 529
+        default: 0
+        }
+    }
+}

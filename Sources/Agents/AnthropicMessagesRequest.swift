@@ -1,0 +1,241 @@
+// The body of a Messages request: what a conversation looks like to Anthropic's API. Sending it is
+// AnthropicMessages'.
+//
+// Invariants of the API that hold whatever the conversation looks like: messages alternate between
+// user and assistant, the first and the last are the user's, none is empty; the results of an
+// assistant's calls begin the message after it; at most four blocks are marked for the cache.
+
+import Codec
+import Session
+
+/// Writes a `ModelRequest` as the Messages API expects it.
+struct AnthropicMessagesRequest {
+    /// One block of a message.
+    fileprivate enum Block {
+        case text(String)
+        case image(url: String)
+        case toolUse(callID: String, name: String, input: String)
+        case toolResult(callID: String, output: String)
+    }
+
+    fileprivate struct Message {
+        let isUser: Bool
+        var blocks: [Block]
+    }
+
+    /// Stands for the user where the assistant spoke first, or is to.
+    private static let opening = "(The conversation begins.)"
+    /// Stands for the user where the assistant is to go on after its own words; without it, these
+    /// would be the beginning of the answer.
+    private static let continuation = "(Go on.)"
+    /// Messages of the user that are marked for the cache, from the last: what ends at the first of
+    /// them was stored with the last answer, what ends at the second is stored with this.
+    private static let markedTurns = 2
+
+    private let request: ModelRequest
+    private let model: String
+    private let maxTokens: Int
+    private let system: [String]
+    private let messages: [Message]
+
+    init(_ request: ModelRequest, model: String, maxTokens: Int) {
+        self.request = request
+        self.model = model
+        self.maxTokens = maxTokens
+        var system = request.instructions.isBlank ? [] : [request.instructions]
+        var messages: [Message] = []
+        for turn in request.messages.turns {
+            switch turn {
+            case .system(let text) where messages.isEmpty:
+                if !text.isBlank { system.append(text) }
+            case .system(let text):
+                // The API has no place for it within the conversation, where it belongs.
+                messages.append(.text("<system>\(text)</system>"), isUser: true)
+            case .user(let parts):
+                for part in parts { messages.append(Self.block(of: part), isUser: true) }
+            case .assistant(let text, let calls):
+                if let text { messages.append(.text(text), isUser: false) }
+                for call in calls {
+                    messages.append(
+                        .toolUse(
+                            callID: Self.identifier(call.callID), name: call.name,
+                            input: call.arguments), isUser: false)
+                }
+                for call in calls {
+                    messages.append(
+                        .toolResult(callID: Self.identifier(call.callID), output: call.output),
+                        isUser: true)
+                }
+            }
+        }
+        if messages.first?.isUser != true {
+            messages.insert(Message(isUser: true, blocks: [.text(Self.opening)]), at: 0)
+        }
+        if messages.last?.isUser != true { messages.append(.text(Self.continuation), isUser: true) }
+        self.system = system
+        self.messages = messages
+    }
+
+    /// The body.
+    func encoded() -> [UInt8] { encodedJSON { write(to: &$0) } }
+
+    /// A part of what the user says; nothing of what the model has no sense for.
+    private static func block(of part: UserPart) -> Block {
+        switch part {
+        case .text(let text): .text(text)
+        case .image(let url, _): .image(url: url)
+        case .audio: .text("")
+        }
+    }
+
+    /// A call's id within the alphabet of the API; ids of the client's own making may be others.
+    private static func identifier(_ callID: String) -> String {
+        let bytes = callID.utf8.map { byte -> UInt8 in
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"):
+                byte
+            default: UInt8(ascii: "_")
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    // MARK: Writing
+
+    private func write(to json: inout JSONWriter) {
+        json.beginObject()
+        json.member("model", model)
+        json.member("max_tokens", maxTokens)
+        json.member("stream", true)
+        if !system.isEmpty {
+            json.key("system")
+            json.beginArray()
+            for (index, text) in system.enumerated() {
+                write(.text(text), isMarked: index == system.count - 1, to: &json)
+            }
+            json.endArray()
+        }
+        writeTools(to: &json)
+        json.key("messages")
+        json.beginArray()
+        var usersTurnsLeft = messages.count { $0.isUser }
+        for message in messages {
+            json.beginObject()
+            json.member("role", message.isUser ? "user" : "assistant")
+            json.key("content")
+            json.beginArray()
+            let isMarked = message.isUser && usersTurnsLeft <= Self.markedTurns
+            for (index, block) in message.blocks.enumerated() {
+                write(block, isMarked: isMarked && index == message.blocks.count - 1, to: &json)
+            }
+            if message.isUser { usersTurnsLeft -= 1 }
+            json.endArray()
+            json.endObject()
+        }
+        json.endArray()
+        json.endObject()
+    }
+
+    private func writeTools(to json: inout JSONWriter) {
+        guard !request.tools.isEmpty else { return }
+        json.key("tools")
+        json.beginArray()
+        for (index, tool) in request.tools.enumerated() {
+            json.beginObject()
+            json.member("name", tool.name)
+            if let description = tool.description { json.member("description", description) }
+            json.member("input_schema", tool.parameters ?? RawJSON(#"{"type":"object"}"#))
+            if index == request.tools.count - 1 { json.cacheMark() }
+            json.endObject()
+        }
+        json.endArray()
+        json.key("tool_choice")
+        json.beginObject()
+        switch request.toolChoice {
+        case .auto: json.member("type", "auto")
+        case .none: json.member("type", "none")
+        case .required: json.member("type", "any")
+        case .function(let name):
+            json.member("type", "tool")
+            json.member("name", name)
+        }
+        if let parallel = request.parallelToolCalls, request.toolChoice != .none {
+            json.member("disable_parallel_tool_use", !parallel)
+        }
+        json.endObject()
+    }
+
+    private func write(_ block: Block, isMarked: Bool, to json: inout JSONWriter) {
+        json.beginObject()
+        switch block {
+        case .text(let text):
+            json.member("type", "text")
+            json.member("text", text)
+        case .image(let url):
+            json.member("type", "image")
+            json.key("source")
+            writeSource(url, to: &json)
+        case .toolUse(let callID, let name, let input):
+            json.member("type", "tool_use")
+            json.member("id", callID)
+            json.member("name", name)
+            json.member("input", Self.object(input))
+        case .toolResult(let callID, let output):
+            json.member("type", "tool_result")
+            json.member("tool_use_id", callID)
+            json.member("content", output)
+        }
+        if isMarked { json.cacheMark() }
+        json.endObject()
+    }
+
+    private func writeSource(_ url: String, to json: inout JSONWriter) {
+        json.beginObject()
+        // `data:image/png;base64,…`, as the session has checked.
+        let head = url.prefix { $0 != "," }
+        if url.hasPrefix("data:"), head.endIndex < url.endIndex {
+            json.member("type", "base64")
+            json.member("media_type", String(head.dropFirst(5).prefix { $0 != ";" }))
+            json.member("data", String(url[url.index(after: head.endIndex)...]))
+        } else {
+            json.member("type", "url")
+            json.member("url", url)
+        }
+        json.endObject()
+    }
+
+    /// A call's arguments as the object that the API wants; an empty one where the client wrote
+    /// something else.
+    private static func object(_ arguments: String) -> RawJSON {
+        let value = try? JSONParser(limits: .ofAnAnswer).parse(arguments)
+        return value?.kind == .object ? RawJSON(arguments) : RawJSON("{}")
+    }
+}
+
+extension [AnthropicMessagesRequest.Message] {
+    /// Adds a block to the message in progress, or to a new one where the speaker changes. Blank
+    /// text says nothing, and the API refuses it.
+    fileprivate mutating func append(_ block: AnthropicMessagesRequest.Block, isUser: Bool) {
+        if case .text(let text) = block, text.isBlank { return }
+        if last?.isUser == isUser {
+            self[count - 1].blocks.append(block)
+        } else {
+            append(.init(isUser: isUser, blocks: [block]))
+        }
+    }
+}
+
+extension String {
+    fileprivate var isBlank: Bool { allSatisfy(\.isWhitespace) }
+}
+
+extension JSONWriter {
+    /// The block, and all before it, may be stored for the next request.
+    fileprivate mutating func cacheMark() {
+        key("cache_control")
+        beginObject()
+        member("type", "ephemeral")
+        endObject()
+    }
+}

@@ -1,0 +1,141 @@
+// What the pieces of a Responses answer mean: the events of its stream, and a whole `response` from
+// a service that does not stream. No bytes are framed here: see AnswerStream.
+//
+// Source: OpenAI API reference, "Streaming events". Events and items of kinds that are not named
+// here, such as reasoning, are passed over.
+
+import Codec
+import Session
+
+/// Collects one answer.
+struct OpenAIResponsesReply: StreamedAnswer {
+    private let parser = JSONParser(limits: .ofAnAnswer)
+    private var calls = CallSequence()
+    /// Items whose text has come in pieces, by their place in the output.
+    private var toldItems: Set<Int> = []
+    private var isDone = false
+    private var incompleteReason: String?
+    private var usage: ModelDelta?
+
+    mutating func handle(event data: String) throws(AgentError) -> [ModelDelta] {
+        // Some compatible servers end the stream as they do that of chat completions.
+        guard !isDone, !data.isEmpty, data != "[DONE]" else { return [] }
+        return try handle(parser.piece(data))
+    }
+
+    mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta] {
+        let response = try parser.piece(String(decoding: body, as: UTF8.self))
+        guard let items = response["output"]?.elements else { return try handle(response) }
+        var deltas: [ModelDelta] = []
+        for (place, item) in items.enumerated() { deltas += end(item, at: place) }
+        try end(response)
+        return deltas
+    }
+
+    mutating func finish() throws(AgentError) -> [ModelDelta] {
+        guard isDone else { throw .cutOff }
+        var deltas = calls.finish()
+        if let incompleteReason { deltas.append(.incomplete(reason: incompleteReason)) }
+        if let usage { deltas.append(usage) }
+        usage = nil
+        return deltas
+    }
+
+    private mutating func handle(_ event: JSONValue) throws(AgentError) -> [ModelDelta] {
+        let place = event["output_index"]?.int ?? 0
+        switch event["type"]?.string {
+        case "response.output_item.added":
+            return event["item"].map { begin($0, at: place) } ?? []
+        case "response.output_text.delta", "response.refusal.delta":
+            guard let text = event["delta"]?.string, !text.isEmpty else { return [] }
+            toldItems.insert(place)
+            return [.text(text)]
+        case "response.function_call_arguments.delta":
+            return calls.append(event["delta"]?.string ?? "", to: place)
+        case "response.function_call_arguments.done":
+            return endCall(at: place, arguments: event["arguments"]?.string)
+        case "response.output_item.done":
+            return event["item"].map { end($0, at: place) } ?? []
+        case "response.completed", "response.incomplete", "response.failed":
+            guard let response = event["response"] else {
+                throw .malformedReply(message: "The model server's answer cannot be read.")
+            }
+            try end(response)
+            return []
+        case "error":
+            throw Self.failure(event["error"] ?? event)
+        default: return []
+        }
+    }
+
+    private mutating func begin(_ item: JSONValue, at place: Int) -> [ModelDelta] {
+        guard item.isOfType("function_call"), !calls.state(of: place).isKnown else { return [] }
+        let callID = item["call_id"]?.string ?? item["id"]?.string ?? "call_\(place)"
+        return calls.begin(place, callID: callID, name: item["name"]?.string ?? "")
+    }
+
+    private mutating func endCall(at place: Int, arguments: String?) -> [ModelDelta] {
+        var deltas: [ModelDelta] = []
+        let state = calls.state(of: place)
+        if let arguments, state.isKnown, !state.hasArguments {
+            deltas = calls.append(arguments, to: place)
+        }
+        return deltas + calls.end(place)
+    }
+
+    /// An item is complete; whatever of it has not come in pieces is passed on now.
+    private mutating func end(_ item: JSONValue, at place: Int) -> [ModelDelta] {
+        if item.isOfType("function_call") {
+            return begin(item, at: place)
+                + endCall(at: place, arguments: item["arguments"]?.string)
+        }
+        guard item.isOfType("message"), toldItems.insert(place).inserted,
+            let parts = item["content"]?.elements
+        else { return [] }
+        return parts.compactMap { part in
+            guard let text = part["text"]?.string ?? part["refusal"]?.string, !text.isEmpty else {
+                return nil
+            }
+            return .text(text)
+        }
+    }
+
+    /// The response is over.
+    private mutating func end(_ response: JSONValue) throws(AgentError) {
+        if let usage = response["usage"], let input = usage["input_tokens"]?.int {
+            self.usage = .usage(
+                inputTokens: input,
+                cachedTokens: usage["input_tokens_details"]?["cached_tokens"]?.int ?? 0,
+                outputTokens: usage["output_tokens"]?.int ?? 0)
+        }
+        switch response["status"]?.string {
+        case "failed", "cancelled":
+            guard let error = response["error"], !error.isNull else {
+                throw .brokenOff(status: 0, nil)
+            }
+            throw Self.failure(error)
+        case "incomplete":
+            let reason = response["incomplete_details"]?["reason"]?.string
+            incompleteReason = reason == "content_filter" ? reason : "max_output_tokens"
+        default: break
+        }
+        isDone = true
+    }
+
+    private static func failure(_ error: JSONValue) -> AgentError {
+        let status =
+            switch error["code"]?.string {
+            case "rate_limit_exceeded": 429
+            case "server_error": 500
+            case "invalid_prompt": 400
+            default: 0
+            }
+        return .brokenOff(status: status, error["message"]?.string ?? error.raw.text)
+    }
+}
+
+extension JSONValue {
+    fileprivate func isOfType(_ name: StaticString) -> Bool {
+        self["type"]?.isString(name) ?? false
+    }
+}

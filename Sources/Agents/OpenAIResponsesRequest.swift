@@ -1,0 +1,135 @@
+// The body of a Responses request: the conversation as input items. Sending it is OpenAIResponses'.
+//
+// The service stores nothing of it (`store: false`): the conversation is the session's, and cut
+// where the user interrupted.
+
+import Codec
+import Session
+
+/// Writes a `ModelRequest` as the Responses API expects it.
+struct OpenAIResponsesRequest {
+    /// The least limit of an answer's tokens that the API accepts.
+    static let minOutputTokens = 16
+
+    private let request: ModelRequest
+    private let model: String
+
+    init(_ request: ModelRequest, model: String) {
+        self.request = request
+        self.model = model
+    }
+
+    /// The body.
+    func encoded() -> [UInt8] { encodedJSON { write(to: &$0) } }
+
+    private func write(to json: inout JSONWriter) {
+        json.beginObject()
+        json.member("model", model)
+        json.member("stream", true)
+        json.member("store", false)
+        if !request.instructions.isEmpty { json.member("instructions", request.instructions) }
+        if let limit = request.maxOutputTokens {
+            json.member("max_output_tokens", max(limit, Self.minOutputTokens))
+        }
+        writeTools(to: &json)
+        json.key("input")
+        json.beginArray()
+        for turn in request.messages.turns { write(turn, to: &json) }
+        json.endArray()
+        json.endObject()
+    }
+
+    private func writeTools(to json: inout JSONWriter) {
+        guard !request.tools.isEmpty else { return }
+        json.key("tools")
+        json.beginArray()
+        for tool in request.tools {
+            json.beginObject()
+            json.member("type", "function")
+            json.member("name", tool.name)
+            if let description = tool.description { json.member("description", description) }
+            json.member("parameters", tool.parameters ?? RawJSON(#"{"type":"object"}"#))
+            // The strict form wants schemas that clients of the Realtime protocol need not write.
+            json.member("strict", false)
+            json.endObject()
+        }
+        json.endArray()
+        if let parallel = request.parallelToolCalls {
+            json.member("parallel_tool_calls", parallel)
+        }
+        json.key("tool_choice")
+        switch request.toolChoice {
+        case .auto: json.string("auto")
+        case .none: json.string("none")
+        case .required: json.string("required")
+        case .function(let name):
+            json.beginObject()
+            json.member("type", "function")
+            json.member("name", name)
+            json.endObject()
+        }
+    }
+
+    private func write(_ turn: ConversationTurn, to json: inout JSONWriter) {
+        switch turn {
+        case .system(let text): writeMessage("system", text, to: &json)
+        case .user(let parts):
+            if case .text(let text)? = parts.first, parts.count == 1 {
+                writeMessage("user", text, to: &json)
+            } else {
+                writeUser(parts, to: &json)
+            }
+        case .assistant(let text, let calls):
+            if let text { writeMessage("assistant", text, to: &json) }
+            for call in calls {
+                json.beginObject()
+                json.member("type", "function_call")
+                json.member("call_id", call.callID)
+                json.member("name", call.name)
+                json.member("arguments", call.arguments)
+                json.endObject()
+            }
+            for call in calls {
+                json.beginObject()
+                json.member("type", "function_call_output")
+                json.member("call_id", call.callID)
+                json.member("output", call.output)
+                json.endObject()
+            }
+        }
+    }
+
+    private func writeMessage(_ role: String, _ text: String, to json: inout JSONWriter) {
+        json.beginObject()
+        json.member("type", "message")
+        json.member("role", role)
+        json.member("content", text)
+        json.endObject()
+    }
+
+    private func writeUser(_ parts: [UserPart], to json: inout JSONWriter) {
+        json.beginObject()
+        json.member("type", "message")
+        json.member("role", "user")
+        json.key("content")
+        json.beginArray()
+        for part in parts {
+            json.beginObject()
+            switch part {
+            case .text(let text):
+                json.member("type", "input_text")
+                json.member("text", text)
+            case .image(let url, let detail):
+                json.member("type", "input_image")
+                json.member("image_url", url)
+                json.member("detail", detail.rawValue)
+            case .audio:  // This API takes none; its models are given words.
+                json.member("type", "input_text")
+                json.member("text", "")
+            }
+            json.endObject()
+        }
+        json.endArray()
+        json.endObject()
+    }
+}

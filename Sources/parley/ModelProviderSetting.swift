@@ -1,0 +1,144 @@
+// One provider of language models as an operator writes it, and what must be true of all of them.
+// What a provider does is Agents' ModelRouter.
+
+import Agents
+
+/// What a server of models speaks.
+enum ModelServiceKind: String, CaseIterable, Sendable {
+    /// OpenAI's chat completions.
+    case chat
+    /// Anthropic's Messages.
+    case anthropic
+    /// OpenAI's Responses.
+    case responses
+}
+
+/// One provider: `name=value` fields with blanks between.
+struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
+    /// For metrics, logs and fallbacks: letters, digits, `.`, `_` and `-`.
+    var name = ""
+    /// The models that it answers to; none where it is only a fallback.
+    var models: [ModelNamePattern] = []
+    /// What it speaks.
+    var kind = ModelServiceKind.chat
+    /// Base URL, up to and including the version.
+    var url = ""
+    /// The environment variable that holds its key, or nil: none is sent.
+    var keyVariable: String?
+    /// The model to ask it for, or nil: what the client names.
+    var model: String?
+    /// Whether its model is given images.
+    var seesImages = false
+    /// Whether its model is given what users say as audio; chat completions only.
+    var hearsAudio = false
+    /// Who takes over where it fails before its first word.
+    var fallback: String?
+    /// Tokens of one answer where the session sets no limit, or nil: `llm-max-tokens`.
+    var maxTokens: Int?
+
+    /// Creates a provider of chat completions.
+    init(name: String, url: String) {
+        self.name = name
+        self.url = url
+    }
+
+    /// Reads a provider; nil where a field is unknown, given twice, missing or not allowed.
+    init?(_ description: String) {
+        var seen: Set<Substring> = []
+        for field in description.split(separator: " ") {
+            let halves = field.split(separator: "=", maxSplits: 1)
+            guard halves.count == 2, seen.insert(halves[0]).inserted,
+                set(halves[0], String(halves[1]))
+            else { return nil }
+        }
+        guard !name.isEmpty, !url.isEmpty, kind == .chat || !hearsAudio else { return nil }
+    }
+
+    private mutating func set(_ field: Substring, _ value: String) -> Bool {
+        switch field {
+        case "name": name = Self.isName(value) ? value : ""
+        case "models":
+            let texts = value.split(separator: "|", omittingEmptySubsequences: false)
+            models = texts.compactMap { ModelNamePattern(String($0)) }
+            return models.count == texts.count
+        case "kind":
+            guard let kind = ModelServiceKind(rawValue: value) else { return false }
+            self.kind = kind
+        case "url":
+            guard value.hasPrefix("http://") || value.hasPrefix("https://") else { return false }
+            url = value
+        case "key-env": keyVariable = value
+        case "model": model = value
+        case "vision":
+            guard let sees = Bool(value) else { return false }
+            seesImages = sees
+        case "audio":
+            guard let hears = Bool(value) else { return false }
+            hearsAudio = hears
+        case "fallback": fallback = value
+        case "max-tokens":
+            guard let tokens = Int(value), tokens > 0 else { return false }
+            maxTokens = tokens
+        default: return false
+        }
+        return true
+    }
+
+    /// A name stands in metrics as it is.
+    private static func isName(_ text: String) -> Bool {
+        text.utf8.count <= 64
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"),
+                    UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."),
+                    UInt8(ascii: "_"), UInt8(ascii: "-"):
+                    true
+                default: false
+                }
+            }
+    }
+
+    /// The fields that are not as by default.
+    var description: String {
+        var fields = ["name=\(name)", "url=\(url)"]
+        func add(_ field: String, _ value: String?) {
+            if let value { fields.append("\(field)=\(value)") }
+        }
+        add("kind", kind == .chat ? nil : kind.rawValue)
+        let patterns = models.map(\.description).joined(separator: "|")
+        add("models", patterns.isEmpty ? nil : patterns)
+        add("key-env", keyVariable)
+        add("model", model)
+        add("vision", seesImages ? "true" : nil)
+        add("audio", hearsAudio ? "true" : nil)
+        add("max-tokens", maxTokens.map(String.init))
+        add("fallback", fallback)
+        return fields.joined(separator: " ")
+    }
+}
+
+extension ServeSettings {
+    /// The name of the provider that `llm-url` makes.
+    static let standardProvider = "llm"
+
+    /// What is wrong with the providers together, as one clause; nil where nothing is.
+    func providersProblem(_ environment: [String: String]) -> String? {
+        let names = [Self.standardProvider] + providers.map(\.name)
+        if let twice = names.first(where: { name in names.count { $0 == name } > 1 }) {
+            return "the name \(twice) is given twice (\(Self.standardProvider) is that of llm-url)"
+        }
+        for provider in providers {
+            if let variable = provider.keyVariable, environment[variable] == nil {
+                return "the environment variable \(variable) of \(provider.name) is not set"
+            }
+        }
+        let known = modelURL == nil ? names.dropFirst() : names[...]
+        for fallback in providers.map(\.fallback) + [modelFallback] {
+            if let fallback, !known.contains(fallback) {
+                return "the fallback \(fallback) is no provider"
+            }
+        }
+        return nil
+    }
+}

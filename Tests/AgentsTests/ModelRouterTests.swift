@@ -1,0 +1,259 @@
+// Which provider answers, who takes over, and when one is left alone. Providers are scripted; the
+// time is a number.
+
+import Session
+import Synchronization
+import Testing
+
+@testable import Agents
+
+/// A provider that answers with its name, or fails as scripted.
+private final class ScriptedProvider: LanguageModel {
+    /// Thrown by the turns in order; nil: the turn is answered.
+    private let failures: Mutex<[AgentError?]>
+    private let requests = Mutex(0)
+    private let words: [String]
+    let seesImages: Bool
+
+    var asked: Int { requests.withLock { $0 } }
+
+    /// - Parameter words: what it says before it fails.
+    init(_ failures: [AgentError?] = [], saying words: [String] = [], seesImages: Bool = false) {
+        self.failures = Mutex(failures)
+        self.words = words
+        self.seesImages = seesImages
+    }
+
+    func respond(
+        to request: ModelRequest, on host: any AgentHost,
+        reply: @Sendable (ModelDelta) async throws -> Void
+    ) async throws {
+        requests.withLock { $0 += 1 }
+        for word in words { try await reply(.text(word)) }
+        if let failure = failures.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {
+            throw failure
+        }
+        try await reply(.text("."))
+    }
+}
+
+/// A host whose clock is set by the test.
+private final class ClockHost: AgentHost {
+    private let time = Mutex(Instant(nanoseconds: 0))
+    private let sent = Mutex(0)
+
+    /// Requests so far.
+    var requests: Int { sent.withLock { $0 } }
+
+    func now() async -> Instant { time.withLock { $0 } }
+
+    func pass(_ duration: Duration) { time.withLock { $0 = $0 + duration } }
+
+    /// Nobody has to wait for long.
+    func sleep(for duration: Duration) async throws { pass(duration) }
+
+    func compute<Result: Sendable>(
+        _ work: @escaping @Sendable () throws -> Result
+    ) async throws -> Result { try work() }
+
+    func compute<Element: Sendable>(
+        yielding work: @escaping @Sendable (_ yield: (Element) -> Bool) throws -> Void,
+        each: @Sendable (Element) async throws -> Void
+    ) async throws {}
+
+    func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse {
+        sent.withLock { $0 += 1 }
+        return EndlessPings()
+    }
+}
+
+/// An answer that never says a word, and is never silent.
+private final class EndlessPings: UpstreamResponse {
+    let status = 200
+
+    func nextChunk() async throws -> [UInt8]? {
+        try Task.checkCancellation()
+        await Task.yield()
+        return Array("event: ping\ndata: {\"type\":\"ping\"}\n\n".utf8)
+    }
+}
+
+@Suite struct ModelRouterTests {
+    private let down = AgentError.upstream(status: 503, message: "")
+
+    private func request(_ model: String, _ messages: [ModelMessage] = [.user("Hi")])
+        -> ModelRequest
+    {
+        ModelRequest(model: model, messages: messages)
+    }
+
+    private func patterns(_ texts: String...) -> [ModelNamePattern] {
+        texts.compactMap { ModelNamePattern($0) }
+    }
+
+    @Test(arguments: [
+        ("claude-*", "claude-x", true), ("claude-*", "claude", false), ("*", "", true),
+        ("gpt", "gpt", true), ("gpt", "gpt-4", false),
+    ])
+    func aPatternIsANameOrABeginning(pattern: String, name: String, matches: Bool) throws {
+        #expect(try #require(ModelNamePattern(pattern)).matches(name) == matches)
+    }
+
+    @Test(arguments: ["", "a*b", "**"])
+    func otherPatternsAreNone(text: String) { #expect(ModelNamePattern(text) == nil) }
+
+    @Test func theFirstPatternThatMatchesAnswersAndTheStandardHasTheOthers() async throws {
+        let models = (0..<3).map { _ in ScriptedProvider() }
+        let router = ModelRouter(
+            providers: [
+                ModelProvider(name: "a", patterns: patterns("x-1", "y"), model: models[0]),
+                ModelProvider(name: "b", patterns: patterns("x-*"), model: models[1]),
+                ModelProvider(name: "c", model: models[2]),
+            ], standard: "c")
+        for name in ["x-1", "x-2", "x-3", "other", "y"] {
+            _ = try await router.deltas(for: request(name), on: ClockHost())
+        }
+        #expect(models.map(\.asked) == [2, 2, 1])
+        #expect(router.providers.map(\.completed) == [2, 2, 1])
+    }
+
+    @Test func aNameThatNobodyHasIsRefused() async {
+        let model = ScriptedProvider()
+        let router = ModelRouter(
+            providers: [ModelProvider(name: "a", patterns: patterns("x"), model: model)])
+        await #expect(throws: AgentError.unavailable(message: "This server has no model 'y'.")) {
+            try await router.deltas(for: request("y"), on: ClockHost())
+        }
+        #expect(router.abilities(of: "y") == ModelAbilities())
+    }
+
+    @Test func abilitiesAreThoseOfTheNamesProvider() {
+        let router = ModelRouter(
+            providers: [
+                ModelProvider(
+                    name: "a", patterns: patterns("x"), model: ScriptedProvider(seesImages: true)),
+                ModelProvider(name: "b", model: ScriptedProvider()),
+            ], standard: "b")
+        #expect(router.abilities(of: "x").seesImages)
+        #expect(!router.abilities(of: "y").seesImages)
+    }
+
+    private func pair(
+        _ first: ScriptedProvider, _ second: ScriptedProvider,
+        health: ProviderHealth = ProviderHealth()
+    ) -> ModelRouter {
+        ModelRouter(
+            providers: [
+                ModelProvider(
+                    name: "a", patterns: patterns("*"), model: first, fallback: "b",
+                    health: health),
+                // Falling back in a circle ends.
+                ModelProvider(name: "b", model: second, fallback: "a"),
+            ])
+    }
+
+    @Test(arguments: [0, 401, 404, 429, 500, 503, 529])
+    func anotherTakesOverBeforeTheFirstWord(status: Int) async throws {
+        let first = ScriptedProvider([.upstream(status: status, message: "")])
+        let second = ScriptedProvider(saying: ["b"])
+        let router = pair(first, second)
+        #expect(try await router.deltas(for: request("m"), on: ClockHost()).text == "b.")
+        #expect(router.providers.map(\.failed) == [1, 0])
+        #expect(router.providers.map(\.completed) == [0, 1])
+        #expect(router.providers.map(\.fallbacks) == [0, 1])
+    }
+
+    @Test func afterTheFirstWordNobodyTakesOver() async {
+        let second = ScriptedProvider()
+        let router = pair(ScriptedProvider([down], saying: ["Once"]), second)
+        await #expect(throws: down) {
+            try await router.deltas(for: request("m"), on: ClockHost())
+        }
+        #expect(second.asked == 0)
+    }
+
+    @Test(arguments: [AgentError.upstream(status: 400, message: ""), .overloaded])
+    func aWrongRequestIsNotAskedElsewhere(error: AgentError) async {
+        let second = ScriptedProvider()
+        let router = pair(ScriptedProvider([error]), second)
+        await #expect(throws: error) {
+            try await router.deltas(for: request("m"), on: ClockHost())
+        }
+        #expect(second.asked == 0)
+    }
+
+    @Test func theLastErrorIsTold() async {
+        let last = AgentError.upstream(status: 500, message: "b")
+        let router = pair(ScriptedProvider([down]), ScriptedProvider([last]))
+        await #expect(throws: last) {
+            try await router.deltas(for: request("m"), on: ClockHost())
+        }
+    }
+
+    @Test func oneThatSeesNothingTakesNoImageOver() async {
+        let blind = ScriptedProvider()
+        let router = pair(ScriptedProvider([down], seesImages: true), blind)
+        let image = ModelMessage.userParts([.image(url: "https://a.test", detail: .auto)])
+        await #expect(throws: down) {
+            try await router.deltas(for: request("m", [image]), on: ClockHost())
+        }
+        #expect(blind.asked == 0)
+    }
+
+    @Test func afterFailuresInARowAProviderIsLeftAloneAndThenTriedOnce() async throws {
+        let first = ScriptedProvider([down, nil, down, down, down])
+        let router = pair(
+            first, ScriptedProvider(), health: ProviderHealth(maxFailures: 2, pause: .seconds(30)))
+        let host = ClockHost()
+        func turns(_ count: Int) async throws {
+            for _ in 0..<count { _ = try await router.deltas(for: request("m"), on: host) }
+        }
+        // A success in between begins the count anew.
+        try await turns(4)
+        #expect(first.asked == 4)
+        #expect(router.providers[0].isPaused)
+        try await turns(5)
+        #expect(first.asked == 4)
+        #expect(router.providers[0].skipped == 5)
+        // One tries it, in vain.
+        host.pass(.seconds(30))
+        try await turns(3)
+        #expect(first.asked == 5)
+        host.pass(.seconds(30))
+        try await turns(3)
+        #expect(first.asked == 8)
+        #expect(!router.providers[0].isPaused)
+    }
+
+    @Test func oneWithoutAStandInIsAskedHoweverItFares() async {
+        let only = ScriptedProvider(Array(repeating: down, count: 9))
+        let router = ModelRouter(
+            providers: [
+                ModelProvider(
+                    name: "a", patterns: patterns("*"), model: only,
+                    health: ProviderHealth(maxFailures: 1, pause: .seconds(30)))
+            ])
+        for _ in 0..<3 {
+            await #expect(throws: down) {
+                try await router.deltas(for: request("m"), on: ClockHost())
+            }
+        }
+        #expect(only.asked == 3)
+    }
+
+    @Test(.timeLimit(.minutes(1)))
+    func aServiceThatOnlyPingsIsGivenUpAfterTheFirstTokenTimeout() async {
+        let model = AnthropicMessages(
+            baseURL: "http://a.test", limits: AnswerTimeLimits(firstToken: .milliseconds(250)),
+            retries: RetryPolicy())
+        let host = ClockHost()
+        await #expect(
+            throws: AgentError.upstream(
+                status: 0, message: "The model server said nothing within 250 ms.")
+        ) {
+            try await model.deltas(for: request("m"), on: host)
+        }
+        // It would not say more if it were asked again.
+        #expect(host.requests == 1)
+    }
+}

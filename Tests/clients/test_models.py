@@ -1,0 +1,312 @@
+"""Turns through providers of models: Anthropic's Messages, OpenAI's Responses, chat completions.
+
+The providers are scripted; the official SDKs say whether what they send is honest, and whether what
+the server asks them is what the real services take."""
+
+import collections.abc
+
+import anthropic
+import openai
+import pytest
+from anthropic.types import RawMessageStreamEvent
+from anthropic.types.message_create_params import MessageCreateParamsStreaming
+from openai.types.chat.completion_create_params import (
+    CompletionCreateParamsStreaming,
+)
+from openai.types.responses import ResponseStreamEvent
+from openai.types.responses.response_create_params import (
+    ResponseCreateParamsStreaming,
+)
+from parley_server import ParleyServer
+from pydantic import TypeAdapter
+from realtime_session import check_deltas, connect, run
+from scripted_providers import Messages, Responses, ScriptedProvider
+
+KINDS = {
+    "claude-x": ("/v1/messages", MessageCreateParamsStreaming),
+    "gpt-x": ("/v1/responses", ResponseCreateParamsStreaming),
+    "llama": ("/v1/chat/completions", CompletionCreateParamsStreaming),
+}
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+FUNCTIONS = [
+    {"type": "function", "name": "get_weather", "description": "The weather of a city.",
+     "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}},
+    {"type": "function", "name": "get_time"},
+]
+
+CONFIGURATION = """
+providers:
+  - name: claude
+    kind: anthropic
+    url: {main}
+    models: [claude-*]
+    key-env: CLAUDE_KEY
+    vision: true
+    fallback: spare
+  - name: gpt
+    kind: responses
+    url: {main}
+    models: gpt-*
+    vision: true
+  - name: spare
+    url: {spare}
+    model: spare-model
+  - name: blind
+    url: {main}
+    models: blind
+llm-url: {main}
+llm-vision: true
+service-retries: 0
+llm-first-token-timeout-ms: 400
+llm-failures-before-pause: 1000
+"""
+
+
+@pytest.fixture(scope="module")
+def provider():
+    with ScriptedProvider() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def spare():
+    with ScriptedProvider() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def routed(provider, spare, tmp_path_factory):
+    """A server with providers by the models' names."""
+    path = tmp_path_factory.mktemp("models") / "parley.yaml"
+    path.write_text(CONFIGURATION.format(main=provider.url, spare=spare.url), encoding="utf-8")
+    with ParleyServer("--config", str(path), CLAUDE_KEY="the-key") as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def well(provider):
+    provider.status, provider.silent = 200, False
+    yield
+    provider.status, provider.silent = 200, False
+
+
+def forced(value):
+    """Checks what the SDKs' types leave to be checked when it is read."""
+    if isinstance(value, dict):
+        return {key: forced(inner) for key, inner in value.items()}
+    if isinstance(value, collections.abc.Iterable) and not isinstance(value, str):
+        return [forced(inner) for inner in value]
+    return value
+
+
+def check_request(request, model):
+    """What the server asked is what the official SDK would send."""
+    path, shape = KINDS[model]
+    assert request["path"] == path
+    body = request["body"]
+    assert set(body) <= set(shape.__required_keys__ | shape.__optional_keys__)
+    assert forced(TypeAdapter(shape).validate_python(body))
+    return body
+
+
+def text_of(events):
+    return "".join(check_deltas(events, "response.output_text"))
+
+
+# ---- The scripts are honest
+
+
+@pytest.mark.parametrize("text", ["hello", "weather"])
+def test_anthropics_own_client_understands_the_script(provider, text):
+    client = anthropic.Anthropic(api_key="k", base_url=provider.url.removesuffix("/v1"))
+    question = {
+        "model": "claude-x", "max_tokens": 9, "messages": [
+            {"role": "user", "content": [{"type": "text", "text": text}]}],
+        "tools": [{"name": "get_weather", "input_schema": {"type": "object"}}],
+    }
+    with client.messages.stream(**question) as stream:
+        message = stream.get_final_message()
+    if text == "hello":
+        assert message.content[0].text == "You said: hello"
+    else:
+        assert [block.input for block in message.content] == [{"city": "Oslo"}, {}]
+    events = TypeAdapter(RawMessageStreamEvent)
+    for event in Messages(question).events():
+        if event["type"] != "ping":
+            events.validate_python(event, strict=True)
+
+
+@pytest.mark.parametrize("text", ["hello", "weather"])
+def test_openais_own_client_understands_the_script(provider, text):
+    client = openai.OpenAI(api_key="k", base_url=provider.url)
+    question = {
+        "model": "gpt-x", "input": [{"type": "message", "role": "user", "content": text}],
+        "tools": [{"type": "function", "name": "get_weather", "parameters": {}, "strict": False}],
+    }
+    with client.responses.stream(**question) as stream:
+        response = stream.get_final_response()
+    if text == "hello":
+        assert response.output_text == "You said: hello"
+    else:
+        assert [item.arguments for item in response.output] == ['{"city":"Oslo"}', "{}"]
+    events = TypeAdapter(ResponseStreamEvent)
+    for event in Responses(question).events():
+        events.validate_python(event)
+
+
+# ---- Turns
+
+
+@pytest.mark.parametrize("model", KINDS)
+def test_a_turn_is_answered_by_the_provider_of_its_model(routed, provider, model):
+    async def test():
+        async with connect(routed, model) as session:
+            await session.update(output_modalities=["text"], instructions="Be brief.")
+            await session.say("hello")
+            events = await session.respond()
+            assert text_of(events) == "You said: hello"
+            done = session.of("response.done")[-1].response
+            assert done.status == "completed"
+            assert (done.usage.input_tokens, done.usage.output_tokens) == (16, 7)
+            assert done.usage.input_token_details.cached_tokens == 4
+        request = provider.requests[-1]
+        body = check_request(request, model)
+        assert body["model"] == model
+        if model == "claude-x":
+            assert request["headers"]["x-api-key"] == "the-key"
+            assert body["system"][0]["cache_control"] == {"type": "ephemeral"}
+
+    run(test())
+
+
+@pytest.mark.parametrize("model", KINDS)
+def test_functions_are_called_in_parallel_and_answered(routed, provider, model):
+    async def test():
+        async with connect(routed, model) as session:
+            await session.update(
+                output_modalities=["text"], tools=FUNCTIONS, parallel_tool_calls=True)
+            await session.say("How is the weather?")
+            await session.respond()
+            check_request(provider.requests[-1], model)
+            calls = session.of("response.function_call_arguments.done")
+            assert [call.arguments for call in calls] == ['{"city":"Oslo"}', "{}"]
+            for call, output in zip(calls, ["rain", "noon"]):
+                await session.connection.conversation.item.create(item={
+                    "type": "function_call_output", "call_id": call.call_id, "output": output})
+                await session.until("conversation.item.done")
+            assert text_of(await session.respond()) == "The answers are rain and noon."
+        check_request(provider.requests[-1], model)
+
+    run(test())
+
+
+@pytest.mark.parametrize("model", KINDS)
+def test_a_model_that_sees_is_shown_images(routed, provider, model):
+    async def test():
+        async with connect(routed, model) as session:
+            await session.update(output_modalities=["text"])
+            await session.connection.conversation.item.create(item={
+                "type": "message", "role": "user", "content": [
+                    {"type": "input_text", "text": "look"},
+                    {"type": "input_image", "image_url": PIXEL, "detail": "low"},
+                    {"type": "input_image", "image_url": "https://a.test/b.png"},
+                ]})
+            item = (await session.until("conversation.item.done")).item
+            assert [part.type for part in item.content][1:] == ["input_image", "input_image"]
+            assert text_of(await session.respond()) == "I see: image/png https://a.test/b.png"
+        check_request(provider.requests[-1], model)
+
+    run(test())
+
+
+def test_a_model_that_sees_nothing_refuses_images_by_name(routed):
+    async def test():
+        async with connect(routed, "blind") as session:
+            await session.connection.conversation.item.create(item={
+                "type": "message", "role": "user", "content": [
+                    {"type": "input_image", "image_url": PIXEL}]})
+            error = (await session.until("error")).error
+            assert error.code == "unsupported_content_type"
+            assert error.param == "item.content[0].type"
+
+    run(test())
+
+
+# ---- Failures
+
+
+def metric(server, name, **labels):
+    text = ",".join(f'{key}="{value}"' for key, value in labels.items())
+    return int(server.metric(f"{name}{{{text}}}"))
+
+
+@pytest.mark.parametrize("failure", ["overloaded", "silent"])
+def test_another_provider_takes_over_before_the_first_word(routed, provider, spare, failure):
+    async def test():
+        taken = metric(routed, "parley_model_fallbacks_total", provider="spare")
+        async with connect(routed, "claude-x") as session:
+            await session.update(output_modalities=["text"])
+            provider.status = 529 if failure == "overloaded" else 200
+            provider.silent = failure == "silent"
+            await session.say("hello")
+            assert text_of(await session.respond()) == "You said: hello"
+        assert spare.requests[-1]["body"]["model"] == "spare-model"
+        assert metric(routed, "parley_model_fallbacks_total", provider="spare") == taken + 1
+        turns = metric(routed, "parley_model_turns_total", provider="spare", outcome="completed")
+        assert turns == taken + 1
+
+    run(test())
+
+
+@pytest.mark.parametrize("model", KINDS)
+def test_death_in_the_middle_fails_the_response_and_the_next_turn_works(routed, spare, model):
+    async def test():
+        asked = len(spare.requests)
+        async with connect(routed, model) as session:
+            await session.update(output_modalities=["text"])
+            await session.say("please die")
+            await session.connection.response.create()
+            done = (await session.until("response.done")).response
+            assert done.status == "failed"
+            assert done.status_details.error.code in ("upstream_error", "upstream_malformed_reply")
+            await session.until("rate_limits.updated")
+            await session.say("again")
+            assert text_of(await session.respond()) == "You said: again"
+        # Words had been heard: nobody else is asked for others.
+        assert len(spare.requests) == asked
+
+    run(test())
+
+
+def test_a_name_that_no_provider_has_is_refused_where_there_is_no_other(provider):
+    providers = f"name=a url={provider.url} models=known"
+
+    async def test(server):
+        async with connect(server, "unknown") as session:
+            await session.update(output_modalities=["text"])
+            await session.say("hello")
+            await session.connection.response.create()
+            done = (await session.until("response.done")).response
+            assert done.status == "failed"
+            assert done.status_details.error.code == "agent_unavailable"
+
+    with ParleyServer("--providers", providers) as server:
+        run(test(server))
+
+
+def test_turns_of_many_sessions_share_their_connection(provider, figure):
+    before = provider.connections
+
+    async def test(server):
+        for _ in range(10):
+            async with connect(server) as session:
+                await session.update(output_modalities=["text"])
+                for text in ("one", "two"):
+                    await session.say(text)
+                    await session.respond()
+
+    with ParleyServer("--llm", provider.url, "--shards", "1") as server:
+        run(test(server))
+    used = provider.connections - before
+    figure(f"20 turns of 10 sessions: {used} connection(s) to the model server")
+    assert used == 1
