@@ -92,6 +92,19 @@ import Testing
         #expect(other["model"]?.string == "parley")
     }
 
+    @Test func aTranscriptionSessionIsBoundToo() throws {
+        let server = try makeServer()
+        let value = try secret(
+            server,
+            #"{"session":{"type":"transcription","audio":{"input":{"transcription":"#
+                + #"{"model":"m","language":"de"}}}}}"#)
+        let session = try self.session(open(server, value, "/v1/realtime?model=other"))
+        #expect(session["type"]?.string == "transcription")
+        let transcription = session["audio"]?["input"]?["transcription"]
+        #expect(transcription?["model"]?.string == "m")
+        #expect(transcription?["language"]?.string == "de")
+    }
+
     @Test func theClientMayStillChangeItsSession() throws {
         let server = try makeServer()
         let client = open(server, try secret(server))
