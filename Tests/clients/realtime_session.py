@@ -71,10 +71,10 @@ class Session:
 
 
 @contextlib.asynccontextmanager
-async def connect(server, model="parley-test", api_key="any"):
+async def connect(server, model="parley-test", **query):
     """Opens a session, as far as `session.created`."""
-    client = AsyncOpenAI(api_key=api_key, base_url=server.base_url)
-    async with client.realtime.connect(model=model) as connection:
+    client = AsyncOpenAI(api_key="any", base_url=server.base_url)
+    async with client.realtime.connect(model=model, extra_query=query) as connection:
         session = Session(connection)
         created = await session.next()
         assert created.type == "session.created"

@@ -37,25 +37,9 @@ def may_say(*sentences):
     return mark
 
 
-def not_served_yet(what):
-    """Marks a scenario that waits for something in the server."""
-    def mark(scenario):
-        scenario.waits_for = what
-        return scenario
-
-    return mark
-
-
 def for_each(scenarios):
     """A test for each scenario: a parameter called `scenario`."""
-    parameters = [
-        pytest.param(
-            scenario, id=scenario.__name__,
-            marks=[pytest.mark.skip(reason=f"not served yet: {scenario.waits_for}")]
-            if hasattr(scenario, "waits_for") else [])
-        for scenario in scenarios
-    ]
-    return pytest.mark.parametrize("scenario", parameters)
+    return pytest.mark.parametrize("scenario", scenarios, ids=lambda each: each.__name__)
 
 
 @contextlib.contextmanager
@@ -78,10 +62,7 @@ def side_by_side(scenarios, server, advice=()):
     complaints, threads = Complaints(), set()
     logging.getLogger().addHandler(complaints)
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
-        running = {
-            scenario: pool.submit(run, scenario) for scenario in scenarios
-            if not hasattr(scenario, "waits_for")
-        }
+        running = {scenario: pool.submit(run, scenario) for scenario in scenarios}
         yield lambda scenario: running[scenario].result()
     logging.getLogger().removeHandler(complaints)
     # Those of threads that a library has started.

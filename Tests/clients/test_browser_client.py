@@ -114,7 +114,6 @@ def test_browser_client(run, name):
     run[name]()
 
 
-@pytest.mark.skip(reason="not served yet: --api-key")
 def test_a_server_that_asks_for_a_key_takes_it_as_a_subprotocol(model):
     with ParleyServer("--llm", model.url, "--api-key", "right") as server:
         with RecordingProxy(server.port) as wire:

@@ -15,7 +15,7 @@ from livekit.plugins.openai import STT, realtime
 from openai.types.realtime.realtime_audio_input_turn_detection import SemanticVad, ServerVad
 from recordings import goforward, word_errors, words
 from scenarios import (
-    PATIENCE, check_cancelled, check_nothing_after, for_each, may_say, not_served_yet, side_by_side,
+    PATIENCE, check_cancelled, check_nothing_after, for_each, may_say, side_by_side,
     speak, until,
 )
 
@@ -228,8 +228,7 @@ async def transcribing(wire, **options):
 
             listening = asyncio.create_task(listen())
             yield stream, events
-            stream.end_input()
-            await asyncio.wait_for(listening, PATIENCE)
+        await asyncio.wait_for(listening, PATIENCE)
         await plugin.aclose()
 
 
@@ -245,7 +244,6 @@ def finals(events):
     ]
 
 
-@not_served_yet("transcription sessions")
 async def transcription(wire):
     async with transcribing(wire) as (stream, events):
         for count in (1, 2):
@@ -261,7 +259,6 @@ async def transcription(wire):
     assert SpeechEventType.START_OF_SPEECH in kinds and SpeechEventType.END_OF_SPEECH in kinds
 
 
-@not_served_yet("transcription sessions")
 async def transcription_with_hints(wire):
     options = {"model": "gpt-transcribe", "keywords": ["meters"], "language": ["en", "de"],
                "noise_reduction_type": "near_field"}

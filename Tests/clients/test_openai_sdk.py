@@ -116,6 +116,29 @@ def test_audio_turn_under_server_vad(parley, speech):
     run(test())
 
 
+def test_a_transcription_session_hears_and_never_answers(parley, speech):
+    async def test():
+        async with connect(parley, intent="transcription") as session:
+            assert session.events[0].session.type == "transcription"
+            transcription = {"model": "gpt-4o-transcribe", "language": "en"}
+            await session.connection.session.update(session={
+                "type": "transcription",
+                "audio": {"input": {"format": PCM, "transcription": transcription,
+                                    "turn_detection": {"type": "server_vad"}}},
+            })
+            updated = (await session.until("session.updated")).session
+            assert updated.audio.input.transcription.model == "gpt-4o-transcribe"
+            await append(session, speech)
+            heard = await session.until("conversation.item.input_audio_transcription.completed")
+            assert word_errors(words("go forward ten meters"), words(heard.transcript)) <= 1
+            assert session.of("input_audio_buffer.committed")[0].item_id == heard.item_id
+            await session.connection.response.create(event_id="mine")
+            assert (await session.until("error")).error.event_id == "mine"
+            assert not session.of("response.created")
+
+    run(test())
+
+
 def test_audio_turn_with_manual_commit(parley, speech):
     async def test():
         async with connect(parley) as session:

@@ -1,4 +1,4 @@
-"""The official openai SDK over plain HTTP: chat completions, and secrets for browsers."""
+"""The official openai SDK over plain HTTP: chat completions."""
 
 import asyncio
 import time
@@ -6,12 +6,10 @@ import time
 import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
-from parley_server import ParleyServer
-from realtime_session import TOOL, check_deltas, connect, run
+from realtime_session import TOOL, run
 
 CHAT_TOOL = {"type": "function", "function": {key: TOOL[key] for key in TOOL if key != "type"}}
 chat = pytest.mark.skip(reason="not served yet: POST /v1/chat/completions")
-secrets = pytest.mark.skip(reason="not served yet: POST /v1/realtime/client_secrets")
 
 
 @pytest.fixture
@@ -146,55 +144,3 @@ def test_many_streams_at_once(piped):
         assert texts == [f"You said: number {number}" for number in range(20)]
 
     run(test())
-
-
-@secrets
-def test_a_secret_opens_a_session_that_is_bound_to_it():
-    with ParleyServer("--api-key", "the-server-key") as server:
-        with OpenAI(api_key="the-server-key", base_url=server.base_url) as client:
-            secret = client.realtime.client_secrets.create(
-                expires_after={"anchor": "created_at", "seconds": 30},
-                session={
-                    "type": "realtime", "instructions": "Be bound.",
-                    "output_modalities": ["text"],
-                })
-        assert secret.value.startswith("ek_")
-        assert 0 < secret.expires_at - time.time() <= 31
-        assert secret.session.instructions == "Be bound."
-
-        async def test():
-            async with connect(server, api_key=secret.value) as session:
-                created = session.events[0].session
-                assert created.instructions == "Be bound."
-                assert created.output_modalities == ["text"]
-                await session.say("hello")
-                assert check_deltas(await session.respond(), "response.output_text")
-
-        run(test())
-
-
-@secrets
-@pytest.mark.parametrize("seconds", [9, 7201])
-def test_a_secret_lives_10_seconds_to_2_hours(seconds):
-    with ParleyServer("--api-key", "the-server-key") as server:
-        with OpenAI(api_key="the-server-key", base_url=server.base_url) as client:
-            with pytest.raises(openai.BadRequestError) as caught:
-                client.realtime.client_secrets.create(
-                    expires_after={"anchor": "created_at", "seconds": seconds})
-    assert caught.value.param == "expires_after.seconds"
-
-
-@secrets
-def test_without_the_key_there_is_no_secret_and_no_session():
-    with ParleyServer("--api-key", "the-server-key") as server:
-        with OpenAI(api_key="wrong", base_url=server.base_url) as client:
-            with pytest.raises(openai.AuthenticationError) as caught:
-                client.realtime.client_secrets.create()
-        assert caught.value.code == "invalid_api_key"
-
-        async def test():
-            with pytest.raises(Exception, match="401"):
-                async with connect(server, api_key="wrong"):
-                    pass
-
-        run(test())

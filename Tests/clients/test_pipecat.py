@@ -29,7 +29,7 @@ from pipecat.turns.user_turn_strategies import ExternalUserTurnStrategies
 from pipecat.workers.runner import WorkerRunner
 from recordings import goforward, word_errors, words
 from scenarios import (
-    check_cancelled, check_nothing_after, for_each, not_served_yet, side_by_side, speak, until,
+    check_cancelled, check_nothing_after, for_each, side_by_side, speak, until,
 )
 
 CITIES = []
@@ -275,7 +275,6 @@ class Transcriber:
         return [frame.text for frame in self.texts.of(TranscriptionFrame)]
 
 
-@not_served_yet("transcription sessions")
 async def transcription(wire):
     async with Transcriber(wire, {"type": "server_vad"}, "gpt-transcribe") as transcriber:
         await wire.until("session.updated")
@@ -288,7 +287,6 @@ async def transcription(wire):
         assert wire.of("session.updated")[0]["session"]["type"] == "transcription"
 
 
-@not_served_yet("transcription sessions")
 async def transcription_with_the_clients_turns(wire):
     async with Transcriber(wire, False, "gpt-realtime-whisper") as transcriber:
         await wire.until("session.updated")
