@@ -72,6 +72,37 @@ public enum HTTPResponseHead {
         writer.append(keepAlive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n")
     }
 
+    /// Writes the head of a body whose length nobody knows yet, its last empty line included.
+    /// - Parameters:
+    ///   - headers: without Transfer-Encoding and Connection.
+    ///   - isChunked: whether the body comes in chunks (`writeChunk`); without, it ends with the
+    ///     connection, as HTTP/1.0 has it (RFC 9112 §6.3).
+    ///   - keepAlive: whether the connection stays open for another request.
+    /// - Precondition: a connection that is kept is chunked.
+    public static func writeStream(
+        status: Int, headers: HTTPFields, isChunked: Bool, keepAlive: Bool,
+        into writer: inout ByteWriter
+    ) {
+        precondition(isChunked || !keepAlive)
+        writeStatusLine(status, into: &writer)
+        writeFields(headers, into: &writer)
+        if isChunked { writer.append("Transfer-Encoding: chunked\r\n") }
+        writer.append(keepAlive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n")
+    }
+
+    /// Writes a piece of a body in chunks (RFC 9112 §7.1). Nothing is written for no bytes, which
+    /// would end the body.
+    public static func writeChunk(_ bytes: UnsafeRawBufferPointer, into writer: inout ByteWriter) {
+        guard !bytes.isEmpty else { return }
+        writer.append(String(bytes.count, radix: 16))
+        writer.append("\r\n")
+        writer.append(bytes)
+        writer.append("\r\n")
+    }
+
+    /// What ends a body in chunks.
+    public static let lastChunk: StaticString = "0\r\n\r\n"
+
     static func writeStatusLine(_ status: Int, into writer: inout ByteWriter) {
         writer.append("HTTP/1.1 ")
         writer.append(String(status))

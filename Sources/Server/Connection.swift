@@ -36,6 +36,12 @@ final class HTTPState {
     /// When the first byte of the request in progress came.
     var firstByte: Instant
 
+    /// An answer that comes in pieces, while there is one.
+    var answer: TextAnswer?
+    /// Bytes that may wait behind such an answer; more are not read. 64 KiB: it is the client's
+    /// leaving that is waited for meanwhile, not its next request.
+    static let maxHeldBehindAnswer = 64 << 10
+
     /// Who is at the other end: the socket's peer, or whom a proxy's header names.
     var client = NetworkAddress.unspecified
 
@@ -179,11 +185,17 @@ final class Connection {
     /// Whether what was read must be used before more is.
     var isPaused: Bool {
         switch state {
-        case .http: http?.isPaused == true
+        case .http: isPausedInHTTP
         case .webSocket: !held.isEmpty || awaitsRoom
         case .closing: !held.isEmpty
         case .proxyHeader, .lingering, .closed: false
         }
+    }
+
+    private var isPausedInHTTP: Bool {
+        guard let http else { return false }
+        return http.isPaused
+            || (http.answer != nil && held.count >= HTTPState.maxHeldBehindAnswer)
     }
 
     /// When the shell, rather than the session, must next look at it; by the peers' clock.
@@ -191,6 +203,7 @@ final class Connection {
         switch state {
         case .proxyHeader: return phaseStart + configuration.headerTimeout
         case .http:
+            if let answer = http?.answer { return answer.deadline(configuration) }
             guard let http, held.isEmpty, http.hasAnswered else {
                 return requestDeadline(configuration)
             }

@@ -29,6 +29,8 @@ package struct EventToken: Hashable, Sendable {
         case listener
         /// A file descriptor of an upstream transfer.
         case upstream
+        /// A turn over HTTP; no backend ever reports one.
+        case textTurn
     }
 
     /// The largest index, 2²⁸ − 1.

@@ -24,6 +24,8 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case silenceCloses, messageIdleCloses, slowRequestCloses, slowMessageCloses, floodCloses
     case postponedPongs, absentMilliseconds
     case requests
+    case textTurnsOpen, textTurnsChatCompletions, textTurnsUIMessages, textTurnsInvalid
+    case textTurnsRefused, textTurnsAbandoned, textRepliesResumed
     case tlsHandshakesFull, tlsHandshakesResumed, tlsHandshakesFailed, tlsTruncations
     case eventsInSession, eventsInAudio, eventsInConversation, eventsInResponse, eventsInOutputAudio
     case eventsInAudioPacket, eventsInRefused
@@ -138,6 +140,8 @@ package final class ServerMetrics: Sendable {
     package let shards: [ShardMetrics]
     /// Sessions of all shards, counted before they are accepted: the limit holds for their sum.
     package let sessions = Atomic<Int>(0)
+    /// Turns over HTTP of all shards, likewise.
+    package let textTurns = Atomic<Int>(0)
     /// Connections of all shards.
     package let connections = Atomic<Int>(0)
     /// Whether the server is going away.

@@ -109,6 +109,24 @@ private struct MetricFamily {
                 ("cut_off", .drainedCutOff),
             ]),
         .counter("parley_http_requests_total", "HTTP requests answered.", .requests),
+        .gauge("parley_text_turns", "Turns over HTTP in flight.", .textTurnsOpen),
+        .labelled(
+            "parley_text_turns_total", "Turns over HTTP that began, by their format.", "format",
+            [
+                ("chat_completions", .textTurnsChatCompletions),
+                ("ui_messages", .textTurnsUIMessages),
+            ]),
+        .labelled(
+            "parley_text_turns_refused_total",
+            "Requests for a turn that were refused: their body is wrong, or no place was free.",
+            "reason", [("invalid", .textTurnsInvalid), ("full", .textTurnsRefused)]),
+        .counter(
+            "parley_text_turns_abandoned_total",
+            "Turns over HTTP that were stopped because nobody waited for them.",
+            .textTurnsAbandoned),
+        .counter(
+            "parley_text_replies_resumed_total", "Replies that a client came back for.",
+            .textRepliesResumed),
         .counter("parley_received_bytes_total", "Bytes read from sockets.", .bytesReceived),
         .counter("parley_sent_bytes_total", "Bytes written to sockets.", .bytesSent),
         .labelled(

@@ -86,6 +86,7 @@ public final class ParleyServer: Sendable {
     private let workers: WorkerPool
     private let metrics: ServerMetrics
     private let addressLimits: AddressLimits
+    private let replies: ReplyDirectory
     private let state = Mutex(State())
     /// Nil without TLS: OpenSSL's random generator alone would take 2 MB of a plain server.
     private let tickets: TLSTicketKeys?
@@ -108,6 +109,7 @@ public final class ParleyServer: Sendable {
             maxQueued: max(0, configuration.maxQueuedJobs))
         self.workers = workers
         addressLimits = AddressLimits(configuration)
+        replies = ReplyDirectory(limit: configuration.maxResumableReplies)
         tickets =
             configuration.isSecure
             ? TLSTicketKeys(period: configuration.tlsTicketPeriod, at: beginning) : nil
@@ -353,6 +355,7 @@ public final class ParleyServer: Sendable {
         if let authenticator = state.withLock({ $0.authenticator }) {
             services.authenticator = authenticator
         }
+        services.replies = replies
         services.voiceActivityModel = voiceActivityModel
         services.tls = tls
         services.makeUpstream = { UpstreamHTTP(loop: $0, executor: $1) }

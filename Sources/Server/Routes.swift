@@ -135,6 +135,8 @@ enum RouteService: Sendable {
     case clientSecret
     /// The connection becomes a WebSocket.
     case webSocket(WebSocketService)
+    /// A model's reply, later and perhaps in pieces.
+    case text(TextFront)
 }
 
 /// One path of the server.
@@ -228,6 +230,19 @@ struct Routes: Sendable {
                 path: "/v1/realtime/translations/client_secrets", methods: [.post], access: .key,
                 summary: "Refused: translation sessions are not supported.",
                 service: .value { _, _ in RouteFailure.translation.response }),
+                path: "/v1/chat/completions", methods: [.post], access: .session,
+                servesOtherOrigins: true,
+                summary: "A reply to a conversation, streamed or whole, as OpenAI's API has it.",
+                service: .text(.chatCompletions)),
+            Route(
+                path: "/api/chat", methods: [.post], access: .session, servesOtherOrigins: true,
+                summary: "A reply as the UI message stream of the Vercel AI SDK.",
+                service: .text(.uiMessages)),
+            Route(
+                path: "/api/chat/{id}/stream", methods: [.get], access: .session,
+                servesOtherOrigins: true,
+                summary: "The reply of a chat that is on its way, again; 204 where there is none.",
+                service: .text(.uiMessagesResumed)),
             Route(
                 path: "/v1/models", methods: [.get], access: .session, servesOtherOrigins: true,
                 summary: "The model that answers, as OpenAI's API lists models.",

@@ -117,8 +117,8 @@ public struct ServerConfiguration: Sendable {
     public var maxHeaderBytes = 16 * 1024
     /// Header fields of a request. 100.
     public var maxHeaderFields = 100
-    /// Bytes of a request's body. 0…; 64 KiB, though no route takes one.
-    public var maxBodyBytes = 64 * 1024
+    /// Bytes of a request's body. 0…; 4 MiB: a long chat with some pictures in it.
+    public var maxBodyBytes = 4 << 20
     /// Bytes of a whole WebSocket message. 21 MiB: one `input_audio_buffer.append` may carry 15 MiB
     /// of audio, which are 20 MiB of base64.
     public var maxMessageBytes = 21 << 20
@@ -203,6 +203,13 @@ public struct ServerConfiguration: Sendable {
     public var maxConnections = 20_000
     /// Sessions; more upgrades are answered with 503. 10,000.
     public var maxSessions = 10_000
+    /// Turns over HTTP in flight; more are answered with 503. 1…. 1,000: each holds a session and its
+    /// reply, and its model's connection.
+    public var maxTextTurns = 1_000
+    /// Replies of chats that are kept for clients that lose their connection, complete ones
+    /// included; each at most `SessionLimits.maxResponseBytes` and its framing. 0…; 0 keeps none.
+    /// 256: 64 MiB if all were as long as they can be, and usually some hundred kilobytes.
+    public var maxResumableReplies = 256
     /// Seconds that `Retry-After` names when the server is full. 5.
     public var retryAfterSeconds = 5
     /// Threads for embedded speech models, 1…. One per core.
@@ -219,6 +226,12 @@ public struct ServerConfiguration: Sendable {
     /// that is left. 1 MiB: some 15 s of a reply's audio, so that only a client that stalls is ever
     /// waited for; and far enough below `maxQueuedOutputBytes` for what is on its way by then.
     public var softQueuedOutputBytes = 1 << 20
+    /// Bytes of a reply over HTTP that its client has not read, from which on its model is held up.
+    /// 1 KiB…. 64 KiB: some 16,000 words, so that only a client that stalls is ever waited for.
+    public var maxUnreadReplyBytes = 64 << 10
+    /// Time for which a chat's reply is kept, and goes on, without a client that reads it; zero stops
+    /// it at once. 30 s: a page that is loaded again, or changes networks, is back by then.
+    public var resumeTimeout = Duration.seconds(30)
     /// Time that more than `softQueuedOutputBytes` may wait for one connection without a break,
     /// after which it is cut off. 60 s: with its agents held up, a client that reads at all falls
     /// below the limit at once; who has not for a minute will not, and holds a megabyte.

@@ -78,6 +78,9 @@ package struct SettingRange: Sendable {
     private static let limits = [
         SettingRange("max-connections", 1...10_000_000) { $0.maxConnections },
         SettingRange("max-sessions", 1...10_000_000) { $0.maxSessions },
+        SettingRange("max-text-turns", 1...10_000_000) { $0.maxTextTurns },
+        SettingRange("max-resumable-replies", 0...10_000_000) { $0.maxResumableReplies },
+        SettingRange("max-unread-reply-bytes", 1_024...gibibyte) { $0.maxUnreadReplyBytes },
         SettingRange("max-start-line-bytes", 256...mebibyte) { $0.maxStartLineBytes },
         SettingRange("max-header-bytes", 1_024...mebibyte) { $0.maxHeaderBytes },
         SettingRange("max-header-fields", 8...10_000) { $0.maxHeaderFields },
@@ -115,6 +118,7 @@ package struct SettingRange: Sendable {
         },
         milliseconds("message-idle-timeout-ms", 0...86_400_000) { $0.messageIdleTimeout },
         milliseconds("slow-reader-timeout-ms", 100...86_400_000) { $0.slowReaderTimeout },
+        milliseconds("resume-timeout-ms", 0...3_600_000) { $0.resumeTimeout },
         milliseconds("late-audio-tolerance-ms", 0...600_000) { $0.lateAudioTolerance },
         milliseconds("close-timeout-ms", 10...600_000) { $0.closeTimeout },
         milliseconds("drain-delay-ms", 0...3_600_000) { $0.drainDelay },

@@ -25,6 +25,8 @@ enum DeadlineOwner {
     case draining(DrainStep)
     /// The keys of session tickets may be too old.
     case ticketRotation
+    /// A turn over HTTP: its session's time, or the end of waiting for its client.
+    case textTurn(EventToken)
 }
 
 /// What other threads may ask of a shard, in the order in which they do.
@@ -33,6 +35,8 @@ private enum ShardCommand: Sendable {
     case drain(after: Duration)
     case adopt(IOHandle, of: NetworkAddress)
     case renew(TLSContext)
+    case continueAnswer(EventToken)
+    case reviewTextTurn(EventToken)
 }
 
 /// An event loop over a backend. Confined to the thread that calls `turn()`, except `stop`,
@@ -98,6 +102,9 @@ package final class Shard<Backend: IO> {
     var frameHeader = ByteWriter(capacity: WebSocketFrame.maxHeaderBytes)
     var eventParser = ClientEventParser()
     let compression: ShardCompression
+    var textTurns = TextTurnTable()
+    /// Made with the first request that has a body for it.
+    lazy var chatParser = ChatRequestParser()
 
     let executor: ShardExecutor
     let gate: ShardGate
@@ -219,6 +226,16 @@ package final class Shard<Backend: IO> {
         { [commands] context in commands.post(.renew(context)) }
     }
 
+    /// There is more of the reply that a connection shows. Any thread.
+    var continueTextAnswer: @Sendable (_ connection: EventToken) -> Void {
+        { [commands] token in commands.post(.continueAnswer(token)) }
+    }
+
+    /// The readers of a turn's reply have come, gone or gone on. Any thread.
+    var reviewTextTurn: @Sendable (_ turn: EventToken) -> Void {
+        { [commands] token in commands.post(.reviewTextTurn(token)) }
+    }
+
     /// Takes the time, and of the time since the last turn began what the shard was away for: its
     /// work then, and what it was woken later than it asked for. A little is normal, and must not
     /// stop the peers' clock on a busy shard. Of a wait that ended much too late nobody knows when
@@ -280,7 +297,7 @@ package final class Shard<Backend: IO> {
             upstream.handleReady(
                 fd: descriptor, readable: report.isReadable, writable: report.isWritable,
                 failed: report.hasFailed)
-        case nil:
+        case .textTurn, nil:
             preconditionFailure("the backend made up a token")
         }
     }
@@ -294,6 +311,7 @@ package final class Shard<Backend: IO> {
             case .drainLimit: connections.forEach(close)
             case .draining(let step): handleDrainDeadline(step)
             case .ticketRotation: rotateTicketKeys()
+            case .textTurn(let token): handleTextDeadline(token)
             }
         }
         if upstreamPort.takeExpired(at: now) { upstream?.handleTimer() }
@@ -303,6 +321,10 @@ package final class Shard<Backend: IO> {
     private func stepSessions() {
         guard gate.hasDeliveries else { return }
         for delivery in gate.assumeIsolated({ $0.takeDeliveries() }) {
+            guard delivery.token.kind == .connection else {
+                handleTextDelivery(delivery)
+                continue
+            }
             guard let connection = connections[delivery.token], let live = connection.live,
                 live.work.accepts(serial: delivery.serial)
             else { continue }
@@ -326,6 +348,8 @@ package final class Shard<Backend: IO> {
             case .drain(let delay): beginDraining(after: delay)
             case .adopt(let handle, let peer): takeOver(handle, of: peer)
             case .renew(let context): renew(context)
+            case .continueAnswer(let token): continueAnswer(of: token)
+            case .reviewTextTurn(let token): reviewTextTurn(at: token)
             }
         }
         takenCommands.removeAll(keepingCapacity: true)
@@ -344,6 +368,7 @@ package final class Shard<Backend: IO> {
             case .closing, .lingering, .closed: break
             }
         }
+        stopTextTurns()
         upstream?.shutdown()
         _ = deadlines.schedule(.drainLimit, at: now + configuration.closeTimeout)
     }

@@ -72,6 +72,10 @@ extension Shard {
     func handleEnd(of connection: Connection) {
         connection.hasEnded = true
         switch connection.state {
+        case .http where connection.http?.answer != nil:
+            // Whoever closes its side while a reply is on its way does not want the rest: a browser
+            // and an SDK say so in no other way.
+            close(connection)
         case .http where connection.hasOutput || connection.http?.isPaused == true:
             updateInterest(of: connection)
         case .lingering where connection.hasOutput:
@@ -151,6 +155,9 @@ extension Shard {
     private func handleFlushed(_ connection: Connection) {
         guard connection.tls == nil || finishRecords(of: connection) else { return }
         switch connection.state {
+        case .http where connection.http?.answer != nil:
+            if connection.interest.contains(.writes) { updateInterest(of: connection) }
+            handleAnswerFlushed(on: connection)
         case .http where connection.http?.isPaused == true:
             resumeHTTP(connection)
         case .http where connection.hasEnded, .lingering where connection.hasEnded:
@@ -243,6 +250,7 @@ extension Shard {
     func linger(_ connection: Connection) {
         guard connection.state != .closed else { return }
         endSession(of: connection)
+        abandonAnswer(of: connection)
         connection.http = nil
         connection.held = []
         connection.state = .lingering
@@ -257,6 +265,7 @@ extension Shard {
     func close(_ connection: Connection) {
         guard connection.state != .closed else { return }
         endSession(of: connection)
+        abandonAnswer(of: connection)
         connection.state = .closed
         closedSlots.append(connection.token.index)
     }

@@ -146,6 +146,7 @@ extension Shard {
         case .proxyHeader: peerClock < connection.phaseStart + Draining.firstRequestGrace
         case .http:
             hasSessions || connection.hasOutput || !connection.held.isEmpty
+                || connection.http?.answer != nil
                 || connection.http?.hasAnswered == false
                     && peerClock < connection.phaseStart + Draining.firstRequestGrace
         case .closed: false

@@ -21,8 +21,9 @@ extension Shard {
             if connection.state == .http { hold(rest, on: connection) }
         } else {
             connection.held.append(contentsOf: bytes)
-            if !http.isPaused { answerHeld(on: connection) }
+            if !http.isPaused, http.answer == nil { answerHeld(on: connection) }
         }
+        if http.answer != nil { updateInterest(of: connection) }
     }
 
     /// The output has drained and requests wait.
@@ -40,12 +41,22 @@ extension Shard {
 
     /// The time for a request is over; silence between requests ends a connection without a word.
     func handleHTTPTimeout(of connection: Connection) {
-        if !connection.held.isEmpty, !connection.isPaused {
+        if let answer = connection.http?.answer {
+            handleAnswerSilence(answer, on: connection)
+        } else if !connection.held.isEmpty, !connection.isPaused {
             metrics.add(.slowRequestCloses)
             refuse(RouteFailure.timeout.response, on: connection)
         } else {
             close(connection)
         }
+    }
+
+    /// An answer that others waited behind is on its way.
+    func answerWaiting(on connection: Connection) {
+        if !connection.held.isEmpty { answerHeld(on: connection) }
+        guard connection.state == .http else { return }
+        armDeadline(of: connection)
+        updateInterest(of: connection)
     }
 
     private func answerHeld(on connection: Connection) {
@@ -72,7 +83,9 @@ extension Shard {
         in bytes: UnsafeMutableRawBufferPointer, on connection: Connection
     ) -> UnsafeMutableRawBufferPointer {
         var rest = bytes
-        while connection.state == .http, let http = connection.http, !rest.isEmpty {
+        while connection.state == .http, let http = connection.http, http.answer == nil,
+            !rest.isEmpty
+        {
             if connection.output.count > configuration.maxWriteBytesPerTurn {
                 http.isPaused = true
                 updateInterest(of: connection)
@@ -138,6 +151,16 @@ extension Shard {
             send(secret, to: request, of: route, on: connection)
         case .webSocket(let service):
             upgrade(request, to: service, by: caller, followedBy: rest, on: connection)
+        case .text(let front):
+            var fields = HTTPFields()
+            if route.servesOtherOrigins { admission.crossOrigin.permit(request, in: &fields) }
+            if let response = beginText(
+                request, front, by: caller, fields: fields, on: connection)
+            {
+                send(response, to: request, of: route, on: connection)
+            } else {
+                noteAnswer(200, to: request, sentBy: connection.http?.client)
+            }
         }
     }
 
@@ -178,7 +201,8 @@ extension Shard {
         linger(connection)
     }
 
-    private func enqueue(
+    /// Queues an answer.
+    func enqueue(
         _ response: HTTPResponse, answering method: HTTPMethod, keepAlive: Bool,
         on connection: Connection
     ) {

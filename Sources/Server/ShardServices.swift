@@ -26,6 +26,8 @@ package struct ShardServices {
     package var addressLimits: AddressLimits
     /// Who may use the server; of all shards together. Nobody is asked unless it is set.
     package var authenticator: Authenticator
+    /// Replies that can be resumed, of all shards together. One of its own unless it is set.
+    package var replies: ReplyDirectory
     /// Where lines go.
     package var logger: Logger
     /// What TLS is made from; nil: plain TCP.
@@ -59,6 +61,7 @@ package struct ShardServices {
         self.metrics = metrics
         addressLimits = AddressLimits(configuration)
         authenticator = Authenticator(configuration, rules: CredentialRules())
+        replies = ReplyDirectory(limit: configuration.maxResumableReplies)
         self.logger = logger
     }
 }

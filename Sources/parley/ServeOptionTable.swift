@@ -11,7 +11,7 @@ enum ServeOptionTable {
     static let all: [ServeOption] =
         listening + admission + credentials + tls + logging + agents + services + limits
         + compression + timeLimits
-        + fairness + sessions + codecs
+        + fairness + sessions + codecs + text
 
     /// Finds an option by its name.
     static func option(named name: String) -> ServeOption? { byName[name] }
@@ -198,7 +198,7 @@ enum ServeOptionTable {
             "Header fields of a request; more is answered with 431."),
         .integer(
             "max-body-bytes", \.server.maxBodyBytes, 0...(1 << 30), unit: "bytes", in: .limits,
-            "A request's body; more is answered with 413. No route takes one yet."),
+            "A request's body, for example a whole chat; more is answered with 413."),
         .integer(
             "max-message-bytes", \.server.maxMessageBytes, 1_024...(1 << 30), unit: "bytes",
             in: .limits,

@@ -1,0 +1,208 @@
+// The body of `POST /v1/chat/completions` as a `ChatRequest`. What the answer looks like is in
+// ChatCompletionWriter; Agents/ChatCompletionsRequest writes the same format to a model server.
+//
+// A parameter that would change what comes back, and that no port to a model has, is refused by
+// name. Parameters of taste (temperature, top_p, seed, penalties, user, metadata, store) are
+// accepted and have no effect: nearly every client sends some. Unknown ones are ignored.
+//
+// Source: OpenAI API reference, "Create chat completion".
+
+extension ChatRequestParser {
+    /// Reads a request for a chat completion.
+    /// - Throws: an error whose `param` is the path of the field that is wrong.
+    public func parseChatCompletion(_ body: [UInt8]) throws(ClientEventError) -> ChatRequest {
+        let fields = try fields(of: body)
+        var request = ChatRequest()
+        request.model = try fields.requiredName("model")
+        try fields.refuseUnsupportedParameters()
+        request.items = try fields.chatMessages()
+        let tools = try fields.list("tools", atMost: limits.maxTools) {
+            (tool) throws(ClientEventError) -> FunctionTool in try tool.chatTool()
+        }
+        request.tools = tools ?? []
+        request.toolChoice = try fields.chatToolChoice() ?? .auto
+        request.parallelToolCalls = try fields.bool("parallel_tool_calls")
+        let tokens = 1...Int(Int32.max)
+        let older = try fields.integer("max_tokens", in: tokens)
+        request.maxOutputTokens = try fields.integer("max_completion_tokens", in: tokens) ?? older
+        request.streams = try fields.bool("stream") ?? false
+        if let options = try fields.fields("stream_options") {
+            guard request.streams else {
+                throw .invalid("stream_options", "expected with 'stream' only")
+            }
+            request.includesUsage = try options.bool("include_usage") ?? false
+        }
+        return request
+    }
+}
+
+extension EventFields {
+    /// Refuses what this server cannot do, rather than answer something else than was asked for.
+    fileprivate func refuseUnsupportedParameters() throws(ClientEventError) {
+        if let count = try integer("n", in: 1...128), count != 1 {
+            throw .unsupported("unsupported_parameter", "n", "'n' other than 1")
+        }
+        if let format = try fields("response_format"),
+            try format.requiredName("type") != "text"
+        {
+            throw .unsupported(
+                "unsupported_parameter", "response_format", "'response_format' other than text")
+        }
+        if let modalities = try read(OptionalField("modalities", .names, "")),
+            modalities != ["text"]
+        {
+            throw .unsupported(
+                "unsupported_parameter", "modalities", "'modalities' other than text")
+        }
+        if try bool("logprobs") == true {
+            throw .unsupported("unsupported_parameter", "logprobs", "'logprobs'")
+        }
+        if let stop = value("stop"), stop.kind == .string || stop.count > 0 {
+            throw .unsupported("unsupported_parameter", "stop", "'stop'")
+        }
+        for key in ["audio", "functions", "function_call"] as [StaticString]
+        where value(key) != nil {
+            throw .unsupported("unsupported_parameter", "\(key)", "'\(key)'")
+        }
+    }
+
+    // MARK: Messages
+
+    fileprivate func chatMessages() throws(ClientEventError) -> [ConversationItem] {
+        _ = try required("messages")
+        let messages = try list("messages", atMost: limits.maxInputItems) {
+            (message) throws(ClientEventError) -> [ConversationItem] in try message.chatMessage()
+        }
+        guard let messages, !messages.isEmpty else {
+            throw .invalid("messages", "expected at least one message")
+        }
+        return messages.flatMap(\.self)
+    }
+
+    /// One message. An assistant's is a text, its calls, or both.
+    private func chatMessage() throws(ClientEventError) -> [ConversationItem] {
+        let role = try requiredName("role")
+        switch role {
+        case "system", "developer":
+            let parts = try chatTexts().map(ContentPart.inputText)
+            return [ConversationItem(.message(role: .system, content: parts))]
+        case "user":
+            return [ConversationItem(.message(role: .user, content: try chatUserContent()))]
+        case "assistant":
+            return try chatAssistantItems()
+        case "tool":
+            let output = try chatTexts().joined()
+            return [
+                ConversationItem(
+                    .functionCallOutput(
+                        callID: try requiredName("tool_call_id"), output: output))
+            ]
+        case "function":
+            throw .unsupported(
+                "unsupported_parameter", path(of: "role"), "A message of role 'function'")
+        default:
+            throw .invalid(
+                path(of: "role"),
+                "expected 'system', 'developer', 'user', 'assistant' or 'tool', got '\(role)'")
+        }
+    }
+
+    /// `content` that can only be text: a string, or parts of it.
+    private func chatTexts() throws(ClientEventError) -> [String] {
+        let content = try required("content")
+        if content.kind == .string { return [try requiredText("content")] }
+        let texts = try list("content", atMost: limits.maxContentParts) {
+            (part) throws(ClientEventError) -> String in try part.chatText(isAssistant: false)
+        }
+        return texts ?? []
+    }
+
+    private func chatText(isAssistant: Bool) throws(ClientEventError) -> String {
+        switch try requiredName("type") {
+        case "text": return try requiredText("text")
+        case "refusal" where isAssistant: return try requiredText("refusal")
+        case let type:
+            throw .invalid(path(of: "type"), "expected 'text', got '\(type)'")
+        }
+    }
+
+    private func chatUserContent() throws(ClientEventError) -> [ContentPart] {
+        let content = try required("content")
+        if content.kind == .string { return [.inputText(try requiredText("content"))] }
+        let parts = try list("content", atMost: limits.maxContentParts) {
+            (part) throws(ClientEventError) -> ContentPart in
+            let type = try part.requiredName("type")
+            switch type {
+            case "text": return .inputText(try part.requiredText("text"))
+            case "image_url":
+                let image = try part.requiredFields("image_url")
+                return try ContentPart(
+                    imageAt: "url", in: image, detail: image.choice("detail") ?? .auto)
+            case "input_audio", "file":
+                throw .unsupported(
+                    "unsupported_content_type", part.path(of: "type"),
+                    "A content part of type '\(type)'")
+            default:
+                throw .invalid(
+                    part.path(of: "type"), "expected 'text' or 'image_url', got '\(type)'")
+            }
+        }
+        return parts ?? []
+    }
+
+    private func chatAssistantItems() throws(ClientEventError) -> [ConversationItem] {
+        if value("function_call") != nil {
+            throw .unsupported(
+                "unsupported_parameter", path(of: "function_call"), "'function_call'")
+        }
+        var texts: [String] = []
+        if let content = value("content") {
+            if content.kind == .string {
+                texts = [try requiredText("content")]
+            } else {
+                let parts = try list("content", atMost: limits.maxContentParts) {
+                    (part) throws(ClientEventError) -> String in
+                    try part.chatText(isAssistant: true)
+                }
+                texts = parts ?? []
+            }
+        }
+        let calls = try list("tool_calls", atMost: limits.maxTools) {
+            (call) throws(ClientEventError) -> ConversationItem in
+            let function = try call.requiredFunction()
+            return ConversationItem(
+                .functionCall(
+                    callID: try call.requiredName("id"), name: try function.requiredName("name"),
+                    arguments: try function.requiredText("arguments")))
+        }
+        let parts = texts.filter { !$0.isEmpty }.map(ContentPart.outputText)
+        guard !parts.isEmpty else { return calls ?? [] }
+        return [ConversationItem(.message(role: .assistant, content: parts))] + (calls ?? [])
+    }
+
+    // MARK: Tools
+
+    fileprivate func chatTool() throws(ClientEventError) -> FunctionTool {
+        let function = try requiredFunction()
+        return try FunctionTool(
+            named: function.requiredName("name"), function, schema: "parameters")
+    }
+
+    fileprivate func chatToolChoice() throws(ClientEventError) -> ToolChoice? {
+        guard let value = value("tool_choice") else { return nil }
+        if value.kind == .string {
+            return try ToolChoiceRule().read(value, at: place(of: "tool_choice"), limits)
+        }
+        let choice = try requiredFields("tool_choice")
+        return .function(name: try choice.requiredFunction().requiredName("name"))
+    }
+
+    /// The `function` of an object whose `type` says that it is one.
+    private func requiredFunction() throws(ClientEventError) -> EventFields {
+        let type = try name("type") ?? "function"
+        guard type == "function" else {
+            throw .unsupported("unsupported_tool_type", path(of: "type"), "Type '\(type)'")
+        }
+        return try requiredFields("function")
+    }
+}

@@ -1,0 +1,196 @@
+// The body of `POST /api/chat` as a `ChatRequest`: the whole chat as the browser holds it, in the UI
+// messages of the Vercel AI SDK (v5 and v6). What is answered is in UIMessageStreamWriter.
+//
+// A message is a list of parts: text, files, and tool parts that hold a call and, once the client
+// has carried it out, what came of it. Parts that only the screen needs (data, sources, reasoning)
+// are left out of what the model is shown; parts that it would miss are refused by name.
+//
+// Source: vercel/ai, packages/ai/src/ui: http-chat-transport, ui-messages and
+// convert-to-model-messages, which does the same for models of that SDK.
+
+extension ChatRequestParser {
+    /// Reads what `useChat` sends. `system` and `tools` are what assistant-ui adds to it; `tools`
+    /// is an object of functions by name.
+    /// - Throws: an error whose `param` is the path of the field that is wrong.
+    public func parseUIMessages(_ body: [UInt8]) throws(ClientEventError) -> ChatRequest {
+        let fields = try fields(of: body)
+        var request = ChatRequest()
+        request.streams = true
+        request.chatID = try fields.requiredName("id")
+        request.model = try fields.name("model")
+        request.instructions = try fields.text("system")
+        request.tools = try fields.uiTools()
+        let regenerated = try fields.regeneratedMessageID()
+        _ = try fields.required("messages")
+        var turns = UIMessageItems()
+        try turns.append(messagesOf: fields, upTo: regenerated)
+        guard !turns.items.isEmpty else {
+            throw .invalid("messages", "expected at least one message that says something")
+        }
+        request.items = turns.items
+        request.continuedMessageID = turns.lastAssistantID
+        return request
+    }
+}
+
+extension EventFields {
+    /// The message that is to be written anew, where one is.
+    fileprivate func regeneratedMessageID() throws(ClientEventError) -> String? {
+        switch try name("trigger") {
+        case nil, "submit-message"?: return nil
+        case "regenerate-message"?: return try name("messageId")
+        case let other?:
+            throw .invalid(
+                "trigger", "expected 'submit-message' or 'regenerate-message', got '\(other)'")
+        }
+    }
+
+    fileprivate func uiTools() throws(ClientEventError) -> [FunctionTool] {
+        guard let value = value("tools") else { return [] }
+        guard let members = value.members else {
+            throw .wrongType("tools", expected: "an object of tools by name", value)
+        }
+        guard value.count <= limits.maxTools else {
+            throw .invalid("tools", "expected at most \(limits.maxTools) tools, got \(value.count)")
+        }
+        var tools: [FunctionTool] = []
+        for (name, value) in members {
+            guard !name.isEmpty, name.utf8.count <= limits.maxNameBytes else {
+                throw .invalid("tools", "expected names of 1 to \(limits.maxNameBytes) bytes")
+            }
+            let tool = try EventFields(value, path: "tools.\(name)", limits: limits)
+            let key: StaticString = tool.value("parameters") == nil ? "inputSchema" : "parameters"
+            tools.append(try FunctionTool(named: name, tool, schema: key))
+        }
+        return tools
+    }
+}
+
+/// Items out of UI messages. What came of the calls of a step follows the step, as models expect.
+private struct UIMessageItems {
+    var items: [ConversationItem] = []
+    /// The last message's id, where it is the assistant's.
+    var lastAssistantID: String?
+    /// What came of the calls of the step in progress.
+    private var outputs: [ConversationItem] = []
+
+    /// - Parameter regenerated: a message that does not count any more, nor what follows it.
+    mutating func append(
+        messagesOf fields: EventFields, upTo regenerated: String?
+    ) throws(ClientEventError) {
+        var isOver = false
+        // A closure cannot change `self`, so the messages are collected first.
+        let messages = try fields.list("messages", atMost: fields.limits.maxInputItems) {
+            (message) throws(ClientEventError) -> EventFields in message
+        }
+        for message in messages ?? [] {
+            let id = try message.name("id") ?? ""
+            let role = try message.requiredName("role")
+            isOver = isOver || (regenerated == id && role == "assistant")
+            guard !isOver else { continue }
+            lastAssistantID = role == "assistant" && !id.isEmpty ? id : nil
+            try append(message, role: role)
+        }
+    }
+
+    private mutating func append(
+        _ message: EventFields, role: String
+    ) throws(ClientEventError) {
+        _ = try message.required("parts")
+        let listed = try message.list("parts", atMost: message.limits.maxInputItems) {
+            (part) throws(ClientEventError) -> EventFields in part
+        }
+        let parts = listed ?? []
+        switch role {
+        case "system":
+            var texts: [ContentPart] = []
+            for part in parts where try part.requiredName("type") == "text" {
+                texts.append(.inputText(try part.requiredText("text")))
+            }
+            if !texts.isEmpty { items.append(.init(.message(role: .system, content: texts))) }
+        case "user": try appendUser(parts)
+        case "assistant":
+            for part in parts { try appendAssistant(part) }
+            endStep()
+        default:
+            throw .invalid(
+                message.path(of: "role"), "expected 'system', 'user' or 'assistant', got '\(role)'")
+        }
+    }
+
+    private mutating func appendUser(_ parts: [EventFields]) throws(ClientEventError) {
+        var content: [ContentPart] = []
+        for part in parts {
+            switch try part.requiredName("type") {
+            case "text": content.append(.inputText(try part.requiredText("text")))
+            case "file":
+                let mediaType = try part.requiredName("mediaType")
+                if mediaType.hasPrefix("image/") {
+                    content.append(try ContentPart(imageAt: "url", in: part, detail: .auto))
+                    continue
+                }
+                throw .unsupported(
+                    "unsupported_content_type", part.path(of: "mediaType"),
+                    "A file of type '\(mediaType)'")
+            default: break
+            }
+        }
+        if !content.isEmpty { items.append(.init(.message(role: .user, content: content))) }
+    }
+
+    private mutating func appendAssistant(_ part: EventFields) throws(ClientEventError) {
+        let type = try part.requiredName("type")
+        switch type {
+        case "text":
+            let text = try part.requiredText("text")
+            guard !text.isEmpty else { return }
+            items.append(.init(.message(role: .assistant, content: [.outputText(text)])))
+        case "step-start": endStep()
+        case "dynamic-tool": try appendCall(of: part.requiredName("toolName"), part)
+        case _ where type.hasPrefix("tool-"): try appendCall(of: String(type.dropFirst(5)), part)
+        default: break
+        }
+    }
+
+    /// A call, and what came of it if anything did. One whose arguments were cut off was never made.
+    private mutating func appendCall(
+        of name: String, _ part: EventFields
+    ) throws(ClientEventError) {
+        let state = try part.requiredName("state")
+        guard state != "input-streaming" else { return }
+        let callID = try part.requiredName("toolCallId")
+        let input = part.value("input") ?? part.value("rawInput")
+        var arguments = "{}"
+        if let input { arguments = try part.text(of: input, "input") }
+        items.append(
+            .init(.functionCall(callID: callID, name: name, arguments: arguments)))
+        var output: String?
+        switch state {
+        case "output-available":
+            output = "null"
+            if let value = part.value("output") { output = try part.text(of: value, "output") }
+        case "output-error": output = try part.text("errorText") ?? "The tool failed."
+        case "output-denied":
+            output = try part.fields("approval")?.text("reason") ?? "Tool execution denied."
+        default: break
+        }
+        if let output {
+            outputs.append(.init(.functionCallOutput(callID: callID, output: output)))
+        }
+    }
+
+    private mutating func endStep() {
+        items += outputs
+        outputs = []
+    }
+}
+
+extension EventFields {
+    /// A text as it is, anything else as its JSON.
+    fileprivate func text(
+        of value: JSONValue, _ key: StaticString
+    ) throws(ClientEventError) -> String {
+        if let text = value.string { return text }
+        return try raw(value, path(of: key)).text
+    }
+}

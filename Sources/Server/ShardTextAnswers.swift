@@ -1,0 +1,210 @@
+// Answers that come later and in pieces on a shard's HTTP connections: parts of a ReplyLog become
+// server-sent events in chunks, or one JSON object, as fast as the client reads. Whose reply it is,
+// and what asks the model, is in ShardTextTurns.
+//
+// Invariant: of an answer at most `answerWindow` bytes and one piece wait in the send buffer; the
+// rest waits in the log, whose owner then holds the model up. An answer that breaks off never looks
+// complete: its last chunk is missing.
+
+import Codec
+import Session
+
+extension Shard {
+    /// Bytes in the send buffer from which on nothing more of an answer is put there.
+    private var answerWindow: Int {
+        min(configuration.maxWriteBytesPerTurn, configuration.softQueuedOutputBytes)
+    }
+
+    /// About how many bytes of a reply become events at once. 16 KiB: a chunk of the send buffer.
+    private static var pieceBytes: Int { 16 << 10 }
+
+    // MARK: The beginning
+
+    /// Shows a reply on a connection, from its beginning.
+    func show(
+        _ log: ReplyLog, of chat: ChatKey?, as style: TextAnswer.Style, _ request: HTTPRequest,
+        fields: HTTPFields, on connection: Connection
+    ) {
+        guard let http = connection.http else { return }
+        let reader = ReplyReader(shard: services.index, token: connection.token)
+        let keepAlive = request.wantsKeepAlive && !isStopping && draining == nil
+        let answer = TextAnswer(
+            log: log, reader: reader, chat: chat, style: style, fields: fields,
+            answering: request, keepAlive: keepAlive, at: peerClock)
+        http.answer = answer
+        http.isKeptAlive = answer.keepAlive
+        log.addReader(reader, needsAll: answer.needsAll, wake: continueTextAnswer)
+        if case .uiMessages(var writer) = answer.style {
+            // At once: the page learns the message's id, and that somebody is there.
+            sendHead(of: answer, on: connection)
+            let begun = writer.begin(into: ByteWriter(capacity: 256))
+            answer.style = .uiMessages(writer)
+            send(begun, of: answer, on: connection)
+        }
+        continueAnswer(on: connection)
+        armDeadline(of: connection)
+    }
+
+    // MARK: Its pieces
+
+    /// More of the reply that a connection waits for is there.
+    func continueAnswer(of token: EventToken) {
+        if let connection = connections[token] { continueAnswer(on: connection) }
+    }
+
+    /// Puts as much of the reply into the send buffer as there is, and room.
+    func continueAnswer(on connection: Connection) {
+        while connection.state == .http, let answer = connection.http?.answer {
+            guard connection.output.count < answerWindow else {
+                if answer.stalledSince == nil {
+                    answer.stalledSince = peerClock
+                    armDeadline(of: connection)
+                }
+                return
+            }
+            let parts = answer.log.read(as: answer.reader, atMost: Self.pieceBytes)
+            guard !parts.isEmpty else { return }
+            send(parts, of: answer, on: connection)
+        }
+    }
+
+    /// The output has drained: the client reads.
+    func handleAnswerFlushed(on connection: Connection) {
+        connection.http?.answer?.stalledSince = nil
+        continueAnswer(on: connection)
+    }
+
+    private func send(_ parts: [ReplyPart], of answer: TextAnswer, on connection: Connection) {
+        // Until the first piece has left the status can still tell of a failure.
+        if !answer.hasSentHead,
+            case .failed(let code, let message, let isRequestError)? = parts.last,
+            answer.needsAll || parts.count == 1
+        {
+            return fail(code, message, isRequestError, answer, on: connection)
+        }
+        let isLast = parts.last?.isLast ?? false
+        switch answer.style {
+        case .whole(let heading):
+            let body = ChatCompletionWriter.completion(
+                parts, heading, into: ByteWriter(capacity: 1_024))
+            return respond(200, body.copiedBytes, answer, on: connection)
+        case .chunks(var writer):
+            if !answer.hasSentHead { sendHead(of: answer, on: connection) }
+            var bytes = ByteWriter(capacity: 1_024)
+            for part in parts { bytes = writer.write(part, into: bytes) }
+            answer.style = .chunks(writer)
+            send(bytes, of: answer, isLast: isLast, on: connection)
+        case .uiMessages(var writer):
+            var bytes = ByteWriter(capacity: 1_024)
+            for part in parts { bytes = writer.write(part, into: bytes) }
+            answer.style = .uiMessages(writer)
+            send(bytes, of: answer, isLast: isLast, on: connection)
+        }
+        if isLast { finish(answer, on: connection) }
+    }
+
+    private func sendHead(of answer: TextAnswer, on connection: Connection) {
+        answer.hasSentHead = true
+        var fields = answer.fields
+        fields.append("Content-Type", "text/event-stream")
+        fields.append("Cache-Control", "no-cache")
+        // Proxies that would collect the events before they pass them on are asked not to.
+        fields.append("X-Accel-Buffering", "no")
+        if case .uiMessages = answer.style {
+            fields.append(
+                UIMessageStreamWriter.versionField.name, UIMessageStreamWriter.versionField.value)
+        }
+        scratch.removeAll()
+        HTTPResponseHead.writeStream(
+            status: 200, headers: fields, isChunked: answer.isChunked,
+            keepAlive: answer.keepAlive, into: &scratch)
+        enqueueScratch(on: connection)
+    }
+
+    private func send(
+        _ bytes: borrowing ByteWriter, of answer: TextAnswer, isLast: Bool = false,
+        on connection: Connection
+    ) {
+        guard connection.state == .http else { return }
+        scratch.removeAll()
+        bytes.withUnsafeBytes {
+            if answer.isChunked {
+                HTTPResponseHead.writeChunk($0, into: &scratch)
+            } else {
+                scratch.append($0)
+            }
+        }
+        if isLast, answer.isChunked { scratch.append(HTTPResponseHead.lastChunk) }
+        enqueueScratch(on: connection)
+        answer.lastSent = peerClock
+    }
+
+    // MARK: The end
+
+    /// The reply failed before anything of it was sent.
+    private func fail(
+        _ code: String, _ message: String, _ isRequestError: Bool, _ answer: TextAnswer,
+        on connection: Connection
+    ) {
+        let status = isRequestError ? 400 : Self.status(of: code)
+        let body = ChatCompletionWriter.error(
+            code: code, message: message, isRequestError: isRequestError, param: nil,
+            into: ByteWriter(capacity: 256))
+        respond(status, body.copiedBytes, answer, on: connection)
+    }
+
+    /// The status for what an agent could not do (`AgentError.code`).
+    private static func status(of code: String) -> Int {
+        switch code {
+        case "agent_unavailable", "server_overloaded": 503
+        case "upstream_error", "upstream_malformed_reply": 502
+        default: 500
+        }
+    }
+
+    private func respond(
+        _ status: Int, _ body: [UInt8], _ answer: TextAnswer, on connection: Connection
+    ) {
+        var fields = answer.fields
+        fields.append("Content-Type", "application/json")
+        if status == 503 { fields.append("Retry-After", "\(configuration.retryAfterSeconds)") }
+        answer.hasSentHead = true
+        enqueue(
+            HTTPResponse(status: status, fields: fields, body: body), answering: .post,
+            keepAlive: answer.keepAlive, on: connection)
+        finish(answer, on: connection)
+    }
+
+    /// All of the answer is on its way: the connection has its next request, if it may have one.
+    private func finish(_ answer: TextAnswer, on connection: Connection) {
+        guard connection.state == .http, let http = connection.http else { return }
+        http.answer = nil
+        // Nobody has to come back for what was delivered.
+        if let chat = answer.chat { services.replies.remove(answer.log, of: chat) }
+        answer.log.removeReader(answer.reader)
+        connection.lastReceived = peerClock
+        connection.phaseStart = peerClock
+        guard answer.keepAlive, !isStopping, draining == nil else { return linger(connection) }
+        answerWaiting(on: connection)
+    }
+
+    /// The connection is gone, or has to go: nobody reads its answer any more.
+    func abandonAnswer(of connection: Connection) {
+        guard let http = connection.http, let answer = http.answer else { return }
+        http.answer = nil
+        answer.log.removeReader(answer.reader)
+    }
+
+    /// Nothing was sent for a while, or the client does not read.
+    func handleAnswerSilence(_ answer: TextAnswer, on connection: Connection) {
+        if let since = answer.stalledSince, peerClock >= since + configuration.slowReaderTimeout {
+            return cutOff(connection, by: .slowReaderCloses, reason: "slow-reader-timeout-ms")
+        }
+        answer.lastSent = peerClock
+        guard answer.hasSentHead, !connection.hasOutput else { return }
+        // A comment: proxies see that the stream lives, and whether the client does is found out.
+        var comment = ByteWriter(capacity: 16)
+        comment.append(": ping\n\n")
+        send(comment, of: answer, on: connection)
+    }
+}
