@@ -279,6 +279,7 @@ extension VoiceSession {
         active.cut(
             itemID, milliseconds: milliseconds,
             endingAs: isHeld ? .cancelled(reason: "turn_detected") : nil, &conversation, at: now)
+        truncatedResponseID = active.id
         return true
     }
 

@@ -71,7 +71,7 @@ extension VoiceSession {
     /// Creates a response; it is asked for when nothing is left to transcribe.
     func begin(_ overrides: ResponseParameters, speechEnd: Instant?) {
         quietSince = nil
-        if overrides.isInConversation { unansweredSince = nil }
+        if overrides.isInConversation { (unansweredSince, truncatedResponseID) = (nil, nil) }
         let voice = overrides.voice ?? parameters.voice
         let description = ResponseDescription(
             id: claimResponseID(isInConversation: overrides.isInConversation),
@@ -163,7 +163,12 @@ extension VoiceSession {
 
     /// `response.cancel`
     func cancelResponse(_ responseID: String?, at now: Instant) throws(ClientEventError) {
+        let truncated = truncatedResponseID
+        truncatedResponseID = nil
         guard let response = responseID.map({ self.response($0) }) ?? activeResponse else {
+            // A client that falls silent truncates what it plays and cancels after that
+            // (openai-agents). Where all was written, the truncation was the response's end.
+            if let truncated, responseID ?? truncated == truncated { return }
             throw ClientEventError(
                 code: "response_cancel_not_active",
                 message: "Cancellation failed: no active response found", param: "response_id")

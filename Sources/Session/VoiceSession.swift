@@ -41,6 +41,8 @@ public final class VoiceSession {
     var unansweredSince: Instant?
     /// Responses in flight: at most one in the conversation.
     var responses: [Response] = []
+    /// The newest response in the conversation, where the client has truncated what it was saying.
+    var truncatedResponseID: String?
     /// What the model writes before its turn; nil unless the client asked for a head start.
     var speculativeReply: SpeculativeReply?
     /// What was sent and heard of the replies' audio; nil where all was heard long ago.

@@ -151,6 +151,27 @@ private func lastStatus(_ script: ScriptedSession) -> String? {
         #expect(script.violations == [])
     }
 
+    @Test func aCancelMayFollowTheTruncationThatEndedItsResponse() throws {
+        let script = ScriptedSession()
+        script.replies = [.text("All of this is written long before it has been said.")]
+        script.send(.responseCreate(ResponseParameters()), at: 0)
+        script.run(until: 1_500)
+        let added = script.events.first { $0["type"] as? String == "response.output_item.added" }
+        let item = try #require(added?["item"] as? [String: Any])
+        let itemID = try #require(item["id"] as? String)
+        script.send(
+            .conversationItemTruncate(
+                itemID: itemID, contentIndex: 0, audioEndMilliseconds: 500), at: 1_500)
+        script.send(.responseCancel(responseID: nil), at: 1_500)
+        script.run(until: 1_510)
+        #expect(types(script).count { $0 == "response.done" } == 1)
+        #expect(errorCodes(script) == [])
+        script.send(.responseCancel(responseID: nil), at: 1_510, eventID: "again")
+        script.run(until: 1_600)
+        #expect(errorCodes(script) == ["response_cancel_not_active"])
+        #expect(script.violations == [])
+    }
+
     @Test func functionCallsGoOutAndTheirOutputsComeBack() throws {
         let script = ScriptedSession({
             $0.outputModality = .text
