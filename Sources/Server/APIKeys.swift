@@ -1,5 +1,5 @@
-// The server's own keys: read from an option or a file, kept as hashes, found by a hash. What a key's
-// holder may do is Authenticator's business.
+// The server's own keys: read from an option or a file, kept as hashes, found by a hash. What a
+// key's holder may do is Authenticator's business.
 //
 // A file has a key a line, and behind it, in any order, what is special about it:
 //
@@ -8,8 +8,8 @@
 //
 // Empty lines and those that begin with # are passed over.
 //
-// Invariant: no key in plain is kept, logged or quoted in an error; a presented one is compared with
-// every key there is, each in constant time, so that the time tells nothing about any of them.
+// Invariant: no key in plain is kept, logged or quoted in an error; a presented one is compared
+// with every key there is, each in constant time, so that the time tells nothing about any of them.
 
 import Codec
 
@@ -100,8 +100,8 @@ package struct APIKeys: Sendable {
         return nil
     }
 
-    /// - Returns: what is wrong with the words behind a key, or nil. It never quotes them: a word in
-    ///   the wrong place may be a key.
+    /// - Returns: what is wrong with the words behind a key, or nil. It never quotes them: a word
+    ///   in the wrong place may be a key.
     private func read(_ words: ArraySlice<Substring>, into key: inout APIKey) -> String? {
         for word in words {
             if word == "operator" {

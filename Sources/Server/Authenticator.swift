@@ -1,11 +1,11 @@
 // From the credential of a request to who sends it. One object for all shards: keys, rules for
 // tokens, client secrets, open sessions per holder, failed attempts per address.
 //
-// Without keys and rules for tokens nobody is asked for anything; then only client secrets that this
-// server made mean something, so that an application can be tried as it will run.
+// Without keys and rules for tokens nobody is asked for anything; then only client secrets that
+// this server made mean something, so that an application can be tried as it will run.
 //
-// Invariant: a credential is compared as a hash or by its signature, never as text, and goes nowhere
-// else.
+// Invariant: a credential is compared as a hash or by its signature, never as text, and goes
+// nowhere else.
 
 import Codec
 import Session
@@ -55,8 +55,8 @@ package final class Authenticator: Sendable {
             failuresPerMinute: configuration.authFailuresPerMinutePerAddress)
     }
 
-    /// Takes other keys and rules. Sessions that are open go on; client secrets made with a key that
-    /// is gone open nothing more.
+    /// Takes other keys and rules. Sessions that are open go on; client secrets made with a key
+    /// that is gone open nothing more.
     package func replace(_ rules: CredentialRules) { self.rules.withLock { $0 = rules } }
 
     /// Who sends a request.

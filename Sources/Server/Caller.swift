@@ -1,5 +1,5 @@
-// Who a request comes from, as far as its credential says, and what that opens. How it was found out
-// is Authenticator's.
+// Who a request comes from, as far as its credential says, and what that opens. How it was found
+// out is Authenticator's.
 
 import Codec
 import Session

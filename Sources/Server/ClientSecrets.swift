@@ -1,9 +1,9 @@
-// Client secrets (`ek_…`): short-lived credentials that an application gets for its users' browsers,
-// each with the session that it opens. One table for all shards, in memory.
+// Client secrets (`ek_…`): short-lived credentials that an application gets for its users'
+// browsers, each with the session that it opens. One table for all shards, in memory.
 //
-// Why a table, and not a signed text with the session inside: a secret travels as a subprotocol or a
-// header, a session with its instructions and tools is tens of kilobytes, and proxies stop at eight.
-// What must work on several servers without a table is a token (TokenPolicy).
+// Why a table, and not a signed text with the session inside: a secret travels as a subprotocol or
+// a header, a session with its instructions and tools is tens of kilobytes, and proxies stop at
+// eight. What must work on several servers without a table is a token (TokenPolicy).
 //
 // Invariant: no secret is kept, only its hash; entries and bytes are bounded; a secret that has
 // expired opens nothing, whether or not its entry is still there.

@@ -286,9 +286,9 @@ public final class ParleyServer: Sendable {
         }
     }
 
-    /// Reads the files of credentials anew. Sessions that are open go on; client secrets made with a
-    /// key that is gone open nothing more. Files that cannot be used change nothing but the log. Any
-    /// thread.
+    /// Reads the files of credentials anew. Sessions that are open go on; client secrets made with
+    /// a key that is gone open nothing more. Files that cannot be used change nothing but the log.
+    /// Any thread.
     public func reloadCredentials() {
         guard configuration.asksForCredentials,
             let authenticator = state.withLock({ $0.authenticator })

@@ -76,8 +76,8 @@ public struct ServerConfiguration: Sendable {
     /// Seconds that a session may last whose credential says nothing itself. 0…604,800; 0 is no
     /// limit, and the default: a session that is idle costs next to nothing.
     public var maxSessionSeconds = 0
-    /// Client secrets that have not expired; more are refused with 429. 1…1,000,000. 10,000: as many
-    /// as sessions, and 6 MB without instructions in them.
+    /// Client secrets that have not expired; more are refused with 429. 1…1,000,000. 10,000: as
+    /// many as sessions, and 6 MB without instructions in them.
     public var maxClientSecrets = 10_000
     /// Wrong credentials that one address may show in a minute; then it has to wait, whatever it
     /// shows. 0…; 0 is no limit. 120: one client that tries an old key again each second leaves

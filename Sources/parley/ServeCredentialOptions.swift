@@ -1,5 +1,5 @@
-// The options of `parley serve` for credentials: keys, tokens, and what their holders may have. What
-// an option is, is in ServeOption; the others are in ServeOptionTable.
+// The options of `parley serve` for credentials: keys, tokens, and what their holders may have.
+// What an option is, is in ServeOption; the others are in ServeOptionTable.
 
 import Server
 

@@ -1,5 +1,5 @@
-// Tokens for tests, signed with a secret (HS256). The other algorithms are tested with the RFC's own
-// tokens and, over sockets, with tokens of another implementation.
+// Tokens for tests, signed with a secret (HS256). The other algorithms are tested with the RFC's
+// own tokens and, over sockets, with tokens of another implementation.
 
 import COpenSSL
 import Codec

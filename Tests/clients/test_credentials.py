@@ -1,5 +1,5 @@
-"""Keys, client secrets and tokens as real clients show them: the openai SDK, WebSocket subprotocols,
-and tokens made by PyJWT; the answers to whoever has none."""
+"""Keys, client secrets and tokens as real clients show them: the openai SDK, subprotocols, and
+tokens made by PyJWT; the answers to whoever has none."""
 
 import asyncio
 import contextlib
