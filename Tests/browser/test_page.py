@@ -136,9 +136,9 @@ def test_a_server_with_keys_asks_for_one(browser):
         page.keyboard.press("Enter")
         expect(page.get_by_text("Connected", exact=True)).to_be_visible()
         expect(field).to_be_hidden()
-        page.get_by_label("Message").fill("Hello")
+        page.get_by_label("Message").fill("This page is new")
         page.keyboard.press("Enter")
-        expect(agent_turn(page)).to_contain_text("You said: Hello", timeout=15000)
+        expect(agent_turn(page)).to_contain_text("You said: This page is new", timeout=15000)
         stored = page.evaluate("[...Object.values(localStorage), document.cookie].join()")
         assert key not in stored
         page.close()

@@ -21,7 +21,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 KEY = "sk-key-0123456789abcdef"
 OPERATOR = "sk-operator-0123456789abcdef"
-SECRET = "a-secret-of-more-than-32-characters"
+SECRET = "a-secret-of-many-more-than-the-thirty-two-characters-that-it-must-have"
 RSA_KEY = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 EC_KEY = ec.generate_private_key(ec.SECP256R1())
 
