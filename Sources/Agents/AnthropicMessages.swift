@@ -58,6 +58,6 @@ public struct AnthropicMessages: LanguageModel {
         let written = AnthropicMessagesRequest(
             request, model: model ?? request.model,
             maxTokens: request.maxOutputTokens ?? maxTokens)
-        try await stream.pass(written.encoded(), on: host, reply)
+        try await stream.pass(request, { written.encoded() }, on: host, reply)
     }
 }

@@ -52,11 +52,7 @@ public struct ChatCompletions: LanguageModel {
         reply: @Sendable (ModelDelta) async throws -> Void
     ) async throws {
         let written = ChatCompletionsRequest(request, model: model ?? request.model)
-        // Audio has to be decoded, which takes long.
-        let body =
-            request.messages.neededAbilities.hearsAudio
-            ? try await host.compute { written.encoded() } : written.encoded()
-        try await stream.pass(body, on: host, reply)
+        try await stream.pass(request, { written.encoded() }, on: host, reply)
     }
 }
 

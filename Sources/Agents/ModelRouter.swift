@@ -102,7 +102,10 @@ public struct ModelRouter: LanguageModel {
         for (position, provider) in candidates.enumerated() {
             let next = position + 1 < candidates.count ? candidates[position + 1] : nil
             // One that nobody can stand in for is asked however it fares.
-            if next != nil, await !provider.health.takesTurn(at: host.now()) { continue }
+            if let next, await !provider.health.takesTurn(at: host.now()) {
+                next.health.handleFallback()
+                continue
+            }
             let attempt = RequestAttempt()
             do {
                 try await provider.model.respond(to: request, on: host) { delta in

@@ -44,6 +44,6 @@ public struct OpenAIResponses: LanguageModel {
         reply: @Sendable (ModelDelta) async throws -> Void
     ) async throws {
         let written = OpenAIResponsesRequest(request, model: model ?? request.model)
-        try await stream.pass(written.encoded(), on: host, reply)
+        try await stream.pass(request, { written.encoded() }, on: host, reply)
     }
 }

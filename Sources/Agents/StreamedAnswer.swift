@@ -35,8 +35,19 @@ struct AnswerStream<Answer: StreamedAnswer> {
     /// model's longest reply at about 200 bytes of framing per token.
     static var maxReplyBytes: Int { 16 << 20 }
 
-    /// Posts a body and passes on what is answered, as it comes.
+    /// Posts a request and passes on what is answered, as it comes.
+    /// - Parameter encoded: makes the request's body.
     func pass(
+        _ request: ModelRequest, _ encoded: @escaping @Sendable () -> [UInt8],
+        on host: any AgentHost, _ reply: @Sendable (ModelDelta) async throws -> Void
+    ) async throws {
+        // Audio has to be decoded, and images are megabytes: no other session waits for that.
+        let isLong = request.messages.neededAbilities != ModelAbilities()
+        let body = isLong ? try await host.compute(encoded) : encoded()
+        try await pass(body, on: host, reply)
+    }
+
+    private func pass(
         _ body: [UInt8], on host: any AgentHost,
         _ reply: @Sendable (ModelDelta) async throws -> Void
     ) async throws {

@@ -158,6 +158,7 @@ public final class ParleyServer: Sendable {
         // A peer that resets its connection must not end the process.
         StopSignals.ignoreBrokenPipes()
         let tls = try makeTLSContext()
+        try checkServiceAuthorities()
         let authenticator = Authenticator(configuration, rules: try readCredentials())
         state.withLock { $0.authenticator = authenticator }
         var backends: [EpollIO] = []
@@ -312,6 +313,16 @@ public final class ParleyServer: Sendable {
         }
     }
 
+    /// A file that cannot be read would fail every request to a service.
+    private func checkServiceAuthorities() throws(ServerError) {
+        guard let path = configuration.serviceCA else { return }
+        do throws(OptionError) {
+            _ = try ConfiguredFile(option: "service-ca", readingFrom: path)
+        } catch {
+            throw .tls(error.description)
+        }
+    }
+
     /// Whoever can reach a model can spend its owner's money, so that serving strangers is a
     /// decision and never a default.
     private func checkExposure(
@@ -358,7 +369,9 @@ public final class ParleyServer: Sendable {
         services.replies = replies
         services.voiceActivityModel = voiceActivityModel
         services.tls = tls
-        services.makeUpstream = { UpstreamHTTP(loop: $0, executor: $1) }
+        services.makeUpstream = { [authorities = configuration.serviceCA] in
+            UpstreamHTTP(loop: $0, executor: $1, authorities: authorities)
+        }
         let shard = Shard(io: backend, services: services)
         shard.duty = duty
         do throws(IOError) {

@@ -101,6 +101,9 @@ public struct ServerConfiguration: Sendable {
     public var tlsClientAuthentication = TLSClientAuthentication.required
     /// DER file of an OCSP response about the certificate, stapled to handshakes. Nil: none is.
     public var tlsOCSP: String?
+    /// PEM file of the authorities that the certificates of model and speech services are checked
+    /// against. Nil: the system's. It is read anew for new connections.
+    public var serviceCA: String?
     /// How long a key seals session tickets; it opens them for as long again. 1 h: a client that
     /// comes back within it saves the handshake's signature, and a key that leaks has sealed no
     /// more than that.

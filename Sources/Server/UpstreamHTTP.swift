@@ -38,6 +38,9 @@ package struct UpstreamLimits: Equatable, Sendable {
 package final class UpstreamHTTP: @unchecked Sendable {
     /// Limits of this client.
     package let limits: UpstreamLimits
+    /// PEM file of the authorities that services' certificates are checked against; nil: the
+    /// system's.
+    private let authorities: String?
     private unowned let loop: any UpstreamEventLoop
     private let executor: any TaskExecutor
     /// `pthread_self()` of the loop, from its first call; 0 before.
@@ -63,8 +66,9 @@ package final class UpstreamHTTP: @unchecked Sendable {
     ///   - executor: runs jobs on the loop's thread.
     package init(
         loop: any UpstreamEventLoop, executor: any TaskExecutor,
-        limits: UpstreamLimits = UpstreamLimits()
+        limits: UpstreamLimits = UpstreamLimits(), authorities: String? = nil
     ) {
+        self.authorities = authorities
         self.loop = loop
         self.executor = executor
         self.limits = limits
@@ -200,7 +204,8 @@ package final class UpstreamHTTP: @unchecked Sendable {
         let multi = try readyMulti()
         lastTransferID += 1
         let transfer = try UpstreamTransfer(
-            id: lastTransferID, request: request, limits: limits, loop: loop)
+            id: lastTransferID, request: request, limits: limits, authorities: authorities,
+            loop: loop)
         guard curl_multi_add_handle(multi, transfer.easy) == CURLM_OK else {
             transfer.releaseHandle()
             throw AgentError.upstream(status: 0, message: "libcurl refused the request.")

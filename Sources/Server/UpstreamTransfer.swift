@@ -72,7 +72,7 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// Prepares a request; `UpstreamHTTP` hands it to libcurl.
     /// - Throws: `AgentError.upstream` when the request cannot be expressed.
     init(
-        id: UInt64, request: UpstreamRequest, limits: UpstreamLimits,
+        id: UInt64, request: UpstreamRequest, limits: UpstreamLimits, authorities: String?,
         loop: any UpstreamEventLoop
     ) throws {
         self.id = id
@@ -94,6 +94,7 @@ final class UpstreamTransfer: @unchecked Sendable {
         errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
         configure(request, receiveBufferBytes: limits.receiveBufferBytes)
+        if let authorities { setText(CURLOPT_CAINFO, authorities) }
     }
 
     deinit { errorText.deallocate() }

@@ -57,6 +57,12 @@ extension ServeOptionTable {
     ]
 
     private static let patience: [ServeOption] = [
+        .optionalText(
+            "service-ca", \.server.serviceCA, allowed: "a file", in: .services,
+            """
+            PEM file of the authorities that the certificates of model and speech servers are \
+            checked against, instead of the system's.
+            """),
         .milliseconds(
             "service-timeout-ms", \.serviceTimeout, 100...600_000, in: .services,
             """

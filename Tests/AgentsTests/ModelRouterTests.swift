@@ -215,6 +215,7 @@ private final class EndlessPings: UpstreamResponse {
         try await turns(5)
         #expect(first.asked == 4)
         #expect(router.providers[0].skipped == 5)
+        #expect(router.providers[1].fallbacks == 8)
         // One tries it, in vain.
         host.pass(.seconds(30))
         try await turns(3)
@@ -223,6 +224,16 @@ private final class EndlessPings: UpstreamResponse {
         try await turns(3)
         #expect(first.asked == 8)
         #expect(!router.providers[0].isPaused)
+    }
+
+    @Test func whileOneTurnTriesAProviderTheOthersGoPastIt() {
+        let health = ProviderHealth(maxFailures: 1, pause: .seconds(30))
+        health.handleFailed(isItsFault: true, at: .milliseconds(0))
+        #expect(!health.takesTurn(at: .milliseconds(29_999)))
+        #expect(health.takesTurn(at: .milliseconds(30_000)))
+        #expect(!health.takesTurn(at: .milliseconds(30_001)))
+        health.handleAnswered()
+        #expect(health.takesTurn(at: .milliseconds(30_002)))
     }
 
     @Test func oneWithoutAStandInIsAskedHoweverItFares() async {

@@ -3,7 +3,13 @@
 The providers are scripted; the official SDKs say whether what they send is honest, and whether what
 the server asks them is what the real services take."""
 
+import asyncio
 import collections.abc
+import pathlib
+import socket
+import subprocess
+import sys
+import time
 
 import anthropic
 import openai
@@ -17,7 +23,7 @@ from openai.types.responses import ResponseStreamEvent
 from openai.types.responses.response_create_params import (
     ResponseCreateParamsStreaming,
 )
-from parley_server import ParleyServer
+from parley_server import ParleyServer, free_port
 from pydantic import TypeAdapter
 from realtime_session import check_deltas, connect, run
 from scripted_providers import Messages, Responses, ScriptedProvider
@@ -310,3 +316,55 @@ def test_turns_of_many_sessions_share_their_connection(provider, figure):
     used = provider.connections - before
     figure(f"20 turns of 10 sessions: {used} connection(s) to the model server")
     assert used == 1
+
+
+@pytest.fixture
+def http2_url(tmp_path):
+    """A model server that speaks HTTP/2, and the file of its certificate."""
+    certificate, key, port = tmp_path / "cert.pem", tmp_path / "key.pem", free_port()
+    subprocess.run(
+        [
+            "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+            "ec_paramgen_curve:prime256v1", "-noenc", "-keyout", key, "-out", certificate,
+            "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost",
+        ],
+        check=True, capture_output=True,
+    )
+    command = [
+        sys.executable, "-m", "hypercorn", "--certfile", certificate, "--keyfile", key,
+        "--bind", f"127.0.0.1:{port}", "http2_model:application",
+    ]
+    folder = pathlib.Path(__file__).parent
+    with subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) as server:
+        try:
+            deadline = time.monotonic() + 20
+            while True:
+                try:
+                    socket.create_connection(("127.0.0.1", port)).close()
+                    break
+                except OSError:
+                    assert server.poll() is None and time.monotonic() < deadline
+                    time.sleep(0.05)
+            yield f"https://localhost:{port}/v1", str(certificate)
+        finally:
+            server.terminate()
+
+
+def test_turns_at_the_same_time_share_an_http2_connection(http2_url, figure):
+    url, certificate = http2_url
+    answers = []
+
+    async def turns(server):
+        async with connect(server) as session:
+            await session.update(output_modalities=["text"])
+            for text in ("one", "two"):
+                await session.say(text)
+                answers.append(text_of(await session.respond()))
+
+    async def test(server):
+        await asyncio.gather(*(turns(server) for _ in range(10)))
+
+    with ParleyServer("--llm", url, "--service-ca", certificate, "--shards", "1") as server:
+        run(test(server))
+    figure(f"{len(answers)} turns, ten at a time: the last was answered over {answers[-1]}")
+    assert answers == ["HTTP/2, 1 connection(s)"] * 20

@@ -99,7 +99,7 @@ public struct ModelProviderCounts: Equatable, Sendable {
     public var cancelled = 0
     /// Turns that went past it while it was left alone.
     public var skipped = 0
-    /// Turns that it took over from another.
+    /// Turns that it took over from another that had failed, or was left alone.
     public var fallbacks = 0
     /// Whether it is left alone now.
     public var isPaused = false
