@@ -13,7 +13,7 @@ extension ChatRequestParser {
     public func parseChatCompletion(_ body: [UInt8]) throws(ClientEventError) -> ChatRequest {
         let fields = try fields(of: body)
         var request = ChatRequest()
-        request.model = try fields.requiredName("model")
+        request.model = try fields.read(ChatCompletionFields.model)
         try fields.refuseUnsupportedParameters()
         request.items = try fields.chatMessages()
         let tools = try fields.list("tools", atMost: limits.maxTools) {
@@ -21,11 +21,11 @@ extension ChatRequestParser {
         }
         request.tools = tools ?? []
         request.toolChoice = try fields.chatToolChoice() ?? .auto
-        request.parallelToolCalls = try fields.bool("parallel_tool_calls")
-        let tokens = 1...Int(Int32.max)
-        let older = try fields.integer("max_tokens", in: tokens)
-        request.maxOutputTokens = try fields.integer("max_completion_tokens", in: tokens) ?? older
-        request.streams = try fields.bool("stream") ?? false
+        request.parallelToolCalls = try fields.read(ChatCompletionFields.parallelToolCalls)
+        let older = try fields.read(ChatCompletionFields.maxTokens)
+        request.maxOutputTokens =
+            try fields.read(ChatCompletionFields.maxCompletionTokens) ?? older
+        request.streams = try fields.read(ChatCompletionFields.stream)
         if let options = try fields.fields("stream_options") {
             guard request.streams else {
                 throw .invalid("stream_options", "expected with 'stream' only")

@@ -34,7 +34,7 @@ public enum ClientEvent: Equatable, Sendable {
 /// Why a client's event is refused; becomes an `error` event, and the session lives on.
 public struct ClientEventError: Error, Equatable, Sendable {
     /// The protocol's error type.
-    public enum Kind: String, Sendable {
+    public enum Kind: String, CaseIterable, Sendable {
         case invalidRequest = "invalid_request_error"
         case server = "server_error"
     }

@@ -37,15 +37,14 @@ public struct ClientSecretRequest: Sendable {
                 message: "The body is not JSON that can be read: \(error.explanation).")
         }
         let fields = try EventFields(root, path: "", limits: limits)
-        let expiry = try fields.fields("expires_after")
-        enum Anchor: String, CaseIterable { case createdAt = "created_at" }
-        _ = try expiry?.choice("anchor", Anchor.self)
-        seconds = try expiry?.integer("seconds", in: Self.secondsRange) ?? Self.defaultSeconds
-        guard let bound = try fields.fields("session") else {
+        let expiry = try fields.read(ClientSecretFields.expiresAfter)
+        _ = try expiry?.read(ExpiryFields.anchor)
+        seconds = try expiry?.read(ExpiryFields.seconds) ?? Self.defaultSeconds
+        guard let bound = try fields.read(ClientSecretFields.session) else {
             (model, session) = (nil, SessionUpdate())
             return
         }
-        let name = try bound.name("model")
+        let name = try bound.read(SessionFields.model)
         model = name?.isEmpty == false ? name : nil
         session = try SessionUpdate(bound)
     }

@@ -16,9 +16,9 @@ extension ChatRequestParser {
         let fields = try fields(of: body)
         var request = ChatRequest()
         request.streams = true
-        request.chatID = try fields.requiredName("id")
-        request.model = try fields.name("model")
-        request.instructions = try fields.text("system")
+        request.chatID = try fields.read(UIChatFields.id)
+        request.model = try fields.read(UIChatFields.model)
+        request.instructions = try fields.read(UIChatFields.system)
         request.tools = try fields.uiTools()
         let regenerated = try fields.regeneratedMessageID()
         _ = try fields.required("messages")

@@ -1,5 +1,5 @@
 // What pages of other origins are told by the routes that serve them (Fetch, "CORS protocol"):
-// whether a page may send a request, and read its answer. Which origins those are is RequestPolicy's.
+// whether a page may send a request, and read its answer. Which origins is RequestPolicy's.
 //
 // Cookies are nobody's business here (no Access-Control-Allow-Credentials): a client brings its key
 // in a field of its own, which no foreign page can make a browser add.

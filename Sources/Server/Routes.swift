@@ -1,6 +1,6 @@
-// The server's paths as a table: one `Route` a path, with what may be asked there, by whom, and what
-// answers. Documentation is made from the same table. Pure; sending answers is ShardHTTP's, whether
-// a request may use a route ShardAdmission's.
+// The server's paths as a table: one `Route` a path, with what may be asked there, by whom, and
+// what answers. OpenAPIDocument is made from the same table. Pure; sending answers is ShardHTTP's,
+// whether a request may use a route ShardAdmission's.
 // Errors have the body of OpenAI's API, {"error":{"message","type","code","param"}}, which clients
 // of that API show to their users. Nothing that a peer sent is ever echoed in one.
 
@@ -101,7 +101,7 @@ enum WebSocketService: Sendable {
 }
 
 /// What a session is asked for (`intent` of the query).
-private enum SessionIntent: String {
+enum SessionIntent: String, CaseIterable {
     case conversation, transcription
 
     /// Nil where the request has one that is not known.
@@ -155,6 +155,8 @@ struct Route: Sendable {
     let summary: String
     /// What answers.
     let service: RouteService
+    /// What requests and answers hold, for the documentation.
+    var content: @Sendable () -> RouteContent = { RouteContent() }
 
     /// Every method that is answered, in the order of the Allow field (RFC 9110 §10.2.1).
     var allowedMethods: [HTTPMethod] {
@@ -216,56 +218,73 @@ struct Routes: Sendable {
         byPath[path] ?? withParameters.first { $0.matches(path) }
     }
 
-    private static func table(_ configuration: ServerConfiguration) -> [Route] {
+    static func table(_ configuration: ServerConfiguration) -> [Route] {
         var table = [
             Route(
                 path: "/v1/realtime", methods: [.get], access: .session,
                 summary: "A voice session over WebSocket, in the OpenAI Realtime protocol.",
-                service: .webSocket(.session)),
+                service: .webSocket(.session), content: { .realtime }),
             Route(
                 path: "/v1/realtime/client_secrets", methods: [.post], access: .key,
                 summary: "A short-lived credential for a browser, with the session that it opens.",
-                service: .clientSecret),
+                service: .clientSecret, content: { .clientSecret }),
             Route(
                 path: "/v1/realtime/translations/client_secrets", methods: [.post], access: .key,
                 summary: "Refused: translation sessions are not supported.",
-                service: .value { _, _ in RouteFailure.translation.response }),
+                service: .value { _, _ in RouteFailure.translation.response },
+                content: { .refusal }),
+            Route(
                 path: "/v1/chat/completions", methods: [.post], access: .session,
                 servesOtherOrigins: true,
                 summary: "A reply to a conversation, streamed or whole, as OpenAI's API has it.",
-                service: .text(.chatCompletions)),
+                service: .text(.chatCompletions), content: { .chatCompletions }),
             Route(
                 path: "/api/chat", methods: [.post], access: .session, servesOtherOrigins: true,
                 summary: "A reply as the UI message stream of the Vercel AI SDK.",
-                service: .text(.uiMessages)),
+                service: .text(.uiMessages), content: { .uiMessages }),
             Route(
                 path: "/api/chat/{id}/stream", methods: [.get], access: .session,
                 servesOtherOrigins: true,
                 summary: "The reply of a chat that is on its way, again; 204 where there is none.",
-                service: .text(.uiMessagesResumed)),
+                service: .text(.uiMessagesResumed), content: { .uiMessagesResumed }),
             Route(
                 path: "/v1/models", methods: [.get], access: .session, servesOtherOrigins: true,
                 summary: "The model that answers, as OpenAI's API lists models.",
-                service: .value { $1.models() }),
+                service: .value { $1.models() }, content: { .models }),
             Route(
                 path: "/healthz", methods: [.get], access: .open,
                 summary: "200 while the process serves at all.",
-                service: .value { _, _ in .text("ok\n") }),
+                service: .value { _, _ in .text("ok\n") },
+                content: { .value("The process serves.", "text/plain") }),
             Route(
                 path: "/readyz", methods: [.get], access: .open,
                 summary: "200 while there is a place for a session; 503 when full or draining.",
-                service: .value { $1.readiness() }),
+                service: .value { $1.readiness() }, content: { .readiness }),
             Route(
                 path: "/metrics", methods: [.get], access: .operator,
                 summary: "Numbers of the server in Prometheus's text format.",
-                service: .value { $1.exposition() }),
+                service: .value { $1.exposition() },
+                content: { .value("The numbers.", "text/plain; version=0.0.4") }),
+            Route(
+                path: "/openapi.json", methods: [.get], access: .open, servesOtherOrigins: true,
+                summary: "This description of the HTTP routes.",
+                service: .value { $1.openAPI() },
+                content: { .value("OpenAPI 3.1.", "application/json", .anyObject) }),
+            Route(
+                path: "/asyncapi.json", methods: [.get], access: .open, servesOtherOrigins: true,
+                summary: "A description of the WebSocket and its messages.",
+                service: .value { $1.asyncAPI() },
+                content: { .value("AsyncAPI 3.0.", "application/json", .anyObject) }),
         ]
         if configuration.debugEcho {
             table.append(
                 Route(
                     path: "/debug/echo", methods: [.get], access: .session,
                     summary: "A WebSocket that sends every message back.",
-                    service: .webSocket(.echo)))
+                    service: .webSocket(.echo),
+                    content: {
+                        RouteContent(answers: [RouteAnswer(status: 101, "It is a WebSocket now.")])
+                    }))
         }
         return table + StaticFile.all.map(\.route)
     }
@@ -323,6 +342,16 @@ struct Routes: Sendable {
         return HTTPResponse(status: 200, fields: fields, body: text.copiedBytes)
     }
 
+    private func openAPI() -> HTTPResponse {
+        let document = OpenAPIDocument(configuration: configuration)
+        return .json(document.write(into: ByteWriter(capacity: 16 * 1024)).copiedBytes)
+    }
+
+    private func asyncAPI() -> HTTPResponse {
+        let document = AsyncAPIDocument(configuration: configuration)
+        return .json(document.write(into: ByteWriter(capacity: 64 * 1024)).copiedBytes)
+    }
+
     /// Any name is taken and handed to the model server; the list has the one that stands for none.
     private func models() -> HTTPResponse {
         var json = JSONWriter(ByteWriter(capacity: 256))
@@ -338,10 +367,7 @@ struct Routes: Sendable {
         json.endObject()
         json.endArray()
         json.endObject()
-        var fields = HTTPFields()
-        fields.append("Content-Type", "application/json")
-        let text = json.finish()
-        return HTTPResponse(status: 200, fields: fields, body: text.copiedBytes)
+        return .json(json.finish().copiedBytes)
     }
 }
 
@@ -372,7 +398,8 @@ struct StaticFile: Sendable {
     var route: Route {
         Route(
             path: path, methods: [.get], access: .open, summary: summary,
-            service: .value { _, _ in response })
+            service: .value { _, _ in response },
+            content: { .value("The file.", mediaType) })
     }
 
     private static let html = "text/html; charset=utf-8"
@@ -396,6 +423,13 @@ struct StaticFile: Sendable {
 }
 
 extension HTTPResponse {
+    /// A document.
+    fileprivate static func json(_ text: [UInt8]) -> HTTPResponse {
+        var fields = HTTPFields()
+        fields.append("Content-Type", "application/json")
+        return HTTPResponse(status: 200, fields: fields, body: text)
+    }
+
     /// A line of plain text.
     fileprivate static func text(_ text: String) -> HTTPResponse {
         HTTPResponse(status: 200, text: text)

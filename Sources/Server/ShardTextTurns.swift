@@ -84,7 +84,7 @@ extension Shard {
         let turn = TextTurn(token: token, live: live, log: log, chat: chat)
         textTurns.insert(turn)
         metrics.add(.textTurnsOpen)
-        sessionLog.noteStart(of: session.id, model: session.parameters.model)
+        sessionLog.noteStart(of: session.id, session.parameters)
         if let chat { services.replies.insert(log, of: chat)?.review() }
         let heading = ChatCompletionWriter.Heading(
             id: "chatcmpl-" + id, created: services.wallSeconds(),

@@ -11,7 +11,9 @@ struct ParleyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "parley",
         abstract: "A voice session server for the OpenAI Realtime protocol, and its client.",
-        subcommands: [ServeCommand.self, TalkCommand.self])
+        subcommands: [
+            ServeCommand.self, TalkCommand.self, AsyncAPICommand.self, OpenAPICommand.self,
+        ])
 
     /// When the process began: set by the first line of `main`.
     static let beginning = MonotonicClock.now

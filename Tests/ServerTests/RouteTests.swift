@@ -41,6 +41,7 @@ import Testing
         for route in routes.all {
             #expect(route.path.hasPrefix("/") && !route.methods.isEmpty)
             #expect(route.summary.hasSuffix("."))
+            #expect(!route.content().answers.isEmpty, "\(route.path) is not documented")
             #expect(routes.route(at: route.path)?.path == route.path)
         }
     }

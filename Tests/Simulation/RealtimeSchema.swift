@@ -84,7 +84,7 @@ public struct RealtimeSchema: Sendable {
 
     /// What is wrong with a server event, one sentence each; empty if nothing is.
     public func violations(inServerEvent text: String) -> [String] {
-        violations(in: text, serverEvents)
+        violations(in: text, serverEvents) + DocumentedEvents.violations(inServerEvent: text)
     }
 
     /// What is wrong with a client event, one sentence each; empty if nothing is.

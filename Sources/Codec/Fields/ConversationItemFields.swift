@@ -91,9 +91,12 @@ enum NewPartFields {
         "How closely the model looks at it; less costs fewer tokens.")
 
     private static func table(
-        _ name: String, _ meaning: StaticString, _ types: [String], _ own: [FieldEntry]
+        _ name: String, _ meaning: StaticString, _ types: [String], _ own: [FieldEntry],
+        oneNeeded: [StaticString] = []
     ) -> ObjectTable {
-        ObjectTable(name, meaning, [FieldEntry(type.name, .choice(types), type.meaning)] + own)
+        ObjectTable(
+            name, meaning, [FieldEntry(type.name, .choice(types), type.meaning)] + own,
+            oneNeeded: oneNeeded)
     }
 
     static func tables(of role: ConversationItem.Role) -> [ObjectTable] {
@@ -105,7 +108,8 @@ enum NewPartFields {
                 inputText,
                 table(
                     "NewInputAudio", "Audio, its transcript, or both.", ["input_audio"],
-                    [inputTranscript.entry, audio.entry]),
+                    [inputTranscript.entry, audio.entry],
+                    oneNeeded: [audio.name, inputTranscript.name]),
                 table(
                     "NewInputImage", "An image, for models that see.", ["input_image"],
                     [imageURL.entry, detail.entry]),

@@ -9,7 +9,7 @@ struct ImageURLRule: ValueRule {
     var schema: ValueSchema {
         .pattern(
             "^(https://|data:image/(\(Self.types.joined(separator: "|")));base64,)",
-            atMost: ClientEventLimits().maxImageBytes)
+            atMost: ClientEventLimits().maxImageBytes, example: "https://a.example/b.png")
     }
 
     func read(

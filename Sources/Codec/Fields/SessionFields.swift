@@ -31,7 +31,7 @@ enum SessionFields: FieldTable {
 
     static var table: ObjectTable {
         ObjectTable(
-            "SessionUpdate", "A session of type realtime, as session.update changes it.",
+            "SessionUpdate", "A session, as session.update changes it.",
             [
                 type.entry, model.entry, instructions.entry, outputModalities.entry, tools.entry,
                 toolChoice.entry, parallelToolCalls.entry, maxOutputTokens.entry, tracing.entry,

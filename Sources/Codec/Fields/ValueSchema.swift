@@ -5,6 +5,8 @@
 package indirect enum ValueSchema: Sendable {
     /// Anything.
     case any
+    /// Nothing: the field is known, and refused by name.
+    case never
     /// Anything that is an object.
     case anyObject
     /// A string of at most so many characters.
@@ -12,7 +14,7 @@ package indirect enum ValueSchema: Sendable {
     /// A string that is not empty, of at most so many characters.
     case identifier(atMost: Int)
     /// A string of at most so many characters that matches a regular expression.
-    case pattern(String, atMost: Int)
+    case pattern(String, atMost: Int, example: String = "a")
     /// Bytes as base64 (RFC 4648 §4).
     case base64
     /// One string.
@@ -71,15 +73,25 @@ package struct FieldEntry: Sendable {
 
 /// The fields of one kind of object.
 package struct ObjectTable: Sendable {
-    /// Its name among the schemas of a document; unique.
+    /// What it is called; unique in a document.
     package let name: String
     /// A sentence for a person.
     package let meaning: StaticString
     /// Its fields, in the order in which they are read or written.
     package let fields: [FieldEntry]
+    /// Optional fields of which at least one must be there; empty: none need be.
+    package let oneNeeded: [StaticString]
+
+    /// Its key among the schemas or messages of a document. Events have dots in their names, which
+    /// not every tool takes in a key.
+    package var key: String { String(name.map { $0 == "." ? "_" : $0 }) }
 
     /// Creates a table.
-    package init(_ name: String, _ meaning: StaticString, _ fields: [FieldEntry]) {
+    package init(
+        _ name: String, _ meaning: StaticString, _ fields: [FieldEntry],
+        oneNeeded: [StaticString] = []
+    ) {
+        self.oneNeeded = oneNeeded
         self.name = name
         self.meaning = meaning
         self.fields = fields

@@ -1,0 +1,54 @@
+// The fields of `POST /v1/realtime/client_secrets`, its request and its answer. How they are read
+// and written is in ClientSecretRequest.
+
+/// The request.
+enum ClientSecretFields: FieldTable {
+    static let expiresAfter = OptionalField(
+        "expires_after", .object(with: ExpiryFields.self), "How long the secret opens sessions.")
+    static let session = OptionalField(
+        "session", .object(with: SessionFields.self),
+        "The session that the secret opens, as session.update has it.")
+
+    static var table: ObjectTable {
+        ObjectTable(
+            "ClientSecretRequest", "What a client secret is to be for.",
+            [expiresAfter.entry, session.entry])
+    }
+}
+
+/// `expires_after`
+enum ExpiryFields: FieldTable {
+    /// `anchor`
+    enum Anchor: String, CaseIterable, DocumentedValue {
+        case createdAt = "created_at"
+    }
+
+    static let anchor = OptionalField(
+        "anchor", .choice(of: Anchor.self), "From when on the seconds count.")
+    static let seconds = DefaultedField(
+        "seconds", .integer(in: ClientSecretRequest.secondsRange),
+        default: ClientSecretRequest.defaultSeconds, "How long the secret opens sessions.")
+
+    static var table: ObjectTable {
+        ObjectTable("Expiry", "When a secret expires.", [anchor.entry, seconds.entry])
+    }
+}
+
+/// Both bodies, for the documents.
+package enum ClientSecretTables {
+    /// The request.
+    package static var request: ValueSchema { .object(ClientSecretFields.table) }
+
+    /// The answer.
+    package static var answer: ValueSchema {
+        .object(
+            ObjectTable(
+                "ClientSecret", "A client secret.",
+                [
+                    FieldEntry("value", .text(), "The secret: a credential of its own."),
+                    FieldEntry("expires_at", .integer(), "When it expires, in Unix seconds."),
+                    FieldEntry(
+                        "session", SessionObjectTables.schema, "The session that it opens."),
+                ]))
+    }
+}

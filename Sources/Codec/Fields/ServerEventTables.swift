@@ -1,0 +1,187 @@
+// The events of the server and their fields, for the documents. ServerEventWriter writes them;
+// tests hold every event that it is ever seen to write against these tables, unknown fields
+// included, and the tables against the protocol's own. The objects inside are in
+// ServerObjectTables.
+
+/// The events that the server sends.
+package enum ServerEventTables {
+    /// A table for each event; its name is the event's `type`.
+    package static var all: [ObjectTable] {
+        sessionEvents + inputAudioEvents + itemEvents + transcriptionEvents + responseEvents
+            + deltaEvents
+    }
+
+    private static func event(
+        _ type: String, _ meaning: StaticString, _ fields: [FieldEntry]
+    ) -> ObjectTable {
+        ObjectTable(
+            type, meaning,
+            [
+                FieldEntry("type", .constant(type), "Which event this is."),
+                FieldEntry("event_id", .text(), "Unique among the server's events."),
+            ] + fields)
+    }
+
+    // MARK: Fields that events share
+
+    private static let itemID = FieldEntry("item_id", .text(), "The item.")
+    private static let previousItemID = FieldEntry(
+        "previous_item_id", .nullable(.text()), "The item that it follows; null: it is the first.")
+    private static let contentIndex = FieldEntry(
+        "content_index", .integer(0...Int.max), "The part's place in the item, from 0.")
+    private static let audioStart = FieldEntry(
+        "audio_start_ms", .integer(0...Int.max), "Where it begins in the session's audio.")
+    private static let audioEnd = FieldEntry(
+        "audio_end_ms", .integer(0...Int.max), "Where it ends in the session's audio.")
+    private static let responseID = FieldEntry("response_id", .text(), "The response.")
+    private static let outputIndex = FieldEntry(
+        "output_index", .integer(0...Int.max), "The item's place in the response, from 0.")
+    private static let callID = FieldEntry("call_id", .text(), "The call's id.")
+
+    /// Where a piece of a response belongs.
+    private static var address: [FieldEntry] { [responseID, itemID, outputIndex] }
+
+    private static func delta(_ meaning: StaticString) -> FieldEntry {
+        FieldEntry("delta", .text(), meaning)
+    }
+
+    // MARK: Events
+
+    private static var sessionEvents: [ObjectTable] {
+        let session = FieldEntry("session", SessionObjectTables.schema, "The whole session.")
+        return [
+            event(
+                "error", "Something was refused or went wrong; the session goes on.",
+                [FieldEntry("error", .object(ServerObjectTables.error), "What it was.")]),
+            event("session.created", "The session has begun: the first event.", [session]),
+            event("session.updated", "The session has changed.", [session]),
+        ]
+    }
+
+    private static var inputAudioEvents: [ObjectTable] {
+        [
+            event(
+                "input_audio_buffer.speech_started", "The user has begun to speak.",
+                [itemID, audioStart]),
+            event(
+                "input_audio_buffer.speech_stopped", "The user has stopped speaking.",
+                [itemID, audioEnd]),
+            event(
+                "input_audio_buffer.committed", "The user's turn has ended.",
+                [itemID, previousItemID]),
+            event("input_audio_buffer.cleared", "Uncommitted audio has been dropped.", []),
+            event(
+                "input_audio_buffer.timeout_triggered", "Nobody has spoken for too long.",
+                [itemID, audioStart, audioEnd]),
+            event(
+                "output_audio_buffer.cleared", "The audio that was being played has been stopped.",
+                [responseID]),
+        ]
+    }
+
+    private static var itemEvents: [ObjectTable] {
+        let item = FieldEntry("item", ServerObjectTables.item, "The item.")
+        return [
+            event(
+                "conversation.item.added", "An item has come into the conversation.",
+                [previousItemID, item]),
+            event(
+                "conversation.item.done", "An item is complete.", [previousItemID, item]),
+            event("conversation.item.retrieved", "The item that was asked for.", [item]),
+            event("conversation.item.deleted", "An item has been taken out.", [itemID]),
+            event(
+                "conversation.item.truncated", "A spoken item has been cut.",
+                [
+                    itemID, contentIndex,
+                    FieldEntry("audio_end_ms", .integer(0...Int.max), "The audio that is left."),
+                    .optional(
+                        "transcript", .text(),
+                        "The words that are left, for who has asked (an extension of Parley)."),
+                ]),
+        ]
+    }
+
+    private static var transcriptionEvents: [ObjectTable] {
+        let name = "conversation.item.input_audio_transcription"
+        return [
+            event(
+                "\(name).delta", "More of the user's words.",
+                [itemID, contentIndex, delta("The words.")]),
+            event(
+                "\(name).completed", "All the words of a user's turn.",
+                [
+                    itemID, contentIndex, FieldEntry("transcript", .text(), "The words."),
+                    FieldEntry(
+                        "usage", .object(ServerObjectTables.transcriptionUsage), "What it took."),
+                ]),
+            event(
+                "\(name).failed", "The user's words could not be recognised.",
+                [
+                    itemID, contentIndex,
+                    FieldEntry("error", .object(ServerObjectTables.serviceError), "Why."),
+                ]),
+        ]
+    }
+
+    private static var responseEvents: [ObjectTable] {
+        let response = FieldEntry(
+            "response", .object(ResponseObjectTables.response), "The response.")
+        let item = FieldEntry("item", ServerObjectTables.item, "The item.")
+        return [
+            event("response.created", "A response has begun.", [response]),
+            event("response.done", "A response is over, however it ended.", [response]),
+            event(
+                "response.output_item.added", "The response has a further item.",
+                [responseID, outputIndex, item]),
+            event(
+                "response.output_item.done", "An item of the response is complete.",
+                [responseID, outputIndex, item]),
+            event(
+                "rate_limits.updated", "What may still be used; this server has no such limits.",
+                [
+                    FieldEntry(
+                        "rate_limits", .list(.anyObject, atMost: 0), "Always empty.")
+                ]),
+        ]
+    }
+
+    private static var deltaEvents: [ObjectTable] {
+        let part = FieldEntry("part", ResponseObjectTables.part, "The part.")
+        let place = address + [contentIndex]
+        let text = FieldEntry("text", .text(), "All the text.")
+        let transcript = FieldEntry("transcript", .text(), "All the words.")
+        return [
+            event(
+                "response.content_part.added", "An item of the response has a further part.",
+                place + [part]),
+            event("response.content_part.done", "A part is complete.", place + [part]),
+            event("response.output_text.delta", "More text.", place + [delta("The text.")]),
+            event("response.output_text.done", "The text is complete.", place + [text]),
+            event(
+                "response.output_audio_transcript.delta", "More of the words that are spoken.",
+                place + [delta("The words.")]),
+            event(
+                "response.output_audio_transcript.done", "The words are complete.",
+                place + [transcript]),
+            event(
+                "response.output_audio.delta", "More audio.",
+                place + [
+                    .optional(
+                        "audio_start_ms", .integer(0...Int.max),
+                        "Where in the item's audio it starts, if not at the end (an extension)."),
+                    FieldEntry(
+                        "delta", .base64, "The audio in the output format; of Opus one packet."),
+                ]),
+            event("response.output_audio.done", "The audio is complete.", place),
+            event(
+                "response.function_call_arguments.delta", "More of a call's arguments.",
+                address + [callID, delta("A piece of JSON text.")]),
+            event(
+                "response.function_call_arguments.done", "A call's arguments are complete.",
+                address + [
+                    callID, FieldEntry("name", .text(), "The function."),
+                    FieldEntry("arguments", .text(), "The arguments as JSON text."),
+                ]),
+        ]
+    }
+}

@@ -1,0 +1,362 @@
+// The objects inside the events of the server: errors, items, sessions, responses. How they are
+// written is in ConversationItemWriter, SessionWriter and ResponseWriter.
+
+/// Errors, usage and items.
+enum ServerObjectTables {
+    /// What went wrong with an event, or with the session.
+    static var error: ObjectTable {
+        ObjectTable(
+            "Error", "What went wrong.",
+            [
+                FieldEntry(
+                    "type", .choice(ClientEventError.Kind.allCases.map(\.rawValue)),
+                    "Whose fault it is."),
+                FieldEntry("code", .nullable(.text()), "A stable word for programs."),
+                FieldEntry("message", .text(), "A sentence for a person."),
+                FieldEntry(
+                    "param", .nullable(.text()), "The field that is wrong, as a path."),
+                FieldEntry("event_id", .nullable(.text()), "The client's event."),
+            ])
+    }
+
+    /// Why an agent's part failed.
+    static var serviceError: ObjectTable {
+        ObjectTable(
+            "ServiceError", "Why a model, a voice or a recogniser failed.",
+            [
+                FieldEntry("type", .text(), "What failed."),
+                FieldEntry("code", .text(), "A stable word for programs."),
+                FieldEntry("message", .text(), "A sentence for a person."),
+            ])
+    }
+
+    static var transcriptionUsage: ObjectTable {
+        ObjectTable(
+            "TranscriptionUsage", "What a transcription took.",
+            [
+                FieldEntry("type", .constant("duration"), "In what it is counted."),
+                FieldEntry("seconds", .number(0...Double.infinity), "Seconds of audio."),
+            ])
+    }
+
+    // MARK: Items
+
+    /// Every item as the server has it.
+    static var item: ValueSchema {
+        .oneOf(
+            ConversationItem.Role.allCases.map { .object(message(from: $0)) } + [
+                .object(functionCall), .object(functionCallOutput),
+            ])
+    }
+
+    private static func item(
+        _ name: String, _ meaning: StaticString, _ type: String, _ own: [FieldEntry]
+    ) -> ObjectTable {
+        ObjectTable(
+            name, meaning,
+            [
+                .optional("id", .text(), "The item's id."),
+                FieldEntry("object", .constant("realtime.item"), "What this object is."),
+                FieldEntry("type", .constant(type), "What kind of item it is."),
+                FieldEntry(
+                    "status", .choice(ConversationItem.Status.allCases.map(\.rawValue)),
+                    "How far the item has come."),
+            ] + own)
+    }
+
+    private static func message(from role: ConversationItem.Role) -> ObjectTable {
+        let name: String
+        let meaning: StaticString
+        let parts: [ObjectTable]
+        switch role {
+        case .system:
+            (name, meaning) = ("SystemMessage", "Instructions amid the conversation.")
+            parts = [inputText]
+        case .user:
+            (name, meaning) = ("UserMessage", "What the user has said.")
+            parts = [inputText, inputAudio, inputImage]
+        case .assistant:
+            (name, meaning) = ("AssistantMessage", "What the agent has said.")
+            parts = [outputText, outputAudio]
+        }
+        return item(
+            name, meaning, "message",
+            [
+                FieldEntry("role", .constant(role.rawValue), "Who the message is from."),
+                FieldEntry("content", .list(.oneOf(parts.map { .object($0) })), "Its parts."),
+            ])
+    }
+
+    private static var functionCall: ObjectTable {
+        item(
+            "FunctionCall", "A call that the model asks for.", "function_call",
+            [
+                FieldEntry("name", .text(), "The function."),
+                .optional("call_id", .text(), "The call's id."),
+                FieldEntry("arguments", .text(), "The arguments as JSON text."),
+            ])
+    }
+
+    private static var functionCallOutput: ObjectTable {
+        item(
+            "FunctionCallOutput", "What came of a function call.", "function_call_output",
+            [
+                FieldEntry("call_id", .text(), "The call that is answered."),
+                FieldEntry("output", .text(), "What came of it."),
+            ])
+    }
+
+    // MARK: Parts of items
+
+    private static func part(
+        _ name: String, _ meaning: StaticString, _ type: String, _ own: [FieldEntry]
+    ) -> ObjectTable {
+        ObjectTable(
+            name, meaning, [FieldEntry("type", .constant(type), "What kind of part it is.")] + own)
+    }
+
+    private static let text = FieldEntry("text", .text(), "The words.")
+    private static let audio = FieldEntry.optional(
+        "audio", .base64, "The audio itself, in an item that was asked for.")
+
+    private static var inputText: ObjectTable {
+        part("InputText", "Text of the user or the application.", "input_text", [text])
+    }
+
+    private static var inputAudio: ObjectTable {
+        part(
+            "InputAudioPart", "Audio of the user.", "input_audio",
+            [
+                audio, .optional("transcript", .text(), "Its words, once they are known."),
+            ])
+    }
+
+    private static var inputImage: ObjectTable {
+        part(
+            "InputImagePart", "An image of the user; one that was sent as data is not sent back.",
+            "input_image",
+            [
+                .optional("image_url", .text(), "Where it is."),
+                FieldEntry(
+                    "detail", NewPartFields.detail.rule.schema, NewPartFields.detail.meaning),
+            ])
+    }
+
+    private static var outputText: ObjectTable {
+        part("OutputText", "Text of the agent.", "output_text", [text])
+    }
+
+    private static var outputAudio: ObjectTable {
+        part(
+            "OutputAudioPart", "Audio of the agent.", "output_audio",
+            [audio, FieldEntry("transcript", .text(), "Its words.")])
+    }
+}
+
+/// The session of `session.created` and `session.updated`.
+enum SessionObjectTables {
+    /// The whole effective session.
+    static var schema: ValueSchema { .oneOf([.object(session), .object(transcriptionSession)]) }
+
+    private static var transcriptionSession: ObjectTable {
+        ObjectTable(
+            "TranscriptionSession", "The whole effective session of type transcription.",
+            [
+                FieldEntry(
+                    "object", .constant("realtime.transcription_session"), "What this object is."),
+                FieldEntry(
+                    "type", .constant(SessionKind.transcription.rawValue),
+                    "What the session is for."),
+                FieldEntry("id", .text(), "The session's id."),
+                entry(SessionFields.include, isNullable: true),
+                FieldEntry(
+                    "audio",
+                    .object(
+                        ObjectTable(
+                            "TranscriptionAudioState", "The user's audio.",
+                            [FieldEntry("input", .object(input), "The user's audio.")])),
+                    "The user's audio."),
+            ])
+    }
+
+    private static var session: ObjectTable {
+        ObjectTable(
+            "Session", "The whole effective session of type realtime.",
+            [
+                FieldEntry("object", .constant("realtime.session"), "What this object is."),
+                FieldEntry(
+                    "type", .constant(SessionKind.realtime.rawValue), "What the session is for."),
+                FieldEntry("id", .text(), "The session's id."),
+                FieldEntry("model", .text(), "The model's name, as the URL had it."),
+                entry(SessionFields.outputModalities),
+                entry(SessionFields.instructions),
+                entry(SessionFields.tools),
+                entry(SessionFields.toolChoice),
+                .optional(
+                    "parallel_tool_calls", .boolean, GenerationFields.parallelToolCallsMeaning),
+                entry(SessionFields.maxOutputTokens),
+                entry(SessionFields.tracing, isNullable: true),
+                entry(SessionFields.truncation),
+                entry(SessionFields.prompt, isNullable: true),
+                .optional("reasoning", .nullable(.anyObject), "How the model thinks."),
+                entry(SessionFields.include, isNullable: true),
+                FieldEntry("audio", .object(audio), "The audio of both directions."),
+            ])
+    }
+
+    /// A field as the client may set it, and as the server always reports it.
+    private static func entry<Rule>(
+        _ field: OptionalField<Rule>, isNullable: Bool = false
+    ) -> FieldEntry {
+        FieldEntry(field.name, field.rule.schema, isNullable: isNullable, field.meaning)
+    }
+
+    private static var audio: ObjectTable {
+        ObjectTable(
+            "SessionAudioState", "The audio of both directions.",
+            [
+                FieldEntry("input", .object(input), "The user's audio."),
+                FieldEntry("output", .object(output), "The reply's audio."),
+            ])
+    }
+
+    private static var input: ObjectTable {
+        ObjectTable(
+            "InputAudioState", "The user's audio.",
+            [
+                entry(InputAudioFields.format),
+                entry(InputAudioFields.transcription, isNullable: true),
+                entry(InputAudioFields.noiseReduction, isNullable: true),
+                entry(InputAudioFields.turnDetection, isNullable: true),
+            ])
+    }
+
+    private static var output: ObjectTable {
+        ObjectTable(
+            "OutputAudioState", "The reply's audio.",
+            [
+                entry(OutputAudioFields.format),
+                FieldEntry("voice", .text(), OutputAudioFields.voice.meaning),
+                entry(OutputAudioFields.speed),
+                .optional(
+                    "transport", OutputAudioFields.transport.rule.schema,
+                    OutputAudioFields.transport.meaning),
+            ])
+    }
+}
+
+/// The response of `response.created` and `response.done`.
+enum ResponseObjectTables {
+    /// `realtime.response`
+    static var response: ObjectTable {
+        ObjectTable(
+            "Response", "A response; what is not known yet is null.",
+            [
+                FieldEntry("object", .constant("realtime.response"), "What this object is."),
+                FieldEntry("id", .text(), "The response's id."),
+                FieldEntry(
+                    "conversation_id", .nullable(.text()),
+                    "Null: it is not part of the conversation."),
+                FieldEntry(
+                    "status",
+                    .choice(["in_progress", "completed", "cancelled", "incomplete", "failed"]),
+                    "How far it has come."),
+                FieldEntry(
+                    "status_details", .nullable(.oneOf([.object(ending), .object(failure)])),
+                    "Why it ended, where it did not complete."),
+                FieldEntry("output", .list(ServerObjectTables.item), "Its items."),
+                FieldEntry(
+                    "output_modalities", OutputModalityRule().schema, "What it is made of."),
+                FieldEntry("audio", .object(audio), "Its audio."),
+                FieldEntry(
+                    "max_output_tokens", MaxOutputTokensRule().schema, "The most tokens of it."),
+                FieldEntry("usage", .nullable(.object(usage)), "The tokens that it took."),
+                FieldEntry(
+                    "metadata", .nullable(MetadataRule().schema), "The client's own."),
+            ])
+    }
+
+    /// A piece of an item, as `response.content_part` events have it.
+    static var part: ValueSchema {
+        func part(_ name: String, _ type: OutputModality, _ field: StaticString) -> ValueSchema {
+            .object(
+                ObjectTable(
+                    name, "A part of an item.",
+                    [
+                        FieldEntry("type", .constant(type.rawValue), "What kind of part it is."),
+                        FieldEntry(field, .text(), "The words; empty in the beginning."),
+                    ]))
+        }
+        return .oneOf([part("TextPart", .text, "text"), part("AudioPart", .audio, "transcript")])
+    }
+
+    private static var ending: ObjectTable {
+        ObjectTable(
+            "ResponseEnding", "Why a response ended early.",
+            [
+                FieldEntry("type", .choice(["cancelled", "incomplete"]), "The status again."),
+                FieldEntry(
+                    "reason",
+                    .choice([
+                        "turn_detected", "client_cancelled", "max_output_tokens", "content_filter",
+                    ]), "Why."),
+            ])
+    }
+
+    private static var failure: ObjectTable {
+        ObjectTable(
+            "ResponseFailure", "Why a response failed.",
+            [
+                FieldEntry("type", .constant("failed"), "The status again."),
+                FieldEntry("error", .object(ServerObjectTables.serviceError), "What went wrong."),
+            ])
+    }
+
+    private static var audio: ObjectTable {
+        ObjectTable(
+            "ResponseAudioState", "The audio of a response.",
+            [
+                FieldEntry(
+                    "output",
+                    .object(
+                        ObjectTable(
+                            "ResponseOutputAudioState", "The reply's audio.",
+                            [
+                                FieldEntry(
+                                    "format", AudioFormatRule(direction: .output).schema,
+                                    "How it is encoded."),
+                                FieldEntry("voice", .text(), "Who speaks."),
+                            ])), "The reply's audio.")
+            ])
+    }
+
+    private static func count(_ name: StaticString, _ meaning: StaticString) -> FieldEntry {
+        FieldEntry(name, .integer(), meaning)
+    }
+
+    private static var usage: ObjectTable {
+        ObjectTable(
+            "Usage", "The tokens that a response took.",
+            [
+                count("total_tokens", "All."), count("input_tokens", "What the model was shown."),
+                count("output_tokens", "What it wrote."),
+                FieldEntry(
+                    "input_token_details",
+                    .object(
+                        ObjectTable(
+                            "InputTokens", "Tokens of what the model was shown, by kind.",
+                            [
+                                count("text_tokens", "Text."), count("audio_tokens", "Audio."),
+                                count("image_tokens", "Images."),
+                                count("cached_tokens", "What the model had cached of them."),
+                            ])), "By kind."),
+                FieldEntry(
+                    "output_token_details",
+                    .object(
+                        ObjectTable(
+                            "OutputTokens", "Tokens of what the model wrote, by kind.",
+                            [count("text_tokens", "Text."), count("audio_tokens", "Audio.")])),
+                    "By kind."),
+            ])
+    }
+}

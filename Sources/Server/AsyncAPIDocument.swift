@@ -1,0 +1,285 @@
+// The WebSocket as an AsyncAPI 3.0 document, written from the tables that client events are read
+// with and server events are held against. Made anew for each request and not kept: it takes less
+// than a millisecond, and is longer than many a session.
+
+import Codec
+
+/// `/asyncapi.json`
+package struct AsyncAPIDocument {
+    private let configuration: ServerConfiguration
+
+    /// A document of a server with this configuration.
+    package init(configuration: ServerConfiguration) { self.configuration = configuration }
+
+    /// The parameters of `/v1/realtime`.
+    static var query: [FieldEntry] {
+        [
+            .optional(
+                "model", .text(),
+                "The model; handed to the model server and reported back as session.model."),
+            .optional(
+                "intent", .choice(SessionIntent.allCases.map(\.rawValue)),
+                "What the session is for; a transcription session names its transcription model."),
+        ]
+    }
+
+    /// Appends the document.
+    package func write(into bytes: consuming ByteWriter) -> ByteWriter {
+        var writer = JSONSchemaWriter(JSONWriter(bytes))
+        writer.json.beginObject()
+        writer.json.member("asyncapi", "3.0.0")
+        writeInfo(&writer.json)
+        writer.json.member("defaultContentType", "application/json")
+        writeServers(&writer.json)
+        writeChannels(&writer)
+        writeOperations(&writer.json)
+        writeComponents(&writer)
+        writer.json.endObject()
+        return writer.finish().finish()
+    }
+
+    private func writeInfo(_ json: inout JSONWriter) {
+        json.key("info")
+        json.beginObject()
+        json.member("title", "Parley's WebSocket")
+        json.member("version", DocumentText.version)
+        json.member(
+            "description",
+            "Voice sessions in the OpenAI Realtime protocol. A receiver ignores fields that it does "
+                + "not know. PROTOCOL.md has what a schema cannot say.")
+        json.endObject()
+    }
+
+    private func writeServers(_ json: inout JSONWriter) {
+        json.key("servers")
+        json.beginObject()
+        json.key("parley")
+        json.beginObject()
+        json.member("host", "{host}")
+        json.member("protocol", configuration.isSecure ? "wss" : "ws")
+        json.member("description", "The server that serves this document.")
+        if configuration.asksForCredentials {
+            json.key("security")
+            json.beginArray()
+            json.reference("#/components/securitySchemes/bearer")
+            json.reference("#/components/securitySchemes/subprotocol")
+            json.endArray()
+        }
+        json.key("variables")
+        json.beginObject()
+        json.key("host")
+        json.beginObject()
+        json.member("description", "Its name and port.")
+        json.member("default", "127.0.0.1:\(configuration.port)")
+        json.endObject()
+        json.endObject()
+        json.endObject()
+        json.endObject()
+    }
+
+    // MARK: The channel
+
+    private func writeChannels(_ writer: inout JSONSchemaWriter) {
+        writer.json.key("channels")
+        writer.json.beginObject()
+        writer.json.key("realtime")
+        writer.json.beginObject()
+        writer.json.member("address", "/v1/realtime")
+        writer.json.member("title", "A voice session")
+        writer.json.member(
+            "description",
+            "A session for as long as the connection lasts. session.created is the first message.")
+        writer.json.key("messages")
+        writer.json.beginObject()
+        for message in Message.all {
+            writer.json.key(text: message.key)
+            writer.json.reference("#/components/messages/\(message.key)")
+        }
+        writer.json.endObject()
+        writeBinding(&writer)
+        writer.json.endObject()
+        writer.json.endObject()
+    }
+
+    /// The opening handshake, as AsyncAPI's WebSocket binding has it.
+    private func writeBinding(_ writer: inout JSONSchemaWriter) {
+        writer.json.key("bindings")
+        writer.json.beginObject()
+        writer.json.key("ws")
+        writer.json.beginObject()
+        writer.json.member("method", "GET")
+        writer.json.key("query")
+        writer.object(
+            ObjectTable("Query", "What the session is of.", AsyncAPIDocument.query))
+        writer.json.key("headers")
+        writer.object(ObjectTable("Headers", "Fields of the handshake.", Self.headers))
+        writer.json.member("bindingVersion", "0.1.0")
+        writer.json.endObject()
+        writer.json.endObject()
+    }
+
+    private static var headers: [FieldEntry] {
+        [
+            .optional(
+                "Sec-WebSocket-Protocol", .text(),
+                "Subprotocols that the client offers; realtime is selected where it is among them."),
+            .optional("Authorization", .text(), "Bearer and the credential."),
+        ]
+    }
+
+    // MARK: Operations
+
+    /// AsyncAPI 3 names an operation for what the described application does: this server receives
+    /// what clients send.
+    private func writeOperations(_ json: inout JSONWriter) {
+        json.key("operations")
+        json.beginObject()
+        json.key("receiveFromClient")
+        writeOperation("receive", "What a client may send.", isFromClient: true, &json)
+        json.key("sendToClient")
+        writeOperation("send", "What the server sends.", isFromClient: false, &json)
+        json.endObject()
+    }
+
+    private func writeOperation(
+        _ action: String, _ summary: String, isFromClient: Bool, _ json: inout JSONWriter
+    ) {
+        json.beginObject()
+        json.member("action", action)
+        json.member("summary", summary)
+        json.key("channel")
+        json.reference("#/channels/realtime")
+        json.key("messages")
+        json.beginArray()
+        for message in Message.all where message.isFromClient == isFromClient {
+            json.reference("#/channels/realtime/messages/\(message.key)")
+        }
+        json.endArray()
+        json.endObject()
+    }
+
+    // MARK: Messages
+
+    /// A message of either side.
+    private struct Message {
+        /// What it is, for the reader; the key is the same without dots.
+        let name: String
+        let isFromClient: Bool
+        let content: Content
+
+        enum Content {
+            case event(ObjectTable)
+            case binary(summary: String, description: String)
+        }
+
+        var key: String {
+            switch content {
+            case .event(let table): table.key
+            case .binary: name
+            }
+        }
+
+        static var all: [Message] {
+            ClientEventType.allCases.map {
+                Message(name: $0.rawValue, isFromClient: true, content: .event($0.table))
+            } + [Self.inputAudio]
+                + ServerEventTables.all.map {
+                    Message(name: $0.name, isFromClient: false, content: .event($0))
+                } + [Self.outputAudio]
+        }
+
+        private static let inputAudio = Message(
+            name: "binary_input_audio", isFromClient: true,
+            content: .binary(
+                summary: "Audio of the user as a binary message (an extension of Parley).",
+                description: "One Opus packet, or any whole number of PCM or G.711 samples, in the "
+                    + "session's input format. Where the format has sequence set, the packet's "
+                    + "number comes first: 16 bits, big-endian."))
+
+        private static let outputAudio = Message(
+            name: "binary_output_audio", isFromClient: false,
+            content: .binary(
+                summary: "Audio of the reply as a binary message (an extension of Parley), instead "
+                    + "of response.output_audio.delta where audio.output.transport is binary.",
+                description: "A header of 24 bytes, then samples or one Opus packet. Integers are "
+                    + "little-endian. Byte 0: kind, 1 is reply audio. 1: format, 0 audio/pcm, "
+                    + "1 audio/pcmu, 2 audio/pcma, 3 audio/opus. 2-3: content index. 4-7: position "
+                    + "in the item's audio, in samples at the format's rate. 8-23: item id, ASCII, "
+                    + "filled up with zero bytes."))
+    }
+
+    private func writeComponents(_ writer: inout JSONSchemaWriter) {
+        writer.json.key("components")
+        writer.json.beginObject()
+        writer.json.key("messages")
+        writer.json.beginObject()
+        for message in Message.all {
+            writer.json.key(text: message.key)
+            write(message, &writer)
+        }
+        writer.json.endObject()
+        writer.components()
+        writeCredentials(&writer.json)
+        writer.json.endObject()
+    }
+
+    private func writeCredentials(_ json: inout JSONWriter) {
+        json.key("securitySchemes")
+        json.beginObject()
+        json.key("bearer")
+        json.beginObject()
+        json.member("type", "http")
+        json.member("scheme", "bearer")
+        json.member("description", DocumentText.bearer)
+        json.endObject()
+        json.key("subprotocol")
+        json.beginObject()
+        json.member("type", "httpApiKey")
+        json.member("name", "Sec-WebSocket-Protocol")
+        json.member("in", "header")
+        json.member(
+            "description", "From a browser: the subprotocol openai-insecure-api-key.KEY.")
+        json.endObject()
+        json.endObject()
+    }
+
+    private func write(_ message: Message, _ writer: inout JSONSchemaWriter) {
+        writer.json.beginObject()
+        writer.json.member("name", message.name)
+        switch message.content {
+        case .event(let table):
+            writer.json.member("summary", "\(table.meaning)")
+            writer.json.key("payload")
+            writer.schema(.object(table))
+        case .binary(let summary, let description):
+            writer.json.member("summary", summary)
+            writer.json.member("description", description)
+            writer.json.member("contentType", "application/octet-stream")
+            writer.json.key("payload")
+            writer.json.beginObject()
+            writer.json.member("type", "string")
+            writer.json.member("format", "binary")
+            writer.json.endObject()
+        }
+        writer.json.endObject()
+    }
+}
+
+/// What both documents say.
+enum DocumentText {
+    /// The version of the interface, not of the server: it changes when a client has to.
+    static let version = "1.0.0"
+    /// The credential of the field Authorization.
+    static let bearer =
+        "A key, a client secret or a token. Without credentials in the server's "
+        + "configuration it is not looked at."
+}
+
+extension JSONWriter {
+    /// Writes a reference to another part of the document.
+    mutating func reference(_ target: String) {
+        beginObject()
+        member("$ref", target)
+        endObject()
+    }
+}

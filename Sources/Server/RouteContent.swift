@@ -1,0 +1,172 @@
+// What the requests and answers of a route hold, for the documents: query, bodies, statuses. The
+// routes themselves are in Routes, what a document looks like in OpenAPIDocument.
+
+import Codec
+
+/// What a route takes and gives.
+struct RouteContent: Sendable {
+    /// Parameters of the query.
+    var query: [FieldEntry] = []
+    /// The body of a request, where the route takes one.
+    var request: RouteBody?
+    /// What it answers when all is well, and statuses of its own. Every route may also refuse with
+    /// an error object.
+    var answers: [RouteAnswer] = []
+
+    /// A value in one media type.
+    static func value(
+        _ meaning: StaticString, _ mediaType: String, _ schema: ValueSchema = .text()
+    ) -> RouteContent {
+        RouteContent(
+            answers: [RouteAnswer(status: 200, meaning, RouteBody(mediaType, schema))])
+    }
+}
+
+/// The body of a request or an answer.
+struct RouteBody: Sendable {
+    let mediaType: String
+    let schema: ValueSchema
+
+    init(_ mediaType: String, _ schema: ValueSchema) {
+        self.mediaType = mediaType
+        self.schema = schema
+    }
+}
+
+/// One answer of a route.
+struct RouteAnswer: Sendable {
+    let status: Int
+    let meaning: StaticString
+    /// Several where the request decides between them.
+    let bodies: [RouteBody]
+
+    init(status: Int, _ meaning: StaticString, _ bodies: RouteBody...) {
+        self.status = status
+        self.meaning = meaning
+        self.bodies = bodies
+    }
+}
+
+extension RouteContent {
+    /// What every refusal carries (RouteFailure).
+    static var failure: ObjectTable {
+        ObjectTable(
+            "Failure", "Why a request is refused.",
+            [
+                FieldEntry(
+                    "error",
+                    .object(
+                        ObjectTable(
+                            "FailureDescription", "What is wrong.",
+                            [
+                                FieldEntry("message", .text(), "A sentence for a person."),
+                                FieldEntry(
+                                    "type",
+                                    .choice(["invalid_request_error", "server_error"]),
+                                    "Whose fault it is."),
+                                FieldEntry("code", .text(), "A stable word for programs."),
+                                FieldEntry(
+                                    "param", .nullable(.text()), "The field that is wrong."),
+                            ])), "What is wrong.")
+            ])
+    }
+
+    /// `GET /v1/realtime`: the rest is in the AsyncAPI document.
+    static var realtime: RouteContent {
+        RouteContent(
+            query: AsyncAPIDocument.query,
+            answers: [
+                RouteAnswer(
+                    status: 101,
+                    "The connection is a WebSocket now; /asyncapi.json has its messages."
+                ),
+                RouteAnswer(
+                    status: 426, "No WebSocket was asked for.",
+                    RouteBody("application/json", .object(failure))),
+            ])
+    }
+
+    /// `POST /v1/realtime/client_secrets`
+    static var clientSecret: RouteContent {
+        RouteContent(
+            request: RouteBody("application/json", ClientSecretTables.request),
+            answers: [
+                RouteAnswer(
+                    status: 200, "The secret.",
+                    RouteBody("application/json", ClientSecretTables.answer))
+            ])
+    }
+
+    /// `POST /v1/realtime/translations/client_secrets`
+    static var refusal: RouteContent {
+        RouteContent(
+            answers: [
+                RouteAnswer(
+                    status: 400, "Always.", RouteBody("application/json", .object(failure)))
+            ])
+    }
+
+    /// `POST /v1/chat/completions`
+    static var chatCompletions: RouteContent {
+        RouteContent(
+            request: RouteBody("application/json", ChatTables.completionRequest),
+            answers: [
+                RouteAnswer(
+                    status: 200, "The reply: whole, or with stream in server-sent events.",
+                    RouteBody("application/json", ChatTables.completion),
+                    RouteBody("text/event-stream", .text()))
+            ])
+    }
+
+    /// `POST /api/chat`
+    static var uiMessages: RouteContent {
+        RouteContent(
+            request: RouteBody("application/json", ChatTables.uiRequest),
+            answers: [
+                RouteAnswer(
+                    status: 200, "The UI message stream.", RouteBody("text/event-stream", .text()))
+            ])
+    }
+
+    /// `GET /api/chat/{id}/stream`
+    static var uiMessagesResumed: RouteContent {
+        RouteContent(
+            answers: [
+                RouteAnswer(
+                    status: 200, "The UI message stream from its beginning.",
+                    RouteBody("text/event-stream", .text())),
+                RouteAnswer(status: 204, "Nothing of the chat is on its way."),
+            ])
+    }
+
+    /// `GET /readyz`
+    static var readiness: RouteContent {
+        var content = RouteContent.value("There is a place for a session.", "text/plain")
+        content.answers.append(
+            RouteAnswer(
+                status: 503, "The server is full, or stops.",
+                RouteBody("application/json", .object(failure))))
+        return content
+    }
+
+    /// `GET /v1/models`
+    static var models: RouteContent {
+        let model = ObjectTable(
+            "Model", "A model.",
+            [
+                FieldEntry("id", .text(), "Its name."),
+                FieldEntry("object", .constant("model"), "What this object is."),
+                FieldEntry("created", .integer(), "When it was made, in Unix seconds."),
+                FieldEntry("owned_by", .text(), "Who runs it."),
+            ])
+        return .value(
+            "The models.", "application/json",
+            .object(
+                ObjectTable(
+                    "ModelList", "A list of models.",
+                    [
+                        FieldEntry("object", .constant("list"), "What this object is."),
+                        FieldEntry("data", .list(.object(model)), "The models."),
+                    ])))
+    }
+}
