@@ -52,13 +52,14 @@ extension Shard {
     }
 
     /// A session for one response, among those of its caller. What a client secret is bound to
-    /// counts where the request does not say otherwise.
+    /// counts as for a WebSocket: whoever made it chose the model, and may have meant a session
+    /// that only transcribes.
     private func makeTextSession(
         for asked: ChatRequest, _ caller: Caller
     ) throws(RefusalReason) -> LiveSession {
-        var caller = caller
-        if caller.session?.kind != .realtime { caller.session = nil }
-        if let model = asked.model { caller.session?.model = model }
+        if let session = caller.session, session.kind != .realtime {
+            throw .insufficientCredential
+        }
         let wanted = SessionParameters(model: asked.model ?? configuration.defaultModel)
         var (parameters, grant) = try admit(caller, to: wanted)
         parameters.outputModality = .text

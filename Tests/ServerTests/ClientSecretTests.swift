@@ -176,6 +176,27 @@ import Testing
         #expect(answer.contains("unsupported_session_type"))
     }
 
+    @Test func aSecretAlsoOpensTextTurnsOfItsModelOnly() throws {
+        let server = try makeServer("models=bound")
+        let body = #"{"model":"other","messages":[{"role":"user","content":"Hi"}]}"#
+        func status(_ key: String) throws -> Int? {
+            let peer = server.connect()
+            peer.send(
+                "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+                    + "Authorization: Bearer \(key)\r\nContent-Type: application/json\r\n"
+                    + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
+            #expect(server.run(for: .seconds(1)))
+            return try parseResponses(peer.receive(), answering: [.post]).responses.first?.status
+        }
+        #expect(try status("wrong") == 401)
+        #expect(try status(Self.key) == 403)
+        let bound = try secret(server, #"{"session":{"type":"realtime","model":"bound"}}"#)
+        #expect(try status(bound) == 200)
+        let hearing = try secret(server, #"{"session":{"type":"transcription"}}"#)
+        #expect(try status(hearing) == 403)
+        #expect(server.authenticator.places.count == 0)
+    }
+
     // MARK: Limits of a credential
 
     @Test func aKeyHasItsSessionsAndThoseOfItsSecretsTogether() throws {
