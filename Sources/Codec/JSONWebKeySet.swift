@@ -16,7 +16,7 @@ public struct JSONWebKeySetError: Error, Equatable, CustomStringConvertible, Sen
 public struct JSONWebKeySet: Sendable {
     /// Keys of a set. 64: a provider has two or three, a few providers together some dozens.
     public static let maxKeys = 64
-    /// Keys that a token without a `kid` is tried with. 8: half a millisecond of RSA.
+    /// Keys that a token without a `kid` is tried with. 8: less than a millisecond.
     static let maxTries = 8
 
     /// In the order of the file.

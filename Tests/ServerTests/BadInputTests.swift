@@ -9,8 +9,7 @@
 // Hosts by pattern (RequestPolicyTests, ShardAdmissionTests), offers of window bits one by one
 // (PerMessageDeflateTests). What needs a real kernel is in Tests/clients/test_hostile_peers.py.
 //
-// CVE-2021-33880, credentials compared in variable time: no credential exists so far; a test of
-// that row comes with the first comparison.
+// CVE-2021-33880, credentials compared in variable time, is in CredentialRulesTests.
 
 import Codec
 import Session

@@ -43,6 +43,25 @@ import Testing
         }
     }
 
+    /// Hashes are compared, by OpenSSL's CRYPTO_memcmp, and whoever comes is compared with every
+    /// key: neither where a key differs nor which one it is can be told by the time.
+    @Test("Credentials compared in variable time (CVE-2021-33880)")
+    func everyKeyIsComparedEveryTime() throws {
+        let names = (0..<50).map { "key-\($0)-0123456789abcdef" }
+        let keys = try keys(names.joined(separator: "\n"))
+        for shown in [names[0], names[25], names[49], "x" + names[0].dropFirst(), "", "other"] {
+            let digest = SHA256Digest(of: shown)
+            var comparisons = 0
+            let found = keys.key(of: digest) { key, other in
+                comparisons += 1
+                #expect(other == digest, "the hash, never the text")
+                return key.matches(other)
+            }
+            #expect(comparisons == 50)
+            #expect((found != nil) == names.contains(shown))
+        }
+    }
+
     @Test(arguments: [
         "word", "max-sessions=0", "max-sessions=x", "max-session-seconds=604801", "max-sessions=",
         "models=", "name", "OPERATOR", "Max-Sessions=1", "operator=yes",
