@@ -9,7 +9,6 @@ from openai import AsyncOpenAI, OpenAI
 from realtime_session import TOOL, run
 
 CHAT_TOOL = {"type": "function", "function": {key: TOOL[key] for key in TOOL if key != "type"}}
-chat = pytest.mark.skip(reason="not served yet: POST /v1/chat/completions")
 
 
 @pytest.fixture
@@ -23,7 +22,6 @@ def user(text):
     return [{"role": "user", "content": text}]
 
 
-@chat
 def test_a_completion(completions, model):
     messages = [{"role": "system", "content": "Be brief."}, *user("hello")]
     reply = completions.create(model="gpt-none-such", messages=messages, temperature=0.5)
@@ -37,7 +35,6 @@ def test_a_completion(completions, model):
     assert model.requests[-1]["body"]["messages"] == messages
 
 
-@chat
 def test_a_streamed_completion(completions):
     stream = completions.create(
         model="gpt-none-such", messages=user("hello"), stream=True,
@@ -54,7 +51,6 @@ def test_a_streamed_completion(completions):
     assert chunks[-1].choices == [] and chunks[-1].usage.total_tokens == 12
 
 
-@chat
 def test_the_first_words_come_while_the_model_still_writes(completions, model):
     model.second_half.clear()
     model.finished.clear()
@@ -70,7 +66,6 @@ def test_the_first_words_come_while_the_model_still_writes(completions, model):
         model.second_half.set()
 
 
-@chat
 @pytest.mark.parametrize("is_streamed", [False, True])
 def test_function_calls_side_by_side(completions, model, is_streamed):
     messages = user("What is the weather in Oslo and Rome?")
@@ -95,7 +90,6 @@ def test_function_calls_side_by_side(completions, model, is_streamed):
     assert reply.choices[0].message.content == "The answer is sunny 1."
 
 
-@chat
 def test_a_completion_that_meets_its_limit(completions, model):
     reply = completions.create(
         model="any", messages=user("Go to the limit"), max_completion_tokens=20)
@@ -103,7 +97,6 @@ def test_a_completion_that_meets_its_limit(completions, model):
     assert reply.choices[0].message.content == "As far as "
 
 
-@chat
 def test_what_the_model_cannot_do_is_an_error(completions):
     with pytest.raises(openai.APIStatusError) as caught:
         completions.create(model="any", messages=user("please refuse"))
@@ -114,7 +107,6 @@ def test_what_the_model_cannot_do_is_an_error(completions):
     assert completions.create(model="any", messages=user("hello")).choices
 
 
-@chat
 @pytest.mark.parametrize(
     ("body", "param"),
     [
@@ -131,7 +123,6 @@ def test_a_wrong_request_is_refused_by_name(completions, body, param):
     assert caught.value.body["message"]
 
 
-@chat
 def test_many_streams_at_once(piped):
     async def one(client, number):
         stream = await client.chat.completions.create(
