@@ -3,6 +3,7 @@
 // protocol's own tables or named here as Parley's.
 
 import Codec
+import Foundation
 import Simulation
 import Testing
 
@@ -107,6 +108,28 @@ import Testing
     }
 
     // MARK: The documents
+
+    /// A field that is read and in no table would be checked and not documented.
+    @Test func everyDeclaredFieldIsInATable() throws {
+        let folder = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "../../Sources/Codec/Fields")
+        let files = try FileManager.default.contentsOfDirectory(
+            at: folder, includingPropertiesForKeys: nil)
+        // The other half of a field is the same field, read for something else.
+        let declaration =
+            /(other half.*\n\s*)?static let (\w+) = (?:Required|Optional|Defaulted)Field\(/
+        var declared = 0
+        for file in files where file.pathExtension == "swift" {
+            let text = try String(contentsOf: file, encoding: .utf8)
+            for field in text.matches(of: declaration) where field.output.1 == nil {
+                declared += 1
+                let name = field.output.2
+                let isListed = text.contains("\(name).entry") || text.contains("\(name).meaning")
+                #expect(isListed, "\(name) in \(file.lastPathComponent)")
+            }
+        }
+        #expect(declared > 60)
+    }
 
     @Test func everyReferenceHasItsSchema() throws {
         var writer = JSONSchemaWriter(JSONWriter(ByteWriter(capacity: 65_536)))
