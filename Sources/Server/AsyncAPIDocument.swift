@@ -1,12 +1,14 @@
 // The WebSocket as an AsyncAPI 3.0 document, written from the tables that client events are read
-// with and server events are held against. Made anew for each request and not kept: it takes less
-// than a millisecond, and is longer than many a session.
+// with and server events are held against. Made anew for each request and not kept: it takes two
+// milliseconds, is asked for rarely, and is as long as the memory of many sessions.
 
 import Codec
 
 /// `/asyncapi.json`
 package struct AsyncAPIDocument {
     private let configuration: ServerConfiguration
+    /// Every message, made once for its three places in the document.
+    private let messages = Message.all
 
     /// A document of a server with this configuration.
     package init(configuration: ServerConfiguration) { self.configuration = configuration }
@@ -91,7 +93,7 @@ package struct AsyncAPIDocument {
             "A session for as long as the connection lasts. session.created is the first message.")
         writer.json.key("messages")
         writer.json.beginObject()
-        for message in Message.all {
+        for message in messages {
             writer.json.key(text: message.key)
             writer.json.reference("#/components/messages/\(message.key)")
         }
@@ -151,7 +153,7 @@ package struct AsyncAPIDocument {
         json.reference("#/channels/realtime")
         json.key("messages")
         json.beginArray()
-        for message in Message.all where message.isFromClient == isFromClient {
+        for message in messages where message.isFromClient == isFromClient {
             json.reference("#/channels/realtime/messages/\(message.key)")
         }
         json.endArray()
@@ -213,7 +215,7 @@ package struct AsyncAPIDocument {
         writer.json.beginObject()
         writer.json.key("messages")
         writer.json.beginObject()
-        for message in Message.all {
+        for message in messages {
             writer.json.key(text: message.key)
             write(message, &writer)
         }
