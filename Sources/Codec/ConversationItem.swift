@@ -21,6 +21,9 @@ public struct ConversationItem: Equatable, Sendable {
         case functionCall(callID: String, name: String, arguments: String)
         /// `function_call_output`
         case functionCallOutput(callID: String, output: String)
+        /// `item_reference`: the item of the conversation that has this id; only in the `input` of
+        /// a response.
+        case reference
     }
 
     /// Unique in its conversation; empty only in an item that a client created without an id.
@@ -51,8 +54,8 @@ public enum ImageDetail: String, CaseIterable, Sendable {
 public enum ContentPart: Equatable, Sendable {
     /// `input_text`, in user and system messages.
     case inputText(String)
-    /// `input_audio`, in user messages: audio bytes in the session's input format (empty once they
-    /// live in the input buffer's segment), and the transcript when one exists.
+    /// `input_audio`, in user messages: audio bytes in the session's input format, where the client
+    /// gives or is given them (else empty), and the transcript when one exists.
     case inputAudio(bytes: [UInt8], transcript: String?)
     /// `input_image`, in user messages: an `https:` URL that the model's service fetches, or a
     /// `data:` URL of a PNG, JPEG, GIF or WebP file in base64.

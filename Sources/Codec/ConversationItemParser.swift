@@ -14,6 +14,24 @@ extension ConversationItem: ReadableObject {
     }
 }
 
+/// An item of a response's `input`: a new one, or the name of one of the conversation's.
+struct ResponseInputItem: ReadableObject {
+    let item: ConversationItem
+
+    static var schema: ValueSchema {
+        .oneOf([ConversationItem.schema, .object(ItemReferenceFields.table)])
+    }
+
+    init(_ fields: EventFields) throws(ClientEventError) {
+        if fields.value(NewItemFields.type.name)?.isString("item_reference") == true {
+            item = ConversationItem(
+                id: try fields.read(ItemReferenceFields.id), kind: .reference)
+        } else {
+            item = try ConversationItem(fields)
+        }
+    }
+}
+
 extension ConversationItem.Kind {
     private static let names = ["message", "function_call", "function_call_output"]
     private static let unsupportedNames = [

@@ -1,7 +1,7 @@
 // A conversation item on the wire. In items and their content a field that does not apply is
-// absent, never `null`: browser clients drop an event that has a null there. Audio is not written:
-// the session keeps only the words of an item. Neither is an image that the client has sent as
-// data, which would come back twice; of one elsewhere the URL is.
+// absent, never `null`: browser clients drop an event that has a null there. Audio is written
+// where the item has it: Session gives it out only to a client who asks. An image that the client
+// has sent as data is not, which would come back twice; of one elsewhere the URL is.
 
 extension JSONWriter {
     /// Writes the protocol's `realtime.item`.
@@ -29,6 +29,8 @@ extension JSONWriter {
             member("status", item.status.rawValue)
             member("call_id", callID)
             member("output", output)
+        case .reference:
+            member("type", "item_reference")
         }
         endObject()
     }
@@ -39,8 +41,12 @@ extension JSONWriter {
         case .inputText(let text):
             member("type", "input_text")
             member("text", text)
-        case .inputAudio(_, let transcript):
+        case .inputAudio(let bytes, let transcript):
             member("type", "input_audio")
+            if !bytes.isEmpty {
+                key("audio")
+                base64(bytes.span.bytes)
+            }
             if let transcript { member("transcript", transcript) }
         case .inputImage(let url, let detail):
             member("type", "input_image")

@@ -14,8 +14,10 @@ extension ResponseParameters: ReadableObject {
         toolChoice = try fields.read(ResponseFields.toolChoice)
         parallelToolCalls = try fields.read(ResponseFields.parallelToolCalls)
         maxOutputTokens = try fields.patch(ResponseFields.maxOutputTokens)
-        input = try fields.read(ResponseFields.input)
+        input = try fields.read(ResponseFields.input)?.map(\.item)
         metadata = try fields.read(ResponseFields.metadata)
+        _ = try fields.read(ResponseFields.reasoning)
+        _ = try fields.read(ResponseFields.prompt)
         isInConversation = try fields.read(ResponseFields.conversation) != .outside
         let audio = try fields.read(ResponseFields.audio)
         guard let output = try audio?.read(ResponseAudioFields.output) else { return }

@@ -166,6 +166,23 @@ public struct TurnDetectionParameters: Equatable, Sendable {
     }
 }
 
+/// `truncation`: what happens to the items that a model's context has no room for.
+public enum Truncation: Equatable, Sendable {
+    /// The oldest are not shown to the model.
+    case auto
+    /// A response that would need it fails.
+    case disabled
+    /// As `auto`, but so much is left out at a time that only this part of the room is used (0…1):
+    /// the beginning of what the model is shown stays the same for longer. The limit is of tokens
+    /// after the instructions and tools, or nil: what the model's context leaves.
+    case retentionRatio(Double, postInstructionTokens: Int?)
+}
+
+/// `reasoning.effort`: how much a model thinks before it answers.
+public enum ReasoningEffort: String, CaseIterable, Sendable {
+    case minimal, low, medium, high, xhigh
+}
+
 /// What a session is for (`type`).
 public enum SessionKind: String, CaseIterable, Sendable {
     /// Turns are answered.
@@ -215,8 +232,10 @@ public struct SessionParameters: Equatable, Sendable {
     public var speed = 1.0
     /// `tracing`, passed through and reported back.
     public var tracing: RawJSON?
-    /// `truncation`, passed through and reported back. Default `"auto"`.
-    public var truncation = RawJSON("\"auto\"")
+    /// What happens to items that the model's context has no room for.
+    public var truncation = Truncation.auto
+    /// Reported back, or nil: as the model is used to.
+    public var reasoningEffort: ReasoningEffort?
     /// `prompt`, passed through and reported back.
     public var prompt: RawJSON?
 
@@ -282,7 +301,8 @@ public struct SessionParameters: Equatable, Sendable {
         set(&voice, update.voice, or: defaults.voice)
         set(&speed, update.speed, or: 1.0)
         set(&tracing, update.tracing)
-        set(&truncation, update.truncation, or: defaults.truncation)
+        set(&truncation, update.truncation, or: .auto)
+        set(&reasoningEffort, update.reasoningEffort)
         set(&prompt, update.prompt)
         become(update.kind ?? kind)
     }
@@ -327,7 +347,9 @@ public struct SessionUpdate: Equatable, Sendable {
     /// `tracing`
     public var tracing = Patch<RawJSON>.absent
     /// `truncation`
-    public var truncation = Patch<RawJSON>.absent
+    public var truncation = Patch<Truncation>.absent
+    /// `reasoning.effort`
+    public var reasoningEffort = Patch<ReasoningEffort>.absent
     /// `prompt`
     public var prompt = Patch<RawJSON>.absent
 
@@ -348,6 +370,7 @@ public struct SessionUpdate: Equatable, Sendable {
         if isSet(maxOutputTokens) { return "max_output_tokens" }
         if isSet(tracing) { return "tracing" }
         if isSet(truncation) { return "truncation" }
+        if isSet(reasoningEffort) { return "reasoning" }
         if isSet(prompt) { return "prompt" }
         if isSet(outputFormat) { return "audio.output.format" }
         if isSet(outputTransport) { return "audio.output.transport" }
@@ -380,7 +403,8 @@ public struct ResponseParameters: Equatable, Sendable {
     public var outputFormat: AudioFormat?
     /// The settings of `audio.output.format` (an extension of Parley).
     public var outputOpus: OpusSettings?
-    /// Items that replace the conversation as the model's context.
+    /// Items that replace the conversation as the model's context; some may only name an item of
+    /// the conversation (`ConversationItem.Kind.reference`).
     public var input: [ConversationItem]?
     /// False for `conversation: "none"`: the response stays out of the conversation.
     public var isInConversation = true

@@ -6,7 +6,7 @@ extension SessionUpdate: ReadableObject {
     static var schema: ValueSchema { .object(SessionFields.table) }
 
     /// Reads the fields of `session`. Fields that are not named here are ignored: the model is
-    /// fixed by the URL, and `reasoning` is a hint that no port takes yet.
+    /// fixed by the URL.
     init(_ fields: EventFields) throws(ClientEventError) {
         self.init()
         kind = try fields.read(SessionFields.type)
@@ -19,6 +19,7 @@ extension SessionUpdate: ReadableObject {
         maxOutputTokens = try fields.patch(SessionFields.maxOutputTokens)
         tracing = try fields.patch(SessionFields.tracing)
         truncation = try fields.patch(SessionFields.truncation)
+        reasoningEffort = try fields.patch(SessionFields.reasoning)
         prompt = try fields.patch(SessionFields.prompt)
         _ = try fields.read(SessionFields.include)
         guard let audio = try fields.read(SessionFields.audio) else { return }

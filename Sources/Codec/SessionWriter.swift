@@ -41,7 +41,15 @@ extension JSONWriter {
         if let parallel = parameters.parallelToolCalls { member("parallel_tool_calls", parallel) }
         maxOutputTokens(parameters.maxOutputTokens)
         member("tracing", parameters.tracing)
-        member("truncation", parameters.truncation)
+        truncation(parameters.truncation)
+        key("reasoning")
+        if let effort = parameters.reasoningEffort {
+            beginObject()
+            member("effort", effort.rawValue)
+            endObject()
+        } else {
+            null()
+        }
         member("prompt", parameters.prompt)
         noInclude()
         key("audio")
@@ -50,6 +58,25 @@ extension JSONWriter {
         outputAudio(parameters)
         endObject()
         endObject()
+    }
+
+    private mutating func truncation(_ truncation: Truncation) {
+        switch truncation {
+        case .auto: member("truncation", "auto")
+        case .disabled: member("truncation", "disabled")
+        case .retentionRatio(let ratio, let limit):
+            key("truncation")
+            beginObject()
+            member("type", "retention_ratio")
+            member("retention_ratio", number: ratio)
+            if let limit {
+                key("token_limits")
+                beginObject()
+                member("post_instructions", limit)
+                endObject()
+            }
+            endObject()
+        }
     }
 
     /// What else transcription events could tell: nothing that a recogniser here knows.

@@ -5,6 +5,7 @@
 // Invariant: at most one clause of a response is being spoken; a cancelled task's results are
 // refused even if they were delivered before the cancellation.
 
+import Codec
 import Logging
 import Session
 
@@ -16,6 +17,7 @@ struct AgentWork {
         case hypothesis(itemID: String)
         case model(responseID: String)
         case speech(responseID: String)
+        case encoding(itemID: String)
     }
 
     struct Running {
@@ -67,6 +69,8 @@ final class AgentLink {
             transcribe(itemID, utterance, for: token, work: &work)
         case .hypothesize(let itemID, let utterance, let use):
             hypothesize(itemID, utterance, use, for: token, work: &work)
+        case .encodeAudio(let itemID, let audio, let format):
+            encode(audio, of: itemID, as: format, for: token, work: &work)
         case .respond(let responseID, let request):
             respond(responseID, request, for: token, work: &work)
         case .speak(let responseID, let request):
@@ -91,8 +95,8 @@ final class AgentLink {
     func handleDelivered(_ delivery: AgentDelivery, work: inout AgentWork) {
         switch delivery.event {
         case .modelDelta, .speech, .transcriptPart: return
-        case .transcript, .transcriptionFailed, .hypothesis, .hypothesisFailed, .modelFinished,
-            .modelFailed:
+        case .transcript, .transcriptionFailed, .hypothesis, .hypothesisFailed, .audioEncoded,
+            .modelFinished, .modelFailed:
             end(delivery.serial, work: &work)
         case .speechFinished(let responseID), .speechFailed(let responseID, _):
             end(delivery.serial, work: &work)
@@ -179,6 +183,18 @@ final class AgentLink {
             } else {
                 await report(.hypothesisFailed(itemID: itemID))
             }
+        }
+    }
+
+    private func encode(
+        _ audio: HeardAudio, of itemID: String, as format: AudioFormat, for token: EventToken,
+        work: inout AgentWork
+    ) {
+        let host = host.serving(token)
+        start(.encoding(itemID: itemID), for: token, work: &work) { report in
+            // A busy server gives the words alone.
+            let bytes = try? await host.compute { try audio.encoded(as: format) }
+            await report(.audioEncoded(itemID: itemID, bytes ?? []))
         }
     }
 

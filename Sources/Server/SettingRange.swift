@@ -149,6 +149,10 @@ package struct SettingRange: Sendable {
         SettingRange("max-conversation-image-bytes", 0...gibibyte) {
             $0.session.maxConversationImageBytes
         },
+        SettingRange("model-context-tokens", 1_024...100_000_000) {
+            $0.session.modelContextTokens
+        },
+        SettingRange("max-kept-audio-bytes", 0...gibibyte) { $0.session.maxKeptAudioBytes },
         SettingRange("max-response-bytes", 1_024...gibibyte) { $0.session.maxResponseBytes },
         SettingRange("max-response-items", 1...10_000) { $0.session.maxResponseItems },
         SettingRange("max-active-responses", 1...1_000) { $0.session.maxActiveResponses },

@@ -1,5 +1,9 @@
-// The conversation of one session: its items in order, and what the model is shown of them.
-// What happens when an item comes or goes is said by VoiceSession.
+// The conversation of one session: its items in order, and what the model is shown of them. How an
+// item is kept is in ConversationEntry, its audio in KeptAudio; what happens when an item comes or
+// goes is said by VoiceSession.
+//
+// Invariant: `contextStart` is at most the number of items, and only moves forward, but for items
+// that come or go before it.
 
 import Codec
 
@@ -32,24 +36,20 @@ struct Conversation {
         var cutMilliseconds: Int?
     }
 
-    private struct Entry {
-        var item: ConversationItem
-        var speech = Speech()
-        /// What a user said, while a model may still be given it.
-        var heard: HeardAudio?
-
-        var textBytes: Int { item.textBytes + (speech.wholeTranscript?.utf8.count ?? 0) }
-    }
-
-    private var entries: [Entry] = []
+    private var entries: [ConversationEntry] = []
+    /// The first item that a model is still shown; those before it have been truncated.
+    private var contextStart = 0
+    private var audio: KeptAudio
     /// UTF-8 bytes of all items' text.
     private(set) var textBytes = 0
     private let maxItems: Int
     private let maxBytes: Int
 
-    init(maxItems: Int, maxBytes: Int) {
+    /// - Parameter maxAudioBytes: of users' audio that is kept for clients who ask for an item.
+    init(maxItems: Int, maxBytes: Int, maxAudioBytes: Int = 0) {
         self.maxItems = maxItems
         self.maxBytes = maxBytes
+        audio = KeptAudio(maxBytes: maxAudioBytes)
     }
 
     /// Whether another item, of so many bytes, would keep the limits.
@@ -58,7 +58,7 @@ struct Conversation {
             && textBytes < maxBytes
     }
     /// The newest item's id.
-    var lastItemID: String? { entries.last?.item.id }
+    var lastItemID: String? { entries.last?.id }
 
     /// Whether the newest item is a function call, or what came of one: the model goes on when it
     /// has been told.
@@ -66,7 +66,7 @@ struct Conversation {
         switch entries.last?.item.kind {
         case .functionCall: entries.last?.item.status != .incomplete
         case .functionCallOutput: true
-        case .message, nil: false
+        case .message, .reference, nil: false
         }
     }
 
@@ -89,34 +89,40 @@ struct Conversation {
             guard let previous = index(of: previousItemID) else { throw .previousItemMissing }
             position = previous + 1
         }
-        entries.insert(Entry(item: item), at: position)
+        entries.insert(ConversationEntry(item), at: position)
+        if position < contextStart { contextStart += 1 }
         textBytes += bytes
-        return position == 0 ? nil : entries[position - 1].item.id
+        return position == 0 ? nil : entries[position - 1].id
     }
 
     /// Appends an item of the server's own making, past the limits if need be.
     /// - Returns: the id of the item before it, or nil when it is the first.
     mutating func append(_ item: ConversationItem) -> String? {
         defer {
-            entries.append(Entry(item: item))
+            entries.append(ConversationEntry(item))
             textBytes += item.textBytes
         }
-        return entries.last?.item.id
+        return entries.last?.id
     }
 
     /// Removes the oldest item; returns its id, or nil when there is none.
     mutating func removeOldest() -> String? {
-        guard let oldest = entries.first else { return nil }
-        textBytes -= oldest.textBytes
-        entries.removeFirst()
-        return oldest.item.id
+        guard let oldest = entries.first?.id else { return nil }
+        remove(at: 0)
+        return oldest
     }
 
     /// Removes an item.
     mutating func remove(_ id: String) throws(Failure) {
         guard let index = index(of: id) else { throw .itemMissing }
+        remove(at: index)
+    }
+
+    private mutating func remove(at index: Int) {
+        audio.remove(entries[index].id)
         textBytes -= entries[index].textBytes
         entries.remove(at: index)
+        if index < contextStart { contextStart -= 1 }
     }
 
     /// Replaces an item that is still there with its final form. An item that the client deleted
@@ -124,8 +130,7 @@ struct Conversation {
     mutating func update(_ item: ConversationItem, speech: Speech = Speech()) {
         guard let index = index(of: item.id) else { return }
         textBytes -= entries[index].textBytes
-        entries[index].item = item
-        entries[index].speech = speech
+        entries[index].set(item, speech: speech)
         textBytes += entries[index].textBytes
     }
 
@@ -225,39 +230,90 @@ struct Conversation {
         return String(decoding: text[..<end], as: UTF8.self)
     }
 
+    // MARK: What a model is shown
+
     /// What a model is shown of the conversation, oldest first. Audio that has no transcript says
-    /// nothing to it, and a call that was cut off in its arguments was never made.
+    /// nothing to it, a call that was cut off in its arguments was never made, and the outcome of a
+    /// call that has been truncated means nothing.
     func modelMessages() -> [ModelMessage] {
-        entries.flatMap { entry in
-            if entry.item.isUnfinishedCall { return [ModelMessage]() }
-            return entry.item.modelMessages(heard: entry.heard)
+        let truncatedCalls = Set(entries[..<contextStart].compactMap(\.callID))
+        return entries[contextStart...].flatMap { entry in
+            if let callID = entry.answeredCallID, truncatedCalls.contains(callID) {
+                return [ModelMessage]()
+            }
+            return messages(of: entry)
         }
     }
 
-    /// Bytes of audio that is kept for a model that hears.
-    var heardBytes: Int { entries.reduce(0) { $0 + ($1.heard?.heldBytes ?? 0) } }
+    /// What a model is shown of one item; nil where there is no such item.
+    func modelMessages(of id: String) -> [ModelMessage]? {
+        index(of: id).map { messages(of: entries[$0]) }
+    }
 
-    /// Keeps what was said in a user's newest item for a model that hears audio. Older turns are
-    /// their words by now; of those without, the oldest are forgotten beyond `maxSamples`.
-    mutating func setHeard(_ audio: HeardAudio, of id: String, maxSamples: Int) {
-        guard let newest = index(of: id) else { return }
-        var left = maxSamples - audio.sampleCount
-        for index in entries.indices.reversed() where index != newest {
-            guard let heard = entries[index].heard else { continue }
-            left -= heard.sampleCount
-            if left < 0 || !entries[index].item.isWithoutWords { entries[index].heard = nil }
+    private func messages(of entry: ConversationEntry) -> [ModelMessage] {
+        let item = entry.item
+        return item.isUnfinishedCall ? [] : item.modelMessages(heard: audio.heard(of: entry.id))
+    }
+
+    /// Leaves the oldest items out of what a model is shown, if that takes more than `limit`
+    /// tokens, until it takes `target`. The newest item stays, and the call that it answers.
+    /// - Returns: whether it takes no more than `limit` now.
+    mutating func fitContext(limit: Int, target: Int) -> Bool {
+        var tokens = contextTokens
+        guard tokens > limit else { return true }
+        let newest = newestExchange
+        while contextStart < newest, tokens > target {
+            let entry = entries[contextStart]
+            tokens -= TokenEstimate.item(entry, heard: audio.heard(of: entry.id))
+            contextStart += 1
         }
-        entries[newest].heard = audio
+        return tokens <= limit
+    }
+
+    /// Estimated tokens of all that a model is shown.
+    var contextTokens: Int {
+        entries[contextStart...].reduce(0) {
+            $0 + TokenEstimate.item($1, heard: audio.heard(of: $1.id))
+        }
+    }
+
+    /// The position of the newest item, or of the first call that the newest items answer.
+    private var newestExchange: Int {
+        var calls: Set<String> = []
+        for entry in entries.reversed() {
+            guard let callID = entry.answeredCallID else { break }
+            calls.insert(callID)
+        }
+        let first = entries.firstIndex { entry in entry.callID.map(calls.contains) ?? false }
+        return first ?? entries.count - 1
+    }
+
+    // MARK: Audio
+
+    /// Bytes of audio that is kept.
+    var audioBytes: Int { audio.heldBytes }
+
+    /// The audio of a user's item, while it is kept.
+    func audio(of id: String) -> HeardAudio? { audio.audio(of: id) }
+
+    /// Keeps what was said in a user's newest item.
+    /// - Parameter maxSamples: what a model that hears is given of earlier turns that have no words
+    ///   and of this one; nil: it is given none.
+    mutating func keep(_ heard: HeardAudio, of id: String, forModel maxSamples: Int?) {
+        guard index(of: id) != nil else { return }
+        audio.keep(heard, of: id, isForModel: maxSamples != nil)
+        guard let maxSamples else { return }
+        let entries = entries
+        audio.forgetHeard(beyond: maxSamples) { id in
+            entries.last { $0.id == id }?.item.isWithoutWords ?? false
+        }
     }
 
     /// No model is given what was said in an item.
-    mutating func forgetHeard(of id: String) {
-        guard let index = index(of: id) else { return }
-        entries[index].heard = nil
-    }
+    mutating func forgetHeard(of id: String) { audio.forgetHeard(of: id) }
 
     /// The position of an item; searched from the end, where the items in use are.
-    private func index(of id: String) -> Int? { entries.lastIndex { $0.item.id == id } }
+    private func index(of id: String) -> Int? { entries.lastIndex { $0.id == id } }
 }
 
 extension ConversationItem {
@@ -283,6 +339,7 @@ extension ConversationItem {
         case .functionCall(let callID, let name, let arguments):
             callID.utf8.count + name.utf8.count + arguments.utf8.count
         case .functionCallOutput(let callID, let output): callID.utf8.count + output.utf8.count
+        case .reference: 0
         }
     }
 }

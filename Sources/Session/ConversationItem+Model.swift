@@ -30,6 +30,7 @@ extension ConversationItem {
             return [.functionCall(callID: callID, name: name, arguments: arguments)]
         case .functionCallOutput(let callID, let output):
             return [.functionOutput(callID: callID, output: output)]
+        case .reference: return []
         }
     }
 

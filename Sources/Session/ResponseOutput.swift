@@ -147,7 +147,7 @@ struct ResponseOutput {
             let part: ContentPart =
                 modality == .text ? .outputText(text) : .outputAudio(transcript: text)
             item.kind = .message(role: .assistant, content: [part])
-        case .functionCallOutput: break
+        case .functionCallOutput, .reference: break
         }
     }
 }

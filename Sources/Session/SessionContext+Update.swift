@@ -38,6 +38,17 @@ extension SessionContext {
                     param: "session.audio.input.turn_detection.prefix_padding_ms")
             }
         }
+        if case .retentionRatio(_, let limit?) = updated.truncation {
+            let reply = updated.maxOutputTokens ?? TokenEstimate.replyTokens
+            let most = max(0, limits.modelContextTokens - reply)
+            guard limit <= most else {
+                throw ClientEventError(
+                    code: "invalid_value",
+                    message: "post_instructions is at most \(most), what the model's context has "
+                        + "room for beside its reply.",
+                    param: "session.truncation.token_limits.post_instructions")
+            }
+        }
         return updated
     }
 }

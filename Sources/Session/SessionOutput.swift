@@ -57,6 +57,8 @@ public enum AgentCommand: Sendable {
     /// Say what has been said so far in an item that is still being spoken, if somebody is free to.
     /// Answer with `.hypothesis` or `.hypothesisFailed`; at most one is asked for at a time.
     case hypothesize(itemID: String, Utterance, HypothesisUse)
+    /// Make of an item's audio what a client is given: answer with `.audioEncoded`.
+    case encodeAudio(itemID: String, HeardAudio, AudioFormat)
     /// Answer with `.modelDelta`s, then `.modelFinished` or `.modelFailed`.
     case respond(responseID: String, ModelRequest)
     /// Answer with `.speech` chunks, then `.speechFinished` or `.speechFailed`. Clauses of one
@@ -88,6 +90,8 @@ public enum AgentEvent: Sendable {
     case hypothesis(itemID: String, text: String)
     /// Nobody was free to say, or recognition failed.
     case hypothesisFailed(itemID: String)
+    /// An item's audio in the client's format; empty where it could not be made.
+    case audioEncoded(itemID: String, [UInt8])
     case modelDelta(responseID: String, ModelDelta)
     case modelFinished(responseID: String)
     case modelFailed(responseID: String, AgentError)

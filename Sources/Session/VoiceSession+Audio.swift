@@ -186,8 +186,8 @@ extension VoiceSession {
         context.counters.turns += 1
         // Only a recogniser can tell what that was.
         let isOverReply = context.hasRecognizer && playout?.interruption?.itemID == itemID
+        keep(audio, of: itemID)
         if modelHearsAudio {
-            keepForModel(audio, of: itemID)
             if responds, !isOverReply { unansweredSince = speechEnd }
             guard wantsTranscripts || isOverReply else {
                 stopHypothesis(partial, of: itemID)

@@ -49,22 +49,25 @@ extension VoiceSession {
                 .clientEventError(itemID: item.id, action: "create")
         }
         var speech = HeardAudio()
+        var hasWords = true
         if case .message(let role, var content) = item.kind {
             for (index, part) in content.enumerated() {
                 guard case .inputAudio(let bytes, let transcript) = part else { continue }
-                if transcript == nil { try append(bytes, to: &speech) }
+                if transcript == nil { hasWords = false }
+                // Of a format that an item cannot have, the words are enough.
+                if transcript == nil || parameters.inputFormat != .opus {
+                    try append(bytes, to: &speech)
+                }
                 content[index] = .inputAudio(bytes: [], transcript: transcript)
             }
             item.kind = .message(role: role, content: content)
         }
-        if speech.sampleCount > 0 { try checkTranscriptionLimit() }
+        let isTranscribed = speech.sampleCount > 0 && !hasWords
+        if isTranscribed { try checkTranscriptionLimit() }
         try makeRoom(forBytes: item.textBytes)
         try add(item, after: previousItemID)
-        guard speech.sampleCount > 0 else { return }
-        if modelHearsAudio {
-            keepForModel(speech, of: item.id)
-            guard wantsTranscripts else { return }
-        }
+        if speech.sampleCount > 0 { keep(speech, of: item.id, isForModel: isTranscribed) }
+        guard isTranscribed, !modelHearsAudio || wantsTranscripts else { return }
         transcribe(
             speech,
             AwaitedTranscript(
@@ -84,11 +87,11 @@ extension VoiceSession {
         }
     }
 
-    /// Sees to it that an item of so many bytes finds room: with `truncation: "auto"` the oldest
-    /// items go, and the client is told.
+    /// Sees to it that an item of so many bytes finds room: unless `truncation` is `"disabled"`, the
+    /// oldest items go, and the client is told.
     func makeRoom(forBytes bytes: Int = 0) throws(ClientEventError) {
         while !conversation.hasRoom(forBytes: bytes) {
-            guard parameters.truncation.text == "\"auto\"",
+            guard parameters.truncation != .disabled,
                 let oldest = conversation.removeOldest()
             else {
                 throw Conversation.Failure.full.clientEventError(itemID: "", action: "create")
@@ -131,6 +134,38 @@ extension VoiceSession {
         guard let item = conversation.item(itemID) else {
             throw Conversation.Failure.itemMissing
                 .clientEventError(itemID: itemID, action: "retrieve")
+        }
+        // Who asks faster than audio can be made ready gets the words.
+        guard let audio = conversation.audio(of: itemID), retrievals.count < Self.maxRetrievals,
+            audio.encodedBytes(as: parameters.inputFormat) <= Self.maxRetrievedAudioBytes
+        else { return emit(.conversationItemRetrieved(item)) }
+        retrievals.append(itemID)
+        command(.encodeAudio(itemID: itemID, audio, parameters.inputFormat))
+    }
+
+    /// Items whose audio is made ready at once.
+    static let maxRetrievals = 4
+    /// Audio of a retrieved item, in bytes: its event, in base64, keeps below the 1 MiB that client
+    /// libraries take. 16 s as PCM, 94 s as G.711.
+    private static let maxRetrievedAudioBytes = 750_000
+
+    /// An item's audio is ready for the client who asked for it.
+    func handleEncodedAudio(_ bytes: [UInt8], of itemID: String) {
+        guard let index = retrievals.firstIndex(of: itemID) else { return }
+        retrievals.remove(at: index)
+        guard var item = conversation.item(itemID) else {
+            return emit(
+                .error(
+                    Conversation.Failure.itemMissing
+                        .clientEventError(itemID: itemID, action: "retrieve")))
+        }
+        if case .message(let role, var content) = item.kind {
+            // All of an item's audio was kept as one.
+            let first = content.firstIndex { if case .inputAudio = $0 { true } else { false } }
+            if let first, case .inputAudio(_, let transcript) = content[first] {
+                content[first] = .inputAudio(bytes: bytes, transcript: transcript)
+            }
+            item.kind = .message(role: role, content: content)
         }
         emit(.conversationItemRetrieved(item))
     }
@@ -200,12 +235,13 @@ extension VoiceSession {
     /// Whether a model that hears audio leaves anything to recognise: words for the client to show.
     var wantsTranscripts: Bool { parameters.transcription != nil && context.hasRecognizer }
 
-    /// Keeps what was said for a model that hears audio.
-    func keepForModel(_ audio: HeardAudio, of itemID: String) {
+    /// Keeps what was said, for a model that hears audio and for who asks for the item again.
+    /// - Parameter isForModel: false where the model has the words.
+    func keep(_ audio: HeardAudio, of itemID: String, isForModel: Bool = true) {
         let seconds = context.limits.maxHeardAudioSeconds
-        conversation.setHeard(
-            audio, of: itemID,
-            maxSamples: SampleRate.hz16000.samples(inMilliseconds: seconds * 1_000))
+        let maxSamples = SampleRate.hz16000.samples(inMilliseconds: seconds * 1_000)
+        conversation.keep(
+            audio, of: itemID, forModel: isForModel && modelHearsAudio ? maxSamples : nil)
     }
 
     /// Another turn may only be recognised while few are.

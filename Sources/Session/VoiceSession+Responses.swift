@@ -33,7 +33,7 @@ extension VoiceSession {
                     + "flight in one session.")
         }
         for (index, item) in (parameters.input ?? []).enumerated() {
-            try checkImages(in: item, path: "response.input[\(index)]")
+            try checkInput(item, path: "response.input[\(index)]")
         }
         if parameters.isInConversation {
             if let voice = parameters.voice {
@@ -132,6 +132,10 @@ extension VoiceSession {
     func askWaitingResponses(at now: Instant) {
         guard awaitedTranscripts.isEmpty || modelHearsAudio else { return }
         for response in responses where response.stage == .waiting {
+            guard fitsContext(response.parameters) else {
+                response.end(.contextLengthExceeded, &conversation)
+                continue
+            }
             response.handleAsked()
             let request = request(with: response.parameters)
             if !resumeSpeculation(response, request, at: now) {
@@ -143,7 +147,8 @@ extension VoiceSession {
     /// What the model is asked now for a response with these overrides.
     func request(with overrides: ResponseParameters) -> ModelRequest {
         let messages =
-            overrides.input.map { $0.flatMap(\.modelMessages) } ?? conversation.modelMessages()
+            overrides.input.map { $0.flatMap { shownMessages(ofInput: $0) } }
+            ?? conversation.modelMessages()
         return ModelRequest(
             model: parameters.model,
             instructions: overrides.instructions ?? parameters.instructions,
@@ -153,7 +158,7 @@ extension VoiceSession {
             maxOutputTokens: maxOutputTokens(with: overrides))
     }
 
-    private func maxOutputTokens(with overrides: ResponseParameters) -> Int? {
+    func maxOutputTokens(with overrides: ResponseParameters) -> Int? {
         switch overrides.maxOutputTokens {
         case .absent: parameters.maxOutputTokens
         case .null: nil

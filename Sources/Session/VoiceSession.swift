@@ -37,6 +37,8 @@ public final class VoiceSession {
     var listener: Listener?
     /// Items whose transcript is awaited, oldest first.
     var awaitedTranscripts: [AwaitedTranscript] = []
+    /// Items whose audio is being made ready for the client who asked for them.
+    var retrievals: [String] = []
     /// When the user finished saying words that no response has taken up yet.
     var unansweredSince: Instant?
     /// Responses in flight: at most one in the conversation.
@@ -80,7 +82,8 @@ public final class VoiceSession {
         conversation = Conversation(
             maxItems: context.limits.maxConversationItems,
             maxBytes: context.limits.maxConversationBytes
-                + (abilities.seesImages ? context.limits.maxConversationImageBytes : 0))
+                + (abilities.seesImages ? context.limits.maxConversationImageBytes : 0),
+            maxAudioBytes: context.limits.maxKeptAudioBytes)
     }
 
     /// The id that a session with this seed has.
@@ -106,7 +109,7 @@ public final class VoiceSession {
     public var heldBytes: Int {
         let heard =
             awaitedTranscripts.reduce(listener?.heldBytes ?? 0) { $0 + $1.audioBytes }
-            + (modelHearsAudio ? conversation.heardBytes : 0) + (echo?.heldBytes ?? 0)
+            + conversation.audioBytes + (echo?.heldBytes ?? 0)
         let text = conversation.textBytes + (speculativeReply?.bytes ?? 0)
         let speech = responses.reduce(playout?.heldBytes ?? 0) { $0 + $1.heldBytes }
         return heard + text + speech
@@ -189,6 +192,7 @@ public final class VoiceSession {
             handleTranscriptionFailed(error, of: itemID, at: now)
         case .hypothesis(let itemID, let text): handleHypothesis(text, of: itemID, at: now)
         case .hypothesisFailed(let itemID): handleHypothesisFailed(of: itemID)
+        case .audioEncoded(let itemID, let bytes): handleEncodedAudio(bytes, of: itemID)
         case .modelDelta(let id, let delta):
             response(id)?.handle(delta, ids: &ids, conversation: &conversation, at: now)
         case .modelFinished(let id): response(id)?.handleModelFinished(&conversation, at: now)
@@ -286,6 +290,7 @@ public final class VoiceSession {
         precondition(responses.count { $0.isInConversation } <= 1)
         precondition(responses.count <= context.limits.maxActiveResponses)
         precondition(awaitedTranscripts.count <= context.limits.maxAwaitedTranscripts)
+        precondition(retrievals.count <= Self.maxRetrievals)
     }
 
     /// A conversation has one voice: nobody changes it in the middle of one.

@@ -410,6 +410,14 @@ enum ServeOptionTable {
             "max-conversation-bytes", \.server.session.maxConversationBytes, 1_024...(1 << 30),
             unit: "bytes", in: .session, "Text of all items of a conversation."),
         .integer(
+            "model-context-tokens", \.server.session.modelContextTokens, 1_024...100_000_000,
+            unit: "tokens", in: .session,
+            "What the model has room for; the oldest items beyond it are not shown to it."),
+        .integer(
+            "max-kept-audio-bytes", \.server.session.maxKeptAudioBytes, 0...(1 << 30),
+            unit: "bytes", in: .session,
+            "Audio of the user that a client can retrieve with its item."),
+        .integer(
             "max-response-bytes", \.server.session.maxResponseBytes, 1_024...(1 << 30),
             unit: "bytes", in: .session,
             "Text that one response may write; it then ends incomplete."),

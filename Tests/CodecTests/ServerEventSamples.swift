@@ -74,7 +74,8 @@ extension ServerEventWriterTests {
         full.transcription = TranscriptionParameters(model: "m", language: "en", prompt: "names")
         full.turnDetection = TurnDetectionParameters(mode: .semanticVAD(eagerness: .high))
         full.tracing = RawJSON("{\"workflow_name\":\"w\"}")
-        full.truncation = RawJSON("{\"type\":\"retention_ratio\",\"retention_ratio\":0.8}")
+        full.truncation = .retentionRatio(0.8, postInstructionTokens: 5_000)
+        full.reasoningEffort = .minimal
         full.prompt = RawJSON("{\"id\":\"pmpt_1\"}")
         var telephone = SessionParameters(model: "demo")
         telephone.inputFormat = .pcmu
@@ -82,6 +83,7 @@ extension ServerEventWriterTests {
         telephone.turnDetection?.idleTimeoutMilliseconds = 6_000
         telephone.transcription = TranscriptionParameters()
         telephone.toolChoice = .required
+        telephone.truncation = .disabled
         full.noiseReduction = NoiseReduction(place: nil, strength: 0.25)
         var words = SessionParameters.transcription(model: "m")
         words.turnDetection = nil

@@ -166,7 +166,7 @@ import Testing
 
     @Test func itemsHaveNoNullsAndNoEmptyIDs() {
         let message = ConversationItem(
-            id: "", kind: .message(role: .user, content: [.inputAudio(bytes: [1], transcript: nil)])
+            id: "", kind: .message(role: .user, content: [.inputAudio(bytes: [], transcript: nil)])
         )
         #expect(
             Self.written(.conversationItemDone(message, previousItemID: "item_0")).hasSuffix(
@@ -180,12 +180,18 @@ import Testing
                     + #""status":"in_progress","name":"f","arguments":""}}"#))
     }
 
-    @Test func aRetrievedItemCarriesItsTranscriptAndNoAudio() {
+    @Test(
+        arguments: [
+            ([1, 2], "t", #"{"type":"input_audio","audio":"AQI=","transcript":"t"}"#),
+            ([], "t", #"{"type":"input_audio","transcript":"t"}"#),
+            ([], nil, #"{"type":"input_audio"}"#),
+        ] as [([UInt8], String?, String)])
+    func audioIsWrittenWhereTheItemHasIt(bytes: [UInt8], transcript: String?, part: String) {
         let item = ConversationItem(
             id: "i",
-            kind: .message(role: .user, content: [.inputAudio(bytes: [1, 2], transcript: "t")]))
-        let part = #""content":[{"type":"input_audio","transcript":"t"}]"#
-        #expect(Self.written(.conversationItemRetrieved(item)).contains(part))
+            kind: .message(
+                role: .user, content: [.inputAudio(bytes: bytes, transcript: transcript)]))
+        #expect(Self.written(.conversationItemRetrieved(item)).contains(#""content":[\#(part)]"#))
     }
 
     @Test func anImageComesBackAsItsURLAndNeverAsItsData() {

@@ -33,7 +33,7 @@ import Testing
         + #""parameters":{ "type":"object", "properties":{} }},{"name":"g"}],"#
         + #""tracing":{"workflow_name":"w","group_id":"g","metadata":{"k":1}},"#
         + #""truncation":{"type":"retention_ratio","retention_ratio":0.8,"#
-        + #""token_limits":{"post_instructions":1000}},"#
+        + #""token_limits":{"post_instructions":1000}},"reasoning":{"effort":"high"},"#
         + #""prompt":{"id":"pmpt_1","version":"2","variables":{"a":"b"}},"#
         + #""include":[],"audio":{"input":{"format":{"type":"audio/pcmu"},"#
         + #""noise_reduction":{"type":"near_field","strength":0.5},"#
@@ -62,11 +62,8 @@ import Testing
             update.tracing
                 == .value(RawJSON(#"{"workflow_name":"w","group_id":"g","metadata":{"k":1}}"#)))
         #expect(
-            update.truncation
-                == .value(
-                    RawJSON(
-                        #"{"type":"retention_ratio","retention_ratio":0.8,"#
-                            + #""token_limits":{"post_instructions":1000}}"#)))
+            update.truncation == .value(.retentionRatio(0.8, postInstructionTokens: 1_000)))
+        #expect(update.reasoningEffort == .value(.high))
         #expect(
             update.prompt
                 == .value(RawJSON(#"{"id":"pmpt_1","version":"2","variables":{"a":"b"}}"#)))
@@ -96,6 +93,7 @@ import Testing
         let update = try Self.parsedUpdate(
             #""instructions":null,"output_modalities":null,"tools":null,"tool_choice":null,"#
                 + #""max_output_tokens":null,"tracing":null,"truncation":null,"prompt":null,"#
+                + #""reasoning":null,"#
                 + #""include":null,"audio":{"input":{"format":null,"transcription":null,"#
                 + #""turn_detection":null,"noise_reduction":null},"output":{"format":null,"#
                 + #""voice":null,"speed":null,"transport":null}}"#)
@@ -107,6 +105,7 @@ import Testing
         expected.maxOutputTokens = .null
         expected.tracing = .null
         expected.truncation = .null
+        expected.reasoningEffort = .null
         expected.prompt = .null
         expected.inputFormat = .null
         expected.inputIsNumbered = .null
@@ -186,7 +185,7 @@ import Testing
         #expect(try Self.parsedUpdate(#""tracing":"auto""#).tracing == .value(RawJSON("\"auto\"")))
         #expect(
             try Self.parsedUpdate(#""truncation":"disabled""#).truncation
-                == .value(RawJSON("\"disabled\"")))
+                == .value(.disabled))
         let output = try Self.parsedUpdate(#""audio":{"output":{"voice":"cedar","speed":0.25}}"#)
         #expect(output.voice == .value("cedar") && output.speed == .value(0.25))
     }
@@ -273,6 +272,8 @@ import Testing
         bad(
             #""truncation":{"type":"retention_ratio","retention_ratio":2}"#, "invalid_value",
             "truncation.retention_ratio"),
+        bad(#""reasoning":"low""#, "invalid_type", "reasoning"),
+        bad(#""reasoning":{"effort":"most"}"#, "invalid_value", "reasoning.effort"),
         bad(#""prompt":"pmpt_1""#, "invalid_type", "prompt"),
         bad(#""prompt":{}"#, "missing_required_parameter", "prompt.id"),
         bad(#""include":"x""#, "invalid_type", "include"),
@@ -351,8 +352,8 @@ import Testing
         #""instructions":"Whisper.","output_modalities":["audio"],"conversation":"none","#
         + #""max_output_tokens":"inf","tools":[],"tool_choice":{"type":"function","name":"f"},"#
         + #""metadata":{"client_event_id":"e1", "topic": "x"},"#
-        + #""input":[{"type":"message","role":"user","content":[{"type":"input_text","#
-        + #""text":"hi"}]}],"audio":{"output":{"format":{"type":"audio/pcma"},"voice":"v"}}"#
+        + #""reasoning":{"effort":"low"},"input":[{"type":"item_reference","id":"i"},"#
+        + #"{"type":"message","role":"user","content":[{"type":"input_text","text":"hi"}]}],"audio":{"output":{"format":{"type":"audio/pcma"},"voice":"v"}}"#
 
     static func parsedResponse(_ response: String) throws -> ResponseParameters {
         let event = try ClientEventParserTests.parsed(
@@ -374,7 +375,8 @@ import Testing
         expected.toolChoice = .function(name: "f")
         expected.metadata = RawJSON(#"{"client_event_id":"e1", "topic": "x"}"#)
         expected.input = [
-            ConversationItem(id: "", kind: .message(role: .user, content: [.inputText("hi")]))
+            ConversationItem(id: "i", kind: .reference),
+            ConversationItem(id: "", kind: .message(role: .user, content: [.inputText("hi")])),
         ]
         expected.outputFormat = .pcma
         expected.outputOpus = OpusSettings()
@@ -400,8 +402,11 @@ import Testing
         bad(#""input":{}"#, "invalid_type", "input"),
         bad(#""input":[5]"#, "invalid_type", "input[0]"),
         bad(
-            #""input":[{"type":"item_reference","id":"i"}]"#, "unsupported_item_type",
-            "input[0].type"),
+            #""input":[{"type":"item_reference"}]"#, "missing_required_parameter",
+            "input[0].id"),
+        bad(#""prompt":{"id":"p"}"#, "unsupported_prompt", "prompt"),
+        bad(#""prompt":{}"#, "missing_required_parameter", "prompt.id"),
+        bad(#""reasoning":{"effort":5}"#, "invalid_type", "reasoning.effort"),
         bad(
             #""input":[{"type":"message","role":"user","content":[{"type":"input_text"}]}]"#,
             "missing_required_parameter", "input[0].content[0].text"),

@@ -195,6 +195,7 @@ private final class FuzzedSession {
         switch command {
         case .transcribe(let itemID, _): handle(.transcript(itemID: itemID, text: "héllo"))
         case .hypothesize(let itemID, _, _): handle(.hypothesis(itemID: itemID, text: "héllo"))
+        case .encodeAudio(let itemID, _, _): handle(.audioEncoded(itemID: itemID, [1, 2]))
         case .respond(let id, _): respond(id)
         case .speak(let id, _):
             let samples = [Int16](repeating: 500, count: 800)

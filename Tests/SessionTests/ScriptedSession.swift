@@ -240,6 +240,10 @@ final class ScriptedSession {
                 text.map { .hypothesis(itemID: itemID, text: $0) }
                     ?? .hypothesisFailed(itemID: itemID)
             }
+        case .encodeAudio(let itemID, let audio, let format):
+            answer(after: .milliseconds(5)) {
+                .audioEncoded(itemID: itemID, (try? audio.encoded(as: format)) ?? [])
+            }
         case .respond(let id, let request):
             requests.append(request)
             play(replies.isEmpty ? .text("Yes.") : replies.removeFirst(), for: id)

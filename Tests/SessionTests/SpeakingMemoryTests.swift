@@ -102,6 +102,6 @@ import Testing
         #expect(held > 20_000)
         script.send(.inputAudioBufferCommit, at: 2_010)
         script.run(until: 20_000)
-        #expect(script.session.heldBytes == 0)
+        #expect(script.session.heldBytes == script.session.conversation.audioBytes)
     }
 }

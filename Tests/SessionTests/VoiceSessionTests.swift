@@ -243,7 +243,7 @@ private func lastStatus(_ script: ScriptedSession) -> String? {
         let script = ScriptedSession(
             {
                 $0.outputModality = .text
-                $0.truncation = RawJSON("\"disabled\"")
+                $0.truncation = .disabled
             }, limits: limits)
         script.send(message("one", id: "one"), at: 0)
         script.send(message("two", id: "two"), at: 10)

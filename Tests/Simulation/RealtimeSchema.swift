@@ -170,7 +170,11 @@ public struct RealtimeSchema: Sendable {
     private func checkItem(_ item: JSONValue, at path: String) -> [String] {
         let type = item["type"]?.string ?? ""
         let role = item["role"]?.string ?? ""
-        guard let name = items[type] ?? items["\(type)/\(role)"], let fields = objects[name] else {
+        // Only in what a client shows a response's model: beside the table's kinds of items.
+        let reference = type == "item_reference" ? "ResponseItemReferenceParam" : nil
+        guard let name = reference ?? items[type] ?? items["\(type)/\(role)"],
+            let fields = objects[name]
+        else {
             return ["\(path): no item of type '\(type)' and role '\(role)'"]
         }
         return check(item, fields, named: name, at: path)

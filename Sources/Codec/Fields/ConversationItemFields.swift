@@ -149,3 +149,18 @@ enum NewFunctionCallOutputFields: FieldTable {
             [callID.entry, output.entry])
     }
 }
+
+/// `item_reference`, in a response's `input`
+enum ItemReferenceFields: FieldTable {
+    static let id = RequiredField("id", .name, "The item of the conversation.")
+
+    static var table: ObjectTable {
+        ObjectTable(
+            "ItemReference", "An item of the conversation.",
+            [
+                FieldEntry(
+                    NewItemFields.type.name, .constant("item_reference"),
+                    NewItemFields.type.meaning), id.entry,
+            ])
+    }
+}

@@ -1,5 +1,6 @@
-// Fields of the session that are kept as the exact text that came, but checked first: they are
-// reported in `session.updated`, where a wrong shape would break every other client library.
+// Fields of the session that have objects of their own. Those that have no effect are kept as the
+// exact text that came, but checked first: they are reported in `session.updated`, where a wrong
+// shape would break every other client library.
 
 /// `tracing`: `"auto"` or an object.
 struct TracingRule: ValueRule {
@@ -61,16 +62,51 @@ struct TruncationRule: ValueRule {
 
     func read(
         _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> RawJSON {
-        let fields = EventFields(object: value, path: path.text, limits: limits)
-        if value.kind == .object {
-            try fields.read(Fields.type)
-            _ = try fields.read(Fields.ratio)
-            _ = try fields.read(Fields.tokenLimits)?.read(TokenLimitFields.postInstructions)
-        } else {
+    ) throws(ClientEventError) -> Truncation {
+        guard value.kind == .object else {
             try value.check(isOneOf: names, orObject: true, at: path.text)
+            return value.isString("auto") ? .auto : .disabled
         }
-        return try fields.raw(value, fields.path)
+        let fields = EventFields(object: value, path: path.text, limits: limits)
+        try fields.read(Fields.type)
+        return .retentionRatio(
+            try fields.read(Fields.ratio),
+            postInstructionTokens: try fields.read(Fields.tokenLimits)?
+                .read(TokenLimitFields.postInstructions))
+    }
+}
+
+/// `reasoning`: an object with an `effort`.
+struct ReasoningRule: ValueRule {
+    private enum Fields: FieldTable {
+        static let effort = OptionalField(
+            "effort", .choice(of: ReasoningEffort.self), "How much the model thinks.")
+
+        static var table: ObjectTable {
+            ObjectTable("Reasoning", "How the model thinks.", [effort.entry])
+        }
+    }
+
+    var schema: ValueSchema { .object(Fields.table) }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) -> ReasoningEffort? {
+        try EventFields(value, path: path.text, limits: limits).read(Fields.effort)
+    }
+}
+
+/// `prompt` of a response: one that is well formed asks for what this server does not have.
+struct UnservedPromptRule: ValueRule {
+    private let rule = PromptRule()
+
+    var schema: ValueSchema { rule.schema }
+
+    func read(
+        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
+    ) throws(ClientEventError) {
+        _ = try rule.read(value, at: path, limits)
+        throw .unsupported("unsupported_prompt", path.text, "A stored prompt")
     }
 }
 

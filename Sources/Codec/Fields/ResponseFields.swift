@@ -22,10 +22,14 @@ enum ResponseFields: FieldTable {
     static let maxOutputTokens = OptionalField(
         "max_output_tokens", MaxOutputTokensRule(), GenerationFields.maxOutputTokensMeaning)
     static let input = OptionalField(
-        "input", .list(of: ConversationItem.self, atMost: \.maxInputItems),
+        "input", .list(of: ResponseInputItem.self, atMost: \.maxInputItems),
         "What the model is shown instead of the conversation.")
     static let metadata = OptionalField(
         "metadata", MetadataRule(), "The client's own, reported back with the response.")
+    static let reasoning = OptionalField(
+        "reasoning", ReasoningRule(), "Checked, without effect.")
+    static let prompt = OptionalField(
+        "prompt", UnservedPromptRule(), "Refused: this server stores no prompts.")
     static let conversation = DefaultedField(
         "conversation", .choice(of: Conversation.self), default: .inside,
         "Whether the response becomes part of the conversation.")
@@ -38,7 +42,7 @@ enum ResponseFields: FieldTable {
             [
                 instructions.entry, outputModalities.entry, tools.entry, toolChoice.entry,
                 parallelToolCalls.entry, maxOutputTokens.entry, input.entry, metadata.entry,
-                conversation.entry,
+                reasoning.entry, prompt.entry, conversation.entry,
                 audio.entry,
             ])
     }

@@ -22,7 +22,9 @@ enum SessionFields: FieldTable {
     static let tracing = OptionalField(
         "tracing", TracingRule(), "Reported back, without effect.")
     static let truncation = OptionalField(
-        "truncation", TruncationRule(), "What happens to items that the conversation outgrows.")
+        "truncation", TruncationRule(), "What happens to items that the model has no room for.")
+    static let reasoning = OptionalField(
+        "reasoning", ReasoningRule(), "Reported back, without effect.")
     static let prompt = OptionalField("prompt", PromptRule(), "Reported back, without effect.")
     static let include = OptionalField(
         "include", IncludeRule(), "Nothing: no recogniser here has log probabilities.")
@@ -35,8 +37,7 @@ enum SessionFields: FieldTable {
             [
                 type.entry, model.entry, instructions.entry, outputModalities.entry, tools.entry,
                 toolChoice.entry, parallelToolCalls.entry, maxOutputTokens.entry, tracing.entry,
-                truncation.entry,
-                prompt.entry, include.entry, audio.entry,
+                truncation.entry, reasoning.entry, prompt.entry, include.entry, audio.entry,
             ])
     }
 }

@@ -1,0 +1,140 @@
+// One item as a conversation keeps it. Nearly all items are messages of one part: of those only the
+// words are kept, beside the id and a few flags, in 48 bytes and the words themselves. What else
+// there is (other parts, calls, how speech was timed) is an object of its own.
+//
+// Invariant: `item` gives back exactly the item that was set.
+
+import Codec
+
+/// An item, compact, and what is known of its speech.
+struct ConversationEntry {
+    /// What the words of the item are.
+    private enum Form: UInt8 {
+        case systemText, userText, assistantText, assistantSpeech
+        /// The user's audio, with its transcript and without.
+        case userAudio, wordlessAudio
+        /// Kept as a whole in `details`.
+        case other
+    }
+
+    /// An item that is kept as a whole.
+    private final class WholeItem {
+        let item: ConversationItem
+
+        init(_ item: ConversationItem) { self.item = item }
+    }
+
+    /// What few items have. Never changed once it is made.
+    private final class Details {
+        let whole: WholeItem?
+        let speech: Conversation.Speech
+
+        var item: ConversationItem? { whole?.item }
+
+        init(item: ConversationItem?, speech: Conversation.Speech) {
+            whole = item.map(WholeItem.init)
+            self.speech = speech
+        }
+    }
+
+    let id: String
+    private var text = ""
+    private var details: Details?
+    private var form = Form.other
+    private var status: ConversationItem.Status
+
+    init(_ item: ConversationItem) {
+        id = item.id
+        status = item.status
+        set(item, speech: Conversation.Speech())
+    }
+
+    /// The item.
+    var item: ConversationItem {
+        if let item = details?.item { return item }
+        return ConversationItem(id: id, status: status, kind: .message(role: role, content: [part]))
+    }
+
+    /// What is known of an assistant's speech.
+    var speech: Conversation.Speech { details?.speech ?? Conversation.Speech() }
+
+    /// Replaces the item, which keeps its id.
+    mutating func set(_ item: ConversationItem, speech: Conversation.Speech) {
+        precondition(item.id == id)
+        status = item.status
+        (form, text) = Self.compact(item)
+        let rest = form == .other ? item : nil
+        let isPlain = rest == nil && speech == Conversation.Speech()
+        details = isPlain ? nil : Details(item: rest, speech: speech)
+    }
+
+    private static func compact(_ item: ConversationItem) -> (Form, String) {
+        guard case .message(let role, let content) = item.kind, content.count == 1 else {
+            return (.other, "")
+        }
+        switch (role, content[0]) {
+        case (.system, .inputText(let text)): return (.systemText, text)
+        case (.user, .inputText(let text)): return (.userText, text)
+        case (.assistant, .outputText(let text)): return (.assistantText, text)
+        case (.assistant, .outputAudio(let transcript)): return (.assistantSpeech, transcript)
+        case (.user, .inputAudio(let bytes, let transcript)) where bytes.isEmpty:
+            return transcript.map { (.userAudio, $0) } ?? (.wordlessAudio, "")
+        default: return (.other, "")
+        }
+    }
+
+    private var role: ConversationItem.Role {
+        switch form {
+        case .systemText: .system
+        case .userText, .userAudio, .wordlessAudio: .user
+        case .assistantText, .assistantSpeech: .assistant
+        case .other: preconditionFailure("kept as a whole")
+        }
+    }
+
+    private var part: ContentPart {
+        switch form {
+        case .systemText, .userText: .inputText(text)
+        case .assistantText: .outputText(text)
+        case .assistantSpeech: .outputAudio(transcript: text)
+        case .userAudio: .inputAudio(bytes: [], transcript: text)
+        case .wordlessAudio: .inputAudio(bytes: [], transcript: nil)
+        case .other: preconditionFailure("kept as a whole")
+        }
+    }
+
+    // MARK: Without making the item
+
+    /// UTF-8 bytes that count towards the conversation's limit.
+    var textBytes: Int {
+        let words = details?.item?.textBytes ?? text.utf8.count
+        return words + (details?.speech.wholeTranscript?.utf8.count ?? 0)
+    }
+
+    /// UTF-8 bytes of what a model reads.
+    var wordBytes: Int {
+        guard let item = details?.item else { return text.utf8.count }
+        guard case .message(_, let content) = item.kind else { return item.textBytes }
+        return content.reduce(item.textBytes) { sum, part in
+            if case .inputImage(let url, _) = part { sum - url.utf8.count } else { sum }
+        }
+    }
+
+    /// Estimated tokens of its images.
+    var imageTokens: Int {
+        guard case .message(_, let content)? = details?.item?.kind else { return 0 }
+        return content.reduce(0) { sum, part in
+            if case .inputImage(_, let detail) = part { sum + detail.estimatedTokens } else { sum }
+        }
+    }
+
+    /// The id of the call that it is, or nil.
+    var callID: String? {
+        if case .functionCall(let callID, _, _)? = details?.item?.kind { callID } else { nil }
+    }
+
+    /// The id of the call that it is the outcome of, or nil.
+    var answeredCallID: String? {
+        if case .functionCallOutput(let callID, _)? = details?.item?.kind { callID } else { nil }
+    }
+}
