@@ -3,7 +3,6 @@ conversation, calls side by side, and what is left of a reply that was cut."""
 
 import base64
 
-import pytest
 from realtime_session import (
     CALL_SERIES, TOOL, append, check_deltas, connect, run, series, spoken,
 )
@@ -189,7 +188,6 @@ def test_a_reply_that_meets_its_limit_is_incomplete(piped):
     run(test())
 
 
-@pytest.mark.skip(reason="not served yet: audio in conversation.item.retrieved")
 def test_a_retrieved_item_has_its_audio(parley, speech):
     async def say(session, audio):
         place = len(session.events)
