@@ -22,6 +22,19 @@ static inline void parley_curl_set_callbacks(
     curl_easy_setopt(easy, CURLOPT_WRITEDATA, context);
     curl_easy_setopt(easy, CURLOPT_PRIVATE, context);
 }
+typedef int (*parley_curl_address_callback)(
+    void *context, char *peer, char *local, int peer_port, int local_port);
+static inline void parley_curl_set_address_check(
+    CURL *easy, parley_curl_address_callback check, void *context) {
+    curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, check);
+    curl_easy_setopt(easy, CURLOPT_PREREQDATA, context);
+}
+// The last head's field; NULL where there is none.
+static inline const char *parley_curl_header(CURL *easy, const char *name) {
+    struct curl_header *field = NULL;
+    if (curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &field) != CURLHE_OK) return NULL;
+    return field->value;
+}
 static inline CURLMcode parley_curl_multi_set_long(CURLM *multi, CURLMoption option, long value) {
     return (curl_multi_setopt)(multi, option, value);
 }

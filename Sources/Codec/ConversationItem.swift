@@ -24,6 +24,8 @@ public struct ConversationItem: Equatable, Sendable {
         /// `item_reference`: the item of the conversation that has this id; only in the `input` of
         /// a response.
         case reference
+        /// `mcp_list_tools`, `mcp_call`, `mcp_approval_request`, `mcp_approval_response`
+        indirect case mcp(MCPItem)
     }
 
     /// Unique in its conversation; empty only in an item that a client created without an id.

@@ -33,11 +33,11 @@ struct ResponseInputItem: ReadableObject {
 }
 
 extension ConversationItem.Kind {
-    private static let names = ["message", "function_call", "function_call_output"]
-    private static let unsupportedNames = [
-        "mcp_approval_request", "mcp_approval_response", "mcp_call", "mcp_list_tools",
-        "item_reference",
+    private static let names = [
+        "message", "function_call", "function_call_output", "mcp_approval_request",
+        "mcp_approval_response", "mcp_call", "mcp_list_tools",
     ]
+    private static let unsupportedNames = ["item_reference"]
 
     fileprivate init(_ fields: EventFields) throws(ClientEventError) {
         let type = try fields.read(NewItemFields.type)
@@ -55,13 +55,21 @@ extension ConversationItem.Kind {
             self = .functionCallOutput(
                 callID: try fields.read(NewFunctionCallOutputFields.callID),
                 output: try fields.read(NewFunctionCallOutputFields.output))
+        case let type where type.hasPrefix("mcp_"):
+            guard let item = try MCPItem(fields, type: type) else {
+                throw Self.unknown(type, fields)
+            }
+            self = .mcp(item)
         case let name where Self.unsupportedNames.contains(name):
             throw .unsupported(
                 "unsupported_item_type", fields.path(of: "type"), "An item of type '\(name)'")
         default:
-            throw .invalid(
-                fields.path(of: "type"), "expected one of \(quotedList(Self.names)), got '\(type)'")
+            throw Self.unknown(type, fields)
         }
+    }
+
+    private static func unknown(_ type: String, _ fields: EventFields) -> ClientEventError {
+        .invalid(fields.path(of: "type"), "expected one of \(quotedList(names)), got '\(type)'")
     }
 }
 

@@ -6,6 +6,7 @@
 extension JSONWriter {
     /// Writes the protocol's `realtime.item`.
     mutating func item(_ item: ConversationItem) {
+        if case .mcp(let mcp) = item.kind { return mcpItem(mcp, id: item.id) }
         beginObject()
         if !item.id.isEmpty { member("id", item.id) }
         member("object", "realtime.item")
@@ -31,6 +32,7 @@ extension JSONWriter {
             member("output", output)
         case .reference:
             member("type", "item_reference")
+        case .mcp: break
         }
         endObject()
     }

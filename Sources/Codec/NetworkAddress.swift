@@ -233,6 +233,27 @@ extension AddressRange: LosslessStringConvertible {
     }
 }
 
+extension NetworkAddress {
+    /// What is not out on the Internet: this machine, private networks, link-local addresses (where
+    /// clouds answer with a machine's secrets), shared and benchmark networks, documentation,
+    /// multicast and reserved addresses, and IPv6's wrappings of IPv4 (RFC 6890, RFC 4193,
+    /// RFC 6052, RFC 3056, RFC 4380).
+    private static let special = [
+        "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
+        "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",
+        "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+    ].map { AddressRange($0)! }
+
+    /// Whether it is out on the Internet. Of IPv6 that is 2000::/3 but for what wraps IPv4.
+    public var isPublic: Bool {
+        if v4 != nil { return !NetworkAddress.special.contains(self) }
+        let isGlobal = high >> 61 == 1
+        let isDocumentation = high >> 32 == 0x2001_0DB8
+        let wrapsV4 = high >> 48 == 0x2002 || high >> 32 == 0x2001_0000
+        return isGlobal && !isDocumentation && !wrapsV4
+    }
+}
+
 extension [AddressRange] {
     /// Whether any of the ranges has the address.
     public func contains(_ address: NetworkAddress) -> Bool {

@@ -11,7 +11,9 @@ extension ResponseParameters: ReadableObject {
         instructions = try fields.read(ResponseFields.instructions)
         outputModality = try fields.read(ResponseFields.outputModalities)
         tools = try fields.read(ResponseFields.tools)
+        mcpTools = try fields.read(ResponseFields.mcpTools)
         toolChoice = try fields.read(ResponseFields.toolChoice)
+        mcpToolChoice = try fields.read(ResponseFields.mcpToolChoice) ?? nil
         parallelToolCalls = try fields.read(ResponseFields.parallelToolCalls)
         maxOutputTokens = try fields.patch(ResponseFields.maxOutputTokens)
         input = try fields.read(ResponseFields.input)?.map(\.item)

@@ -136,4 +136,6 @@ public enum ServerEvent: Equatable, Sendable {
         PartAddress, callID: String, name: String, arguments: String)
     case rateLimitsUpdated
     case outputAudioBufferCleared(responseID: String)
+    /// What concerns MCP servers: `mcp_list_tools.…` and `response.mcp_call….…`.
+    indirect case mcp(MCPEvent)
 }

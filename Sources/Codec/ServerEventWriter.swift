@@ -64,6 +64,7 @@ extension ServerEvent {
         case .responseFunctionCallArgumentsDone: "response.function_call_arguments.done"
         case .rateLimitsUpdated: "rate_limits.updated"
         case .outputAudioBufferCleared: "output_audio_buffer.cleared"
+        case .mcp(let event): event.wireName
         }
     }
 }
@@ -138,6 +139,8 @@ extension JSONWriter {
             noRateLimits()
         case .outputAudioBufferCleared(let responseID):
             member("response_id", responseID)
+        case .mcp(let event):
+            fields(of: event)
         }
     }
 
@@ -243,7 +246,7 @@ extension JSONWriter {
         itemMember(item)
     }
 
-    private mutating func output(_ address: PartAddress) {
+    mutating func output(_ address: PartAddress) {
         member("response_id", address.responseID)
         member("item_id", address.itemID)
         member("output_index", address.outputIndex)

@@ -204,8 +204,12 @@ public struct SessionParameters: Equatable, Sendable {
     public var outputModality = OutputModality.audio
     /// Functions that the model may call.
     public var tools: [FunctionTool] = []
+    /// MCP servers whose tools it may call.
+    public var mcpTools: [MCPTool] = []
     /// Whether and which function the model must call.
     public var toolChoice = ToolChoice.auto
+    /// The MCP tool that it must call; `toolChoice` is then `auto`.
+    public var mcpToolChoice: MCPToolChoice?
     /// Whether the model may make several calls in one response, or nil: as it is used to.
     public var parallelToolCalls: Bool?
     /// Limit of a response's tokens, 1…4096, or nil for `"inf"`.
@@ -287,7 +291,9 @@ public struct SessionParameters: Equatable, Sendable {
         set(&instructions, update.instructions, or: "")
         set(&outputModality, update.outputModality, or: .audio)
         set(&tools, update.tools, or: [])
+        set(&mcpTools, update.mcpTools, or: [])
         set(&toolChoice, update.toolChoice, or: .auto)
+        set(&mcpToolChoice, update.mcpToolChoice)
         set(&parallelToolCalls, update.parallelToolCalls)
         set(&maxOutputTokens, update.maxOutputTokens)
         set(&inputFormat, update.inputFormat, or: .pcm)
@@ -318,8 +324,12 @@ public struct SessionUpdate: Equatable, Sendable {
     public var outputModality = Patch<OutputModality>.absent
     /// `tools`
     public var tools = Patch<[FunctionTool]>.absent
+    /// `tools` of type `mcp`
+    public var mcpTools = Patch<[MCPTool]>.absent
     /// `tool_choice`
     public var toolChoice = Patch<ToolChoice>.absent
+    /// `tool_choice` of type `mcp`; null for any other.
+    public var mcpToolChoice = Patch<MCPToolChoice>.absent
     /// `parallel_tool_calls`
     public var parallelToolCalls = Patch<Bool>.absent
     /// `"inf"` arrives as null.
@@ -391,8 +401,12 @@ public struct ResponseParameters: Equatable, Sendable {
     public var outputModality: OutputModality?
     /// `tools`
     public var tools: [FunctionTool]?
+    /// `tools` of type `mcp`
+    public var mcpTools: [MCPTool]?
     /// `tool_choice`
     public var toolChoice: ToolChoice?
+    /// `tool_choice` of type `mcp`
+    public var mcpToolChoice: MCPToolChoice?
     /// `parallel_tool_calls`
     public var parallelToolCalls: Bool?
     /// Limit of this response's tokens; `.null` is `"inf"`.

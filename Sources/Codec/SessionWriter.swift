@@ -36,8 +36,13 @@ extension JSONWriter {
         key("tools")
         beginArray()
         for tool in parameters.tools { self.tool(tool) }
+        for tool in parameters.mcpTools { mcpTool(tool) }
         endArray()
-        toolChoice(parameters.toolChoice)
+        if let choice = parameters.mcpToolChoice {
+            mcpToolChoice(choice)
+        } else {
+            toolChoice(parameters.toolChoice)
+        }
         if let parallel = parameters.parallelToolCalls { member("parallel_tool_calls", parallel) }
         maxOutputTokens(parameters.maxOutputTokens)
         member("tracing", parameters.tracing)

@@ -18,6 +18,8 @@ struct AgentWork {
         case model(responseID: String)
         case speech(responseID: String)
         case encoding(itemID: String)
+        case toolList(connection: String)
+        case toolCall(itemID: String, connection: String)
     }
 
     struct Running {
@@ -37,6 +39,8 @@ struct AgentWork {
     fileprivate(set) var running: [Running] = []
     /// Clauses that wait for the one before them, in order.
     fileprivate(set) var waiting: [Clause] = []
+    /// Connections to MCP servers; nil: none was ever wanted.
+    var tools: ToolConnections?
 
     /// Whether a delivery of this task still counts.
     func accepts(serial: UInt64) -> Bool { running.contains { $0.serial == serial } }
@@ -44,10 +48,10 @@ struct AgentWork {
 
 /// Starts and stops the agents of one shard's sessions. Confined to the shard's thread.
 final class AgentLink {
-    private let agents: AgentSet
-    private let host: ShardAgentHost
-    private let gate: ShardGate
-    private let logger: Logger
+    let agents: AgentSet
+    let host: ShardAgentHost
+    let gate: ShardGate
+    let logger: Logger
     private var nextSerial: UInt64 = 0
     private var hasPreparedRecognition = false
     /// Tasks whose end has not been taken note of.
@@ -88,6 +92,8 @@ final class AgentLink {
             stop(&work) {
                 $0 == .transcription(itemID: itemID) || $0 == .hypothesis(itemID: itemID)
             }
+        case .tools(let command):
+            perform(command, for: token, work: &work)
         }
     }
 
@@ -96,7 +102,7 @@ final class AgentLink {
         switch delivery.event {
         case .modelDelta, .speech, .transcriptPart: return
         case .transcript, .transcriptionFailed, .hypothesis, .hypothesisFailed, .audioEncoded,
-            .modelFinished, .modelFailed:
+            .modelFinished, .modelFailed, .tools:
             end(delivery.serial, work: &work)
         case .speechFinished(let responseID), .speechFailed(let responseID, _):
             end(delivery.serial, work: &work)
@@ -127,6 +133,7 @@ final class AgentLink {
     func stopAll(_ work: inout AgentWork) {
         work.waiting = []
         stop(&work) { _ in true }
+        closeAllTools(&work)
     }
 
     // MARK: Starting
@@ -245,7 +252,7 @@ final class AgentLink {
         }
     }
 
-    private func start(
+    func start(
         _ purpose: AgentWork.Purpose, for token: EventToken, work: inout AgentWork,
         _ body: @escaping @Sendable (_ report: @Sendable (AgentEvent) async -> Void) async -> Void
     ) {
@@ -271,7 +278,7 @@ final class AgentLink {
         release(work.running.remove(at: index))
     }
 
-    private func stop(_ work: inout AgentWork, where matches: (AgentWork.Purpose) -> Bool) {
+    func stop(_ work: inout AgentWork, where matches: (AgentWork.Purpose) -> Bool) {
         for running in work.running where matches(running.purpose) {
             running.task.cancel()
             release(running)

@@ -40,6 +40,14 @@ extension ServerEvent {
             .responseOutputAudioDone, .responseFunctionCallArgumentsDelta,
             .responseFunctionCallArgumentsDone:
             .eventsOutResponse
+        case .mcp(let event):
+            switch event {
+            case .listToolsInProgress, .listToolsCompleted, .listToolsFailed:
+                .eventsOutConversation
+            case .callArgumentsDelta, .callArgumentsDone, .callInProgress, .callCompleted,
+                .callFailed:
+                .eventsOutResponse
+            }
         case .rateLimitsUpdated: .eventsOutRateLimits
         case .outputAudioBufferCleared: .eventsOutOutputAudio
         }

@@ -37,6 +37,7 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case decodersInUse, decodersPooled, encodersInUse, encodersPooled
     case phraseHits, phraseMisses, phraseBytes, busyPermille, complexityReduction
     case responsesCompleted, responsesCancelled, responsesIncomplete, responsesFailed
+    case toolCallsCompleted, toolCallsFailed
     case deflatedBytesIn, inflatedBytesIn, deflatedBytesOut, inflatedBytesOut
     case compressionContextBytes
     case sessionBytes, sendBufferBytes, scratchBytes, agentTasks, upstreamTransfers

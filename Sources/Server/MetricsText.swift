@@ -211,6 +211,9 @@ private struct MetricFamily {
                 ("completed", .responsesCompleted), ("cancelled", .responsesCancelled),
                 ("incomplete", .responsesIncomplete), ("failed", .responsesFailed),
             ]),
+        .labelled(
+            "parley_mcp_calls_total", "Calls of MCP tools that ended, by result.", "result",
+            [("completed", .toolCallsCompleted), ("failed", .toolCallsFailed)]),
         .counter(
             "parley_audio_received_seconds_total", "Audio received.", divisor: 16_000, .samplesIn),
         .counter(

@@ -237,6 +237,7 @@ public final class ParleyServer: Sendable {
         }
         for thread in threads { pthread_join(thread, nil) }
         workers.shutdown()
+        agents.toolServers?.shutdown()
         logger.info(
             "stopped",
             metadata: [

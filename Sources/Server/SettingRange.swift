@@ -34,7 +34,7 @@ package struct SettingRange: Sendable {
     /// Every range, in the order of the options.
     package static let all =
         listening + admission + credentials + tls + limits + timeLimits + fairness + sessions
-        + codecs
+        + codecs + mcp
 
     private static let mebibyte = 1 << 20
     private static let gibibyte = 1 << 30
@@ -172,6 +172,14 @@ package struct SettingRange: Sendable {
         SettingRange("codec-idle-seconds", 1...3_600) { $0.codecs.codecIdleSeconds },
         SettingRange("max-pooled-codecs", 0...10_000) { $0.codecs.maxPooledCodecs },
         SettingRange("phrase-cache-bytes", 0...gibibyte) { $0.codecs.phraseCacheBytes },
+    ]
+
+    private static let mcp = [
+        SettingRange("max-mcp-servers", 1...16) { $0.session.maxToolServers },
+        SettingRange("max-mcp-tools", 1...1_024) { $0.session.maxToolsPerServer },
+        SettingRange("max-mcp-calls", 1...1_000) { $0.session.maxToolCalls },
+        SettingRange("max-mcp-result-bytes", 64...mebibyte) { $0.session.maxToolResultBytes },
+        SettingRange("max-automatic-responses", 1...1_000) { $0.session.maxAutomaticResponses },
     ]
 }
 

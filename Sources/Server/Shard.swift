@@ -158,6 +158,7 @@ package final class Shard<Backend: IO> {
             makesHypotheses: services.agents.recognizer?.makesHypotheses ?? false,
             abilities: { [model = services.agents.model] in model.abilities(of: $0) },
             hasSynthesizer: services.agents.synthesizer != nil,
+            toolServers: services.agents.toolServers?.policy,
             codecs: services.configuration.codecs)
         load = ShardLoad(since: now)
         executor.adoptThread()
@@ -391,6 +392,8 @@ package final class Shard<Backend: IO> {
         metrics.set(.responsesCancelled, to: counters.responsesCancelled)
         metrics.set(.responsesIncomplete, to: counters.responsesIncomplete)
         metrics.set(.responsesFailed, to: counters.responsesFailed)
+        metrics.set(.toolCallsCompleted, to: counters.toolCallsCompleted)
+        metrics.set(.toolCallsFailed, to: counters.toolCallsFailed)
         metrics.set(.connectionsOpen, to: connections.count)
         metrics.set(.sendBufferBytes, to: chunks.heldBytes)
         let shared = scratch.count + (wire?.sharedBytes ?? 0) + compression.heldBytes

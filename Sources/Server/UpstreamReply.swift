@@ -8,6 +8,7 @@ final class UpstreamReply: UpstreamResponse {
     let status: Int
     let retryAfter: Duration?
     let contentType: String?
+    private let kept: (name: String, value: String)?
     private let transfer: UpstreamTransfer
     private let client: UpstreamHTTP
 
@@ -15,11 +16,14 @@ final class UpstreamReply: UpstreamResponse {
         self.status = status
         retryAfter = transfer.retryAfter
         contentType = transfer.contentType
+        kept = transfer.kept
         self.transfer = transfer
         self.client = client
     }
 
     deinit { client.abandon(transfer) }
+
+    func header(_ name: String) -> String? { kept?.name == name ? kept?.value : nil }
 
     func nextChunk() async throws -> [UInt8]? {
         try await client.nextChunk(of: transfer)

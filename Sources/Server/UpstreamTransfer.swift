@@ -5,6 +5,7 @@
 // handle is released and no callback comes. Confined to the event loop's thread.
 
 import CCurl
+import Codec
 import Session
 
 /// One request and its answer, as far as it has come.
@@ -53,6 +54,9 @@ final class UpstreamTransfer: @unchecked Sendable {
     private var retryAfterSeconds = 0
     /// The answer's `Content-Type`; nil where there is none.
     private(set) var contentType: String?
+    /// The field of the head that the request wanted kept, and what it said.
+    private let keptHeader: String?
+    private var keptValue: String?
     private var headBytes = 0
     /// Why we refused to take more, when it was us.
     private var refusal: AgentError?
@@ -82,6 +86,7 @@ final class UpstreamTransfer: @unchecked Sendable {
         lastInstant = request.totalTimeout.map { loop.now + $0 }
         maxBufferedBytes = limits.maxBufferedBytes
         maxHeadBytes = limits.maxHeadBytes
+        keptHeader = request.keptHeader
         lastActivity = loop.now
         for field in request.headers where !Self.isSafe(field.name) || !Self.isSafe(field.value) {
             throw AgentError.upstream(
@@ -195,6 +200,11 @@ final class UpstreamTransfer: @unchecked Sendable {
         dropPending()
     }
 
+    /// The request would have gone where it may not.
+    private func handlePrivateAddress() {
+        refusal = .unavailable(message: "Only servers with a public address may be reached.")
+    }
+
     /// What libcurl's result means.
     func outcome(of result: CURLcode) -> Outcome {
         if let refusal { return .failed(refusal) }
@@ -262,11 +272,19 @@ final class UpstreamTransfer: @unchecked Sendable {
         var type: UnsafeMutableRawPointer?
         parley_curl_info_pointer(easy, CURLINFO_CONTENT_TYPE, &type)
         contentType = type.map { String(cString: $0.assumingMemoryBound(to: CChar.self)) }
+        guard let keptHeader, let value = parley_curl_header(easy, keptHeader) else { return }
+        keptValue = String(cString: value)
     }
 
     /// What the service asked for; at most a day, since a peer may write any number.
     var retryAfter: Duration? {
         retryAfterSeconds > 0 ? .seconds(min(retryAfterSeconds, 86_400)) : nil
+    }
+
+    /// The field that the request wanted kept; nil where there is none.
+    var kept: (name: String, value: String)? {
+        guard let keptHeader, let keptValue else { return nil }
+        return (keptHeader, keptValue)
     }
 
     private func dropPending() {
@@ -348,6 +366,7 @@ extension UpstreamTransfer {
         // Over TLS a request waits for a connection in the making that may carry many; plain HTTP
         // never can, and would wait for the whole answer before it.
         if request.url.hasPrefix("https:") { setNumber(CURLOPT_PIPEWAIT, 1) }
+        if request.reachesOnlyPublicAddresses { confineToPublicAddresses() }
         setMethod(request)
         // libcurl would wait up to a second for `100 Continue` before a large body.
         headerList = curl_slist_append(headerList, "Expect:")
@@ -369,6 +388,19 @@ extension UpstreamTransfer {
                     ? piece.count : Int(CURL_WRITEFUNC_PAUSE)
             },
             Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    /// Asks before a request is sent, on a new connection as on a kept one: a name may lead
+    /// anywhere, and differently each time it is looked up.
+    private func confineToPublicAddresses() {
+        parley_curl_set_address_check(
+            easy,
+            { context, peer, _, _, _ in
+                let address = peer.flatMap { NetworkAddress(String(cString: $0)) }
+                if address?.isPublic == true { return CURL_PREREQFUNC_OK }
+                UpstreamTransfer.from(context).handlePrivateAddress()
+                return CURL_PREREQFUNC_ABORT
+            }, Unmanaged.passUnretained(self).toOpaque())
     }
 
     private func setMethod(_ request: UpstreamRequest) {

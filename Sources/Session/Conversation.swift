@@ -66,8 +66,26 @@ struct Conversation {
         switch entries.last?.item.kind {
         case .functionCall: entries.last?.item.status != .incomplete
         case .functionCallOutput: true
-        case .message, .reference, nil: false
+        case .mcp(.approvalRequest): true
+        case .message, .mcp, .reference, nil: false
         }
+    }
+
+    /// All items, oldest first.
+    var items: [ConversationItem] { entries.map(\.item) }
+
+    /// Calls of the client's functions that have no output yet.
+    var unansweredCallIDs: [String] {
+        var open: [String] = []
+        for entry in entries {
+            switch entry.item.kind {
+            case .functionCall(let callID, _, _) where entry.item.status != .incomplete:
+                open.append(callID)
+            case .functionCallOutput(let callID, _): open.removeAll { $0 == callID }
+            case .functionCall, .message, .mcp, .reference: break
+            }
+        }
+        return open
     }
 
     /// The item with an id.
@@ -252,7 +270,11 @@ struct Conversation {
 
     private func messages(of entry: ConversationEntry) -> [ModelMessage] {
         let item = entry.item
-        return item.isUnfinishedCall ? [] : item.modelMessages(heard: audio.heard(of: entry.id))
+        if item.isUnfinishedCall { return [] }
+        if case .mcp(let mcp) = item.kind {
+            return mcp.modelMessages(id: item.id) { self.item($0) }
+        }
+        return item.modelMessages(heard: audio.heard(of: entry.id))
     }
 
     /// Leaves the oldest items out of what a model is shown, if that takes more than `limit`
@@ -340,6 +362,7 @@ extension ConversationItem {
             callID.utf8.count + name.utf8.count + arguments.utf8.count
         case .functionCallOutput(let callID, let output): callID.utf8.count + output.utf8.count
         case .reference: 0
+        case .mcp(let item): item.textBytes
         }
     }
 }

@@ -19,8 +19,16 @@ final class Response {
     let parameters: ResponseParameters
     private(set) var description: ResponseDescription
     private(set) var stage = Stage.waiting
-    private let context: SessionContext
-    private var outputs: [ResponseOutput] = []
+    let context: SessionContext
+    var outputs: [ResponseOutput] = []
+    /// MCP tools that the model may call; nil: none.
+    var routes: ToolRoutes?
+    /// A question to the client that is still being written.
+    var writtenApproval: WrittenApproval?
+    /// Questions to the client that the session has not taken note of.
+    var newApprovals: [PendingApproval] = []
+    /// Whether the client has answered one while the response was in flight.
+    var hasSettledApproval = false
     private var splitter = ClauseSplitter()
     /// When the mark at which the text so far ends is taken for the end of a clause.
     private var pauseEnd: Instant?
@@ -92,19 +100,15 @@ final class Response {
             write(text, to: openMessage(ids: &ids, conversation: &conversation), at: now)
         case .functionCallStarted(let callID, let name):
             guard isWithinLimits(adding: name, &conversation) else { return }
+            guard !beginToolCall(name, ids: &ids, &conversation) else { break }
             closeOpenOutputs(&conversation)
             let item = ConversationItem(
                 id: ids.make("item_"), status: .inProgress,
                 kind: .functionCall(callID: callID, name: name, arguments: ""))
             add(ResponseOutput(item: item, modality: .text), &conversation)
         case .functionCallArguments(let arguments):
-            guard let index = outputs.lastIndex(where: { $0.isOpen && $0.isFunctionCall }),
-                isWithinLimits(adding: arguments, &conversation)
-            else { return }
-            outputs[index].text += arguments
-            emit(
-                .responseFunctionCallArgumentsDelta(
-                    address(index), callID: outputs[index].callID, delta: arguments))
+            guard isWithinLimits(adding: arguments, &conversation) else { return }
+            writeArguments(arguments)
         case .usage(let inputTokens, let cachedTokens, let outputTokens):
             usage.inputTextTokens = inputTokens
             usage.cachedTokens = cachedTokens
@@ -126,7 +130,7 @@ final class Response {
     private func openMessage(
         ids: inout IdentifierSource, conversation: inout Conversation
     ) -> Int {
-        if let index = outputs.lastIndex(where: { $0.isOpen && !$0.isFunctionCall }) {
+        if let index = outputs.lastIndex(where: { $0.isOpen && !$0.isCall }) {
             return index
         }
         closeOpenOutputs(&conversation)
@@ -159,7 +163,7 @@ final class Response {
     /// a slow model there would be silence for a token more.
     private func speakPausedSentence(at now: Instant) {
         guard let pauseEnd, now >= pauseEnd, speech.isIdle(outputs),
-            let index = outputs.lastIndex(where: { $0.isOpen && !$0.isFunctionCall })
+            let index = outputs.lastIndex(where: { $0.isOpen && !$0.isCall })
         else { return }
         self.pauseEnd = nil
         if let clause = splitter.takeAtMark() {
@@ -180,7 +184,7 @@ final class Response {
     }
 
     @discardableResult
-    private func add(_ output: ResponseOutput, _ conversation: inout Conversation) -> Int {
+    func add(_ output: ResponseOutput, _ conversation: inout Conversation) -> Int {
         var output = output
         let index = outputs.count
         emit(.responseOutputItemAdded(responseID: id, outputIndex: index, output.item))
@@ -196,12 +200,13 @@ final class Response {
 
     /// No more is written to the outputs that are open: calls are complete, messages may still
     /// have to be spoken.
-    private func closeOpenOutputs(_ conversation: inout Conversation) {
+    func closeOpenOutputs(_ conversation: inout Conversation) {
         for index in outputs.indices where outputs[index].isOpen {
             outputs[index].isOpen = false
             pauseEnd = nil
             if let rest = splitter.finish() { speech.enqueue(rest, for: index, of: &outputs) }
         }
+        if routes != nil { startToolCalls(&conversation) }
         completeOutputs(&conversation)
     }
 
@@ -245,7 +250,7 @@ final class Response {
     // MARK: The end
 
     /// Does what has become possible: the next clause, finished items, the end.
-    private func advance(_ conversation: inout Conversation, at now: Instant) {
+    func advance(_ conversation: inout Conversation, at now: Instant) {
         guard stage != .done else { return }
         speakPausedSentence(at: now)
         speech.speakNextClause(of: &outputs)
@@ -265,7 +270,7 @@ final class Response {
     private func completeOutputs(_ conversation: inout Conversation) {
         for index in outputs.indices {
             let output = outputs[index]
-            guard !output.isOpen, !output.isComplete, !output.awaitsSpeech,
+            guard !output.isOpen, !output.isComplete, !output.awaitsSpeech, !output.awaitsTool,
                 !output.isAudio || !isInConversation || !speech.isHeldBack
             else { continue }
             // Where the model had to stop, what it was writing is not whole: clients run a function
@@ -288,6 +293,7 @@ final class Response {
         if stage == .writing || speech.isSpeaking {
             context.outputs.append(.command(.cancelResponse(responseID: id)))
         }
+        if routes != nil { stopToolCalls() }
         noteUnheard(unheard)
         if isInConversation, !outputs.allSatisfy(\.isComplete) { noteUnheard(speech.dropUnsent()) }
         for index in outputs.indices where !outputs[index].isComplete {
@@ -372,6 +378,8 @@ final class Response {
                 .responseFunctionCallArgumentsDone(
                     address(index), callID: output.callID, name: output.functionName,
                     arguments: output.text))
+        } else if output.isCall {
+            sayToolDone(index)
         } else {
             switch output.modality {
             case .text: emit(.responseOutputTextDone(address(index), text: output.text))
@@ -405,11 +413,11 @@ final class Response {
         }
     }
 
-    private func address(_ index: Int) -> PartAddress {
+    func address(_ index: Int) -> PartAddress {
         PartAddress(responseID: id, itemID: outputs[index].item.id, outputIndex: index)
     }
 
-    private func emit(_ event: ServerEvent) { context.outputs.append(.event(event)) }
+    func emit(_ event: ServerEvent) { context.outputs.append(.event(event)) }
 }
 
 extension ResponseDescription.Status {

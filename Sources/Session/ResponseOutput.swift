@@ -35,6 +35,8 @@ struct ResponseOutput {
     var speech = SpeechQueue()
     /// Samples sent, on the timeline of `SpeechQueue`: at 48 kHz.
     var sentSamples = 0
+    /// The call of an MCP tool that it is, or nil.
+    var toolCall: ToolCall?
     /// Ends of the spoken clauses.
     private(set) var marks: [Conversation.SpokenMark] = []
     private var enqueuedSamples = 0
@@ -52,8 +54,22 @@ struct ResponseOutput {
         if case .functionCall = item.kind { true } else { false }
     }
 
+    /// Whether it is no message: a call, or a question about one.
+    var isCall: Bool {
+        switch item.kind {
+        case .functionCall, .mcp: true
+        case .message, .functionCallOutput, .reference: false
+        }
+    }
+
+    /// Whether a call's arguments are complete, and nothing came of it yet.
+    var isToBeCalled: Bool { awaitsTool && !isOpen && toolCall?.isRunning == false }
+
+    /// Whether it is a call of an MCP tool that is not over.
+    var awaitsTool: Bool { toolCall != nil && toolCall?.outcome == nil }
+
     /// Whether it is spoken.
-    var isAudio: Bool { modality == .audio && !isFunctionCall }
+    var isAudio: Bool { modality == .audio && !isCall }
 
     /// Milliseconds of its audio that were sent.
     var sentMilliseconds: Int { SpeechQueue.rate.milliseconds(ofSamples: sentSamples) }
@@ -147,7 +163,11 @@ struct ResponseOutput {
             let part: ContentPart =
                 modality == .text ? .outputText(text) : .outputAudio(transcript: text)
             item.kind = .message(role: .assistant, content: [part])
-        case .functionCallOutput, .reference: break
+        case .mcp(.call(var call)):
+            call.arguments = text
+            item.kind = .mcp(.call(call))
+            if let outcome = toolCall?.outcome { item.finishCall(outcome) }
+        case .functionCallOutput, .mcp, .reference: break
         }
     }
 }

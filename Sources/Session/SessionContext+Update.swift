@@ -18,6 +18,9 @@ extension SessionContext {
                 message: "'session.\(field)' is not a field of a transcription session, which has "
                     + "no responses.", param: "session.\(field)")
         }
+        if case .value(let tools) = update.mcpTools {
+            try checkToolServers(tools, path: "session.tools")
+        }
         if updated.turnDetection != nil, voiceActivityModel == nil {
             if case .value = update.turnDetection {
                 throw ClientEventError(
@@ -50,5 +53,24 @@ extension SessionContext {
             }
         }
         return updated
+    }
+
+    /// Refuses MCP servers that sessions may not name.
+    func checkToolServers(_ tools: [MCPTool], path: String) throws(ClientEventError) {
+        guard !tools.isEmpty else { return }
+        guard let toolServers else {
+            throw ClientEventError(
+                code: "unsupported_tool_type", message: "A tool of type 'mcp' is not supported.",
+                param: path)
+        }
+        guard tools.count <= limits.maxToolServers else {
+            throw ClientEventError(
+                code: "too_many_mcp_servers",
+                message: "At most \(limits.maxToolServers) MCP servers can be named.",
+                param: path)
+        }
+        for tool in tools {
+            if let refusal = toolServers.refusal(of: tool, path: path) { throw refusal }
+        }
     }
 }

@@ -41,6 +41,20 @@ public struct SessionLimits: Equatable, Sendable {
     /// How long speech over a reply must last to interrupt it, where the client does not say. 500:
     /// the reply is silent meanwhile, and coughs and most "mhm"s are shorter.
     public var minInterruptionMilliseconds = 500
+    /// MCP servers that a session is connected to at once. 8: each costs a connection, and its
+    /// tools are read by the model in every turn.
+    public var maxToolServers = 8
+    /// Tools of one MCP server that are shown to the model; the others are left out. 128, as the
+    /// models' APIs allow.
+    public var maxToolsPerServer = 128
+    /// Calls of MCP tools that one response makes. 16: more are refused, and the model is told.
+    public var maxToolCalls = 16
+    /// UTF-8 bytes of a tool's answer that are kept; the rest is cut off, which the model is told.
+    /// 64 KiB: some 16,000 tokens, as much as a model reads in passing.
+    public var maxToolResultBytes = 64 << 10
+    /// Responses that follow one another by themselves, because tools were called. 8: longer
+    /// chains are mostly a model that goes round in circles, and each costs a request.
+    public var maxAutomaticResponses = 8
 
     /// The defaults.
     public init() {}
@@ -74,6 +88,10 @@ public struct SessionCounters: Equatable, Sendable {
     public var responsesIncomplete = 0
     /// Responses whose agent failed.
     public var responsesFailed = 0
+    /// Calls of MCP tools that were answered.
+    public var toolCallsCompleted = 0
+    /// Calls of MCP tools that failed at their server or on the way.
+    public var toolCallsFailed = 0
 
     /// All zero.
     public init() {}
@@ -96,6 +114,8 @@ public final class SessionContext {
     public let judgesProsody: Bool
     /// Whether the server can speak.
     public let hasSynthesizer: Bool
+    /// Which MCP servers sessions may name; nil: none, tools of that type are refused.
+    public let toolServers: ToolServerPolicy?
     /// What the shard's sessions have done so far.
     @exclusivity(unchecked) public var counters = SessionCounters()
     /// Audio received so far, in samples at 16 kHz. For the shard, which asks at every read: from
@@ -122,8 +142,10 @@ public final class SessionContext {
         abilities: @escaping @Sendable (_ model: String) -> ModelAbilities = { _ in
             ModelAbilities()
         },
-        hasSynthesizer: Bool, judgesProsody: Bool = true, codecs: CodecSettings = CodecSettings()
+        hasSynthesizer: Bool, judgesProsody: Bool = true, toolServers: ToolServerPolicy? = nil,
+        codecs: CodecSettings = CodecSettings()
     ) {
+        self.toolServers = toolServers
         self.judgesProsody = judgesProsody
         self.limits = limits
         self.voiceActivityModel = voiceActivityModel

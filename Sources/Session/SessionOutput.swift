@@ -70,6 +70,8 @@ public enum AgentCommand: Sendable {
     case cancelSpeech(responseID: String)
     /// Stop transcribing an item, hypotheses included; nothing of it may be answered afterwards.
     case cancelTranscription(itemID: String)
+    /// What concerns tool servers.
+    case tools(ToolCommand)
 }
 
 /// What a hypothesis is for.
@@ -99,4 +101,5 @@ public enum AgentEvent: Sendable {
     /// One `speak` command is complete.
     case speechFinished(responseID: String)
     case speechFailed(responseID: String, AgentError)
+    case tools(ToolEvent)
 }

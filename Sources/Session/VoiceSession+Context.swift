@@ -48,7 +48,7 @@ extension VoiceSession {
                     message: "Audio of a response's input needs its transcript: or create an item "
                         + "with it, and refer to that.", param: "\(path).content[\(index)].audio")
             }
-        case .functionCall, .functionCallOutput: break
+        case .functionCall, .functionCallOutput, .mcp: break
         }
     }
 

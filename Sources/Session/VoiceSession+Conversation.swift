@@ -64,8 +64,10 @@ extension VoiceSession {
         }
         let isTranscribed = speech.sampleCount > 0 && !hasWords
         if isTranscribed { try checkTranscriptionLimit() }
+        try checkApproval(item)
         try makeRoom(forBytes: item.textBytes)
         try add(item, after: previousItemID)
+        handleApproval(item)
         if speech.sampleCount > 0 { keep(speech, of: item.id, isForModel: isTranscribed) }
         guard isTranscribed, !modelHearsAudio || wantsTranscripts else { return }
         transcribe(

@@ -32,6 +32,7 @@ extension VoiceSession {
                 message: "At most \(context.limits.maxActiveResponses) responses can be in "
                     + "flight in one session.")
         }
+        try context.checkToolServers(parameters.mcpTools ?? [], path: "response.tools")
         for (index, item) in (parameters.input ?? []).enumerated() {
             try checkInput(item, path: "response.input[\(index)]")
         }
@@ -45,6 +46,8 @@ extension VoiceSession {
             // This response will answer them; they must not be answered a second time.
             awaitedTranscripts[awaiting].responds = false
         }
+        tools?.automaticResponses = 0
+        openToolServers(of: parameters, at: now)
         begin(parameters, speechEnd: awaitedTranscripts.last?.speechEnd)
     }
 
@@ -56,6 +59,7 @@ extension VoiceSession {
         else { return }
         do {
             try makeRoom()
+            tools?.automaticResponses = 0
             begin(ResponseParameters(), speechEnd: speechEnd)
         } catch {
             unansweredSince = nil
@@ -71,7 +75,11 @@ extension VoiceSession {
     /// Creates a response; it is asked for when nothing is left to transcribe.
     func begin(_ overrides: ResponseParameters, speechEnd: Instant?) {
         quietSince = nil
-        if overrides.isInConversation { (unansweredSince, truncatedResponseID) = (nil, nil) }
+        if overrides.isInConversation {
+            (unansweredSince, truncatedResponseID) = (nil, nil)
+            // It will see the results that a response was due for.
+            tools?.due = nil
+        }
         let voice = overrides.voice ?? parameters.voice
         let description = ResponseDescription(
             id: claimResponseID(isInConversation: overrides.isInConversation),
@@ -130,13 +138,14 @@ extension VoiceSession {
 
     /// Asks the model for every response that waits, once nothing is left to transcribe.
     func askWaitingResponses(at now: Instant) {
-        guard awaitedTranscripts.isEmpty || modelHearsAudio else { return }
+        guard awaitedTranscripts.isEmpty || modelHearsAudio, !awaitsToolLists else { return }
         for response in responses where response.stage == .waiting {
             guard fitsContext(response.parameters) else {
                 response.end(.contextLengthExceeded, &conversation)
                 continue
             }
             response.handleAsked()
+            response.routes = toolRoutes(with: response.parameters)
             let request = request(with: response.parameters)
             if !resumeSpeculation(response, request, at: now) {
                 command(.respond(responseID: response.id, request))
@@ -149,13 +158,15 @@ extension VoiceSession {
         let messages =
             overrides.input.map { $0.flatMap { shownMessages(ofInput: $0) } }
             ?? conversation.modelMessages()
-        return ModelRequest(
+        var request = ModelRequest(
             model: parameters.model,
             instructions: overrides.instructions ?? parameters.instructions,
             messages: messages, tools: overrides.tools ?? parameters.tools,
             toolChoice: overrides.toolChoice ?? parameters.toolChoice,
             parallelToolCalls: overrides.parallelToolCalls ?? parameters.parallelToolCalls,
             maxOutputTokens: maxOutputTokens(with: overrides))
+        offerTools(to: &request, with: overrides)
+        return request
     }
 
     func maxOutputTokens(with overrides: ResponseParameters) -> Int? {

@@ -15,6 +15,7 @@ extension VoiceSession {
     /// the end of turns must not wait without a limit.
     public var hasTurnInFlight: Bool {
         !isIdle || unansweredSince != nil || isHeldToTalk || conversation.endsInFunctionCall
+            || tools?.isBusy == true
     }
 
     /// When a client that plays at once will have played the last reply; nil before there is one,

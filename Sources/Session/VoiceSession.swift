@@ -47,6 +47,8 @@ public final class VoiceSession {
     var truncatedResponseID: String?
     /// What the model writes before its turn; nil unless the client asked for a head start.
     var speculativeReply: SpeculativeReply?
+    /// MCP servers; nil until one is named.
+    var tools: SessionTools?
     /// What was sent and heard of the replies' audio; nil where all was heard long ago.
     var playout: ReplyPlayout?
     /// What the shell has dropped of it since the last input.
@@ -100,6 +102,7 @@ public final class VoiceSession {
     /// Whether nothing is in flight: no speech, no transcript awaited, no response.
     public var isIdle: Bool {
         responses.isEmpty && awaitedTranscripts.isEmpty && listener?.speechItemID == nil
+            && tools?.isBusy != true
     }
 
     /// Bytes that grow and go with what the session does: audio that was not committed, is being
@@ -110,7 +113,8 @@ public final class VoiceSession {
         let heard =
             awaitedTranscripts.reduce(listener?.heldBytes ?? 0) { $0 + $1.audioBytes }
             + conversation.audioBytes + (echo?.heldBytes ?? 0)
-        let text = conversation.textBytes + (speculativeReply?.bytes ?? 0)
+        let text =
+            conversation.textBytes + (speculativeReply?.bytes ?? 0) + (tools?.heldBytes ?? 0)
         let speech = responses.reduce(playout?.heldBytes ?? 0) { $0 + $1.heldBytes }
         return heard + text + speech
     }
@@ -127,6 +131,8 @@ public final class VoiceSession {
     public func start(at now: Instant) {
         begin()
         emit(.sessionCreated(id: id, parameters))
+        // A client secret may bind a session to servers.
+        if !parameters.mcpTools.isEmpty { updateToolServers(at: now) }
     }
 
     /// A validated event of the client. `audio` holds the decoded bytes of
@@ -208,6 +214,7 @@ public final class VoiceSession {
                 }
             }
         case .speechFinished(let id): response(id)?.handleSpeechFinished(&conversation, at: now)
+        case .tools(let event): handle(event, at: now)
         }
         finish(at: now)
     }
@@ -257,8 +264,10 @@ public final class VoiceSession {
 
     /// Every mutation that may end a response, or make one possible, ends here.
     private func finish(at now: Instant) {
+        if tools != nil { noteApprovals() }
         removeEndedResponses(at: now)
         answerSpokenWords()
+        if tools != nil { continueAfterTools() }
         askWaitingResponses(at: now)
         removeEndedResponses(at: now)
         dropUselessSpeculation()
@@ -279,6 +288,7 @@ public final class VoiceSession {
         responses.removeAll { response in
             guard response.stage == .done else { return false }
             cutAtHeard(response)
+            if tools != nil { considerContinuation(of: response) }
             if response.isInConversation {
                 beginQuiet(at: max(response.playedOut ?? now, now), now)
             }
@@ -317,6 +327,7 @@ public final class VoiceSession {
         if before.turnDetection == nil, updated.turnDetection != nil { announceSpeechResumed() }
         if updated.turnDetection?.speculativeResponse != true { dropSpeculation() }
         emit(.sessionUpdated(id: id, parameters))
+        if update.mcpTools != .absent { updateToolServers(at: now) }
     }
 
     /// A session stays what its connection or its first event made it.

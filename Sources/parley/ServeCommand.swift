@@ -61,7 +61,7 @@ struct ServeCommand: ParsableCommand {
         }
         let logger = Logger(label: "parley")
         for warning in invocation.warnings { logger.warning("\(warning)") }
-        let parts = ServerParts(settings: settings, logger: logger)
+        let parts = try ServerParts(settings: settings, logger: logger)
         let server = ParleyServer(
             configuration: settings.server, agents: parts.agents,
             voiceActivityModel: parts.voiceActivityModel, logger: logger,

@@ -20,6 +20,7 @@ struct ServeOption: Sendable {
         case time = "Time limits"
         case fairness = "Fairness between connections"
         case session = "Sessions"
+        case mcp = "MCP servers"
     }
 
     /// The name in the configuration file, and after `--`; for example `max-message-bytes`.

@@ -83,6 +83,12 @@ struct ServeSettings: Sendable {
     var serviceRetries = 2
     /// Retries of all requests to one service, per hundred. 10.
     var serviceRetryPercent = 10
+    /// The file that names the operator's MCP servers, or nil: there are none.
+    var mcpConfiguration: String?
+    /// Which MCP servers clients may name by their URL.
+    var mcpClientURLs = MCPClientURLs.auto
+    /// How long MCP servers may take.
+    var mcpTimeouts = MCPTimeouts()
     /// The server's own settings and limits.
     var server = ServerConfiguration()
 

@@ -15,19 +15,43 @@ struct ServerParts {
     let voiceActivityModel: VoiceActivityModel?
 
     /// Chooses the parts. A missing model is a warning that says what will not work.
-    init(settings: ServeSettings, logger: Logger) {
+    /// - Throws: `CommandFailure` where the file of MCP servers cannot be used.
+    init(settings: ServeSettings, logger: Logger) throws(CommandFailure) {
         // Large messages live outside the heap, and their memory goes back to the kernel with them.
         // By itself malloc moves the limit to 32 MiB after the first, and then keeps holes of
         // hundreds of megabytes behind clients that are long gone. 1 MiB: no event of a call.
         mallopt(M_MMAP_THRESHOLD, 1 << 20)
         agents = AgentSet(
             model: Self.model(settings, logger), recognizer: Self.recognizer(settings, logger),
-            synthesizer: Self.synthesizer(settings))
+            synthesizer: Self.synthesizer(settings),
+            toolServers: try Self.toolServers(settings))
         voiceActivityModel = Self.voiceActivityModel(in: settings.modelsDirectory, logger: logger)
         // The weights were read, checked and laid out anew; what that took goes back (1 MB).
         malloc_trim(0)
         // So does what only a start needs of the program itself (3 of 20.5 MB at rest).
         parley_unmap_program()
+    }
+
+    private static func toolServers(
+        _ settings: ServeSettings
+    ) throws(CommandFailure) -> any ToolServers {
+        var configured: [MCPServerConfiguration] = []
+        if let path = settings.mcpConfiguration {
+            do {
+                configured = try MCPServerConfiguration.all(in: readWholeFile(path))
+            } catch {
+                throw CommandFailure(description: "mcp-config cannot be used: \(path): \(error)")
+            }
+        }
+        return MCPToolServers(
+            configured: configured,
+            clientURLs: settings.mcpClientURLs.policy(of: settings.server),
+            timeouts: settings.mcpTimeouts
+        ) { _, command, environment in
+            { handler in
+                ChildProcess(command: command, environment: environment, handler: handler)
+            }
+        }
     }
 
     private static func recognizer(

@@ -14,6 +14,7 @@ final class ScriptedAgentHost: AgentHost {
         /// Breaks the answer off after its chunks.
         var failure: AgentError?
         var contentType: String?
+        var header: (name: String, value: String)?
     }
 
     private let answers: Mutex<[Answer]>
@@ -70,6 +71,7 @@ private final class ScriptedResponse: UpstreamResponse {
     let status: Int
     let retryAfter: Duration?
     let contentType: String?
+    private let kept: (name: String, value: String)?
     private let rest: Mutex<[[UInt8]]>
     private let failure: AgentError?
 
@@ -77,9 +79,12 @@ private final class ScriptedResponse: UpstreamResponse {
         status = answer.status
         retryAfter = answer.retryAfter
         contentType = answer.contentType
+        kept = answer.header
         rest = Mutex(answer.chunks)
         failure = answer.failure
     }
+
+    func header(_ name: String) -> String? { kept?.name == name ? kept?.value : nil }
 
     func nextChunk() async throws -> [UInt8]? {
         try Task.checkCancellation()

@@ -287,7 +287,12 @@ import Testing
             #"{"type":"conversation.item.create"}"#, "missing_required_parameter", "item"),
         bad(create(""), "missing_required_parameter", "item.type"),
         bad(create(#""type":"note""#), "invalid_value", "item.type"),
-        bad(create(#""type":"mcp_call""#), "unsupported_item_type", "item.type"),
+        bad(
+            create(#""type":"mcp_call""#), "missing_required_parameter", "item.server_label"),
+        bad(create(#""type":"mcp_other""#), "invalid_value", "item.type"),
+        bad(
+            create(#""type":"mcp_approval_response","approval_request_id":"m""#),
+            "missing_required_parameter", "item.approve"),
         bad(create(#""type":"item_reference","id":"i""#), "unsupported_item_type", "item.type"),
         bad(create(#""type":"message","content":[]"#), "missing_required_parameter", "item.role"),
         bad(create(#""type":"message","role":"bot","content":[]"#), "invalid_value", "item.role"),

@@ -70,11 +70,8 @@ import Testing
     private static let neverSent: Set<String> = [
         "conversation.created", "conversation.item.created",
         "conversation.item.input_audio_transcription.segment",
-        "input_audio_buffer.dtmf_event_received", "mcp_list_tools.completed",
-        "mcp_list_tools.failed", "mcp_list_tools.in_progress", "output_audio_buffer.started",
-        "output_audio_buffer.stopped", "response.mcp_call.completed", "response.mcp_call.failed",
-        "response.mcp_call.in_progress", "response.mcp_call_arguments.delta",
-        "response.mcp_call_arguments.done",
+        "input_audio_buffer.dtmf_event_received", "output_audio_buffer.started",
+        "output_audio_buffer.stopped",
     ]
 
     @Test func theServersEventsAreTheProtocols() {

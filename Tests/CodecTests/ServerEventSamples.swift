@@ -13,8 +13,11 @@ extension ServerEventWriterTests {
 
     static let samples: [Sample] =
         sessionSamples + audioBufferSamples + conversationSamples + responseSamples + deltaSamples
+        + MCPSamples.events.map { Sample(name: $0.wireName, event: .mcp($0)) }
 
-    private static let items: [(String, ConversationItem)] = [
+    private static let items = plainItems + MCPSamples.items
+
+    private static let plainItems: [(String, ConversationItem)] = [
         (
             "system message",
             ConversationItem(

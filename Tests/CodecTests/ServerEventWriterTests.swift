@@ -75,6 +75,7 @@ import Testing
         case .responseFunctionCallArgumentsDone: 29
         case .rateLimitsUpdated: 30
         case .outputAudioBufferCleared: 31
+        case .mcp: 32
         }
     }
 

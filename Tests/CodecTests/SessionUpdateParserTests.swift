@@ -232,13 +232,15 @@ import Testing
         bad(#""tools":[{"name":""}]"#, "invalid_value", "tools[0].name"),
         bad(#""tools":[{"name":"f","description":5}]"#, "invalid_type", "tools[0].description"),
         bad(#""tools":[{"name":"f","parameters":"x"}]"#, "invalid_type", "tools[0].parameters"),
-        bad(#""tools":[{"type":"mcp"}]"#, "unsupported_tool_type", "tools[0].type"),
+        bad(#""tools":[{"type":"mcp"}]"#, "missing_required_parameter", "tools[0].server_label"),
         bad(#""tools":[{"type":"web"}]"#, "invalid_value", "tools[0].type"),
         bad(#""tools":[{"type":1}]"#, "invalid_type", "tools[0].type"),
         bad(#""tool_choice":5"#, "invalid_type", "tool_choice"),
         bad(#""tool_choice":"maybe""#, "invalid_value", "tool_choice"),
         bad(#""tool_choice":{"name":"f"}"#, "missing_required_parameter", "tool_choice.type"),
-        bad(#""tool_choice":{"type":"mcp"}"#, "unsupported_tool_type", "tool_choice.type"),
+        bad(
+            #""tool_choice":{"type":"mcp"}"#, "missing_required_parameter",
+            "tool_choice.server_label"),
         bad(
             #""tool_choice":{"type":"function"}"#, "missing_required_parameter",
             "tool_choice.name"),

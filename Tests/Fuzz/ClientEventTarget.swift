@@ -203,6 +203,28 @@ private final class FuzzedSession {
             if isStopped(id) { return }
             handle(.speechFinished(responseID: id))
         case .prepareRecognition, .cancelResponse, .cancelSpeech, .cancelTranscription: break
+        case .tools(let command): answer(command)
+        }
+    }
+
+    private func answer(_ command: ToolCommand) {
+        switch command {
+        case .list(let itemID, _):
+            let tool = MCPToolDescription(name: "t", inputSchema: RawJSON("{}"))
+            handle(
+                .tools(
+                    .listed(
+                        itemID: itemID,
+                        generator.happens(percent: 80)
+                            ? .success([tool]) : .failure(.http(code: 500, message: "no")))))
+        case .call(let itemID, _, _, _):
+            handle(
+                .tools(
+                    .called(
+                        itemID: itemID,
+                        generator.happens(percent: 70)
+                            ? .success("ok") : .failure(.execution(message: "no")))))
+        case .cancel, .close: break
         }
     }
 

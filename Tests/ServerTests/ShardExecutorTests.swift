@@ -18,9 +18,8 @@ private final class Journal: Sendable {
     var all: [String] { lines.withLock { $0 } }
 }
 
-/// Does what only a shard's thread may.
+/// Does what only a shard's thread may, on one that never adopted the executor.
 private func touchForeignGate() {
-    // This thread never adopted the executor.
     let gate = ShardGate(executor: ShardExecutor(wake: {}), at: .milliseconds(0))
     _ = gate.assumeIsolated { $0.hasDeliveries }
 }
@@ -298,15 +297,16 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
             switch event {
             case .transcript(let id, let text): "\(id) transcript \(text)"
             case .transcriptPart(let id, let text): "\(id) part \(text)"
-            case .transcriptionFailed(let id, let error): "\(id) failed \(error.code)"
+            case .transcriptionFailed(let id, let error), .modelFailed(let id, let error):
+                "\(id) failed \(error.code)"
             case .hypothesis(let id, let text): "\(id) hypothesis \(text)"
             case .hypothesisFailed(let id): "\(id) no hypothesis"
             case .modelDelta(let id, let delta): "\(id) \(delta)"
             case .modelFinished(let id): "\(id) finished"
-            case .modelFailed(let id, let error): "\(id) failed \(error.code)"
             case .speech(let id, let chunk): "\(id) speech \(chunk.samples.count)"
             case .speechFinished(let id): "\(id) spoken"
             case .speechFailed(let id, let error): "\(id) speech failed \(error.code)"
+            case .tools, .audioEncoded: "not asked for here"
             }
         }
     }

@@ -26,6 +26,15 @@ struct ScriptedReply {
     }
 }
 
+/// What MCP servers answer in a script.
+struct ScriptedToolServer {
+    /// By label; none: no tools.
+    var lists: [String: Result<[MCPToolDescription], MCPCallError>] = [:]
+    var listDelay = Duration.milliseconds(20)
+    /// By the tool's name; none: it never answers.
+    var answers: [String: (after: Duration, result: Result<String, MCPCallError>)] = [:]
+}
+
 final class ScriptedSession {
     let session: VoiceSession
     let context: SessionContext
@@ -68,6 +77,13 @@ final class ScriptedSession {
     /// How often recognition was told to load.
     private(set) var preparations = 0
 
+    /// What MCP servers answer.
+    var toolServer = ScriptedToolServer()
+    /// Calls that reached them: name and arguments.
+    private(set) var toolCalls: [String] = []
+    /// Everything that was asked of them.
+    private(set) var toolCommands: [String] = []
+
     private var now = Instant(nanoseconds: 0)
     private var queue: [(at: Instant, order: Int, what: (ScriptedSession) -> Void)] = []
     private var order = 0
@@ -87,7 +103,7 @@ final class ScriptedSession {
         _ configure: (inout SessionParameters) -> Void = { _ in }, limits: SessionLimits = .init(),
         voiceActivity: VoiceActivityModel? = nil, makesHypotheses: Bool = false,
         modelHearsAudio: Bool = false, modelSeesImages: Bool = false,
-        hasSynthesizer: Bool = true,
+        hasSynthesizer: Bool = true, toolServers: ToolServerPolicy? = nil,
         codecs: CodecSettings = CodecSettings()
     ) {
         var parameters = SessionParameters(model: "scripted")
@@ -98,7 +114,7 @@ final class ScriptedSession {
             abilities: { _ in
                 ModelAbilities(hearsAudio: modelHearsAudio, seesImages: modelSeesImages)
             },
-            hasSynthesizer: hasSynthesizer, codecs: codecs)
+            hasSynthesizer: hasSynthesizer, toolServers: toolServers, codecs: codecs)
         session = VoiceSession(parameters: parameters, context: context, seed: 7)
         writer = ServerEventWriter(sessionID: session.id)
         session.start(at: now)
@@ -278,6 +294,26 @@ final class ScriptedSession {
         case .cancelSpeech: cancelled.insert("speech\(speechGeneration)")
         case .cancelTranscription(let itemID):
             cancelled.formUnion(recognitions.removeValue(forKey: itemID) ?? [])
+        case .tools(let command): perform(command)
+        }
+    }
+
+    private func perform(_ command: ToolCommand) {
+        toolCommands.append("\(command)")
+        switch command {
+        case .list(let itemID, let server):
+            let result = toolServer.lists[server.serverLabel] ?? .success([])
+            answer(after: toolServer.listDelay, unless: itemID) {
+                .tools(.listed(itemID: itemID, result))
+            }
+        case .call(let itemID, _, let name, let arguments):
+            toolCalls.append("\(name) \(arguments)")
+            guard let answered = toolServer.answers[name] else { return }
+            answer(after: answered.after, unless: itemID) {
+                .tools(.called(itemID: itemID, answered.result))
+            }
+        case .cancel(let itemID): cancelled.insert(itemID)
+        case .close(let connection): cancelled.insert(connection)
         }
     }
 

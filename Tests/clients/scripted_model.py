@@ -1,9 +1,10 @@
 """A chat-completions server that answers from a script, streaming, and can fail on request.
 
 What the last user message says decides the answer: `weather` calls a function, once for each city
-it names, `story` is long and slow, `limit` stops at the length, `die` breaks the stream off,
-`refuse` answers 500, everything else is repeated. Instructions
-that say `halfway` make it say HALVES whatever it is asked, and wait between the two."""
+it names, `call NAME ARGUMENTS and NAME ARGUMENTS` calls what it says, `story` is long and slow,
+`limit` stops at the length, `die` breaks the stream off, `refuse` answers 500, everything else is
+repeated. Instructions that say `halfway` make it say HALVES whatever it is asked, and wait between
+the two."""
 
 import http.server
 import itertools
@@ -71,6 +72,8 @@ class ScriptedModel:
                     finished.set()
                 elif last["role"] == "tool":
                     self.stream(said(["The ", "answer ", "is ", text, "."]))
+                elif text.startswith("call "):
+                    self.stream(all_called(text), "tool_calls")
                 elif "refuse" in text:
                     self.refuse()
                 elif "weather" in text and body.get("tools") and body.get("tool_choice") != "none":
@@ -135,4 +138,15 @@ def called(name, arguments):
         deltas.append({"tool_calls": [first | {"function": {"name": name, "arguments": ""}}]})
         for piece in re.findall(r".{1,5}", text):
             deltas.append({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+    return deltas
+
+
+def all_called(text):
+    """Deltas of the calls that a text asks for: `call NAME ARGUMENTS and NAME ARGUMENTS`."""
+    deltas = []
+    for index, call in enumerate(text.removeprefix("call ").split(" and ")):
+        name, arguments = call.split(" ", 1)
+        first = {"index": index, "id": f"call_{name}_{index}", "type": "function"}
+        deltas.append({"tool_calls": [first | {"function": {"name": name, "arguments": ""}}]})
+        deltas.append({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]})
     return deltas

@@ -26,7 +26,7 @@ enum NewItemFields {
         .oneOf(
             ConversationItem.Role.allCases.map { .object(NewMessageFields.table(of: $0)) } + [
                 .object(NewFunctionCallFields.table), .object(NewFunctionCallOutputFields.table),
-            ])
+            ] + MCPToolFields.items.map { .object($0) })
     }
 }
 

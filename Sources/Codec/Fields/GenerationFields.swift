@@ -108,17 +108,15 @@ struct FunctionTypeRule: ValueRule {
         _ type: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
     ) throws(ClientEventError) {
         if type.isString("function") { return }
-        if type.isString("mcp") {
-            throw .unsupported("unsupported_tool_type", path.text, "A tool of type 'mcp'")
-        }
         guard type.kind == .string else {
-            throw .wrongType(path.text, expected: "'function'", type)
+            throw .wrongType(path.text, expected: "'function' or 'mcp'", type)
         }
-        throw .wrongValue(path.text, expected: "'function'", type)
+        throw .wrongValue(path.text, expected: "'function' or 'mcp'", type)
     }
 }
 
-/// `tool_choice`: a mode, or an object that names one function.
+/// `tool_choice`: a mode, or an object that names one function. One that names an MCP server reads
+/// as `auto`; `MCPToolChoiceRule` says which.
 struct ToolChoiceRule: ValueRule {
     /// The object.
     enum Fields: FieldTable {
@@ -131,13 +129,16 @@ struct ToolChoiceRule: ValueRule {
     }
 
     var schema: ValueSchema {
-        .oneOf([.choice(["auto", "none", "required"]), .object(Fields.table)])
+        .oneOf([
+            .choice(["auto", "none", "required"]), .object(Fields.table),
+            .object(MCPToolFields.choice),
+        ])
     }
 
     func read(
         _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
     ) throws(ClientEventError) -> ToolChoice {
-        let expected = "'auto', 'none', 'required' or an object of type 'function'"
+        let expected = "'auto', 'none', 'required' or an object of type 'function' or 'mcp'"
         switch value.kind {
         case .string:
             switch value.string {
@@ -147,6 +148,7 @@ struct ToolChoiceRule: ValueRule {
             default: throw .wrongValue(path.text, expected: expected, value)
             }
         case .object:
+            if value["type"]?.isString("mcp") == true { return .auto }
             let fields = try EventFields(value, path: path.text, limits: limits)
             try fields.read(Fields.type)
             return .function(name: try fields.read(Fields.name))

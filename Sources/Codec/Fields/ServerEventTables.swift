@@ -8,10 +8,10 @@ package enum ServerEventTables {
     /// A table for each event; its name is the event's `type`.
     package static var all: [ObjectTable] {
         sessionEvents + inputAudioEvents + itemEvents + transcriptionEvents + responseEvents
-            + deltaEvents
+            + deltaEvents + mcpEvents
     }
 
-    private static func event(
+    static func event(
         _ type: String, _ meaning: StaticString, _ fields: [FieldEntry]
     ) -> ObjectTable {
         ObjectTable(

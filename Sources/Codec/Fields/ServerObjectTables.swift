@@ -46,7 +46,7 @@ enum ServerObjectTables {
         .oneOf(
             ConversationItem.Role.allCases.map { .object(message(from: $0)) } + [
                 .object(functionCall), .object(functionCallOutput),
-            ])
+            ] + mcpItems.map { .object($0) })
     }
 
     private static func item(

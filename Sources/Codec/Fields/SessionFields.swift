@@ -12,9 +12,13 @@ enum SessionFields: FieldTable {
     static let outputModalities = OptionalField(
         "output_modalities", OutputModalityRule(), GenerationFields.outputModalitiesMeaning)
     static let tools = OptionalField(
-        "tools", .list(of: FunctionTool.self, atMost: \.maxTools), GenerationFields.toolsMeaning)
+        "tools", FunctionToolsRule(), GenerationFields.toolsMeaning)
+    /// The other half of `tools`.
+    static let mcpTools = OptionalField("tools", MCPToolsRule(), "")
     static let toolChoice = OptionalField(
         "tool_choice", ToolChoiceRule(), GenerationFields.toolChoiceMeaning)
+    /// The other half of `tool_choice`.
+    static let mcpToolChoice = OptionalField("tool_choice", MCPToolChoiceRule(), "")
     static let parallelToolCalls = OptionalField(
         "parallel_tool_calls", .boolean, GenerationFields.parallelToolCallsMeaning)
     static let maxOutputTokens = OptionalField(

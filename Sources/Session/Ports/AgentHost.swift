@@ -50,6 +50,11 @@ public struct UpstreamRequest: Sendable {
     /// Limit of the time until the answer's end; nil for none, the default. While the transfer is
     /// paused for a slow consumer it does not run.
     public var totalTimeout: Duration?
+    /// A field of the answer's head that `UpstreamResponse.header` is to know; nil: none.
+    public var keptHeader: String?
+    /// Whether only public addresses may be reached: for URLs that a client has named, who must not
+    /// reach the server's own network through it. False: any address, the default.
+    public var reachesOnlyPublicAddresses = false
 
     /// Creates a request.
     public init(
@@ -78,6 +83,9 @@ public protocol UpstreamResponse: AnyObject, Sendable {
     /// does not, the default.
     var retryAfter: Duration? { get }
 
+    /// The request's `keptHeader`; nil for any other, where there is none, and by default.
+    func header(_ name: String) -> String?
+
     /// The next piece of the body, or nil at its end.
     /// - Throws: `AgentError.upstream` when the transfer breaks, or `CancellationError`.
     func nextChunk() async throws -> [UInt8]?
@@ -89,6 +97,9 @@ extension UpstreamResponse {
 
     /// Nothing is asked for.
     public var retryAfter: Duration? { nil }
+
+    /// No field is kept.
+    public func header(_ name: String) -> String? { nil }
 }
 
 /// Why an agent could not do its part; becomes a failed response or a failed transcription.

@@ -9,11 +9,15 @@ public struct AgentSet: Sendable {
     /// Speaks replies, or nil: replies are text.
     public var synthesizer: (any SpeechSynthesizer)?
 
+    /// Reaches MCP servers, or nil: sessions have no such tools.
+    public var toolServers: (any ToolServers)?
+
     /// Creates a set.
     public init(
         model: any LanguageModel, recognizer: (any SpeechRecognizer)? = nil,
-        synthesizer: (any SpeechSynthesizer)? = nil
+        synthesizer: (any SpeechSynthesizer)? = nil, toolServers: (any ToolServers)? = nil
     ) {
+        self.toolServers = toolServers
         self.model = model
         self.recognizer = recognizer
         self.synthesizer = synthesizer

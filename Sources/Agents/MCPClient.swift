@@ -1,0 +1,187 @@
+// One session's client of an MCP server: the methods of tools over any transport, what they answer,
+// and the limits of that. Handshakes and lost sessions are the transports' business.
+//
+// Source: MCP 2025-06-18, "Lifecycle", "Tools", "Cancellation".
+
+import Codec
+import Session
+
+/// How long servers may take.
+public struct MCPTimeouts: Equatable, Sendable {
+    /// For connecting and for each page of a list of tools. 10 s: nobody waits longer for the
+    /// first reply.
+    public var list = Duration.seconds(10)
+    /// For a call. 60 s, as the protocol's own clients have it.
+    public var call = Duration.seconds(60)
+
+    /// The defaults.
+    public init() {}
+}
+
+/// Carries messages to one MCP server, which it greets by itself.
+protocol MCPTransport: Sendable {
+    /// Sends a request and returns its result.
+    /// - Throws: `MCPCallError`, `AgentError`, `CancellationError`.
+    func request(
+        _ request: JSONRPCRequest, within limit: Duration, on host: any AgentHost
+    ) async throws -> RawJSON
+
+    /// Sends a notification, if the server has been greeted.
+    func notify(_ notification: JSONRPCRequest, on host: any AgentHost) async throws
+
+    /// Ends the session with the server. Best effort.
+    func close(on host: any AgentHost) async
+}
+
+/// The versions of the protocol that we understand; the first is what we ask for.
+enum MCPVersion {
+    static let asked = "2025-06-18"
+    private static let known: Set<String> = [
+        asked, "2025-11-25", "2025-03-26", "2024-11-05",
+    ]
+
+    /// What we say first.
+    static func initialize(id: String) -> JSONRPCRequest {
+        var json = JSONWriter(ByteWriter(capacity: 256))
+        json.beginObject()
+        json.member("protocolVersion", asked)
+        json.key("capabilities")
+        json.beginObject()
+        json.endObject()
+        json.key("clientInfo")
+        json.beginObject()
+        json.member("name", "parley")
+        json.member("version", "1")
+        json.endObject()
+        json.endObject()
+        return JSONRPCRequest(
+            id: id, method: "initialize",
+            params: RawJSON(String(decoding: json.finish().copiedBytes, as: UTF8.self)))
+    }
+
+    /// What we say once the server has answered.
+    static let initialized = JSONRPCRequest(method: "notifications/initialized")
+
+    /// The version that a server has chosen in its answer to `initialize`.
+    static func chosen(in result: RawJSON) throws -> String {
+        let version = try JSONParser().parse(result.text)["protocolVersion"]?.string
+        guard let version, known.contains(version) else {
+            throw JSONRPCMessage.malformed("protocol version \(version ?? "missing")")
+        }
+        return version
+    }
+}
+
+/// A connection to one MCP server. What the transport holds ends with `close`.
+struct MCPClient: ToolServerConnection {
+    /// Pages of one list of tools. 64: a server whose cursor goes round must end.
+    private static let maxPages = 64
+    /// Tools that are taken from a server at most; sessions show fewer to the model.
+    private static let maxTools = 1_024
+    /// UTF-8 bytes of all tools of a list. 512 KiB: half of a conversation; tools beyond are left
+    /// out.
+    private static let maxListBytes = 512 << 10
+
+    let transport: any MCPTransport
+    let timeouts: MCPTimeouts
+
+    func listTools(on host: any AgentHost) async throws -> [MCPToolDescription] {
+        var tools: [MCPToolDescription] = []
+        var cursor: String?
+        var bytes = 0
+        for page in 1...Self.maxPages {
+            let result = try await transport.request(
+                JSONRPCRequest(
+                    id: "list-\(page)", method: "tools/list",
+                    params: cursor.map { Self.object("cursor", $0) }),
+                within: timeouts.list, on: host)
+            let list = try JSONParser().parse(result.text)
+            guard let elements = list["tools"]?.elements else {
+                throw JSONRPCMessage.malformed("a list of tools without tools")
+            }
+            for tool in elements.compactMap({ MCPToolDescription(listed: $0) }) {
+                bytes += tool.textBytes
+                guard bytes <= Self.maxListBytes, tools.count < Self.maxTools else { return tools }
+                tools.append(tool)
+            }
+            cursor = list["nextCursor"]?.string
+            if cursor == nil { break }
+        }
+        return tools
+    }
+
+    func call(
+        _ name: String, arguments: String, id: String, on host: any AgentHost
+    ) async throws -> String {
+        var json = JSONWriter(ByteWriter(capacity: 256))
+        json.beginObject()
+        json.member("name", name)
+        json.member("arguments", RawJSON(arguments))
+        json.endObject()
+        let params = RawJSON(String(decoding: json.finish().copiedBytes, as: UTF8.self))
+        let result = try await transport.request(
+            JSONRPCRequest(id: id, method: "tools/call", params: params), within: timeouts.call,
+            on: host)
+        let answer = try JSONParser().parse(result.text)
+        let text = Self.text(of: answer)
+        if answer["isError"]?.bool == true {
+            throw MCPCallError.execution(message: text.isEmpty ? "The tool failed." : text)
+        }
+        return text
+    }
+
+    func cancelCall(id: String, on host: any AgentHost) async {
+        try? await transport.notify(
+            JSONRPCRequest(
+                method: "notifications/cancelled", params: Self.object("requestId", id)),
+            on: host)
+    }
+
+    func close(on host: any AgentHost) async { await transport.close(on: host) }
+
+    private static func object(_ key: StaticString, _ value: String) -> RawJSON {
+        var json = JSONWriter(ByteWriter(capacity: 64))
+        json.beginObject()
+        json.member(key, value)
+        json.endObject()
+        return RawJSON(String(decoding: json.finish().copiedBytes, as: UTF8.self))
+    }
+
+    /// What a tool says, as text: its texts line by line; of anything else, what it is; of an
+    /// answer that is structured alone, its JSON.
+    private static func text(of answer: JSONValue) -> String {
+        var texts: [String] = []
+        if let elements = answer["content"]?.elements {
+            for part in elements { texts.append(text(ofPart: part)) }
+        }
+        if texts.isEmpty, let structured = answer["structuredContent"], !structured.isNull {
+            return structured.raw.text
+        }
+        return texts.joined(separator: "\n")
+    }
+
+    private static func text(ofPart part: JSONValue) -> String {
+        let type = part["type"]?.string ?? "content"
+        switch type {
+        case "text": return part["text"]?.string ?? ""
+        case "resource":
+            if let text = part["resource"]?["text"]?.string { return text }
+            return "[resource \(part["resource"]?["uri"]?.string ?? "")]"
+        case "resource_link": return "[resource \(part["uri"]?.string ?? "")]"
+        default: return "[\(type) \(part["mimeType"]?.string ?? "")]"
+        }
+    }
+}
+
+extension MCPToolDescription {
+    /// Reads a tool of a server's list; nil where it has no name or no schema.
+    fileprivate init?(listed value: JSONValue) {
+        guard let name = value["name"]?.string, !name.isEmpty,
+            let schema = value["inputSchema"], schema.kind == .object
+        else { return nil }
+        let annotations = value["annotations"].flatMap { $0.kind == .object ? $0 : nil }
+        self.init(
+            name: name, description: value["description"]?.string, inputSchema: schema.raw,
+            annotations: annotations?.raw, isReadOnly: annotations?["readOnlyHint"]?.bool ?? false)
+    }
+}

@@ -1,0 +1,163 @@
+// The MCP servers of `parley serve`: those that the operator has configured, by their label, and
+// those that clients may name by their URL. How one is spoken to is MCPClient's.
+//
+// The configuration is a JSON file in the form that MCP's own clients share: an object `mcpServers`
+// of labels, each with `command`, `args` and `env`, or with `url` and `headers`.
+
+import Codec
+import Session
+import Synchronization
+
+/// An MCP server that the operator has configured.
+public struct MCPServerConfiguration: Equatable, Sendable {
+    /// How it is reached.
+    public enum Transport: Equatable, Sendable {
+        /// A program, its arguments, and what it is given of an environment beside the usual.
+        case program(command: [String], environment: [String])
+        /// A URL, and header fields that are sent with every request.
+        case http(url: String, headers: [MCPTool.Header])
+    }
+
+    /// What clients name it by.
+    public var label: String
+    /// How it is reached.
+    public var transport: Transport
+
+    /// Creates a configuration.
+    public init(label: String, transport: Transport) {
+        self.label = label
+        self.transport = transport
+    }
+
+    /// Reads a configuration file.
+    /// - Throws: `MCPConfigurationError`, which says what is wrong without any value.
+    public static func all(in file: [UInt8]) throws -> [MCPServerConfiguration] {
+        let root: JSONValue
+        do throws(JSONError) {
+            root = try JSONParser().parse(String(decoding: file, as: UTF8.self))
+        } catch {
+            throw MCPConfigurationError("it is no JSON: \(error.explanation)")
+        }
+        guard let servers = root["mcpServers"]?.members else {
+            throw MCPConfigurationError("it has no object 'mcpServers'")
+        }
+        return try servers.map { try MCPServerConfiguration(label: $0.key, $0.value) }
+    }
+
+    private init(label: String, _ value: JSONValue) throws {
+        guard label.isServerLabel else {
+            throw MCPConfigurationError(
+                "'\(label)' is no label: a letter, then letters, digits, '-' and '_'")
+        }
+        self.label = label
+        if let command = value["command"]?.string {
+            let arguments = try Self.texts(value["args"], "args of '\(label)'")
+            let environment = try Self.pairs(value["env"], "env of '\(label)'")
+            transport = .program(
+                command: [command] + arguments,
+                environment: environment.map { "\($0.name)=\($0.value)" })
+        } else if let url = value["url"]?.string,
+            url.hasPrefix("http://") || url.hasPrefix("https://")
+        {
+            transport = .http(
+                url: url, headers: try Self.pairs(value["headers"], "headers of '\(label)'"))
+        } else {
+            throw MCPConfigurationError("'\(label)' has neither a command nor a url of HTTP")
+        }
+    }
+
+    private static func texts(_ value: JSONValue?, _ what: String) throws -> [String] {
+        guard let value, !value.isNull else { return [] }
+        guard let elements = value.elements else {
+            throw MCPConfigurationError("\(what) is no array")
+        }
+        return try elements.map {
+            guard let text = $0.string else { throw MCPConfigurationError("\(what) has no texts") }
+            return text
+        }
+    }
+
+    private static func pairs(_ value: JSONValue?, _ what: String) throws -> [MCPTool.Header] {
+        guard let value, !value.isNull else { return [] }
+        guard let members = value.members else {
+            throw MCPConfigurationError("\(what) is no object")
+        }
+        return try members.map {
+            guard let text = $0.value.string else {
+                throw MCPConfigurationError("\(what) has no texts")
+            }
+            return MCPTool.Header(name: $0.key, value: text)
+        }
+    }
+}
+
+/// What is wrong with a configuration file.
+public struct MCPConfigurationError: Error, CustomStringConvertible {
+    /// A sentence for the operator.
+    public let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// Reaches MCP servers for all sessions of a server.
+public final class MCPToolServers: ToolServers {
+    /// Which servers sessions may name.
+    public let policy: ToolServerPolicy
+    private let timeouts: MCPTimeouts
+    private let programs: [String: MCPProgram]
+    private let addresses: [String: (url: String, headers: [MCPTool.Header])]
+
+    /// - Parameters:
+    ///   - configured: the operator's servers.
+    ///   - clientURLs: which URLs clients may name.
+    ///   - makeProgram: runs a command; the program starts when it is first needed.
+    public init(
+        configured: [MCPServerConfiguration], clientURLs: ToolServerPolicy.ClientURLs,
+        timeouts: MCPTimeouts = MCPTimeouts(),
+        makeProgram: (_ label: String, _ command: [String], _ environment: [String])
+            -> LineProgramFactory
+    ) {
+        policy = ToolServerPolicy(
+            configuredLabels: Set(configured.map(\.label)), clientURLs: clientURLs)
+        self.timeouts = timeouts
+        var programs: [String: MCPProgram] = [:]
+        var addresses: [String: (url: String, headers: [MCPTool.Header])] = [:]
+        for server in configured {
+            switch server.transport {
+            case .program(let command, let environment):
+                programs[server.label] = MCPProgram(
+                    makeProgram(server.label, command, environment))
+            case .http(let url, let headers): addresses[server.label] = (url, headers)
+            }
+        }
+        self.programs = programs
+        self.addresses = addresses
+    }
+
+    /// A connection to a server that the policy allows.
+    public func connection(to server: MCPTool) -> any ToolServerConnection {
+        MCPClient(transport: transport(to: server), timeouts: timeouts)
+    }
+
+    /// Ends the programs.
+    public func shutdown() {
+        for program in programs.values { program.stop() }
+    }
+
+    private func transport(to server: MCPTool) -> any MCPTransport {
+        var headers = server.headers
+        if let token = server.authorization {
+            headers.append(.init(name: "Authorization", value: "Bearer \(token)"))
+        }
+        if let url = server.serverURL {
+            return MCPStreamableHTTP(
+                url: url, headers: headers, isConfined: policy.clientURLs == .public)
+        }
+        if let program = programs[server.serverLabel] { return program.transport() }
+        // The session has checked that the label is known.
+        let configured = addresses[server.serverLabel]
+        return MCPStreamableHTTP(
+            url: configured?.url ?? "", headers: (configured?.headers ?? []) + headers,
+            isConfined: false)
+    }
+}

@@ -1,0 +1,96 @@
+// What the server says of MCP servers, for the documents: its events and its items. What clients say
+// of them is in MCPToolFields. The items have neither `object` nor `status`, as the protocol has it.
+
+extension ServerEventTables {
+    /// The events about MCP servers and calls of their tools.
+    static var mcpEvents: [ObjectTable] {
+        let itemID = FieldEntry("item_id", .text(), "The item.")
+        let outputIndex = FieldEntry(
+            "output_index", .integer(0...Int.max), "The item's place in the response, from 0.")
+        let address = [FieldEntry("response_id", .text(), "The response."), itemID, outputIndex]
+        return [
+            event("mcp_list_tools.in_progress", "A server's tools are being listed.", [itemID]),
+            event("mcp_list_tools.completed", "A server's tools can be used.", [itemID]),
+            event("mcp_list_tools.failed", "A server's tools cannot be listed.", [itemID]),
+            event(
+                "response.mcp_call_arguments.delta", "More of a call's arguments.",
+                address + [FieldEntry("delta", .text(), "A piece of JSON text.")]),
+            event(
+                "response.mcp_call_arguments.done", "A call's arguments are complete.",
+                address + [FieldEntry("arguments", .text(), "The arguments as JSON text.")]),
+            event("response.mcp_call.in_progress", "A tool is called.", [itemID, outputIndex]),
+            event("response.mcp_call.completed", "A tool has answered.", [itemID, outputIndex]),
+            event("response.mcp_call.failed", "A call has failed.", [itemID, outputIndex]),
+        ]
+    }
+}
+
+extension ServerObjectTables {
+    /// The items about MCP servers.
+    static var mcpItems: [ObjectTable] {
+        let call = [
+            FieldEntry("server_label", .text(), "The server."),
+            FieldEntry("name", .text(), "The tool."),
+            FieldEntry("arguments", .text(), "Its arguments as JSON text."),
+        ]
+        return [
+            mcpItem(
+                "MCPListTools", "The tools of a server.", "mcp_list_tools",
+                [
+                    FieldEntry("server_label", .text(), "The server."),
+                    FieldEntry("tools", .list(.object(mcpListedTool)), "Its tools."),
+                ]),
+            mcpItem(
+                "MCPCall", "A call of a tool.", "mcp_call",
+                call + [
+                    .optional("approval_request_id", .text(), "What asked for its approval."),
+                    .optional("output", .text(), "What the tool answered."),
+                    .optional("error", .object(mcpError), "Why it has not."),
+                ]),
+            mcpItem(
+                "MCPApprovalRequest", "A call that waits for the client's approval.",
+                "mcp_approval_request", call),
+            mcpItem(
+                "MCPApprovalResponse", "The client's answer.", "mcp_approval_response",
+                [
+                    FieldEntry("approval_request_id", .text(), "The item that asked."),
+                    FieldEntry("approve", .boolean, "Whether the call may be made."),
+                    .optional("reason", .text(), "Why."),
+                ]),
+        ]
+    }
+
+    private static func mcpItem(
+        _ name: String, _ meaning: StaticString, _ type: String, _ own: [FieldEntry]
+    ) -> ObjectTable {
+        ObjectTable(
+            name, meaning,
+            [
+                .optional("id", .text(), "The item's id."),
+                FieldEntry("type", .constant(type), "What kind of item it is."),
+            ] + own)
+    }
+
+    private static var mcpListedTool: ObjectTable {
+        ObjectTable(
+            "MCPListedTool", "A tool as its server describes it.",
+            [
+                FieldEntry("name", .text(), "Its name at the server."),
+                .optional("description", .text(), "What it does."),
+                FieldEntry("input_schema", .anyObject, "JSON Schema of its arguments."),
+                .optional("annotations", .anyObject, "What the server says of it."),
+            ])
+    }
+
+    private static var mcpError: ObjectTable {
+        ObjectTable(
+            "MCPCallError", "Why a call has no answer.",
+            [
+                FieldEntry(
+                    "type", .choice(["protocol_error", "tool_execution_error", "http_error"]),
+                    "What went wrong."),
+                .optional("code", .integer(), "JSON-RPC's code, or HTTP's status."),
+                FieldEntry("message", .text(), "A sentence."),
+            ])
+    }
+}

@@ -1,0 +1,243 @@
+// Tools of type `mcp`, a choice among them, and the items that a client may create of them: from
+// checked fields to values. Whether a server may be used is the session's business.
+//
+// Invariant: what the server cannot do with such a tool is refused by name: connectors, tunnels,
+// tools that are loaded later and calls that are not the model's.
+
+extension EventFields {
+    /// Names in an array.
+    fileprivate func names(_ key: StaticString) throws(ClientEventError) -> [String]? {
+        guard let value = value(key) else { return nil }
+        return try names(in: value, path(of: key))
+    }
+
+    private func names(
+        in value: JSONValue, _ path: String
+    ) throws(ClientEventError) -> [String] {
+        guard let elements = value.elements else {
+            throw .wrongType(path, expected: "an array of names", value)
+        }
+        guard elements.count <= limits.maxTools else {
+            throw .invalid(path, "expected at most \(limits.maxTools) names")
+        }
+        var names: [String] = []
+        for element in elements {
+            names.append(
+                try element.text(at: "\(path)[\(names.count)]", atMost: limits.maxNameBytes))
+        }
+        return names
+    }
+
+    /// `allowed_tools`: names, or a filter.
+    fileprivate func toolFilter(
+        _ key: StaticString
+    ) throws(ClientEventError) -> (filter: MCPTool.Filter, isList: Bool)? {
+        guard let value = value(key) else { return nil }
+        if value.kind == .array {
+            return (MCPTool.Filter(toolNames: try names(in: value, path(of: key))), true)
+        }
+        guard value.kind == .object else {
+            throw .wrongType(path(of: key), expected: "an array of names or a filter", value)
+        }
+        let fields = try EventFields(value, path: path(of: key), limits: limits)
+        return (try fields.filter(), false)
+    }
+
+    private func filter() throws(ClientEventError) -> MCPTool.Filter {
+        MCPTool.Filter(toolNames: try names("tool_names"), readOnly: try bool("read_only"))
+    }
+
+    /// `require_approval`: a word, or filters for either.
+    fileprivate func approval(
+        _ key: StaticString
+    ) throws(ClientEventError) -> MCPTool.Approval? {
+        guard let value = value(key) else { return nil }
+        let expected = "'always', 'never' or an object with filters for them"
+        switch value.kind {
+        case .string where value.isString("always"): return .always
+        case .string where value.isString("never"): return .never
+        case .string: throw .wrongValue(path(of: key), expected: expected, value)
+        case .object:
+            let fields = try EventFields(value, path: path(of: key), limits: limits)
+            let always = try fields.fields("always")
+            let never = try fields.fields("never")
+            return .filtered(
+                always: try always.map { (fields) throws(ClientEventError) in try fields.filter() },
+                never: try never.map { (fields) throws(ClientEventError) in try fields.filter() })
+        case .null, .bool, .number, .array:
+            throw .wrongType(path(of: key), expected: expected, value)
+        }
+    }
+
+    /// Header fields: an object of texts.
+    fileprivate func headers(_ key: StaticString) throws(ClientEventError) -> [MCPTool.Header] {
+        guard let value = value(key) else { return [] }
+        guard let members = value.members else {
+            throw .wrongType(path(of: key), expected: "an object of texts", value)
+        }
+        guard value.count <= limits.maxTools else {
+            throw .invalid(path(of: key), "expected at most \(limits.maxTools) header fields")
+        }
+        var headers: [MCPTool.Header] = []
+        for (name, value) in members {
+            guard let text = value.string else {
+                throw .wrongType("\(path(of: key)).\(name)", expected: "a string", value)
+            }
+            guard name.isHeaderName, text.isHeaderValue else {
+                // Without the value: it may be a secret.
+                throw .invalid(path(of: key), "'\(name.prefix(64))' is no valid header field")
+            }
+            headers.append(.init(name: name, value: text))
+        }
+        return headers
+    }
+
+    /// Refuses what the protocol has and this server does not.
+    fileprivate func refuse(_ key: StaticString) throws(ClientEventError) {
+        guard value(key) != nil else { return }
+        throw .unsupported("unsupported_tool_type", path(of: key), "'\(key)' of an MCP tool")
+    }
+}
+
+extension MCPTool {
+    /// The longest label, so that label and tool fit a function's name.
+    private static let maxLabelBytes = 40
+
+    /// Reads one element of `tools`.
+    init(_ fields: EventFields) throws(ClientEventError) {
+        let label = try fields.requiredName("server_label")
+        guard label.isServerLabel, label.utf8.count <= Self.maxLabelBytes else {
+            throw .invalid(
+                fields.path(of: "server_label"),
+                "expected a letter, then letters, digits, '-' and '_', at most "
+                    + "\(Self.maxLabelBytes) in all")
+        }
+        try fields.refuse("connector_id")
+        try fields.refuse("tunnel_id")
+        if try fields.bool("defer_loading") == true { try fields.refuse("defer_loading") }
+        if let callers = try fields.names("allowed_callers"), !callers.contains("direct") {
+            try fields.refuse("allowed_callers")
+        }
+        self.init(serverLabel: label, serverURL: try fields.text("server_url"))
+        if let serverURL, !serverURL.isWebAddress {
+            throw .invalid(
+                fields.path(of: "server_url"), "expected a URL that begins with https:// or http://"
+            )
+        }
+        serverDescription = try fields.text("server_description")
+        authorization = try fields.text("authorization")
+        if let authorization, !authorization.isHeaderValue {
+            throw .invalid(fields.path(of: "authorization"), "expected a token")
+        }
+        headers = try fields.headers("headers")
+        if let allowed = try fields.toolFilter("allowed_tools") {
+            allowedTools = allowed.filter
+            allowedToolsIsList = allowed.isList
+        }
+        requireApproval = try fields.approval("require_approval")
+    }
+}
+
+extension MCPItem {
+    /// Reads an item of a client by its `type`; nil: it is none of these.
+    init?(_ fields: EventFields, type: String) throws(ClientEventError) {
+        switch type {
+        case "mcp_approval_response":
+            guard let isApproved = try fields.bool("approve") else {
+                throw .missing(fields.path(of: "approve"))
+            }
+            self = .approvalResponse(
+                requestID: try fields.requiredName("approval_request_id"), isApproved: isApproved,
+                reason: try fields.text("reason"))
+        case "mcp_approval_request":
+            self = .approvalRequest(
+                serverLabel: try fields.requiredName("server_label"),
+                name: try fields.requiredName("name"),
+                arguments: try fields.requiredText("arguments"))
+        case "mcp_call":
+            var call = MCPCall(
+                serverLabel: try fields.requiredName("server_label"),
+                name: try fields.requiredName("name"),
+                arguments: try fields.requiredText("arguments"),
+                approvalRequestID: try fields.name("approval_request_id"))
+            call.output = try fields.text("output")
+            call.error = try fields.fields("error").map { (error) throws(ClientEventError) in
+                try MCPCallError(error)
+            }
+            self = .call(call)
+        case "mcp_list_tools":
+            let tools = try fields.list("tools", atMost: fields.limits.maxTools) {
+                (tool) throws(ClientEventError) in try MCPToolDescription(tool)
+            }
+            guard let tools else { throw .missing(fields.path(of: "tools")) }
+            self = .listTools(serverLabel: try fields.requiredName("server_label"), tools: tools)
+        default: return nil
+        }
+    }
+}
+
+extension MCPCallError {
+    private enum Kind: String, CaseIterable {
+        case `protocol` = "protocol_error"
+        case execution = "tool_execution_error"
+        case http = "http_error"
+    }
+
+    fileprivate init(_ fields: EventFields) throws(ClientEventError) {
+        let kind = try fields.read(
+            RequiredField("type", .choice(of: Kind.self), "What went wrong."))
+        let message = try fields.requiredText("message")
+        let code = try fields.integer("code", in: -Int(Int32.max)...Int(Int32.max)) ?? 0
+        switch kind {
+        case .protocol: self = .protocol(code: code, message: message)
+        case .execution: self = .execution(message: message)
+        case .http: self = .http(code: code, message: message)
+        }
+    }
+}
+
+extension MCPToolDescription {
+    fileprivate init(_ fields: EventFields) throws(ClientEventError) {
+        let schema = try fields.required("input_schema")
+        let annotations = try fields.fields("annotations")
+        self.init(
+            name: try fields.requiredName("name"), description: try fields.text("description"),
+            inputSchema: try fields.raw(schema, fields.path(of: "input_schema")),
+            annotations: try annotations.map { (annotations) throws(ClientEventError) in
+                try fields.raw(annotations.object, annotations.path)
+            },
+            isReadOnly: annotations?.object["readOnlyHint"]?.bool ?? false)
+    }
+}
+
+extension String {
+    /// A letter, then letters, digits, `-` and `_`.
+    package var isServerLabel: Bool {
+        guard let first = utf8.first, first.isASCIILetter else { return false }
+        return utf8.allSatisfy { $0.isNameByte }
+    }
+
+    /// Whether it is a URL that HTTP can be sent to; where that is, is judged elsewhere.
+    fileprivate var isWebAddress: Bool {
+        let scheme = prefix { $0 != ":" }.lowercased()
+        return (scheme == "http" || scheme == "https") && dropFirst(scheme.count).hasPrefix("://")
+            && utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+    }
+
+    /// A token of RFC 9110 §5.6.2, as far as header names of services go.
+    fileprivate var isHeaderName: Bool { !isEmpty && utf8.allSatisfy { $0.isNameByte } }
+
+    /// No control characters, which would begin another field.
+    fileprivate var isHeaderValue: Bool { utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
+}
+
+extension UInt8 {
+    fileprivate var isASCIILetter: Bool {
+        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self | 0x20)
+    }
+
+    fileprivate var isNameByte: Bool {
+        isASCIILetter || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self)
+            || self == UInt8(ascii: "-") || self == UInt8(ascii: "_")
+    }
+}

@@ -1,0 +1,131 @@
+// Carries out what sessions ask of MCP servers: a connection for each server of a session, made when
+// its tools are listed and closed with the session; a task for each call. What results mean is the
+// session's business; how a server is spoken to is the connection's.
+
+import Codec
+import Logging
+import Session
+
+/// The connections of one session, by the item that named each.
+final class ToolConnections {
+    var byItem: [String: any ToolServerConnection] = [:]
+}
+
+extension AgentLink {
+    /// Carries out one command of the session at `token`.
+    func perform(_ command: ToolCommand, for token: EventToken, work: inout AgentWork) {
+        switch command {
+        case .list(let itemID, let server): listTools(itemID, server, for: token, work: &work)
+        case .call(let itemID, let connection, let name, let arguments):
+            callTool(itemID, connection, name, arguments, for: token, work: &work)
+        case .cancel(let itemID):
+            var connection: String?
+            stop(&work) {
+                guard case .toolCall(itemID, let other) = $0 else { return false }
+                connection = other
+                return true
+            }
+            guard let open = connection.flatMap({ work.tools?.byItem[$0] }) else { return }
+            let host = host
+            detach { await open.cancelCall(id: itemID, on: host) }
+        case .close(let connection):
+            stop(&work) {
+                switch $0 {
+                case .toolList(connection), .toolCall(_, connection): true
+                default: false
+                }
+            }
+            close(work.tools?.byItem.removeValue(forKey: connection))
+        }
+    }
+
+    /// The session is gone.
+    func closeAllTools(_ work: inout AgentWork) {
+        guard let tools = work.tools.take() else { return }
+        for connection in tools.byItem.values { close(connection) }
+    }
+
+    private func listTools(
+        _ itemID: String, _ server: MCPTool, for token: EventToken, work: inout AgentWork
+    ) {
+        let connection = agents.toolServers?.connection(to: server)
+        if let connection {
+            let tools = work.tools ?? ToolConnections()
+            tools.byItem[itemID] = connection
+            work.tools = tools
+        }
+        let host = host.serving(token)
+        let logger = logger
+        start(.toolList(connection: itemID), for: token, work: &work) { report in
+            do {
+                guard let connection else { throw AgentLink.unknownConnection }
+                let tools = try await connection.listTools(on: host)
+                await report(.tools(.listed(itemID: itemID, .success(tools))))
+            } catch {
+                let failure = AgentLink.describe(error, of: server.serverLabel, logger)
+                await report(.tools(.listed(itemID: itemID, .failure(failure))))
+            }
+        }
+    }
+
+    private func callTool(
+        _ itemID: String, _ connection: String, _ name: String, _ arguments: String,
+        for token: EventToken, work: inout AgentWork
+    ) {
+        let open = work.tools?.byItem[connection]
+        let host = host.serving(token)
+        let logger = logger
+        let purpose = AgentWork.Purpose.toolCall(itemID: itemID, connection: connection)
+        start(purpose, for: token, work: &work) { report in
+            do {
+                guard let open else { throw AgentLink.unknownConnection }
+                let text = try await open.call(name, arguments: arguments, id: itemID, on: host)
+                await report(.tools(.called(itemID: itemID, .success(text))))
+            } catch {
+                let failure = AgentLink.describe(error, of: name, logger)
+                await report(.tools(.called(itemID: itemID, .failure(failure))))
+            }
+        }
+    }
+
+    private func close(_ connection: (any ToolServerConnection)?) {
+        guard let connection else { return }
+        let host = host
+        detach { await connection.close(on: host) }
+    }
+
+    /// Does something that nobody waits for, on the shard.
+    private func detach(_ body: @escaping @Sendable () async -> Void) {
+        Task(executorPreference: gate.executor.task) { await body() }
+    }
+
+    private static var unknownConnection: MCPCallError {
+        .execution(message: "The MCP server is not connected.")
+    }
+
+    /// What the client and the model are told; of what went wrong on the way, the operator is told
+    /// the rest.
+    private static func describe(
+        _ error: any Error, of what: String, _ logger: Logger
+    ) -> MCPCallError {
+        if let error = error as? MCPCallError { return error }
+        guard let error = error as? AgentError else {
+            if !Task.isCancelled {
+                logger.warning("tool failed", metadata: ["tool": "\(what)", "error": "\(error)"])
+            }
+            return .execution(message: "The call was cancelled.")
+        }
+        if !Task.isCancelled {
+            logger.warning(
+                "tool server failed", metadata: ["tool": "\(what)", "error": "\(error.detail)"])
+        }
+        switch error {
+        case .upstream:
+            return .protocol(
+                code: -32_000,
+                message: "The MCP server cannot be reached, broke off or took too long.")
+        case .malformedReply, .unavailable, .overloaded:
+            return .protocol(code: -32_603, message: error.message)
+        }
+    }
+}

@@ -1,0 +1,101 @@
+// The port to tools elsewhere: servers of the Model Context Protocol, whose tools the model may
+// call. What the model sees of them and what the client is told is the session's business; how they
+// are reached is that of the implementation (Agents/MCPToolServers).
+
+import Codec
+
+/// Which servers sessions may name. A value, so that a session judges without asking anybody.
+public struct ToolServerPolicy: Equatable, Sendable {
+    /// Which URLs clients may name.
+    public enum ClientURLs: String, CaseIterable, Sendable {
+        /// None: clients name what the operator has configured.
+        case off
+        /// Those whose host has a public address; never the server's own network.
+        case `public`
+        /// Any, also this machine and its network.
+        case any
+    }
+
+    /// Labels of the servers that the operator has configured.
+    public var configuredLabels: Set<String>
+    /// Which URLs clients may name.
+    public var clientURLs: ClientURLs
+
+    /// Creates a policy.
+    public init(configuredLabels: Set<String> = [], clientURLs: ClientURLs = .off) {
+        self.configuredLabels = configuredLabels
+        self.clientURLs = clientURLs
+    }
+
+    /// Why a client may not use a server, or nil.
+    /// - Parameter path: of the list of tools, for the error.
+    func refusal(of tool: MCPTool, path: String) -> ClientEventError? {
+        if tool.serverURL == nil {
+            guard !configuredLabels.contains(tool.serverLabel) else { return nil }
+            return ClientEventError(
+                code: "mcp_server_not_found",
+                message: "This server knows no MCP server '\(tool.serverLabel)': name its "
+                    + "server_url, or ask the operator to configure it.", param: path)
+        }
+        guard clientURLs == .off else { return nil }
+        return ClientEventError(
+            code: "mcp_server_url_not_allowed",
+            message: "This server does not connect to MCP servers that clients name by their "
+                + "server_url.", param: path)
+    }
+}
+
+/// Reaches tool servers. Its connections belong to one session each.
+public protocol ToolServers: Sendable {
+    /// Which servers sessions may name.
+    var policy: ToolServerPolicy { get }
+
+    /// A connection to a server that the policy allows. It does nothing until it is first used.
+    func connection(to server: MCPTool) -> any ToolServerConnection
+
+    /// The server stops: whatever runs for all sessions ends. Called once, off the shards' threads.
+    func shutdown()
+}
+
+/// One session's connection to one tool server. All methods may be called at once from several
+/// tasks; cancelling a task ends its wait.
+public protocol ToolServerConnection: Sendable {
+    /// The server's tools; connects first.
+    /// - Throws: `MCPCallError`, `AgentError` or `CancellationError`.
+    func listTools(on host: any AgentHost) async throws -> [MCPToolDescription]
+
+    /// Calls a tool.
+    /// - Parameters:
+    ///   - id: names the call; used once.
+    ///   - arguments: a JSON object as text.
+    /// - Returns: what the tool answered, as text.
+    /// - Throws: `MCPCallError`, `AgentError` or `CancellationError`.
+    func call(
+        _ name: String, arguments: String, id: String, on host: any AgentHost
+    ) async throws -> String
+
+    /// Tells the server that nobody waits for a call any more. Best effort.
+    func cancelCall(id: String, on host: any AgentHost) async
+
+    /// Ends the connection; nothing else is called afterwards. Best effort.
+    func close(on host: any AgentHost) async
+}
+
+/// What a session asks of its tool servers. A connection is named by the `mcp_list_tools` item
+/// that its opening announces.
+public enum ToolCommand: Sendable {
+    /// Connect, and answer with `.listed`.
+    case list(itemID: String, MCPTool)
+    /// Answer with `.called`.
+    case call(itemID: String, connection: String, name: String, arguments: String)
+    /// Stop a call; it may not be answered afterwards.
+    case cancel(itemID: String)
+    /// End a connection and whatever is under way on it; nothing of it may be answered afterwards.
+    case close(connection: String)
+}
+
+/// What became of it.
+public enum ToolEvent: Sendable {
+    case listed(itemID: String, Result<[MCPToolDescription], MCPCallError>)
+    case called(itemID: String, Result<String, MCPCallError>)
+}

@@ -1,0 +1,213 @@
+// Calls of MCP tools in a response: how the model's writing becomes a call or a question to the
+// client, when it is made, and what is said of it. Which tools there are is ToolRoutes', what
+// follows from results is VoiceSession+Tools'.
+//
+// Invariant: a call that was begun ends in `response.mcp_call.completed` or `.failed` before its
+// response is done.
+
+import Codec
+
+/// A call of an MCP tool as far as it has come.
+struct ToolCall {
+    let route: ToolRoutes.Route
+    /// Whether the client has been told that it runs.
+    var isRunning = false
+    /// What came of it; nil: nothing yet.
+    var outcome: Result<String, MCPCallError>?
+}
+
+/// A question to the client whose arguments are still being written.
+struct WrittenApproval {
+    let itemID: String
+    let route: ToolRoutes.Route
+    var arguments = ""
+}
+
+extension Response {
+    /// The model begins a call: if an MCP tool has the name, it becomes an item here.
+    /// - Returns: false: the function is the client's.
+    func beginToolCall(
+        _ functionName: String, ids: inout IdentifierSource, _ conversation: inout Conversation
+    ) -> Bool {
+        guard let route = routes?.route(of: functionName) else { return false }
+        closeOpenOutputs(&conversation)
+        if route.needsApproval {
+            writtenApproval = WrittenApproval(itemID: ids.make("mcpr_"), route: route)
+            return true
+        }
+        let call = MCPCall(serverLabel: route.serverLabel, name: route.name, arguments: "")
+        let item = ConversationItem(
+            id: ids.make("mcp_"), status: .inProgress, kind: .mcp(.call(call)))
+        var output = ResponseOutput(item: item, modality: .text)
+        output.toolCall = ToolCall(route: route)
+        add(output, &conversation)
+        return true
+    }
+
+    /// More of the arguments of the call that began last.
+    func writeArguments(_ arguments: String) {
+        if writtenApproval != nil {
+            writtenApproval?.arguments += arguments
+            return
+        }
+        guard let index = outputs.lastIndex(where: { $0.isOpen && $0.isCall }) else { return }
+        outputs[index].text += arguments
+        if outputs[index].toolCall != nil {
+            emit(.mcp(.callArgumentsDelta(address(index), delta: arguments)))
+        } else {
+            emit(
+                .responseFunctionCallArgumentsDelta(
+                    address(index), callID: outputs[index].callID, delta: arguments))
+        }
+    }
+
+    /// The arguments of what was open are complete: the client is asked, or the call is made.
+    func startToolCalls(_ conversation: inout Conversation) {
+        if let written = writtenApproval.take() { ask(written, &conversation) }
+        for index in outputs.indices where outputs[index].isToBeCalled { start(index) }
+    }
+
+    private func ask(_ written: WrittenApproval, _ conversation: inout Conversation) {
+        let item = ConversationItem(
+            id: written.itemID,
+            kind: .mcp(
+                .approvalRequest(
+                    serverLabel: written.route.serverLabel, name: written.route.name,
+                    arguments: written.arguments)))
+        var output = ResponseOutput(item: item, modality: .text)
+        output.isOpen = false
+        let index = add(output, &conversation)
+        newApprovals.append(
+            PendingApproval(
+                itemID: item.id, responseID: id, outputIndex: index, route: written.route,
+                arguments: written.arguments, parameters: parameters))
+    }
+
+    private func start(_ index: Int) {
+        let arguments = outputs[index].text.isEmpty ? "{}" : outputs[index].text
+        let itemID = outputs[index].item.id
+        guard let route = outputs[index].toolCall?.route else { return }
+        emit(.mcp(.callArgumentsDone(address(index), arguments: outputs[index].text)))
+        let calls = outputs.count { $0.toolCall?.isRunning == true }
+        if let error = route.refusal(of: arguments, calls: calls, context.limits) {
+            outputs[index].toolCall?.outcome = .failure(error)
+            return
+        }
+        outputs[index].toolCall?.isRunning = true
+        emit(.mcp(.callInProgress(itemID: itemID, outputIndex: index)))
+        context.outputs.append(
+            .command(
+                .tools(
+                    .call(
+                        itemID: itemID, connection: route.connection, name: route.name,
+                        arguments: arguments))))
+    }
+
+    /// A call is over.
+    /// - Returns: false: it is no call of this response.
+    func handleToolResult(
+        _ result: Result<String, MCPCallError>, of itemID: String,
+        _ conversation: inout Conversation, at now: Instant
+    ) -> Bool {
+        guard
+            let index = outputs.lastIndex(where: {
+                $0.item.id == itemID && $0.awaitsTool && !$0.isComplete
+            })
+        else { return false }
+        outputs[index].toolCall?.outcome = result.cut(to: context.limits.maxToolResultBytes)
+        advance(&conversation, at: now)
+        return true
+    }
+
+    /// The connection is gone: what is under way on it fails.
+    func failToolCalls(
+        on connection: String, _ error: MCPCallError, _ conversation: inout Conversation,
+        at now: Instant
+    ) {
+        for output in outputs where output.awaitsTool {
+            guard output.toolCall?.route.connection == connection,
+                output.toolCall?.isRunning == true
+            else { continue }
+            _ = handleToolResult(.failure(error), of: output.item.id, &conversation, at: now)
+        }
+    }
+
+    /// The response ends: nobody waits for the calls that are under way.
+    func stopToolCalls() {
+        writtenApproval = nil
+        for index in outputs.indices where outputs[index].awaitsTool {
+            if outputs[index].toolCall?.isRunning == true {
+                context.outputs.append(
+                    .command(.tools(.cancel(itemID: outputs[index].item.id))))
+            } else {
+                emit(.mcp(.callArgumentsDone(address(index), arguments: outputs[index].text)))
+            }
+            outputs[index].toolCall?.outcome = .failure(
+                .execution(message: "The call was cancelled."))
+        }
+    }
+
+    /// What is said at the end of a call; a question to the client says no more than its item.
+    func sayToolDone(_ index: Int) {
+        guard let call = outputs[index].toolCall else { return }
+        let itemID = outputs[index].item.id
+        switch call.outcome {
+        case .success: emit(.mcp(.callCompleted(itemID: itemID, outputIndex: index)))
+        case .failure, nil: emit(.mcp(.callFailed(itemID: itemID, outputIndex: index)))
+        }
+    }
+
+    /// Questions to the client that nobody has taken note of yet.
+    func takeNewApprovals() -> [PendingApproval] {
+        defer { newApprovals = [] }
+        return newApprovals
+    }
+
+    /// Whether a model should see what came of calls.
+    var hasToolResults: Bool { hasSettledApproval || outputs.contains { $0.toolCall != nil } }
+
+    /// Functions of the client that were called.
+    var clientCallIDs: [String] { outputs.filter(\.isFunctionCall).map(\.callID) }
+}
+
+extension ToolRoutes.Route {
+    /// Why a call is not made, or nil.
+    func refusal(of arguments: String, calls: Int, _ limits: SessionLimits) -> MCPCallError? {
+        guard isAllowed else {
+            return .execution(message: "The server '\(serverLabel)' has no such tool to use.")
+        }
+        guard calls < limits.maxToolCalls else {
+            return .execution(
+                message: "A response makes at most \(limits.maxToolCalls) calls of tools.")
+        }
+        guard arguments.utf8.count <= limits.maxResponseBytes,
+            (try? JSONParser().parse(arguments))?.kind == .object
+        else { return .execution(message: "The arguments are no JSON object.") }
+        return nil
+    }
+}
+
+extension Result<String, MCPCallError> {
+    /// The same with at most so many bytes of text, and a mark where there were more.
+    func cut(to maxBytes: Int) -> Self {
+        switch self {
+        case .success(let text): .success(text.cut(to: maxBytes))
+        case .failure(.protocol(let code, let message)):
+            .failure(.protocol(code: code, message: message.cut(to: maxBytes)))
+        case .failure(.execution(let message)):
+            .failure(.execution(message: message.cut(to: maxBytes)))
+        case .failure(.http(let code, let message)):
+            .failure(.http(code: code, message: message.cut(to: maxBytes)))
+        }
+    }
+}
+
+extension String {
+    /// At most so many bytes of UTF-8, whole characters, and a mark where there were more.
+    fileprivate func cut(to maxBytes: Int) -> String {
+        guard utf8.count > maxBytes else { return self }
+        var end = utf8.index(startIndex, offsetBy: maxBytes)
+        while end > startIndex, utf8[end] & 0xC0 == 0x80 { end = utf8.index(before: end) }
+        return self[..<end] + "… (\(utf8.count - maxBytes) bytes more)"
+    }
+}

@@ -1,0 +1,141 @@
+// Which tools of MCP servers a model sees in one response, under which names, and where a call by
+// such a name goes. Nothing is called here.
+//
+// Invariant: a name depends on the server's label and the tool's name alone, so that the calls of
+// earlier turns, which the model is shown, have the same names; two tools never share one.
+
+import Codec
+
+/// The MCP tools of one response.
+struct ToolRoutes {
+    /// Where a call goes.
+    struct Route {
+        /// The `mcp_list_tools` item that named the connection.
+        let connection: String
+        let serverLabel: String
+        /// The tool's name at its server.
+        let name: String
+        /// Whether the client must be asked first.
+        let needsApproval: Bool
+        /// Whether the client allows the tool.
+        let isAllowed: Bool
+    }
+
+    /// What lies between label and tool.
+    private static let separator = "__"
+    /// The longest name of a function that all services take.
+    private static let maxNameBytes = 64
+
+    /// The tools as functions, in the order of their servers.
+    private(set) var functions: [FunctionTool] = []
+    private var routes: [String: Route] = [:]
+    /// Beginnings of names that belong to a server.
+    private var prefixes: [(prefix: String, connection: String, label: String)] = []
+
+    /// Adds what a client allows of a server's tools.
+    /// - Parameters:
+    ///   - taken: functions of the client, whose names win.
+    ///   - canAsk: whether the client can be asked; without, tools that need it are not offered.
+    mutating func add(
+        _ tools: [MCPToolDescription], of server: MCPTool, connection: String,
+        besides taken: [FunctionTool], canAsk: Bool
+    ) {
+        prefixes.append((server.serverLabel + Self.separator, connection, server.serverLabel))
+        for tool in tools where server.allowedTools?.matches(tool) != false {
+            let name = Self.functionName(of: tool.name, at: server.serverLabel)
+            let needsApproval = (server.requireApproval ?? .always).isNeeded(for: tool)
+            guard canAsk || !needsApproval, routes[name] == nil,
+                !taken.contains(where: { $0.name == name })
+            else { continue }
+            routes[name] = Route(
+                connection: connection, serverLabel: server.serverLabel, name: tool.name,
+                needsApproval: needsApproval, isAllowed: true)
+            functions.append(
+                FunctionTool(
+                    name: name, description: Self.description(of: tool, at: server),
+                    parameters: tool.inputSchema))
+        }
+    }
+
+    /// Where a call by a name goes, or nil: it is the client's. A name that looks like a server's
+    /// but is none of its allowed tools has a route that leads nowhere.
+    func route(of functionName: String) -> Route? {
+        if let route = routes[functionName] { return route }
+        guard let server = prefixes.first(where: { functionName.hasPrefix($0.prefix) }) else {
+            return nil
+        }
+        return Route(
+            connection: server.connection, serverLabel: server.label,
+            name: String(functionName.dropFirst(server.prefix.count)), needsApproval: false,
+            isAllowed: false)
+    }
+
+    /// The functions of one server.
+    func functions(of label: String) -> [FunctionTool] {
+        functions.filter { routes[$0.name]?.serverLabel == label }
+    }
+
+    /// What the model calls a tool: `label__tool`. Where the tool's name has other characters than
+    /// services take in a function's name, or is too long, it ends in a hash of the whole.
+    static func functionName(of tool: String, at label: String) -> String {
+        let plain = "\(label)\(separator)\(tool)"
+        if plain.utf8.count <= maxNameBytes, tool.utf8.allSatisfy(isNameByte) { return plain }
+        // FNV-1a, 32 bits: the same in every process, unlike Swift's own hashes.
+        var hash: UInt32 = 2_166_136_261
+        for byte in tool.utf8 { hash = (hash ^ UInt32(byte)) &* 16_777_619 }
+        let suffix = "_" + String(hash, radix: 16)
+        let clean = plain.utf8.map { isNameByte($0) ? $0 : UInt8(ascii: "_") }
+        return String(decoding: clean.prefix(maxNameBytes - suffix.utf8.count), as: UTF8.self)
+            + suffix
+    }
+
+    private static func isNameByte(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte | 0x20)
+            || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+            || byte == UInt8(ascii: "-") || byte == UInt8(ascii: "_")
+    }
+
+    private static func description(of tool: MCPToolDescription, at server: MCPTool) -> String? {
+        guard let about = server.serverDescription, !about.isEmpty else { return tool.description }
+        guard let description = tool.description else { return about }
+        return "\(description)\n\n\(about)"
+    }
+}
+
+extension MCPItem {
+    /// The item as a model is shown it: a call with its outcome.
+    /// - Parameter request: finds the item of an approval that was asked for.
+    func modelMessages(
+        id: String, request: (_ id: String) -> ConversationItem?
+    ) -> [ModelMessage] {
+        switch self {
+        case .listTools, .approvalRequest, .approvalResponse(_, isApproved: true, _): return []
+        case .call(let call):
+            guard let outcome = call.output ?? call.error.map({ "Error: \($0.message)" }) else {
+                return []
+            }
+            return Self.messages(
+                id, call.serverLabel, call.name, call.arguments, outcome: outcome)
+        case .approvalResponse(let requestID, isApproved: false, let reason):
+            guard
+                case .mcp(.approvalRequest(let label, let name, let arguments)) =
+                    request(requestID)?.kind
+            else { return [] }
+            let outcome = "Error: The user did not approve this call."
+            return Self.messages(
+                requestID, label, name, arguments,
+                outcome: reason.map { "\(outcome) Reason: \($0)" } ?? outcome)
+        }
+    }
+
+    private static func messages(
+        _ id: String, _ label: String, _ name: String, _ arguments: String, outcome: String
+    ) -> [ModelMessage] {
+        [
+            .functionCall(
+                callID: id, name: ToolRoutes.functionName(of: name, at: label),
+                arguments: arguments.isEmpty ? "{}" : arguments),
+            .functionOutput(callID: id, output: outcome),
+        ]
+    }
+}

@@ -1,0 +1,89 @@
+// Programs that the server runs, as real processes: lines both ways, the end that comes by itself,
+// the pause before the next start, and the end with the server. Here the kernel matters.
+
+import Agents
+import CLinux
+import Session
+import Synchronization
+import Testing
+
+@testable import Server
+
+/// What came of a program, for a test that waits for it.
+private final class ProgramLog: Sendable {
+    private let lock = ConditionLock()
+    private nonisolated(unsafe) var events: [String] = []
+
+    func note(_ event: LineProgramEvent) {
+        lock.withLock {
+            switch event {
+            case .started: events.append("started")
+            case .line(let line): events.append(String(decoding: line, as: UTF8.self))
+            case .ended(let reason): events.append("ended: \(reason)")
+            }
+            lock.broadcast()
+        }
+    }
+
+    /// The first events, once there are so many.
+    func first(_ count: Int) -> [String] {
+        lock.withLock {
+            while events.count < count { lock.wait() }
+            return Array(events.prefix(count))
+        }
+    }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct ChildProcessTests {
+    private func make(_ command: String...) -> (child: ChildProcess, log: ProgramLog) {
+        let log = ProgramLog()
+        let child = ChildProcess(command: command, environment: ["GREETING=hello"]) {
+            log.note($0)
+        }
+        return (child, log)
+    }
+
+    @Test func linesGoBothWaysAndTheProgramEndsWithTheServer() throws {
+        let (child, log) = make("cat")
+        try child.start()
+        #expect(log.first(1) == ["started"])
+        try child.send(Array("one".utf8))
+        try child.send([UInt8](repeating: 0x78, count: 300_000))
+        let long = String(repeating: "x", count: 300_000)
+        #expect(log.first(3) == ["started", "one", long])
+        child.stop()
+        #expect(log.first(4).last == "ended: the server is stopping")
+    }
+
+    @Test func aProgramHasTheUsualEnvironmentAndWhatItIsGiven() throws {
+        setenv("PARLEY_SECRET_OF_TESTS", "secret", 1)
+        let (child, log) = make(
+            "sh", "-c", "echo $GREETING ${PARLEY_SECRET_OF_TESTS-none} ${PATH:+path}; cat")
+        try child.start()
+        #expect(log.first(2).last == "hello none path")
+        child.stop()
+    }
+
+    @Test func aProgramThatEndsIsHeldBackBeforeItsNextStart() throws {
+        let (child, log) = make("true")
+        try child.start()
+        #expect(log.first(2) == ["started", "ended: it has ended"])
+        #expect(throws: AgentError.self) { try child.start() }
+        child.stop()
+    }
+
+    @Test func aProgramThatIsNotThereIsSaidToBeMissing() throws {
+        let (child, log) = make("no-such-program-anywhere")
+        try child.start()
+        #expect(log.first(1) == ["ended: cannot be started: no-such-program-anywhere"])
+        child.stop()
+    }
+
+    @Test func aProgramThatDoesNotHearIsKilled() throws {
+        let (child, log) = make("sh", "-c", "trap '' TERM; echo up; sleep 1000 & wait; sleep 1000")
+        try child.start()
+        #expect(log.first(2).last == "up")
+        child.stop()
+        #expect(log.first(3).last == "ended: the server is stopping")
+    }
+}

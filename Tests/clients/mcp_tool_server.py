@@ -1,0 +1,85 @@
+"""An MCP server made with the protocol's own Python library, with a tool for every case: over stdio,
+or over streamable HTTP where a port is given, and then with JSON instead of event streams where
+`json` follows."""
+
+import os
+import pathlib
+import sys
+
+import anyio
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.types import ToolAnnotations
+
+server = MCPServer("parley-tests")
+TRACE = os.environ.get("MCP_TRACE")
+
+
+def trace(line):
+    """Notes something where the test can read it."""
+    if TRACE:
+        with open(TRACE, "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def add(a: int, b: int) -> str:
+    """Adds two numbers."""
+    return str(a + b)
+
+
+@server.tool()
+def fail() -> str:
+    """Fails."""
+    raise ValueError("out of luck")
+
+
+@server.tool()
+async def slow(seconds: float) -> str:
+    """Takes its time."""
+    try:
+        await anyio.sleep(seconds)
+    except anyio.get_cancelled_exc_class():
+        trace("slow was cancelled")
+        raise
+    return "at last"
+
+
+@server.tool()
+def big(size: int) -> str:
+    """Says much."""
+    return "x" * size
+
+
+@server.tool()
+def drop(table: str) -> str:
+    """Drops a table."""
+    trace(f"dropped {table}")
+    return f"dropped {table}"
+
+
+@server.tool()
+def headers(ctx: Context) -> str:
+    """Says what it was sent."""
+    sent = ctx.headers or {}
+    return f"{sent.get('authorization')} {sent.get('x-tenant')}"
+
+
+@server.tool()
+def process() -> str:
+    """Names its process."""
+    return str(os.getpid())
+
+
+if __name__ == "__main__":
+    if TRACE:
+        trace(f"started {os.getpid()}")
+    if len(sys.argv) > 1:
+        server.run(
+            "streamable-http", host="127.0.0.1", port=int(sys.argv[1]),
+            json_response="json" in sys.argv[2:],
+        )
+    else:
+        # What a careless program prints must not disturb the messages.
+        print("this is no message", flush=True)
+        server.run("stdio")
+    trace(f"ended in {pathlib.Path.cwd()}")

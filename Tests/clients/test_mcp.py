@@ -1,0 +1,378 @@
+"""MCP servers in a session: real servers made with PyPI's `mcp`, over streamable HTTP and stdio,
+called for a scripted model, and told to the official SDK's realtime client."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from parley_server import ParleyServer, free_port
+from realtime_session import connect, run
+
+HERE = pathlib.Path(__file__).parent
+TOOLS = [sys.executable, str(HERE / "mcp_tool_server.py")]
+NAMES = ["add", "fail", "slow", "big", "drop", "headers", "process"]
+
+
+@contextlib.contextmanager
+def http_server(port, *arguments, **environment):
+    """A tool server over HTTP, once it listens."""
+    process = subprocess.Popen(
+        [*TOOLS, str(port), *arguments], env=os.environ | environment,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                assert process.poll() is None and time.monotonic() < deadline
+                time.sleep(0.02)
+        yield f"http://127.0.0.1:{port}/mcp"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory):
+    """Where the tools note what they did."""
+    return tmp_path_factory.mktemp("mcp") / "trace"
+
+
+@pytest.fixture(scope="module")
+def tools(trace):
+    """The URL of a tool server that answers with event streams."""
+    with http_server(free_port(), MCP_TRACE=str(trace)) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def server(model, trace, tmp_path_factory):
+    """A server that knows a program under the label `local`."""
+    configuration = tmp_path_factory.mktemp("mcp") / "servers.json"
+    configuration.write_text(json.dumps({
+        "mcpServers": {
+            "local": {
+                "command": TOOLS[0], "args": TOOLS[1:], "env": {"MCP_TRACE": str(trace)},
+            },
+            "missing": {"command": "no-such-program-anywhere"},
+        }
+    }))
+    with ParleyServer(
+        "--llm", model.url, "--mcp-config", str(configuration), "--mcp-call-timeout-ms", "1500",
+        "--max-mcp-result-bytes", "1000",
+    ) as parley:
+        yield parley
+
+
+def mcp(label="tools", **fields):
+    return {"type": "mcp", "server_label": label, "require_approval": "never", **fields}
+
+
+async def use(session, *tools):
+    """Gives the session tools, and waits until those of MCP servers are listed."""
+    await session.update(output_modalities=["text"], tools=list(tools))
+    for tool in tools:
+        if tool["type"] == "mcp":
+            await session.until("mcp_list_tools.completed")
+
+
+async def ask(session, text, responses=2):
+    """Says something, and reads to the end of so many responses; returns their events."""
+    await session.say(text)
+    start = len(session.events)
+    await session.connection.response.create()
+    for _ in range(responses):
+        await session.until("rate_limits.updated")
+    return session.events[start:]
+
+
+def items(events, kind):
+    return [
+        event.item for event in events
+        if event.type == "conversation.item.done" and event.item.type == kind
+    ]
+
+
+def said(events):
+    done = [event for event in events if event.type == "response.output_text.done"]
+    return done[-1].text if done else None
+
+
+@pytest.mark.parametrize("answers", ["streams", "json"])
+def test_a_tool_is_listed_and_called_over_http(server, tools, answers):
+    async def test(url):
+        async with connect(server) as session:
+            await use(session, mcp(server_url=url))
+            listed = items(session.events, "mcp_list_tools")[0]
+            assert [tool.name for tool in listed.tools] == NAMES
+            types = session.types()
+            assert types[-4:] == [
+                "mcp_list_tools.in_progress", "conversation.item.added",
+                "conversation.item.done", "mcp_list_tools.completed",
+            ]
+            events = await ask(session, 'call tools__add {"a":1,"b":2}')
+            call = items(events, "mcp_call")[0]
+            assert (call.name, call.server_label, call.output) == ("add", "tools", "3")
+            assert json.loads(call.arguments) == {"a": 1, "b": 2}
+            order = [event.type for event in events]
+            done = [
+                "response.mcp_call_arguments.done", "response.mcp_call.in_progress",
+                "response.mcp_call.completed", "conversation.item.done",
+                "response.output_item.done", "response.done", "rate_limits.updated",
+                "response.created",
+            ]
+            begin = order.index(done[0])
+            assert order[begin:begin + len(done)] == done
+            assert said(events) == "The answer is 3."
+            await session.connection.conversation.item.delete(item_id=listed.id)
+            await session.until("conversation.item.deleted")
+
+    if answers == "streams":
+        return run(test(tools))
+    with http_server(free_port(), "json") as url:
+        return run(test(url))
+
+
+def test_a_tool_that_fails_is_told_to_client_and_model(server, tools):
+    async def test():
+        async with connect(server) as session:
+            await use(session, mcp(server_url=tools))
+            events = await ask(session, "call tools__fail {}")
+            call = items(events, "mcp_call")[0]
+            assert call.error.type == "tool_execution_error"
+            assert "out of luck" in call.error.message
+            assert "response.mcp_call.failed" in [event.type for event in events]
+            assert "out of luck" in said(events)
+            events = await ask(session, 'call tools__add {"a":"no number","b":2}')
+            assert items(events, "mcp_call")[0].error.message
+
+    run(test())
+
+
+def test_answers_have_a_limit_of_size_and_of_time(server, tools):
+    async def test():
+        async with connect(server) as session:
+            await use(session, mcp(server_url=tools))
+            events = await ask(session, 'call tools__big {"size":50000}')
+            output = items(events, "mcp_call")[0].output
+            assert output.startswith("x" * 1000) and len(output) < 1100
+            began = time.monotonic()
+            events = await ask(session, 'call tools__slow {"seconds":30}')
+            assert time.monotonic() - began < 10
+            assert items(events, "mcp_call")[0].error.type == "protocol_error"
+
+    run(test())
+
+
+def test_calls_run_side_by_side(server, tools):
+    async def test():
+        async with connect(server) as session:
+            await use(session, mcp(server_url=tools))
+            began = time.monotonic()
+            events = await ask(
+                session, 'call tools__slow {"seconds":1} and tools__slow {"seconds":1}')
+            assert time.monotonic() - began < 1.9
+            assert [call.output for call in items(events, "mcp_call")] == ["at last"] * 2
+
+    run(test())
+
+
+def test_a_call_waits_for_its_approval(server, tools, trace):
+    async def answer(session, request, approve):
+        start = len(session.events)
+        await session.connection.conversation.item.create(item={
+            "type": "mcp_approval_response", "id": f"answer_{request.id}",
+            "approval_request_id": request.id, "approve": approve,
+        })
+        await session.until("rate_limits.updated")
+        return session.events[start:]
+
+    async def test():
+        async with connect(server) as session:
+            approval = {"never": {"read_only": True}}
+            await use(session, mcp(server_url=tools, require_approval=approval))
+            events = await ask(session, 'call tools__add {"a":2,"b":2}')
+            assert said(events) == "The answer is 4."
+            events = await ask(session, 'call tools__drop {"table":"users"}', 1)
+            request = items(events, "mcp_approval_request")[0]
+            assert json.loads(request.arguments) == {"table": "users"}
+            events = await answer(session, request, False)
+            assert "did not approve" in said(events)
+            assert "dropped users" not in trace.read_text()
+            events = await ask(session, 'call tools__drop {"table":"logs"}', 1)
+            request = items(events, "mcp_approval_request")[0]
+            events = await answer(session, request, True)
+            call = items(events, "mcp_call")[0]
+            assert (call.output, call.approval_request_id) == ("dropped logs", request.id)
+            assert said(events) == "The answer is dropped logs."
+            assert "dropped logs" in trace.read_text()
+
+    run(test())
+
+
+def test_a_cancelled_call_is_cancelled_at_its_server_and_the_session_lives_on(
+    server, tools, trace
+):
+    async def test():
+        async with connect(server) as session:
+            await use(session, mcp(server_url=tools))
+            await session.say('call tools__slow {"seconds":20}')
+            await session.connection.response.create()
+            await session.until("response.mcp_call.in_progress")
+            await session.connection.response.cancel()
+            done = (await session.until("response.done")).response
+            assert done.status == "cancelled"
+            assert done.output[0].error.type == "tool_execution_error"
+            events = await ask(session, "still there?", 1)
+            assert said(events) == "You said: still there?"
+            deadline = time.monotonic() + 10
+            while "slow was cancelled" not in trace.read_text():
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+    run(test())
+
+
+def test_only_allowed_tools_are_offered_with_what_the_client_sends_for_them(
+    server, tools, model
+):
+    async def test():
+        async with connect(server) as session:
+            await use(session, mcp(
+                server_url=tools, allowed_tools=["headers"], authorization="a-token",
+                headers={"X-Tenant": "seven"},
+            ))
+            told = session.of("session.updated")[-1].session.tools[0]
+            assert told.authorization is None and told.headers is None
+            listed = items(session.events, "mcp_list_tools")[0]
+            assert [tool.name for tool in listed.tools] == ["headers"]
+            events = await ask(session, "call tools__headers {}")
+            assert items(events, "mcp_call")[0].output == "Bearer a-token seven"
+            offered = model.requests[-1]["body"]["tools"]
+            assert [tool["function"]["name"] for tool in offered] == ["tools__headers"]
+            events = await ask(session, 'call tools__drop {"table":"all"}')
+            assert "no such tool" in items(events, "mcp_call")[0].error.message
+
+    run(test())
+    assert "a-token" not in server.log_path.read_text()
+
+
+def test_functions_of_the_client_and_mcp_tools_in_one_response(server, tools):
+    async def test():
+        async with connect(server) as session:
+            await use(session, mcp(server_url=tools), {"type": "function", "name": "mine"})
+            events = await ask(session, 'call mine {} and tools__add {"a":3,"b":4}', 1)
+            call = items(events, "function_call")[0]
+            assert items(events, "mcp_call")[0].output == "7"
+            await session.connection.conversation.item.create(item={
+                "type": "function_call_output", "call_id": call.call_id, "output": "my own",
+            })
+            await session.until("conversation.item.done")
+            events = await session.respond()
+            assert said(events) in ("The answer is my own.", "The answer is 7.")
+
+    run(test())
+
+
+def test_a_program_of_the_operator_serves_all_sessions_and_is_started_again(server, trace):
+    async def test():
+        async with connect(server) as session, connect(server) as other:
+            for one in (session, other):
+                await use(one, mcp("local"))
+            events = await ask(session, "call local__process {}")
+            process = int(items(events, "mcp_call")[0].output)
+            events = await ask(other, "call local__process {}")
+            assert int(items(events, "mcp_call")[0].output) == process
+            events = await ask(session, "call local__fail {}")
+            assert "out of luck" in items(events, "mcp_call")[0].error.message
+            os.kill(process, signal.SIGKILL)
+            deadline = time.monotonic() + 15
+            while True:
+                events = await ask(session, "call local__process {}")
+                call = items(events, "mcp_call")[0]
+                if call.output:
+                    break
+                assert call.error.type == "protocol_error" and time.monotonic() < deadline
+                time.sleep(0.2)
+            assert int(call.output) != process
+            # It has been waited for.
+            assert not pathlib.Path(f"/proc/{process}").exists()
+
+    run(test())
+
+
+def test_what_cannot_be_reached_is_told_and_the_session_lives_on(server):
+    async def test():
+        async with connect(server) as session:
+            for tool in (
+                mcp(server_url=f"http://127.0.0.1:{free_port()}/mcp"), mcp("missing"),
+            ):
+                await session.update(output_modalities=["text"], tools=[tool])
+                await session.until("mcp_list_tools.failed")
+                error = (await session.until("error")).error
+                assert error.code == "mcp_list_tools_failed"
+            await session.connection.session.update(
+                session={"type": "realtime", "tools": [mcp("unknown")]})
+            assert (await session.until("error")).error.code == "mcp_server_not_found"
+            events = await ask(session, "hello", 1)
+            assert said(events) == "You said: hello"
+
+    run(test())
+
+
+def test_a_server_that_was_restarted_is_greeted_anew(server):
+    async def test():
+        port = free_port()
+        async with connect(server) as session:
+            with http_server(port) as url:
+                await use(session, mcp(server_url=url))
+            with http_server(port):
+                events = await ask(session, 'call tools__add {"a":5,"b":6}')
+                assert items(events, "mcp_call")[0].output == "11"
+
+    run(test())
+
+
+@pytest.mark.parametrize("setting,code", [
+    ("off", "mcp_server_url_not_allowed"), ("public", "mcp_list_tools_failed"),
+])
+def test_the_operator_says_which_urls_clients_may_name(model, tools, setting, code):
+    async def test(parley):
+        async with connect(parley) as session:
+            await session.connection.session.update(
+                session={"type": "realtime", "tools": [mcp(server_url=tools)]})
+            assert (await session.until("error")).error.code == code
+
+    with ParleyServer("--llm", model.url, "--mcp-client-urls", setting) as parley:
+        run(test(parley))
+
+
+def test_the_programs_end_with_the_server(model, tmp_path):
+    configuration = tmp_path / "servers.json"
+    configuration.write_text(json.dumps({
+        "mcpServers": {"local": {"command": TOOLS[0], "args": TOOLS[1:]}}
+    }))
+
+    async def test(parley):
+        async with connect(parley) as session:
+            await use(session, mcp("local"))
+            events = await ask(session, "call local__process {}")
+            return int(items(events, "mcp_call")[0].output)
+
+    processes = []
+    with ParleyServer("--llm", model.url, "--mcp-config", str(configuration)) as parley:
+        async def note():
+            processes.append(await test(parley))
+
+        run(note())
+    assert processes and not pathlib.Path(f"/proc/{processes[0]}").exists()
