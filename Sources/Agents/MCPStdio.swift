@@ -1,7 +1,7 @@
-// The stdio transport of the Model Context Protocol: a program of the operator's, spoken to in lines
-// of JSON. One program serves all sessions of the server, as its memory is that of a whole process;
-// each session has a transport of its own onto it. How programs are started, watched and ended is
-// the port's implementation (Server/ChildProcess).
+// The stdio transport of the Model Context Protocol: a program of the operator's, spoken to in
+// lines of JSON. One program serves all sessions of the server, as its memory is that of a whole
+// process; each session has a transport of its own onto it. How programs are started, watched and
+// ended is the port's implementation (Server/ChildProcess).
 //
 // Invariant: whoever waits is resumed exactly once: by the answer, by the program's end, or by the
 // cancellation of its task.

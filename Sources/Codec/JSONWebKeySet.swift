@@ -1,6 +1,6 @@
-// A set of keys as identity providers publish it (JWKS, RFC 7517 §5), read from a file's bytes. Keys
-// of other types, curves or uses are passed over, as the RFC asks; a set without any that can be
-// used, or with half a key, is an operator's mistake and refused.
+// A set of keys as identity providers publish it (JWKS, RFC 7517 §5), read from a file's bytes.
+// Keys of other types, curves or uses are passed over, as the RFC asks; a set without any that can
+// be used, or with half a key, is an operator's mistake and refused.
 //
 // Invariant: no more than `maxKeys`, so that a token costs a bounded number of checks.
 
@@ -52,8 +52,8 @@ public struct JSONWebKeySet: Sendable {
         }
         guard !keys.isEmpty else {
             throw JSONWebKeySetError(
-                "has no key that can be used: they must be for signatures, RSA (RS256), EC on P-256 "
-                    + "(ES256) or oct (HS256)")
+                "has no key that can be used: they must be for signatures, RSA (RS256), EC on "
+                    + "P-256 (ES256) or oct (HS256)")
         }
     }
 

@@ -187,18 +187,21 @@ extension MCPCallError {
         let kind = try fields.read(
             RequiredField("type", .choice(of: Kind.self), "What went wrong."))
         let message = try fields.requiredText("message")
-        let code = try fields.integer("code", in: -Int(Int32.max)...Int(Int32.max)) ?? 0
-        switch kind {
-        case .protocol: self = .protocol(code: code, message: message)
-        case .execution: self = .execution(message: message)
-        case .http: self = .http(code: code, message: message)
+        guard kind != .execution else {
+            self = .execution(message: message)
+            return
         }
+        let code = try fields.requiredInteger("code", in: -Int(Int32.max)...Int(Int32.max))
+        self =
+            kind == .http
+            ? .http(code: code, message: message)
+            : .protocol(code: code, message: message)
     }
 }
 
 extension MCPToolDescription {
     fileprivate init(_ fields: EventFields) throws(ClientEventError) {
-        let schema = try fields.required("input_schema")
+        let schema = try fields.requiredFields("input_schema").object
         let annotations = try fields.fields("annotations")
         self.init(
             name: try fields.requiredName("name"), description: try fields.text("description"),
@@ -219,9 +222,10 @@ extension String {
 
     /// Whether it is a URL that HTTP can be sent to; where that is, is judged elsewhere.
     fileprivate var isWebAddress: Bool {
-        let scheme = prefix { $0 != ":" }.lowercased()
-        return (scheme == "http" || scheme == "https") && dropFirst(scheme.count).hasPrefix("://")
-            && utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+        guard let end = utf8.firstIndex(of: UInt8(ascii: "/")) else { return false }
+        let scheme = self[..<end]
+        return (scheme == "http:" || scheme == "https:") && self[end...].hasPrefix("//")
+            && self[end...].utf8.count > 2 && utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
     }
 
     /// A token of RFC 9110 §5.6.2, as far as header names of services go.

@@ -122,10 +122,7 @@ extension JSONWriter {
         case .responseOutputAudioTranscriptDone(let address, let transcript):
             part(at: address, "transcript", transcript)
         case .responseOutputAudioDelta(let address, let audio, let start, _):
-            part(at: address)
-            if let start { member("audio_start_ms", start) }
-            key("delta")
-            base64(audio.span.bytes)
+            audioDelta(audio, start: start, at: address)
         case .responseOutputAudioDone(let address):
             part(at: address)
         case .responseFunctionCallArgumentsDelta(let address, let callID, let delta):
@@ -143,8 +140,8 @@ extension JSONWriter {
             fields(of: event)
         }
     }
-
 }
+
 // MARK: - Groups of fields that events share
 
 extension JSONWriter {
@@ -167,6 +164,13 @@ extension JSONWriter {
         member("param", error.param)
         member("event_id", error.eventID)
         endObject()
+    }
+
+    private mutating func audioDelta(_ audio: [UInt8], start: Int?, at address: PartAddress) {
+        part(at: address)
+        if let start { member("audio_start_ms", start) }
+        key("delta")
+        base64(audio.span.bytes)
     }
 
     private mutating func sessionMember(id: String, _ parameters: SessionParameters) {

@@ -1,5 +1,5 @@
-// The body of `POST /api/chat` as a `ChatRequest`: the whole chat as the browser holds it, in the UI
-// messages of the Vercel AI SDK (v5 and v6). What is answered is in UIMessageStreamWriter.
+// The body of `POST /api/chat` as a `ChatRequest`: the whole chat as the browser holds it, in the
+// UI messages of the Vercel AI SDK (v5 and v6). What is answered is in UIMessageStreamWriter.
 //
 // A message is a list of parts: text, files, and tool parts that hold a call and, once the client
 // has carried it out, what came of it. Parts that only the screen needs (data, sources, reasoning)
@@ -152,7 +152,8 @@ private struct UIMessageItems {
         }
     }
 
-    /// A call, and what came of it if anything did. One whose arguments were cut off was never made.
+    /// A call, and what came of it if anything did. One whose arguments were cut off was never
+    /// made.
     private mutating func appendCall(
         of name: String, _ part: EventFields
     ) throws(ClientEventError) {

@@ -1,6 +1,6 @@
-// Carries out what sessions ask of MCP servers: a connection for each server of a session, made when
-// its tools are listed and closed with the session; a task for each call. What results mean is the
-// session's business; how a server is spoken to is the connection's.
+// Carries out what sessions ask of MCP servers: a connection for each server of a session, made
+// when its tools are listed and closed with the session; a task for each call. What results mean is
+// the session's business; how a server is spoken to is the connection's.
 
 import Codec
 import Logging

@@ -47,8 +47,8 @@ package struct AsyncAPIDocument {
         json.member("version", DocumentText.version)
         json.member(
             "description",
-            "Voice sessions in the OpenAI Realtime protocol. A receiver ignores fields that it does "
-                + "not know. PROTOCOL.md has what a schema cannot say.")
+            "Voice sessions in the OpenAI Realtime protocol. A receiver ignores fields that it "
+                + "does not know. PROTOCOL.md has what a schema cannot say.")
         json.endObject()
     }
 
@@ -124,7 +124,7 @@ package struct AsyncAPIDocument {
         [
             .optional(
                 "Sec-WebSocket-Protocol", .text(),
-                "Subprotocols that the client offers; realtime is selected where it is among them."),
+                "Subprotocols that the client offers; realtime is selected if it is among them."),
             .optional("Authorization", .text(), "Bearer and the credential."),
         ]
     }

@@ -33,8 +33,8 @@ package final class ReplyDirectory: Sendable {
     /// Replies that are kept.
     package var count: Int { state.withLock { $0.logs.count } }
 
-    /// A reply of a chat begins; the chat's last one cannot be resumed any more. The oldest complete
-    /// reply makes room where it must; where none is complete this one cannot be resumed.
+    /// A reply of a chat begins; the chat's last one cannot be resumed any more. The oldest
+    /// complete reply makes room where it must; where none is complete this one cannot be resumed.
     /// - Returns: the reply that lost its place.
     func insert(_ log: ReplyLog, of chat: ChatKey) -> ReplyLog? {
         state.withLock { state in

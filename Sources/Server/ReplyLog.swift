@@ -2,8 +2,9 @@
 // and in the UI message format whoever comes back for it. One shard writes, connections of any
 // shard read, each at its own pace; so it has a lock. How parts look on the wire is the readers'.
 //
-// Invariant: nothing follows the last part; a reader gets every part once and in order, neighbouring
-// texts joined. A reply is bounded (`max-response-bytes`, `max-response-items`), and so is its log.
+// Invariant: nothing follows the last part; a reader gets every part once and in order,
+// neighbouring texts joined. A reply is bounded (`max-response-bytes`, `max-response-items`), and
+// so is its log.
 
 import Codec
 import Synchronization

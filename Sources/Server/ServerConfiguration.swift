@@ -206,8 +206,8 @@ public struct ServerConfiguration: Sendable {
     public var maxConnections = 20_000
     /// Sessions; more upgrades are answered with 503. 10,000.
     public var maxSessions = 10_000
-    /// Turns over HTTP in flight; more are answered with 503. 1…. 1,000: each holds a session and its
-    /// reply, and its model's connection.
+    /// Turns over HTTP in flight; more are answered with 503. 1…. 1,000: each holds a session and
+    /// its reply, and its model's connection.
     public var maxTextTurns = 1_000
     /// Replies of chats that are kept for clients that lose their connection, complete ones
     /// included; each at most `SessionLimits.maxResponseBytes` and its framing. 0…; 0 keeps none.
@@ -232,8 +232,8 @@ public struct ServerConfiguration: Sendable {
     /// Bytes of a reply over HTTP that its client has not read, from which on its model is held up.
     /// 1 KiB…. 64 KiB: some 16,000 words, so that only a client that stalls is ever waited for.
     public var maxUnreadReplyBytes = 64 << 10
-    /// Time for which a chat's reply is kept, and goes on, without a client that reads it; zero stops
-    /// it at once. 30 s: a page that is loaded again, or changes networks, is back by then.
+    /// Time for which a chat's reply is kept, and goes on, without a client that reads it; zero
+    /// stops it at once. 30 s: a page that is loaded again, or changes networks, is back by then.
     public var resumeTimeout = Duration.seconds(30)
     /// Time that more than `softQueuedOutputBytes` may wait for one connection without a break,
     /// after which it is cut off. 60 s: with its agents held up, a client that reads at all falls

@@ -1,7 +1,7 @@
-// Text turns on a shard: a request over HTTP becomes a session that makes one response, and what the
-// session says becomes parts of a ReplyLog. The session is the same as behind a WebSocket, so its
-// limits, its tools, its metrics and its agents are, too; it has no audio and ends with its response.
-// What is sent of the reply is in ShardTextAnswers.
+// Text turns on a shard: a request over HTTP becomes a session that makes one response, and what
+// the session says becomes parts of a ReplyLog. The session is the same as behind a WebSocket, so
+// its limits, its tools, its metrics and its agents are, too; it has no audio and ends with its
+// response. What is sent of the reply is in ShardTextAnswers.
 //
 // Invariant: a turn whose reply nobody reads, and nobody can come back for, is stopped at once; one
 // that can be resumed, `resume-timeout-ms` later.

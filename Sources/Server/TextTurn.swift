@@ -1,6 +1,6 @@
-// The two ends of a request that a model answers over HTTP: the turn, which has a session of its own
-// on one shard, and the answer on a connection, perhaps of another. Between them is a ReplyLog. What
-// is done with them is in ShardTextTurns and ShardTextAnswers.
+// The two ends of a request that a model answers over HTTP: the turn, which has a session of its
+// own on one shard, and the answer on a connection, perhaps of another. Between them is a ReplyLog.
+// What is done with them is in ShardTextTurns and ShardTextAnswers.
 //
 // A turn has a token of its own, because it may outlive the connection that asked for it.
 

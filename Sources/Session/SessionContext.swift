@@ -16,8 +16,9 @@ public struct SessionLimits: Equatable, Sendable {
     /// UTF-8 bytes that a conversation may hold beyond these where its model sees images, each as
     /// base64. 8 MiB: some twenty photographs of a telephone, made small as clients do.
     public var maxConversationImageBytes = 8 << 20
-    /// What the model has room for, in tokens: instructions, tools, conversation and reply. 128,000,
-    /// as most of today's models have; what a conversation needs is estimated (`TokenEstimate`).
+    /// What the model has room for, in tokens: instructions, tools, conversation and reply.
+    /// 128,000, as most of today's models have; what a conversation needs is estimated
+    /// (`TokenEstimate`).
     public var modelContextTokens = 128_000
     /// Coded audio of the user that is kept for clients who ask for an item again, in bytes; older
     /// audio is forgotten, its words stay. 0: none. 64 KiB: the newest 25 s as Opus, 8 s else.

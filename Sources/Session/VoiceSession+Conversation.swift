@@ -89,8 +89,8 @@ extension VoiceSession {
         }
     }
 
-    /// Sees to it that an item of so many bytes finds room: unless `truncation` is `"disabled"`, the
-    /// oldest items go, and the client is told.
+    /// Sees to it that an item of so many bytes finds room: unless `truncation` is `"disabled"`,
+    /// the oldest items go, and the client is told.
     func makeRoom(forBytes bytes: Int = 0) throws(ClientEventError) {
         while !conversation.hasRoom(forBytes: bytes) {
             guard parameters.truncation != .disabled,

@@ -303,7 +303,8 @@ import Testing
         for option in ServeOptionTable.all {
             var settings = ServeSettings()
             let candidates = [
-                "100", "101", "65536", "65537", "true", "false", "optional", "other", "required",
+                "2", "100", "101", "65536", "65537", "true", "false", "optional", "other",
+                "required",
                 "10.0.0.0/8", "https://example.com",
             ]
             for candidate in candidates where candidate != option.get(settings) {

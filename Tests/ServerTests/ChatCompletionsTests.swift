@@ -1,5 +1,5 @@
-// `POST /v1/chat/completions` through a real shard on a simulated kernel: what comes, in which order,
-// what becomes of a model that fails and of a client that leaves, stalls or is one too many.
+// `POST /v1/chat/completions` through a real shard on a simulated kernel: what comes, in which
+// order, what becomes of a model that fails and of a client that leaves, stalls or is one too many.
 
 import Codec
 import Session

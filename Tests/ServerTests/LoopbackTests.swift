@@ -136,7 +136,12 @@ private final class LoopbackPeer {
 
     @Test(arguments: ["no.such.host.invalid", "203.0.113.1"])
     func refusesAHostThatIsNotHere(host: String) throws {
-        #expect(throws: ServerError.unknownHost(host)) { _ = try startServer { $0.host = host } }
+        #expect(throws: ServerError.unknownHost(host)) {
+            _ = try startServer {
+                $0.host = host
+                $0.insecure = true
+            }
+        }
     }
 
     @Test func refusesSettingsOutOfRange() throws {

@@ -101,7 +101,7 @@ import Testing
     }
 
     @Test(arguments: [
-        #"{"model":"m","seed":1,"temperature":0.1,"top_p":1,"user":"u","unknown":{"a":[]},\#(chat)}"#,
+        #"{"model":"m","seed":1,"temperature":0.1,"top_p":1,"user":"u","other":{"a":[]},\#(chat)}"#,
         #"{"model":"m","n":1,"stop":null,"response_format":{"type":"text"},\#(chat)}"#,
         #"{"model":"m","parallel_tool_calls":false,"tools":[],\#(chat)}"#,
         #"{"model":"m","tools":null,"max_completion_tokens":5,\#(chat)}"#,

@@ -1,6 +1,6 @@
-"""An MCP server made with the protocol's own Python library, with a tool for every case: over stdio,
-or over streamable HTTP where a port is given, and then with JSON instead of event streams where
-`json` follows."""
+"""An MCP server made with the protocol's own Python library, with a tool for every case: over
+stdio, or over streamable HTTP where a port is given, and then with JSON instead of event streams
+where `json` follows."""
 
 import os
 import pathlib
@@ -8,6 +8,7 @@ import sys
 
 import anyio
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
 
 server = MCPServer("parley-tests")
@@ -30,7 +31,7 @@ def add(a: int, b: int) -> str:
 @server.tool()
 def fail() -> str:
     """Fails."""
-    raise ValueError("out of luck")
+    raise ToolError("out of luck")
 
 
 @server.tool()

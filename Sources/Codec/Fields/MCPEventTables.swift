@@ -1,5 +1,6 @@
-// What the server says of MCP servers, for the documents: its events and its items. What clients say
-// of them is in MCPToolFields. The items have neither `object` nor `status`, as the protocol has it.
+// What the server says of MCP servers, for the documents: its events and its items. What clients
+// say of them is in MCPToolFields. The items have neither `object` nor `status`, as the protocol
+// has it.
 
 extension ServerEventTables {
     /// The events about MCP servers and calls of their tools.
@@ -38,14 +39,14 @@ extension ServerObjectTables {
                 "MCPListTools", "The tools of a server.", "mcp_list_tools",
                 [
                     FieldEntry("server_label", .text(), "The server."),
-                    FieldEntry("tools", .list(.object(mcpListedTool)), "Its tools."),
+                    FieldEntry("tools", .list(.object(MCPToolFields.listedTool)), "Its tools."),
                 ]),
             mcpItem(
                 "MCPCall", "A call of a tool.", "mcp_call",
                 call + [
                     .optional("approval_request_id", .text(), "What asked for its approval."),
                     .optional("output", .text(), "What the tool answered."),
-                    .optional("error", .object(mcpError), "Why it has not."),
+                    .optional("error", MCPToolFields.error, "Why it has not."),
                 ]),
             mcpItem(
                 "MCPApprovalRequest", "A call that waits for the client's approval.",
@@ -66,31 +67,8 @@ extension ServerObjectTables {
         ObjectTable(
             name, meaning,
             [
-                .optional("id", .text(), "The item's id."),
+                FieldEntry("id", .text(), "The item's id."),
                 FieldEntry("type", .constant(type), "What kind of item it is."),
             ] + own)
-    }
-
-    private static var mcpListedTool: ObjectTable {
-        ObjectTable(
-            "MCPListedTool", "A tool as its server describes it.",
-            [
-                FieldEntry("name", .text(), "Its name at the server."),
-                .optional("description", .text(), "What it does."),
-                FieldEntry("input_schema", .anyObject, "JSON Schema of its arguments."),
-                .optional("annotations", .anyObject, "What the server says of it."),
-            ])
-    }
-
-    private static var mcpError: ObjectTable {
-        ObjectTable(
-            "MCPCallError", "Why a call has no answer.",
-            [
-                FieldEntry(
-                    "type", .choice(["protocol_error", "tool_execution_error", "http_error"]),
-                    "What went wrong."),
-                .optional("code", .integer(), "JSON-RPC's code, or HTTP's status."),
-                FieldEntry("message", .text(), "A sentence."),
-            ])
     }
 }

@@ -1,6 +1,6 @@
-// The tables of what clients say of MCP servers, for the documents, and the rules of the fields that
-// functions and MCP servers share. What reading makes of them is in MCPToolParser, which checks
-// what no table can say: labels, URLs and header fields.
+// The tables of what clients say of MCP servers, for the documents, and the rules of the fields
+// that functions and MCP servers share. What reading makes of them is in MCPToolParser, which
+// checks what no table can say: which header fields there may be.
 
 /// The tables.
 enum MCPToolFields {
@@ -41,7 +41,11 @@ enum MCPToolFields {
                     "server_label", .pattern("^[A-Za-z][A-Za-z0-9_-]*$", atMost: 40),
                     "Names the server; unique in the list."),
                 .optional(
-                    "server_url", .nullable(name),
+                    "server_url",
+                    .nullable(
+                        .pattern(
+                            "^https?://[!-~]+$", atMost: ClientEventLimits().maxTextBytes,
+                            example: "https://mcp.example/")),
                     "Where it is; without it, the operator has configured the label."),
                 .optional("server_description", .nullable(name), "What it is for."),
                 .optional(
@@ -54,8 +58,9 @@ enum MCPToolFields {
                 .optional(
                     "require_approval", .nullable(approval),
                     "Which calls the client is asked about; always where it is left out."),
-                .optional("defer_loading", .nullable(.boolean), "Only false is served."),
-                .optional("allowed_callers", .nullable(names), "Must contain direct."),
+                .optional(
+                    "allowed_callers", .nullable(.list(.constant("direct"), atLeast: 1)),
+                    "Who may call; only the model itself."),
             ])
     }
 
@@ -74,6 +79,46 @@ enum MCPToolFields {
             ])
     }
 
+    /// A tool as its server describes it.
+    static var listedTool: ObjectTable {
+        ObjectTable(
+            "MCPListedTool", "A tool as its server describes it.",
+            [
+                FieldEntry(
+                    "name", .identifier(atMost: ClientEventLimits().maxNameBytes),
+                    "Its name at the server."),
+                .optional("description", .text(), "What it does."),
+                FieldEntry("input_schema", .anyObject, "JSON Schema of its arguments."),
+                .optional("annotations", .anyObject, "What the server says of it."),
+            ])
+    }
+
+    /// Why a call has no answer.
+    static var error: ValueSchema {
+        func table(_ name: String, _ meaning: StaticString, _ type: String, _ own: [FieldEntry])
+            -> ValueSchema
+        {
+            .object(
+                ObjectTable(
+                    name, meaning,
+                    [FieldEntry("type", .constant(type), "What went wrong.")] + own + [
+                        FieldEntry("message", .text(), "A sentence.")
+                    ]))
+        }
+        let range = -Int(Int32.max)...Int(Int32.max)
+        return .oneOf([
+            table(
+                "MCPProtocolError", "The server broke off, was late or refused the call.",
+                "protocol_error", [FieldEntry("code", .integer(range), "JSON-RPC's code.")]),
+            table(
+                "MCPToolExecutionError", "The tool failed, or was never called.",
+                "tool_execution_error", []),
+            table(
+                "MCPHTTPError", "The server answered with a status that is no success.",
+                "http_error", [FieldEntry("code", .integer(range), "HTTP's status.")]),
+        ])
+    }
+
     /// The items that a client may create.
     static var items: [ObjectTable] {
         let text = ValueSchema.text(atMost: ClientEventLimits().maxTextBytes)
@@ -84,7 +129,7 @@ enum MCPToolFields {
             FieldEntry("arguments", text, "Its arguments as JSON text."),
         ]
         return [
-            NewItemFields.table(
+            item(
                 "NewMCPApprovalResponse", "The answer to a question of the server.",
                 "mcp_approval_response",
                 [
@@ -92,26 +137,39 @@ enum MCPToolFields {
                     FieldEntry("approve", .boolean, "Whether the call may be made."),
                     .optional("reason", .nullable(text), "Why, for the model."),
                 ]),
-            NewItemFields.table(
+            item(
                 "NewMCPApprovalRequest", "A question of an earlier session; nothing waits for it.",
                 "mcp_approval_request", call),
-            NewItemFields.table(
+            item(
                 "NewMCPCall", "A call of an earlier session, with what came of it.", "mcp_call",
                 call + [
                     .optional("approval_request_id", .nullable(.text()), "What it was asked by."),
                     .optional("output", .nullable(text), "What the tool answered."),
-                    .optional("error", .nullable(.anyObject), "Why it has not."),
+                    .optional("error", .nullable(error), "Why it has not."),
                 ]),
-            NewItemFields.table(
+            item(
                 "NewMCPListTools", "A list of an earlier session; it makes no tool usable.",
                 "mcp_list_tools",
                 [
                     FieldEntry("server_label", name, "The server."),
                     FieldEntry(
-                        "tools", .list(.anyObject, atMost: ClientEventLimits().maxTools),
+                        "tools",
+                        .list(.object(listedTool), atMost: ClientEventLimits().maxTools),
                         "Its tools."),
                 ]),
         ]
+    }
+
+    /// An item without the `status` of other items, as the protocol has it.
+    private static func item(
+        _ name: String, _ meaning: StaticString, _ type: String, _ own: [FieldEntry]
+    ) -> ObjectTable {
+        ObjectTable(
+            name, meaning,
+            [
+                FieldEntry(NewItemFields.type.name, .constant(type), NewItemFields.type.meaning),
+                NewItemFields.id.entry,
+            ] + own)
     }
 }
 

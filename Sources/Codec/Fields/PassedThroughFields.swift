@@ -100,7 +100,7 @@ struct ReasoningRule: ValueRule {
 struct UnservedPromptRule: ValueRule {
     private let rule = PromptRule()
 
-    var schema: ValueSchema { rule.schema }
+    var schema: ValueSchema { .never }
 
     func read(
         _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
