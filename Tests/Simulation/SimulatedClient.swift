@@ -1,5 +1,6 @@
 // A WebSocket client over a simulated connection, on the same codec in its other role. It keeps
-// what it was sent as values, for tests to look at.
+// what it was sent as values, for tests to look at. Every event of a session is checked against
+// the protocol's tables as it comes: one that breaks them ends the run, whatever its test is about.
 
 import Codec
 import Session
@@ -40,6 +41,8 @@ package final class SimulatedClient {
     private var parser = HTTPResponseParser()
     private let key = "dGhlIHNhbXBsZSBub25jZQ=="
     private var offered: [String] = []
+    /// Whether its messages are a session's events.
+    private var isSession = false
     private var offer: PerMessageDeflateOffer?
     private var inflater: MessageInflater?
     private var deflater: MessageDeflater?
@@ -83,6 +86,7 @@ package final class SimulatedClient {
         offer: PerMessageDeflateOffer? = nil, credential: String? = nil
     ) {
         offered = subprotocols
+        isSession = target.hasPrefix("/v1/realtime")
         self.offer = offer
         var headers = HTTPFields()
         if let offer { headers.append("Sec-WebSocket-Extensions", offer.headerValue) }
@@ -182,9 +186,17 @@ package final class SimulatedClient {
             ?? event
     }
 
+    private static func check(_ event: String) {
+        let violations = RealtimeSchema.shared.violations(inServerEvent: event)
+        precondition(violations.isEmpty, "no event of the protocol: \(violations)\n\(event)")
+    }
+
     private func take(_ event: WebSocketEvent) {
         switch event {
-        case .text(let bytes): messages.append(.text(String(decoding: bytes, as: UTF8.self)))
+        case .text(let bytes):
+            let text = String(decoding: bytes, as: UTF8.self)
+            if isSession { Self.check(text) }
+            messages.append(.text(text))
         case .binary(let bytes): messages.append(.binary(Array(bytes)))
         case .compressed: preconditionFailure("compressed messages are inflated first")
         case .ping(let bytes):
