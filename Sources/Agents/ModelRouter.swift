@@ -136,7 +136,7 @@ public struct ModelRouter: LanguageModel {
     /// understand the request is passed over.
     private func candidates(for request: ModelRequest) throws(AgentError) -> [ModelProvider] {
         guard let first = provider(of: request.model) else {
-            throw .unavailable(message: "This server has no model '\(request.model)'.")
+            throw .unknownModel(message: "This server has no model '\(request.model)'.")
         }
         let needed = request.messages.neededAbilities
         var candidates = [first]
@@ -163,7 +163,7 @@ public struct ModelRouter: LanguageModel {
         return switch error {
         case .upstream(let status, _): ![400, 413, 422].contains(status)
         case .malformedReply: true
-        case .overloaded, .unavailable: false
+        case .overloaded, .unavailable, .unknownModel: false
         }
     }
 }

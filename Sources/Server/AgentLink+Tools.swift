@@ -124,7 +124,7 @@ extension AgentLink {
             return .protocol(
                 code: -32_000,
                 message: "The MCP server cannot be reached, broke off or took too long.")
-        case .malformedReply, .unavailable, .overloaded:
+        case .malformedReply, .unavailable, .unknownModel, .overloaded:
             return .protocol(code: -32_603, message: error.message)
         }
     }

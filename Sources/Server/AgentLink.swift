@@ -309,7 +309,7 @@ final class AgentLink {
                 guard !Task.isCancelled else { break }
                 logger.warning(
                     "upstream failed", metadata: ["part": "\(part)", "error": "\(error.detail)"])
-            case .unavailable, .overloaded: break
+            case .unavailable, .unknownModel, .overloaded: break
             }
             return error
         }

@@ -148,7 +148,7 @@ extension Shard {
     ) {
         let status = isRequestError ? 400 : Self.status(of: code)
         let body = ChatCompletionWriter.error(
-            code: code, message: message, isRequestError: isRequestError, param: nil,
+            code: code, message: message, isRequestError: status < 500, param: nil,
             into: ByteWriter(capacity: 256))
         respond(status, body.copiedBytes, answer, on: connection)
     }
@@ -156,6 +156,7 @@ extension Shard {
     /// The status for what an agent could not do (`AgentError.code`).
     private static func status(of code: String) -> Int {
         switch code {
+        case "model_not_found": 404
         case "agent_unavailable", "server_overloaded": 503
         case "upstream_error", "upstream_malformed_reply": 502
         default: 500

@@ -28,6 +28,7 @@ extension VoiceSession {
         let instructions = overrides.instructions ?? parameters.instructions
         return window - reply - TokenEstimate.text(bytes: instructions.utf8.count)
             - TokenEstimate.tools(overrides.tools ?? parameters.tools)
+            - TokenEstimate.tools(toolRoutes(with: overrides)?.functions ?? [])
     }
 
     /// Refuses an item of a response's `input` that the model could not be shown.

@@ -22,7 +22,8 @@ extension ServeOptionTable {
         .milliseconds(
             "resume-timeout-ms", \.server.resumeTimeout, 0...3_600_000, in: .time,
             """
-            How long such a reply is kept, and goes on, while nobody reads it; 0 stops it at once.
+            How long a reply of /api/chat is kept, and goes on, while nobody reads it; 0 stops it \
+            at once.
             """),
     ]
 }

@@ -121,7 +121,7 @@ private final class EndlessPings: UpstreamResponse {
         let model = ScriptedProvider()
         let router = ModelRouter(
             providers: [ModelProvider(name: "a", patterns: patterns("x"), model: model)])
-        await #expect(throws: AgentError.unavailable(message: "This server has no model 'y'.")) {
+        await #expect(throws: AgentError.unknownModel(message: "This server has no model 'y'.")) {
             try await router.deltas(for: request("y"), on: ClockHost())
         }
         #expect(router.abilities(of: "y") == ModelAbilities())

@@ -137,6 +137,7 @@ import Testing
         (AgentError.upstream(status: 500, message: "secret"), 502, "upstream_error"),
         (.overloaded, 503, "server_overloaded"),
         (.unavailable(message: "No model."), 503, "agent_unavailable"),
+        (.unknownModel(message: "No such model."), 404, "model_not_found"),
         (.malformedReply(message: "Rubbish."), 502, "upstream_malformed_reply"),
     ])
     func aModelThatFailsAtOnceIsAStatus(error: AgentError, status: Int, code: String) throws {

@@ -164,6 +164,24 @@ struct ToolServerTests {
         #expect(script.violations.isEmpty)
     }
 
+    @Test func toolsTakeTheirShareOfTheModelsContext() {
+        func status(schemaBytes: Int) -> String? {
+            var limits = SessionLimits()
+            limits.modelContextTokens = 10_000
+            let script = script([server()], limits: limits)
+            let filling = String(repeating: "x", count: schemaBytes)
+            let schema = RawJSON(#"{"type":"object","description":"\#(filling)"}"#)
+            script.toolServer.lists["calc"] = .success([.init(name: "add", inputSchema: schema)])
+            script.replies = [.text("Hello.")]
+            script.send(.responseCreate(ResponseParameters()), at: 100)
+            script.run(until: 1_000)
+            let done = script.events.last { $0["type"] as? String == "response.done" }
+            return (done?["response"] as? [String: Any])?["status"] as? String
+        }
+        #expect(status(schemaBytes: 100) == "completed")
+        #expect(status(schemaBytes: 60_000) == "failed")
+    }
+
     @Test func anApprovedCallRunsAfterItsResponseAndAnotherFollows() {
         let script = script([server(.always)])
         script.replies = [calls("calc__add"), .text("Three.")]

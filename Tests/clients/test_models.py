@@ -294,7 +294,7 @@ def test_a_name_that_no_provider_has_is_refused_where_there_is_no_other(provider
             await session.connection.response.create()
             done = (await session.until("response.done")).response
             assert done.status == "failed"
-            assert done.status_details.error.code == "agent_unavailable"
+            assert done.status_details.error.code == "model_not_found"
 
     with ParleyServer("--providers", providers) as server:
         run(test(server))

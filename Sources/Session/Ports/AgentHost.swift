@@ -106,6 +106,8 @@ extension UpstreamResponse {
 public enum AgentError: Error, Equatable, Sendable {
     /// The part is not configured or its model is not installed; `message` says what to do.
     case unavailable(message: String)
+    /// Nobody here answers for the model that the client named.
+    case unknownModel(message: String)
     /// The worker pool's queue is full.
     case overloaded
     /// A model or speech service failed: HTTP status (0 when none came) and what it said.
@@ -118,6 +120,7 @@ public enum AgentError: Error, Equatable, Sendable {
     public var code: String {
         switch self {
         case .unavailable: "agent_unavailable"
+        case .unknownModel: "model_not_found"
         case .overloaded: "server_overloaded"
         case .upstream: "upstream_error"
         case .malformedReply: "upstream_malformed_reply"
@@ -128,7 +131,9 @@ public enum AgentError: Error, Equatable, Sendable {
     /// service is: services repeat keys and addresses in their errors.
     public var message: String {
         switch self {
-        case .unavailable(let message), .malformedReply(let message, _): message
+        case .unavailable(let message), .unknownModel(let message),
+            .malformedReply(let message, _):
+            message
         case .overloaded: "The server's worker queue is full; try again."
         case .upstream(let status, _):
             status == 0
@@ -144,7 +149,7 @@ public enum AgentError: Error, Equatable, Sendable {
             status == 0 ? message : "status \(status): \(message)"
         case .malformedReply(let message, let detail):
             detail.isEmpty ? message : "\(message) (\(detail))"
-        case .unavailable, .overloaded: message
+        case .unavailable, .unknownModel, .overloaded: message
         }
     }
 }
