@@ -89,7 +89,8 @@ struct JSONRPCRequest {
         json.member("jsonrpc", "2.0")
         if let id { json.member("id", id) }
         json.member("method", method)
-        if let params { json.member("params", params) }
+        // A line break would end the message for a program, and begin another.
+        if let params { json.member("params", params.onOneLine) }
         json.endObject()
         return json.finish().copiedBytes
     }
@@ -100,7 +101,7 @@ struct JSONRPCRequest {
         var json = JSONWriter(ByteWriter(capacity: 128))
         json.beginObject()
         json.member("jsonrpc", "2.0")
-        json.member("id", id)
+        json.member("id", id.onOneLine)
         if method == "ping" {
             json.member("result", RawJSON("{}"))
         } else {

@@ -99,10 +99,13 @@ final class MCPProgram: Sendable {
 
     /// Sends a line, at once or once the program has been greeted.
     fileprivate func send(_ line: [UInt8]) throws {
-        let isReady = state.withLock { state in
-            if !state.isReady { state.held.append(line) }
-            return state.isReady
+        let (isReady, isFull) = state.withLock { state -> (Bool, Bool) in
+            if state.isReady { return (true, false) }
+            guard state.held.count < Self.maxWaiting else { return (false, true) }
+            state.held.append(line)
+            return (false, false)
         }
+        guard !isFull else { throw AgentError.overloaded }
         guard let program = program.withLock({ $0 }) else { return }
         if isReady {
             try program.send(line)

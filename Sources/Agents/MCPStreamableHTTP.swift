@@ -15,6 +15,8 @@ import Synchronization
 final class MCPStreamableHTTP: MCPTransport {
     /// Bytes of one answer. 1 MiB: sixteen times what a session keeps of it.
     private static let maxAnswerBytes = 1 << 20
+    /// Requests of the server that are answered in one exchange. 16: each costs one of ours.
+    private static let maxServerRequests = 16
     /// How long the end of a session may take, which nobody waits for.
     private static let closeTimeout = Duration.seconds(5)
 
@@ -96,13 +98,14 @@ final class MCPStreamableHTTP: MCPTransport {
         _ request: JSONRPCRequest, as known: Greeting?, within limit: Duration,
         on host: any AgentHost
     ) async throws -> (result: RawJSON, sessionID: String?) {
-        let response = try await host.send(
-            self.request(as: known, body: request.encoded, within: limit))
+        let response = try await Self.send(
+            self.request(as: known, body: request.encoded, within: limit), on: host)
         try Self.check(response, as: known)
         let sessionID = response.header("Mcp-Session-Id")
         let isStream = response.contentType?.lowercased().hasPrefix("text/event-stream") == true
         var inbox = Inbox(id: request.id, isStream: isStream)
         var received = 0
+        var answered = 0
         while inbox.result == nil, let chunk = try await response.nextChunk() {
             received += chunk.count
             guard received <= Self.maxAnswerBytes else {
@@ -111,6 +114,11 @@ final class MCPStreamableHTTP: MCPTransport {
             }
             try inbox.append(chunk)
             for answer in inbox.takeAnswers() {
+                answered += 1
+                guard answered <= Self.maxServerRequests else {
+                    throw MCPCallError.protocol(
+                        code: -32_000, message: "The MCP server asks too much in one answer.")
+                }
                 let asked = known ?? Greeting(sessionID: sessionID, version: MCPVersion.asked)
                 try? await post(answer, as: asked, on: host)
             }
@@ -122,7 +130,8 @@ final class MCPStreamableHTTP: MCPTransport {
         _ body: [UInt8], as known: Greeting, on host: any AgentHost
     ) async throws {
         try Self.check(
-            try await host.send(request(as: known, body: body, within: Self.closeTimeout)),
+            try await Self.send(
+                request(as: known, body: body, within: Self.closeTimeout), on: host),
             as: known)
     }
 
@@ -143,6 +152,21 @@ final class MCPStreamableHTTP: MCPTransport {
         request.keptHeader = "Mcp-Session-Id"
         request.reachesOnlyPublicAddresses = isConfined
         return request
+    }
+
+    /// An address that may not be reached fails as one where nobody listens: else clients would
+    /// learn what listens in the server's own network.
+    private static func send(
+        _ request: UpstreamRequest, on host: any AgentHost
+    ) async throws -> any UpstreamResponse {
+        do {
+            return try await host.send(request)
+        } catch let error as AgentError {
+            guard request.reachesOnlyPublicAddresses, case .unavailable(let message) = error else {
+                throw error
+            }
+            throw AgentError.upstream(status: 0, message: message)
+        }
     }
 
     private static func check(_ response: any UpstreamResponse, as known: Greeting?) throws {

@@ -37,6 +37,14 @@ public struct HTTPRequestParser: Sendable {
     /// Whether a request's head has been read and its body is still due.
     public var isInBody: Bool { pending != nil }
 
+    /// The request whose body is still due, without it; nil: there is none.
+    public var requestInBody: HTTPRequest? {
+        guard let head = pending?.head else { return nil }
+        return HTTPRequest(
+            method: head.startLine.method, path: head.startLine.path, query: head.startLine.query,
+            host: head.host, version: head.startLine.version, fields: head.fields, body: [])
+    }
+
     /// Creates a parser at the start of a connection.
     public init(limits: HTTPLimits = HTTPLimits()) {
         self.limits = limits

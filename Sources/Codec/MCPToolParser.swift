@@ -83,7 +83,7 @@ extension EventFields {
             guard let text = value.string else {
                 throw .wrongType("\(path(of: key)).\(name)", expected: "a string", value)
             }
-            guard name.isHeaderName, text.isHeaderValue else {
+            guard name.isHeaderName, !name.isReservedHeader, text.isHeaderValue else {
                 // Without the value: it may be a secret.
                 throw .invalid(path(of: key), "'\(name.prefix(64))' is no valid header field")
             }
@@ -230,6 +230,16 @@ extension String {
 
     /// A token of RFC 9110 §5.6.2, as far as header names of services go.
     fileprivate var isHeaderName: Bool { !isEmpty && utf8.allSatisfy { $0.isNameByte } }
+
+    /// Whether a field says how a message is framed and where it goes, which is ours to say: on a
+    /// kept connection, what follows a wrong length is another session's request.
+    fileprivate var isReservedHeader: Bool {
+        [
+            "connection", "content-length", "content-type", "accept", "expect", "host",
+            "keep-alive", "mcp-protocol-version", "mcp-session-id", "te", "trailer",
+            "transfer-encoding", "upgrade",
+        ].contains(lowercased())
+    }
 
     /// No control characters, which would begin another field.
     fileprivate var isHeaderValue: Bool { utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }

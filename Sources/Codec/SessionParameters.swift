@@ -9,6 +9,15 @@ public struct RawJSON: Equatable, Sendable {
 
     /// Wraps text that a parser has accepted.
     public init(_ text: String) { self.text = text }
+
+    /// The same value on one line: in valid JSON line breaks stand between its tokens only.
+    public var onOneLine: RawJSON {
+        guard text.utf8.contains(where: { $0 == 0x0A || $0 == 0x0D }) else { return self }
+        let bytes = text.utf8.map { (byte: UInt8) -> UInt8 in
+            byte == 0x0A || byte == 0x0D ? 0x20 : byte
+        }
+        return RawJSON(String(decoding: bytes, as: UTF8.self))
+    }
 }
 
 /// A field of an update: left alone, cleared with `null`, or set.

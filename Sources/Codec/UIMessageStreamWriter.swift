@@ -112,7 +112,7 @@ public struct UIMessageStreamWriter: Sendable {
             return event("tool-input-available", bytes) { (json: inout JSONWriter) in
                 json.member("toolCallId", callID)
                 json.member("toolName", name)
-                json.member("input", RawJSON(text))
+                json.member("input", RawJSON(text).onOneLine)
             }
         }
         return event("tool-input-error", bytes) { (json: inout JSONWriter) in

@@ -1,6 +1,5 @@
 // The WebSocket as an AsyncAPI 3.0 document, written from the tables that client events are read
-// with and server events are held against. Made anew for each request and not kept: it takes two
-// milliseconds, is asked for rarely, and is as long as the memory of many sessions.
+// with and server events are held against. Made when somebody first asks for it (KeptDocument).
 
 import Codec
 

@@ -84,7 +84,9 @@ package final class Authenticator: Sendable {
             // A key that was taken away takes its secrets with it.
             let isValid = !isOn || entry.key.map { rules.keys.key(of: $0) != nil } ?? false
             guard isValid else { throw .unknownCredential }
-            return entry.caller
+            var caller = entry.caller
+            caller.secret = digest
+            return caller
         }
         guard isOn else { return .anybody }
         guard let tokens = rules.tokens, JSONWebToken.isLike(text) else {

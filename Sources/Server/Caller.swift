@@ -15,6 +15,11 @@ struct Caller: Sendable {
     var allowance = SessionAllowance()
     /// What a client secret binds its sessions to; an empty model is the connection's choice.
     var session: SessionParameters?
+    /// The client secret that was shown, if it was one.
+    var secret: SHA256Digest?
+    /// Whose chats can be resumed: users of an application, each with a secret of his own, do not
+    /// see each other's.
+    var chatOwner: SHA256Digest? { secret ?? principal }
 
     /// Anybody, where no credentials are asked for.
     static let anybody = Caller(access: .operator)

@@ -259,6 +259,8 @@ private struct SpawnedChild {
         }
         posix_spawn_file_actions_adddup2(&actions, toChild[0], 0)
         posix_spawn_file_actions_adddup2(&actions, fromChild[1], 1)
+        // libcurl's sockets are not closed on exec: the child would hold connections to services.
+        posix_spawn_file_actions_addclosefrom_np(&actions, 3)
         // A group of its own: a terminal's Ctrl-C ends the server, which then ends the child, with
         // whatever that has started itself.
         var none = sigset_t()

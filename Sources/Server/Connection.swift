@@ -33,6 +33,12 @@ final class HTTPState {
     var isKeptAlive = false
     /// Whether the request in progress has had its `100 Continue`.
     var didSendContinue = false
+    /// Whether the head of the request in progress has been found good enough for a long body.
+    var hasJudgedHead = false
+    /// Bytes that anybody may send before his request is judged. 64 KiB.
+    static let maxUnjudgedBytes = 64 << 10
+    /// The request whose body is still due.
+    var requestInBody: HTTPRequest? { incomplete?.parser.requestInBody }
     /// When the first byte of the request in progress came.
     var firstByte: Instant
 

@@ -1,5 +1,5 @@
 // The HTTP routes as an OpenAPI 3.1 document, written from the table that requests are routed by.
-// Made anew for each request and not kept, as AsyncAPIDocument is.
+// Made when somebody first asks for it (KeptDocument), as AsyncAPIDocument is.
 
 import Codec
 

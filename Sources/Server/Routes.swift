@@ -201,6 +201,8 @@ struct Routes: Sendable {
     private let withParameters: [Route]
     private let configuration: ServerConfiguration
     private let metrics: ServerMetrics
+    private let openAPIDocument = KeptDocument()
+    private let asyncAPIDocument = KeptDocument()
 
     init(configuration: ServerConfiguration, metrics: ServerMetrics) {
         self.configuration = configuration
@@ -343,13 +345,19 @@ struct Routes: Sendable {
     }
 
     private func openAPI() -> HTTPResponse {
-        let document = OpenAPIDocument(configuration: configuration)
-        return .json(document.write(into: ByteWriter(capacity: 16 * 1024)).copiedBytes)
+        .json(
+            openAPIDocument.bytes {
+                let document = OpenAPIDocument(configuration: configuration)
+                return document.write(into: ByteWriter(capacity: 16 * 1024)).copiedBytes
+            })
     }
 
     private func asyncAPI() -> HTTPResponse {
-        let document = AsyncAPIDocument(configuration: configuration)
-        return .json(document.write(into: ByteWriter(capacity: 64 * 1024)).copiedBytes)
+        .json(
+            asyncAPIDocument.bytes {
+                let document = AsyncAPIDocument(configuration: configuration)
+                return document.write(into: ByteWriter(capacity: 64 * 1024)).copiedBytes
+            })
     }
 
     /// Any name is taken and handed to the model server; the list has the one that stands for none.

@@ -96,10 +96,20 @@ extension Shard {
                     let (request, consumed) = try http.parse(
                         UnsafeRawBufferPointer(rest), limits: configuration.httpLimits)
                 else {
+                    if rest.count > HTTPState.maxUnjudgedBytes, !http.hasJudgedHead,
+                        let head = http.requestInBody
+                    {
+                        http.hasJudgedHead = true
+                        if let refusal = refusal(ofHead: head, on: connection) {
+                            refuse(refusal, on: connection)
+                            return rest
+                        }
+                    }
                     if http.awaitsContinue { sendContinue(on: connection) }
                     return rest
                 }
                 http.didSendContinue = false
+                http.hasJudgedHead = false
                 http.hasAnswered = true
                 connection.phaseStart = peerClock
                 http.firstByte = peerClock
@@ -113,6 +123,32 @@ extension Shard {
             }
         }
         return rest
+    }
+
+    /// What speaks against a request before its long body is taken in: whoever will be refused must
+    /// not make the server hold megabytes.
+    private func refusal(ofHead request: HTTPRequest, on connection: Connection) -> HTTPResponse? {
+        if let objection = objection(toHostOf: request, on: connection) { return objection }
+        guard let route = routes.route(at: request.path) else {
+            return RouteFailure.nothing(at: request.path).response
+        }
+        if let objection = objection(toOriginOf: request, using: route, on: connection) {
+            return objection
+        }
+        var refusal = objection(to: request, using: route, on: connection)
+        if refusal == nil, route.access == .open {
+            refusal = RouteFailure(HTTPError.bodyTooLarge).response
+        }
+        if refusal == nil {
+            do {
+                _ = try authenticate(request, for: route.access, on: connection)
+            } catch {
+                refusal = credentialRefusal(error, on: connection)
+            }
+        }
+        guard var answer = refusal else { return nil }
+        if route.servesOtherOrigins { admission.crossOrigin.permit(request, in: &answer.fields) }
+        return answer
     }
 
     private func answer(

@@ -81,7 +81,7 @@ extension Shard {
         let log = ReplyLog(messageID: asked.continuedMessageID ?? "msg_" + id) {
             [reviewTextTurn] in reviewTextTurn(token)
         }
-        let chat = asked.chatID.map { ChatKey(principal: caller.principal, id: $0) }
+        let chat = asked.chatID.map { ChatKey(principal: caller.chatOwner, id: $0) }
         let turn = TextTurn(token: token, live: live, log: log, chat: chat)
         textTurns.insert(turn)
         metrics.add(.textTurnsOpen)
@@ -127,7 +127,7 @@ extension Shard {
         _ request: HTTPRequest, by caller: Caller, fields: HTTPFields, on connection: Connection
     ) -> HTTPResponse? {
         let id = routes.route(at: request.path)?.parameter(of: request.path)
-        let key = id.map { ChatKey(principal: caller.principal, id: $0) }
+        let key = id.map { ChatKey(principal: caller.chatOwner, id: $0) }
         guard let chat = key, let log = services.replies.log(of: chat)
         else { return HTTPResponse(status: 204) }
         metrics.add(.textRepliesResumed)
@@ -240,7 +240,11 @@ extension Shard {
     func handleTextDeadline(_ token: EventToken) {
         guard let turn = textTurns[token] else { return }
         turn.deadline = nil
-        if let expiry = turn.expiry, expiry <= now { return remove(turn) }
+        if let expiry = turn.expiry, expiry <= now {
+            if turn.log.status.readers == 0 { return remove(turn) }
+            // Somebody is back; the note of it is on its way.
+            turn.expiry = nil
+        }
         guard !turn.isOver else { return arm(turn) }
         if let end = turn.live.grant?.end, end <= now {
             metrics.add(.sessionsExpired)
@@ -274,6 +278,10 @@ extension Shard {
         if !turn.isOver {
             metrics.add(.textTurnsAbandoned)
             finish(turn)
+            // A reader of another shard may just have found the log: it must see an end.
+            let end = ReplyPart.failed(
+                code: "reply_stopped", message: "The reply was stopped.", isRequestError: false)
+            for waiter in turn.log.append(end) { waiter.wake(waiter.reader.token) }
         }
         if let chat = turn.chat { services.replies.remove(turn.log, of: chat) }
         turn.deadline.take().map { _ = deadlines.cancel($0) }
@@ -305,7 +313,15 @@ extension TextTurn {
                 item.status == .completed, let call = calls.firstIndex(of: index)
             else { return [] }
             return [.callFinished(call: call, callID: callID, name: name, arguments: arguments)]
-        case .responseDone(let response): return [Self.end(of: response)]
+        case .responseDone(let response):
+            // Tools of MCP servers were called: the session has asked the model again.
+            let callsClient = response.output.contains {
+                if case .functionCall = $0.kind { true } else { false }
+            }
+            if case .completed = response.status, !callsClient, !live.session.isIdle { return [] }
+            return [Self.end(of: response)]
+        // As in a session of voice, a server that cannot be reached does not cost the reply.
+        case .error(let error) where error.code == "mcp_list_tools_failed": return []
         case .error(let error):
             return [
                 .failed(

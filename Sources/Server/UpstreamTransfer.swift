@@ -22,7 +22,6 @@ final class UpstreamTransfer: @unchecked Sendable {
         case chunk([UInt8])
         /// The answer is over; the error, if it broke.
         case end((any Error)?)
-        /// Nothing yet.
         case empty
     }
 
@@ -391,8 +390,9 @@ extension UpstreamTransfer {
     }
 
     /// Asks before a request is sent, on a new connection as on a kept one: a name may lead
-    /// anywhere, and differently each time it is looked up.
+    /// anywhere, and differently each time. Without a proxy, whose address it would ask about.
     private func confineToPublicAddresses() {
+        setText(CURLOPT_PROXY, "")
         parley_curl_set_address_check(
             easy,
             { context, peer, _, _, _ in
@@ -433,7 +433,7 @@ extension UpstreamTransfer {
         text.utf8.allSatisfy { $0 >= 32 && $0 != 127 || $0 == 9 }
     }
 
-    /// Scheme and authority without credentials, for messages.
+    /// Scheme and authority without credentials.
     private static func origin(of url: String) -> String {
         let bytes = Array(url.utf8)
         var start = 0
