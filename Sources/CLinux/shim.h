@@ -36,10 +36,9 @@
 int pthread_setname_np(pthread_t thread, const char *name);
 int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
 int pipe2(int ends[2], int flags);
+int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int from);
 static inline int parley_errno(void) { return errno; }
 extern char **environ;
-// spawn.h, since glibc 2.34.
-extern int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *, int);
 static inline char **parley_environment(void) { return environ; }
 static inline int parley_accept(int fd, struct sockaddr *address, socklen_t *length) {
     return accept4(fd, address, length, SOCK_NONBLOCK | SOCK_CLOEXEC);

@@ -1,6 +1,6 @@
-// A document that is made when somebody first asks for it, and kept from then on: making it takes as
-// long as a hundred packets of audio, and anybody may ask, as often as he likes. What is in it is
-// OpenAPIDocument's and AsyncAPIDocument's.
+// A document that is made when somebody first asks for it, and kept from then on: making it takes
+// as long as a hundred packets of audio, and anybody may ask, as often as he likes. What is in it
+// is OpenAPIDocument's and AsyncAPIDocument's.
 
 import Synchronization
 
