@@ -50,6 +50,7 @@ build_for_coverage() {
 export SWIFT_BACKTRACE=enable=no
 # Stacks of eight frames per allocation tell where a leak is from, and 30 would halve the speed.
 export ASAN_OPTIONS=malloc_context_size=8:quarantine_size_mb=16
+export LSAN_OPTIONS=suppressions=$root/scripts/fuzz-leaks.txt:print_suppressions=0
 limits=(-timeout=10 -rss_limit_mb=2048 -max_len=4096)
 
 run_target() {
