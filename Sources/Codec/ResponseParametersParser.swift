@@ -9,13 +9,13 @@ extension ResponseParameters: ReadableObject {
     init(_ fields: EventFields) throws(ClientEventError) {
         self.init()
         instructions = try fields.read(ResponseFields.instructions)
-        outputModality = try fields.read(ResponseFields.outputModalities)
-        tools = try fields.read(ResponseFields.tools)
-        mcpTools = try fields.read(ResponseFields.mcpTools)
-        toolChoice = try fields.read(ResponseFields.toolChoice)
-        mcpToolChoice = try fields.read(ResponseFields.mcpToolChoice) ?? nil
-        parallelToolCalls = try fields.read(ResponseFields.parallelToolCalls)
-        maxOutputTokens = try fields.patch(ResponseFields.maxOutputTokens)
+        outputModality = try fields.read(GenerationFields.outputModalities)
+        tools = try fields.read(GenerationFields.tools)
+        mcpTools = try fields.read(GenerationFields.mcpTools)
+        toolChoice = try fields.read(GenerationFields.toolChoice)
+        mcpToolChoice = try fields.read(GenerationFields.mcpToolChoice) ?? nil
+        parallelToolCalls = try fields.read(GenerationFields.parallelToolCalls)
+        maxOutputTokens = try fields.patch(GenerationFields.maxOutputTokens)
         input = try fields.read(ResponseFields.input)?.map(\.item)
         metadata = try fields.read(ResponseFields.metadata)
         _ = try fields.read(ResponseFields.reasoning)
@@ -23,8 +23,8 @@ extension ResponseParameters: ReadableObject {
         isInConversation = try fields.read(ResponseFields.conversation) != .outside
         let audio = try fields.read(ResponseFields.audio)
         guard let output = try audio?.read(ResponseAudioFields.output) else { return }
-        outputFormat = try output.read(ResponseOutputFields.format)
-        outputOpus = try output.read(ResponseOutputFields.opus)
-        voice = try output.read(ResponseOutputFields.voice)
+        outputFormat = try output.read(ReplyAudioFields.format)
+        outputOpus = try output.read(ReplyAudioFields.opus)
+        voice = try output.read(ReplyAudioFields.voice)
     }
 }

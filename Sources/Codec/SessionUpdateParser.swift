@@ -12,13 +12,13 @@ extension SessionUpdate: ReadableObject {
         kind = try fields.read(SessionFields.type)
         _ = try fields.read(SessionFields.model)
         instructions = try fields.patch(SessionFields.instructions)
-        outputModality = try fields.patch(SessionFields.outputModalities)
-        tools = try fields.patch(SessionFields.tools)
-        mcpTools = try fields.patch(SessionFields.mcpTools)
-        toolChoice = try fields.patch(SessionFields.toolChoice)
-        mcpToolChoice = try fields.patch(SessionFields.mcpToolChoice)
-        parallelToolCalls = try fields.patch(SessionFields.parallelToolCalls)
-        maxOutputTokens = try fields.patch(SessionFields.maxOutputTokens)
+        outputModality = try fields.patch(GenerationFields.outputModalities)
+        tools = try fields.patch(GenerationFields.tools)
+        mcpTools = try fields.patch(GenerationFields.mcpTools)
+        toolChoice = try fields.patch(GenerationFields.toolChoice)
+        mcpToolChoice = try fields.patch(GenerationFields.mcpToolChoice)
+        parallelToolCalls = try fields.patch(GenerationFields.parallelToolCalls)
+        maxOutputTokens = try fields.patch(GenerationFields.maxOutputTokens)
         tracing = try fields.patch(SessionFields.tracing)
         truncation = try fields.patch(SessionFields.truncation)
         reasoningEffort = try fields.patch(SessionFields.reasoning)
@@ -40,10 +40,10 @@ extension SessionUpdate: ReadableObject {
 
     /// `audio.output`
     private mutating func readOutput(_ fields: EventFields) throws(ClientEventError) {
-        outputFormat = try fields.patch(OutputAudioFields.format)
-        outputOpus = try fields.patch(OutputAudioFields.opus)
+        outputFormat = try fields.patch(ReplyAudioFields.format)
+        outputOpus = try fields.patch(ReplyAudioFields.opus)
         outputTransport = try fields.patch(OutputAudioFields.transport)
-        voice = try fields.patch(OutputAudioFields.voice)
+        voice = try fields.patch(ReplyAudioFields.voice)
         speed = try fields.patch(OutputAudioFields.speed)
     }
 }

@@ -6,18 +6,9 @@ import Codec
 import Session
 import Testing
 
-@Suite struct AnthropicMessagesTests {
-    private let model = AnthropicMessages(baseURL: "https://a.test/v1/", apiKey: "secret")
-    private let question = ModelRequest(model: "claude-x", messages: [.user("Hello?")])
-
-    /// An event stream of these events, each with its `type` as the event's name.
-    private static func stream(_ events: [String]) -> [UInt8] {
-        Array(
-            events.map { event in
-                let type = event.dropFirst(9).prefix { $0 != "\"" }
-                return "event: \(type)\ndata: \(event)\n\n"
-            }.joined().utf8)
-    }
+@Suite struct AnthropicMessagesTests: StreamedModelTests {
+    let model = AnthropicMessages(baseURL: "https://a.test/v1/", apiKey: "secret")
+    let question = ModelRequest(model: "claude-x", messages: [.user("Hello?")])
 
     private static let start =
         #"{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","#
@@ -67,18 +58,6 @@ import Testing
             delta(2, #""type":"input_json_delta","partial_json":"1}""#), stop(2),
             begin(3, #""type":"tool_use","id":"t2","name":"g","input":{}"#), stop(3),
         ] + end("tool_use")
-
-    private func expect(
-        _ events: [String], gives expected: [ModelDelta],
-        sourceLocation: SourceLocation = #_sourceLocation
-    ) async throws {
-        let bytes = Self.stream(events)
-        for chunks in Splits.all(of: bytes) + Splits.inTwo(bytes) {
-            let host = ScriptedAgentHost(answers: [.init(chunks: chunks)])
-            let deltas = try await model.deltas(for: question, on: host)
-            #expect(deltas == expected, sourceLocation: sourceLocation)
-        }
-    }
 
     private func failure(of answer: ScriptedAgentHost.Answer) async -> AgentError? {
         let host = ScriptedAgentHost(answers: [answer])

@@ -61,7 +61,7 @@ private final class ScriptedProgram: LineProgram {
 }
 
 /// Time does not pass here, and those who sleep wake when they are cancelled.
-private final class TimelessHost: AgentHost {
+private final class TimelessHost: HostWithoutServices {
     private let sleepers = Mutex<(next: Int, waiting: [Int: CheckedContinuation<Void, Never>])>(
         (0, [:]))
 
@@ -83,19 +83,6 @@ private final class TimelessHost: AgentHost {
             sleepers.withLock { $0.waiting.removeValue(forKey: id) }?.resume()
         }
         try Task.checkCancellation()
-    }
-
-    func compute<Result: Sendable>(
-        _ work: @escaping @Sendable () throws -> Result
-    ) async throws -> Result { try work() }
-
-    func compute<Element: Sendable>(
-        yielding work: @escaping @Sendable (_ yield: (Element) -> Bool) throws -> Void,
-        each: @Sendable (Element) async throws -> Void
-    ) async throws {}
-
-    func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse {
-        throw AgentError.overloaded
     }
 }
 

@@ -38,7 +38,7 @@ private final class ScriptedProvider: LanguageModel {
 }
 
 /// A host whose clock is set by the test.
-private final class ClockHost: AgentHost {
+private final class ClockHost: HostWithoutServices {
     private let time = Mutex(Instant(nanoseconds: 0))
     private let sent = Mutex(0)
 
@@ -51,15 +51,6 @@ private final class ClockHost: AgentHost {
 
     /// Nobody has to wait for long.
     func sleep(for duration: Duration) async throws { pass(duration) }
-
-    func compute<Result: Sendable>(
-        _ work: @escaping @Sendable () throws -> Result
-    ) async throws -> Result { try work() }
-
-    func compute<Element: Sendable>(
-        yielding work: @escaping @Sendable (_ yield: (Element) -> Bool) throws -> Void,
-        each: @Sendable (Element) async throws -> Void
-    ) async throws {}
 
     func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse {
         sent.withLock { $0 += 1 }

@@ -6,17 +6,9 @@ import Codec
 import Session
 import Testing
 
-@Suite struct OpenAIResponsesTests {
-    private let model = OpenAIResponses(baseURL: "https://r.test/v1", apiKey: "secret")
-    private let question = ModelRequest(model: "gpt-x", messages: [.user("Hello?")])
-
-    private static func stream(_ events: [String]) -> [UInt8] {
-        Array(
-            events.map { event in
-                let type = event.dropFirst(9).prefix { $0 != "\"" }
-                return "event: \(type)\ndata: \(event)\n\n"
-            }.joined().utf8)
-    }
+@Suite struct OpenAIResponsesTests: StreamedModelTests {
+    let model = OpenAIResponses(baseURL: "https://r.test/v1", apiKey: "secret")
+    let question = ModelRequest(model: "gpt-x", messages: [.user("Hello?")])
 
     private static func added(_ place: Int, _ item: String) -> String {
         #"{"type":"response.output_item.added","output_index":\#(place),"item":{\#(item)}}"#
@@ -61,18 +53,6 @@ import Testing
             + #""arguments":"{\"a\":1}"}"#,
         done(3, call(2, "{}")), done(2, call(1, #"{\"a\":1}"#)), end(),
     ]
-
-    private func expect(
-        _ events: [String], gives expected: [ModelDelta],
-        sourceLocation: SourceLocation = #_sourceLocation
-    ) async throws {
-        let bytes = Self.stream(events)
-        for chunks in Splits.all(of: bytes) + Splits.inTwo(bytes) {
-            let host = ScriptedAgentHost(answers: [.init(chunks: chunks)])
-            let deltas = try await model.deltas(for: question, on: host)
-            #expect(deltas == expected, sourceLocation: sourceLocation)
-        }
-    }
 
     private func failure(of events: [String]) async -> AgentError? {
         let host = ScriptedAgentHost(answers: [.init(chunks: [Self.stream(events)])])

@@ -14,7 +14,7 @@ import Testing
         _ outcomes: [AgentError?], policy: RetryPolicy, delivers: Bool = false,
         retryAfter: Duration? = nil
     ) async -> (attempts: Int, delays: [Int], error: AgentError?) {
-        let host = DelayHost()
+        let host = ScriptedAgentHost()
         let count = Mutex(0)
         do {
             try await policy.perform(on: host) { attempt in
@@ -26,9 +26,9 @@ import Testing
                 attempt.handleRetryAfter(retryAfter)
                 if let error = outcomes[number] { throw error }
             }
-            return (count.withLock { $0 }, host.delays, nil)
+            return (count.withLock { $0 }, delays(of: host), nil)
         } catch {
-            return (count.withLock { $0 }, host.delays, error as? AgentError)
+            return (count.withLock { $0 }, delays(of: host), error as? AgentError)
         }
     }
 
@@ -36,6 +36,10 @@ import Testing
         var policy = RetryPolicy(maxRetries: retries, budget: budget)
         policy.drawMilliseconds = { $0 }
         return policy
+    }
+
+    private func delays(of host: ScriptedAgentHost) -> [Int] {
+        host.sleeps.map(\.wholeMilliseconds)
     }
 
     @Test(arguments: [0, 408, 425, 429, 500, 502, 503, 504])
@@ -116,30 +120,5 @@ import Testing
         let task = Task { await run([failure, nil], policy: policy()) }
         task.cancel()
         #expect(await task.value.attempts <= 1)
-    }
-}
-
-/// A host whose only service is to note how long it was asked to wait.
-private final class DelayHost: AgentHost {
-    private let noted = Mutex<[Int]>([])
-
-    var delays: [Int] { noted.withLock { $0 } }
-
-    func sleep(for duration: Duration) async throws {
-        try Task.checkCancellation()
-        noted.withLock { $0.append(duration.wholeMilliseconds) }
-    }
-
-    func compute<Result: Sendable>(
-        _ work: @escaping @Sendable () throws -> Result
-    ) async throws -> Result { try work() }
-
-    func compute<Element: Sendable>(
-        yielding work: @escaping @Sendable (_ yield: (Element) -> Bool) throws -> Void,
-        each: @Sendable (Element) async throws -> Void
-    ) async throws {}
-
-    func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse {
-        throw AgentError.overloaded
     }
 }

@@ -67,6 +67,24 @@ final class ScriptedAgentHost: AgentHost {
     }
 }
 
+/// A host that has nothing but time: work runs at once, and nobody can be reached.
+protocol HostWithoutServices: AgentHost {}
+
+extension HostWithoutServices {
+    func compute<Result: Sendable>(
+        _ work: @escaping @Sendable () throws -> Result
+    ) async throws -> Result { try work() }
+
+    func compute<Element: Sendable>(
+        yielding work: @escaping @Sendable (_ yield: (Element) -> Bool) throws -> Void,
+        each: @Sendable (Element) async throws -> Void
+    ) async throws {}
+
+    func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse {
+        throw AgentError.overloaded
+    }
+}
+
 private final class ScriptedResponse: UpstreamResponse {
     let status: Int
     let retryAfter: Duration?

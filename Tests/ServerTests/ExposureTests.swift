@@ -13,15 +13,7 @@ import Testing
     private func start(
         log: LogRecord = LogRecord(), _ change: (inout ServerConfiguration) -> Void
     ) throws {
-        var configuration = ServerConfiguration()
-        configuration.port = 0
-        configuration.shards = 1
-        configuration.workerThreads = 1
-        change(&configuration)
-        let server = ParleyServer(
-            configuration: configuration, agents: AgentSet(model: SilentModel()),
-            voiceActivityModel: nil, logger: log.logger)
-        try server.start()
+        let server = try startServer(log: log, change)
         server.stop()
         server.waitUntilStopped()
     }

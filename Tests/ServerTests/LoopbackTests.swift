@@ -62,21 +62,6 @@ private final class LoopbackPeer {
 }
 
 @Suite struct LoopbackTests {
-    private func startServer(
-        log: LogRecord = LogRecord(), _ change: (inout ServerConfiguration) -> Void = { _ in }
-    ) throws -> ParleyServer {
-        var configuration = ServerConfiguration()
-        configuration.port = 0
-        configuration.shards = 2
-        configuration.workerThreads = 1
-        change(&configuration)
-        let server = ParleyServer(
-            configuration: configuration, agents: AgentSet(model: SilentModel()),
-            voiceActivityModel: nil, logger: log.logger)
-        try server.start()
-        return server
-    }
-
     @Test func servesOnRealSocketsAndStops() throws {
         let server = try startServer()
         let request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

@@ -78,8 +78,24 @@ class Loudspeaker(BaseOutputTransport):
         return True
 
 
-class Bot:
-    """One pipeline, from `async with` to its end."""
+class Running:
+    """A pipeline from `async with` to its end, in which nothing may have failed: `worker` runs it,
+    and what comes out of it is seen by `out`."""
+
+    async def __aenter__(self):
+        runner = WorkerRunner(handle_sigint=False)
+        await runner.add_workers(self.worker)
+        self.running = asyncio.create_task(runner.run())
+        return self
+
+    async def __aexit__(self, *_):
+        await self.worker.queue_frame(EndFrame())
+        await self.running
+        assert not self.out.of(ErrorFrame)
+
+
+class Bot(Running):
+    """A pipeline with the service in the place of model, recogniser and voice."""
 
     def __init__(self, wire, turn_detection=None, modalities=None, messages=()):
         self.context = LLMContext(list(messages), tools=[get_weather])
@@ -95,24 +111,12 @@ class Bot:
                 model="gpt-none-such", system_instruction="Be brief.",
                 session_properties=events.SessionProperties(
                     audio=audio, tracing="auto", output_modalities=modalities)))
-        self.heard, self.played = Collector(), Collector()
+        self.heard, self.out = Collector(), Collector()
         self.worker = PipelineWorker(
-            Pipeline([pair.user(), self.heard, self.service, self.played, Loudspeaker(),
+            Pipeline([pair.user(), self.heard, self.service, self.out, Loudspeaker(),
                       pair.assistant()]),
             params=PipelineParams(audio_in_sample_rate=24000, audio_out_sample_rate=24000),
             cancel_on_idle_timeout=False)
-        self.running = None
-
-    async def __aenter__(self):
-        runner = WorkerRunner(handle_sigint=False)
-        await runner.add_workers(self.worker)
-        self.running = asyncio.create_task(runner.run())
-        return self
-
-    async def __aexit__(self, *_):
-        await self.worker.queue_frame(EndFrame())
-        await self.running
-        assert not self.played.of(ErrorFrame)
 
     async def run(self):
         await self.worker.queue_frame(LLMRunFrame())
@@ -130,7 +134,7 @@ class Bot:
 
     def said(self):
         """The text of the replies."""
-        return "".join(frame.text for frame in self.played.of((TTSTextFrame, LLMTextFrame))
+        return "".join(frame.text for frame in self.out.of((TTSTextFrame, LLMTextFrame))
                        if not isinstance(frame, LLMTextFrame) or frame.append_to_context is None
                        or frame.append_to_context)
 
@@ -142,7 +146,7 @@ class Bot:
         ]
 
     def samples(self):
-        return sum(len(frame.audio) // 2 for frame in self.played.of(TTSAudioRawFrame))
+        return sum(len(frame.audio) // 2 for frame in self.out.of(TTSAudioRawFrame))
 
 
 def typed(text):
@@ -240,30 +244,18 @@ async def reconnection(wire):
         assert wire.connections == 2
 
 
-class Transcriber:
+class Transcriber(Running):
     """The speech-to-text service in a pipeline, from `async with` to its end."""
 
     def __init__(self, wire, turn_detection, model):
-        self.texts = Collector()
+        self.out = Collector()
         self.service = OpenAIRealtimeSTTService(
             api_key="any", base_url=wire.realtime_url, turn_detection=turn_detection,
             settings=OpenAIRealtimeSTTService.Settings(model=model, noise_reduction="near_field"))
         # Not the rate that goes over the wire.
         self.worker = PipelineWorker(
-            Pipeline([self.service, self.texts]),
+            Pipeline([self.service, self.out]),
             params=PipelineParams(audio_in_sample_rate=16000), cancel_on_idle_timeout=False)
-        self.running = None
-
-    async def __aenter__(self):
-        runner = WorkerRunner(handle_sigint=False)
-        await runner.add_workers(self.worker)
-        self.running = asyncio.create_task(runner.run())
-        return self
-
-    async def __aexit__(self, *_):
-        await self.worker.queue_frame(EndFrame())
-        await self.running
-        assert not self.texts.of(ErrorFrame)
 
     async def hear(self, samples):
         await self.worker.queue_frame(InputAudioRawFrame(samples, 16000, 1))
@@ -272,7 +264,7 @@ class Transcriber:
         await speak(self.hear, goforward(16000), rate=16000)
 
     def finals(self):
-        return [frame.text for frame in self.texts.of(TranscriptionFrame)]
+        return [frame.text for frame in self.out.of(TranscriptionFrame)]
 
 
 async def transcription(wire):

@@ -1,16 +1,44 @@
-// The rules for fields that `session.update` and `response.create` share: what a response is made
-// of, the voice and format it is spoken in, and the tools it may call. One rule for both.
+// The fields that `session.update` and `response.create` share, and their rules: what a response is
+// made of, the voice and format it is spoken in, and the tools it may call. One field for both.
 
-/// Sentences that both tables have.
+/// What responses are made of.
 enum GenerationFields {
-    static let outputModalitiesMeaning: StaticString =
-        "What responses are made of: text, or audio with its transcript."
-    static let toolsMeaning: StaticString = "What the model may call."
-    static let toolChoiceMeaning: StaticString = "Whether the model must call a tool, and which."
-    static let parallelToolCallsMeaning: StaticString =
-        "Whether the model may make several calls in one response."
-    static let maxOutputTokensMeaning: StaticString = "The most tokens of one response."
-    static let voiceMeaning: StaticString = "The voice; it cannot change once it has spoken."
+    static let outputModalities = OptionalField(
+        "output_modalities", OutputModalityRule(),
+        "What responses are made of: text, or audio with its transcript.")
+    static let tools = OptionalField("tools", FunctionToolsRule(), "What the model may call.")
+    /// The other half of `tools`.
+    static let mcpTools = OptionalField("tools", MCPToolsRule(), "")
+    static let toolChoice = OptionalField(
+        "tool_choice", ToolChoiceRule(), "Whether the model must call a tool, and which.")
+    /// The other half of `tool_choice`.
+    static let mcpToolChoice = OptionalField("tool_choice", MCPToolChoiceRule(), "")
+    static let parallelToolCalls = OptionalField(
+        "parallel_tool_calls", .boolean,
+        "Whether the model may make several calls in one response.")
+    static let maxOutputTokens = OptionalField(
+        "max_output_tokens", MaxOutputTokensRule(), "The most tokens of one response.")
+
+    /// All of them, in the order in which they are read.
+    static var entries: [FieldEntry] {
+        [
+            outputModalities.entry, tools.entry, toolChoice.entry, parallelToolCalls.entry,
+            maxOutputTokens.entry,
+        ]
+    }
+}
+
+/// How a reply is spoken.
+enum ReplyAudioFields {
+    static let format = OptionalField(
+        "format", AudioFormatRule(direction: .output), "How the reply's audio is encoded.")
+    /// The other half of `format`.
+    static let opus = OptionalField("format", OpusSettingsRule(), "")
+    static let voice = OptionalField(
+        "voice", VoiceRule(), "The voice; it cannot change once it has spoken.")
+
+    /// All of them, in the order in which they are read.
+    static var entries: [FieldEntry] { [format.entry, voice.entry] }
 }
 
 /// `output_modalities`: one modality; audio includes its transcript.

@@ -11,20 +11,6 @@ enum ResponseFields: FieldTable {
 
     static let instructions = OptionalField(
         "instructions", .text, "Instructions instead of the session's.")
-    static let outputModalities = OptionalField(
-        "output_modalities", OutputModalityRule(), GenerationFields.outputModalitiesMeaning)
-    static let tools = OptionalField(
-        "tools", FunctionToolsRule(), GenerationFields.toolsMeaning)
-    /// The other half of `tools`.
-    static let mcpTools = OptionalField("tools", MCPToolsRule(), "")
-    static let toolChoice = OptionalField(
-        "tool_choice", ToolChoiceRule(), GenerationFields.toolChoiceMeaning)
-    /// The other half of `tool_choice`.
-    static let mcpToolChoice = OptionalField("tool_choice", MCPToolChoiceRule(), "")
-    static let parallelToolCalls = OptionalField(
-        "parallel_tool_calls", .boolean, GenerationFields.parallelToolCallsMeaning)
-    static let maxOutputTokens = OptionalField(
-        "max_output_tokens", MaxOutputTokensRule(), GenerationFields.maxOutputTokensMeaning)
     static let input = OptionalField(
         "input", .list(of: ResponseInputItem.self, atMost: \.maxInputItems),
         "What the model is shown instead of the conversation.")
@@ -43,10 +29,8 @@ enum ResponseFields: FieldTable {
     static var table: ObjectTable {
         ObjectTable(
             "ResponseCreate", "What is different for one response.",
-            [
-                instructions.entry, outputModalities.entry, tools.entry, toolChoice.entry,
-                parallelToolCalls.entry, maxOutputTokens.entry, input.entry, metadata.entry,
-                reasoning.entry, prompt.entry, conversation.entry,
+            [instructions.entry] + GenerationFields.entries + [
+                input.entry, metadata.entry, reasoning.entry, prompt.entry, conversation.entry,
                 audio.entry,
             ])
     }
@@ -64,14 +48,8 @@ enum ResponseAudioFields: FieldTable {
 
 /// `response.audio.output`
 enum ResponseOutputFields: FieldTable {
-    static let format = OptionalField(
-        "format", AudioFormatRule(direction: .output), "How the reply's audio is encoded.")
-    /// The other half of `format`.
-    static let opus = OptionalField("format", OpusSettingsRule(), "")
-    static let voice = OptionalField("voice", VoiceRule(), GenerationFields.voiceMeaning)
-
     static var table: ObjectTable {
-        ObjectTable("ResponseOutputAudio", "The reply's audio.", [format.entry, voice.entry])
+        ObjectTable("ResponseOutputAudio", "The reply's audio.", ReplyAudioFields.entries)
     }
 }
 

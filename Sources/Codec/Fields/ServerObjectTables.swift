@@ -188,13 +188,13 @@ enum SessionObjectTables {
                     "type", .constant(SessionKind.realtime.rawValue), "What the session is for."),
                 FieldEntry("id", .text(), "The session's id."),
                 FieldEntry("model", .text(), "The model's name, as the URL had it."),
-                entry(SessionFields.outputModalities),
+                entry(GenerationFields.outputModalities),
                 entry(SessionFields.instructions),
-                entry(SessionFields.tools),
-                entry(SessionFields.toolChoice),
+                entry(GenerationFields.tools),
+                entry(GenerationFields.toolChoice),
                 .optional(
-                    "parallel_tool_calls", .boolean, GenerationFields.parallelToolCallsMeaning),
-                entry(SessionFields.maxOutputTokens),
+                    "parallel_tool_calls", .boolean, GenerationFields.parallelToolCalls.meaning),
+                entry(GenerationFields.maxOutputTokens),
                 entry(SessionFields.tracing, isNullable: true),
                 entry(SessionFields.truncation),
                 entry(SessionFields.prompt, isNullable: true),
@@ -235,8 +235,8 @@ enum SessionObjectTables {
         ObjectTable(
             "OutputAudioState", "The reply's audio.",
             [
-                entry(OutputAudioFields.format),
-                FieldEntry("voice", .text(), OutputAudioFields.voice.meaning),
+                entry(ReplyAudioFields.format),
+                FieldEntry("voice", .text(), ReplyAudioFields.voice.meaning),
                 entry(OutputAudioFields.speed),
                 .optional(
                     "transport", OutputAudioFields.transport.rule.schema,

@@ -9,20 +9,6 @@ enum SessionFields: FieldTable {
         "model", .anyName, "Tolerated: the model is chosen by the URL.")
     static let instructions = OptionalField(
         "instructions", .text, "The system instructions of the model.")
-    static let outputModalities = OptionalField(
-        "output_modalities", OutputModalityRule(), GenerationFields.outputModalitiesMeaning)
-    static let tools = OptionalField(
-        "tools", FunctionToolsRule(), GenerationFields.toolsMeaning)
-    /// The other half of `tools`.
-    static let mcpTools = OptionalField("tools", MCPToolsRule(), "")
-    static let toolChoice = OptionalField(
-        "tool_choice", ToolChoiceRule(), GenerationFields.toolChoiceMeaning)
-    /// The other half of `tool_choice`.
-    static let mcpToolChoice = OptionalField("tool_choice", MCPToolChoiceRule(), "")
-    static let parallelToolCalls = OptionalField(
-        "parallel_tool_calls", .boolean, GenerationFields.parallelToolCallsMeaning)
-    static let maxOutputTokens = OptionalField(
-        "max_output_tokens", MaxOutputTokensRule(), GenerationFields.maxOutputTokensMeaning)
     static let tracing = OptionalField(
         "tracing", TracingRule(), "Reported back, without effect.")
     static let truncation = OptionalField(
@@ -38,10 +24,9 @@ enum SessionFields: FieldTable {
     static var table: ObjectTable {
         ObjectTable(
             "SessionUpdate", "A session, as session.update changes it.",
-            [
-                type.entry, model.entry, instructions.entry, outputModalities.entry, tools.entry,
-                toolChoice.entry, parallelToolCalls.entry, maxOutputTokens.entry, tracing.entry,
-                truncation.entry, reasoning.entry, prompt.entry, include.entry, audio.entry,
+            [type.entry, model.entry, instructions.entry] + GenerationFields.entries + [
+                tracing.entry, truncation.entry, reasoning.entry, prompt.entry, include.entry,
+                audio.entry,
             ])
     }
 }
@@ -82,21 +67,16 @@ enum InputAudioFields: FieldTable {
 
 /// `session.audio.output`
 enum OutputAudioFields: FieldTable {
-    static let format = OptionalField(
-        "format", AudioFormatRule(direction: .output), "How the reply's audio is encoded.")
-    /// The other half of `format`.
-    static let opus = OptionalField("format", OpusSettingsRule(), "")
     static let transport = OptionalField(
         "transport", .choice(of: AudioTransport.self),
         "Whether audio comes as events or binary messages (an extension of Parley).")
-    static let voice = OptionalField("voice", VoiceRule(), GenerationFields.voiceMeaning)
     static let speed = OptionalField(
         "speed", .number(in: 0.25...1.5), "How fast the voice speaks; 1 is its own pace.")
 
     static var table: ObjectTable {
         ObjectTable(
             "OutputAudio", "The reply's audio.",
-            [format.entry, transport.entry, voice.entry, speed.entry])
+            ReplyAudioFields.entries + [transport.entry, speed.entry])
     }
 }
 

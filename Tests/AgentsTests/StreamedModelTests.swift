@@ -1,0 +1,38 @@
+// What the tests of services that stream named events share: the stream itself, and that an answer
+// means the same in whatever pieces it comes (Splits).
+
+import Session
+import Testing
+
+/// A suite about one such service.
+protocol StreamedModelTests {
+    associatedtype Model: LanguageModel
+    /// The client of the service.
+    var model: Model { get }
+    /// Any question; what is answered does not depend on it.
+    var question: ModelRequest { get }
+}
+
+extension StreamedModelTests {
+    /// An event stream of these events, each with its `type` as the event's name.
+    static func stream(_ events: [String]) -> [UInt8] {
+        Array(
+            events.map { event in
+                let type = event.dropFirst(9).prefix { $0 != "\"" }
+                return "event: \(type)\ndata: \(event)\n\n"
+            }.joined().utf8)
+    }
+
+    /// Checks what events mean, split in every way.
+    func expect(
+        _ events: [String], gives expected: [ModelDelta],
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        let bytes = Self.stream(events)
+        for chunks in Splits.all(of: bytes) + Splits.inTwo(bytes) {
+            let host = ScriptedAgentHost(answers: [.init(chunks: chunks)])
+            let deltas = try await model.deltas(for: question, on: host)
+            #expect(deltas == expected, sourceLocation: sourceLocation)
+        }
+    }
+}

@@ -1,0 +1,23 @@
+// The whole server on real sockets, for the tests that need the kernel.
+
+import Session
+import Simulation
+
+@testable import Server
+
+/// Starts a server of two shards on a free port of this machine, unless `change` says otherwise. Its
+/// model is silent.
+func startServer(
+    log: LogRecord = LogRecord(), _ change: (inout ServerConfiguration) -> Void = { _ in }
+) throws -> ParleyServer {
+    var configuration = ServerConfiguration()
+    configuration.port = 0
+    configuration.shards = 2
+    configuration.workerThreads = 1
+    change(&configuration)
+    let server = ParleyServer(
+        configuration: configuration, agents: AgentSet(model: SilentModel()),
+        voiceActivityModel: nil, logger: log.logger)
+    try server.start()
+    return server
+}
