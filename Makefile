@@ -63,7 +63,7 @@ setup-tests: setup
 
 test: setup-tests ## Set up and run every test: all the targets below. What CI runs
 	@exec scripts/test.sh lint test-swift build test-clients test-browser test-metrics test-tls \
-		test-conformance test-vad fuzz
+		test-conformance test-vad test-fuzz
 
 check: lint test-swift ## Before a commit: lint and the Swift tests, without clients and browser
 
@@ -100,6 +100,9 @@ conformance: build setup-tests ## The whole Autobahn suite, 517 cases; needs Pyt
 fuzz: setup ## Fuzz every target for SECONDS=60; TARGET=name INPUT=file runs one input again
 	@$(strict) SECONDS_EACH=$(SECONDS) TARGET=$(TARGET) INPUT=$(INPUT) COVERAGE=$(COVERAGE) \
 		scripts/fuzz.sh
+
+test-fuzz: ## The fuzz targets for 15 s each
+	@$(MAKE) fuzz SECONDS=15
 
 load: setup-tests ## The load test: 1,000 idle sessions and 50 that speak; ARGS goes to parley-load
 	@$(release_build) --product parley
