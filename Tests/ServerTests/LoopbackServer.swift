@@ -5,8 +5,8 @@ import Simulation
 
 @testable import Server
 
-/// Starts a server of two shards on a free port of this machine, unless `change` says otherwise. Its
-/// model is silent.
+/// Starts a server of two shards on a free port of this machine, unless `change` says otherwise.
+/// Its model is silent.
 func startServer(
     log: LogRecord = LogRecord(), _ change: (inout ServerConfiguration) -> Void = { _ in }
 ) throws -> ParleyServer {
