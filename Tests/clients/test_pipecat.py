@@ -156,7 +156,7 @@ def typed(text):
 async def text_turn(wire):
     async with Bot(wire, messages=typed("hello")) as bot:
         await bot.run()
-        await until(lambda: bot.played.of(LLMFullResponseEndFrame), "the end of the reply")
+        await until(lambda: bot.out.of(LLMFullResponseEndFrame), "the end of the reply")
         assert bot.said() == "You said: hello"
         assert bot.samples() > 24000 * 0.3
         await until(lambda: bot.replies() == ["You said: hello"], "the reply in the context")
@@ -168,7 +168,7 @@ async def text_turn(wire):
 async def text_only_turn(wire):
     async with Bot(wire, modalities=["text"], messages=typed("hello")) as bot:
         await bot.run()
-        await until(lambda: bot.played.of(LLMFullResponseEndFrame), "the end of the reply")
+        await until(lambda: bot.out.of(LLMFullResponseEndFrame), "the end of the reply")
         assert bot.said() == "You said: hello"
         assert bot.samples() == 0
 
@@ -202,7 +202,7 @@ async def barge_in(wire):
         await bot.run()
         await until(lambda: bot.samples() > 24000, "a second of the story")
         await bot.speak()
-        assert bot.played.of(InterruptionFrame)
+        assert bot.out.of(InterruptionFrame)
         done = await wire.until("response.done")
         check_cancelled(done, "turn_detected", "client_cancelled")
         # By itself it truncates what it plays.
@@ -230,7 +230,7 @@ async def function_call(wire):
         await bot.run()
         await until(lambda: bot.replies()[-1:] == ['The answer is "sunny".'], "the answer")
         assert CITIES == ["Oslo"]
-        assert [frame.result for frame in bot.played.of(FunctionCallResultFrame)] == ["sunny"]
+        assert [frame.result for frame in bot.out.of(FunctionCallResultFrame)] == ["sunny"]
 
 
 async def reconnection(wire):
