@@ -104,7 +104,7 @@ fuzz: setup ## Fuzz every target for SECONDS=60; TARGET=name INPUT=file runs one
 test-fuzz: ## The fuzz targets for 15 s each
 	@$(MAKE) fuzz SECONDS=15
 
-load: setup-tests ## The load test: 1,000 idle sessions and 50 that speak; ARGS goes to parley-load
+load: setup-tests ## Every load scenario at a reduced size, one table; ARGS="--output DIR"
 	@$(release_build) --product parley
 	@$(release_build) --product parley-load
 	@exec scripts/load.sh $(ARGS)

@@ -23,6 +23,9 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        // The load harness alone: what it measures, and the scenario files that people write.
+        .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
+        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
     ],
     targets: [
         // System libraries: header-only, no logic.
@@ -65,7 +68,11 @@ let package = Package(
             ],
             swiftSettings: strict),
         .executableTarget(
-            name: "parley-load", dependencies: ["Codec", "Session", "CLinux", arguments],
+            name: "parley-load",
+            dependencies: [
+                "Codec", "Session", "CLinux", "COpenSSL", arguments,
+                .product(name: "Histogram", package: "hdrhistogram-swift"), "Yams",
+            ],
             path: "LoadTests",
             exclude: ["RESULTS.md", "peers"], swiftSettings: strict),
 

@@ -1,5 +1,6 @@
-// One session's connection on the generator's loop: upgrade, framing, writes that wait for room.
-// What the messages mean is in SessionObserver.
+// One WebSocket connection on the generator's loop: connecting, TLS, upgrade, framing, writes that
+// wait for room. It keeps little, as a process has thousands: what all can share is in LoadServer.
+// What the messages mean is not known here.
 
 import CLinux
 import Codec
@@ -8,40 +9,125 @@ import Codec
 enum LoadMessage {
     /// A whole event, as JSON.
     case text(UnsafeRawBufferPointer)
-    /// A packet of reply audio with its header.
+    /// A packet of reply audio with its header, or an echo.
     case binary(UnsafeRawBufferPointer)
+}
+
+/// A server's address, and what all connections to it share.
+final class LoadServer {
+    let address: ServerAddress
+    /// One for all: a random key per connection would tell nothing.
+    fileprivate let key = WebSocketHandshake.makeKey()
+    fileprivate let request: [UInt8]
+    fileprivate let tls: LoadTLSContext?
+    /// Where frames are made.
+    fileprivate var frames = ByteWriter(capacity: 4_096)
+    fileprivate var masks = SplitMix64(state: 1)
+    private var connections = 0
+
+    /// - Throws: `LoadFailure` when TLS cannot be set up.
+    init(_ address: ServerAddress) throws(LoadFailure) {
+        self.address = address
+        tls = address.isSecure ? try LoadTLSContext() : nil
+        var writer = ByteWriter(capacity: 512)
+        WebSocketHandshake.writeRequest(
+            target: address.target, host: address.authority, key: key, into: &writer)
+        request = writer.copiedBytes
+    }
+
+    /// The number of the next connection.
+    fileprivate func nextNumber() -> Int {
+        connections += 1
+        return connections - 1
+    }
 }
 
 /// A WebSocket connection that never blocks.
 final class LoadConnection {
     /// How far it has come; `failed` keeps the reason.
     enum State: Equatable {
-        case upgrading, open
+        case connecting, securing, upgrading, open
         case failed(String)
+    }
+
+    /// What is needed until the upgrade is done.
+    private struct Upgrade {
+        var head: [UInt8] = []
+        var parser = HTTPResponseParser()
     }
 
     /// The socket.
     let descriptor: Int32
-    private(set) var state = State.upgrading
-    /// Whether bytes wait for room in the socket.
-    var wantsWrite: Bool { unsent.count > 0 }
+    private(set) var state = State.connecting
+    private let server: LoadServer
+    private let tls: LoadTLS?
     private var framing = WebSocketConnection(role: .client)
-    private var unsent = ByteWriter(capacity: 512)
-    private var head: [UInt8] = []
-    private var parser = HTTPResponseParser()
-    private let key = WebSocketHandshake.makeKey()
+    private var unsent: [UInt8] = []
+    private var upgrade: Upgrade?
     private let noWait = Int32(MSG_NOSIGNAL | MSG_DONTWAIT)
 
-    /// Connects and sends the upgrade request.
-    /// - Throws: `LoadFailure` when nobody listens, or descriptors have run out.
-    init(to server: ServerAddress) throws(LoadFailure) {
-        descriptor = try server.connect()
-        WebSocketHandshake.writeRequest(
-            target: server.target, host: server.authority, key: key, into: &unsent)
-        flush()
+    /// Begins to connect; the owner reports when the socket has room (`handleRoom`).
+    /// - Parameters:
+    ///   - offset: added to the connection's number, which chooses its source address: several
+    ///     processes should not begin at the same one.
+    ///   - receiveBytes: the kernel's buffer for what comes; nil: as it is.
+    /// - Throws: `LoadFailure` when it is refused at once, or descriptors have run out.
+    init(
+        to server: LoadServer, offset: Int = 0, receiveBytes: Int32? = nil
+    ) throws(LoadFailure) {
+        self.server = server
+        descriptor = try server.address.beginConnecting(
+            number: offset + server.nextNumber(), receiveBytes: receiveBytes)
+        if let context = server.tls {
+            do throws(LoadFailure) { tls = try LoadTLS(descriptor, context) } catch {
+                close(descriptor)
+                throw error
+            }
+        } else {
+            tls = nil
+        }
     }
 
     deinit { close(descriptor) }
+
+    /// Whether the owner should report when the socket has room.
+    var wantsWrite: Bool { state == .connecting || !unsent.isEmpty }
+
+    /// The socket has room, or is connected, or is not going to be.
+    func handleRoom() {
+        if state == .connecting {
+            var code: Int32 = 0
+            var bytes = socklen_t(MemoryLayout<Int32>.size)
+            getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &code, &bytes)
+            guard code == 0 else { return fail("connect: \(String(cString: strerror(code)))") }
+            if tls != nil {
+                state = .securing
+                shakeHands()
+            } else {
+                beginUpgrade()
+            }
+        } else if state == .securing {
+            shakeHands()
+        } else {
+            flush()
+        }
+    }
+
+    private func shakeHands() {
+        switch tls?.shakeHands() {
+        case .done?: beginUpgrade()
+        case .failed(let reason)?: fail(reason)
+        case .waits?, nil: break
+        }
+    }
+
+    private func beginUpgrade() {
+        state = .upgrading
+        upgrade = Upgrade()
+        server.request.withUnsafeBytes { write($0) }
+    }
+
+    // MARK: Sending
 
     /// Sends a text message.
     func send(text: String) {
@@ -54,60 +140,110 @@ final class LoadConnection {
         packet.withUnsafeBytes { send(.binary, $0) }
     }
 
-    private func send(_ opcode: WebSocketOpcode, _ payload: UnsafeRawBufferPointer) {
+    /// Sends a message.
+    func send(_ opcode: WebSocketOpcode, _ payload: UnsafeRawBufferPointer) {
         guard state == .open else { return }
-        WebSocketFrame.write(
-            opcode, payload: payload, mask: .random(in: 0 ... .max), into: &unsent)
-        flush()
+        server.frames.removeAll()
+        let mask = UInt32(truncatingIfNeeded: server.masks.next())
+        WebSocketFrame.write(opcode, payload: payload, mask: mask, into: &server.frames)
+        server.frames.withUnsafeBytes { write($0) }
+    }
+
+    /// Says goodbye, code 1000. The owner drops the connection.
+    func sayGoodbye() {
+        let code: [UInt8] = [0x03, 0xE8]
+        code.withUnsafeBytes { send(.close, $0) }
     }
 
     /// Writes what waits, as far as there is room.
     func flush() {
-        while unsent.count > 0 {
-            let count = unsent.withUnsafeBytes {
-                CLinux.send(descriptor, $0.baseAddress, $0.count, noWait)
+        guard !unsent.isEmpty else { return }
+        let waiting = unsent
+        unsent = []
+        waiting.withUnsafeBytes { write($0) }
+    }
+
+    private func write(_ bytes: UnsafeRawBufferPointer) {
+        guard unsent.isEmpty else {
+            unsent += bytes
+            return
+        }
+        var rest = bytes
+        while !rest.isEmpty {
+            let count: Int
+            switch transmit(rest) {
+            case .done(let sent): count = sent
+            case .waits: return unsent = Array(rest)
+            case .failed(let reason): return fail(reason)
             }
-            if count == unsent.count {
-                unsent.removeAll()
-            } else if count > 0 {
-                let rest = unsent.copiedBytes[count...]
-                unsent.removeAll()
-                rest.withUnsafeBytes { unsent.append($0) }
-            } else {
-                if parley_errno() != EAGAIN { fail("write: \(errorText())") }
-                return
-            }
+            rest = UnsafeRawBufferPointer(rebasing: rest[count...])
         }
     }
+
+    private func transmit(_ bytes: UnsafeRawBufferPointer) -> LoadTLS.Outcome {
+        if let tls { return tls.write(bytes) }
+        let count = CLinux.send(descriptor, bytes.baseAddress, bytes.count, noWait)
+        if count >= 0 { return .done(count) }
+        return parley_errno() == EAGAIN
+            ? .waits(forRoom: true) : .failed("write: \(Self.errorText())")
+    }
+
+    // MARK: Receiving
 
     /// Reads what has come and hands over its messages.
     func receive(
         into buffer: UnsafeMutableRawBufferPointer, _ deliver: (LoadMessage) -> Void
     ) {
-        let count = recv(descriptor, buffer.baseAddress, buffer.count, noWait)
-        guard count > 0 else {
-            if count < 0 && parley_errno() == EAGAIN { return }
-            return fail(count == 0 ? "closed by the server" : "read: \(errorText())")
-        }
-        let bytes = UnsafeMutableRawBufferPointer(rebasing: buffer[..<count])
+        if state == .securing { return shakeHands() }
+        // OpenSSL may hold what the socket does not show any more.
+        repeat {
+            let outcome: LoadTLS.Outcome
+            if let tls {
+                outcome = tls.read(into: buffer)
+            } else {
+                let count = recv(descriptor, buffer.baseAddress, buffer.count, noWait)
+                if count < 0, parley_errno() == EAGAIN { return }
+                outcome = count < 0 ? .failed("read: \(Self.errorText())") : .done(count)
+            }
+            switch outcome {
+            case .waits: return
+            case .failed(let reason): return fail(reason)
+            case .done(0): return fail("closed by the server")
+            case .done(let count):
+                take(UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]), deliver)
+            }
+        } while tls?.hasPending == true
+    }
+
+    private func take(
+        _ bytes: UnsafeMutableRawBufferPointer, _ deliver: (LoadMessage) -> Void
+    ) {
         switch state {
         case .upgrading: receiveHead(bytes, deliver)
         case .open: parse(bytes, deliver)
-        case .failed: break
+        case .connecting, .securing, .failed: break
         }
     }
 
     private func receiveHead(
         _ bytes: UnsafeMutableRawBufferPointer, _ deliver: (LoadMessage) -> Void
     ) {
-        head += bytes
+        guard let upgrade else { return }
+        self.upgrade = nil
+        var parser = upgrade.parser
+        let head = upgrade.head + bytes
         do {
             let answer = try head.withUnsafeBytes { try parser.parse($0) }
-            guard let (response, consumed) = answer else { return }
-            try WebSocketHandshake.validate(response, key: key)
+            guard let (response, consumed) = answer else {
+                self.upgrade = Upgrade(head: head, parser: parser)
+                return
+            }
+            guard response.status == 101 else {
+                return fail("the upgrade was refused with \(response.status)")
+            }
+            try WebSocketHandshake.validate(response, key: server.key)
             state = .open
             var rest = Array(head[consumed...])
-            head = []
             rest.withUnsafeMutableBytes { parse($0, deliver) }
         } catch {
             fail("the upgrade was refused: \(error)")
@@ -138,8 +274,9 @@ final class LoadConnection {
     private func fail(_ reason: String) {
         if case .failed = state { return }
         state = .failed(reason)
-        unsent.removeAll()
+        unsent = []
+        upgrade = nil
     }
 
-    private func errorText() -> String { String(cString: strerror(parley_errno())) }
+    private static func errorText() -> String { String(cString: strerror(parley_errno())) }
 }

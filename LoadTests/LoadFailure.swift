@@ -1,5 +1,6 @@
 // Why a load test could not be carried out, and what else the whole generator shares: its clock,
-// its error output. What a server did wrong under load is a result, not a failure: see LoadCounts.
+// its error output. What a server did wrong under load is a result, not a failure:
+// see ScenarioResult.
 
 import CLinux
 

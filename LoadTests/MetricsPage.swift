@@ -39,6 +39,9 @@ struct MetricsPage {
     /// The sum of all samples of a name; 0 when there are none.
     func sum(of name: String) -> Double { values[name] ?? 0 }
 
+    /// Whether there is a sample of a name.
+    func has(_ name: String) -> Bool { values[name] != nil }
+
     /// The sample of a name whose only label is the given one; 0 when there is none.
     func sum(of name: String, labelled label: String) -> Double {
         series["\(name){\(label)}"] ?? 0

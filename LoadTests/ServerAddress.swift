@@ -1,31 +1,37 @@
-// Where the server is, and a blocking connection to it. On loopback a connection takes
-// microseconds, so the generator's loop does not suffer from waiting for it.
+// Where the server is, and connections to it: the generator's, which never block, and a blocking one
+// for a page such as /metrics.
 
 import CLinux
 import Codec
 
-/// A `ws://host:port/path` URL, resolved once.
+/// A `ws://host:port/path` or `wss://…` URL, resolved once.
 struct ServerAddress {
     /// For the `Host` field.
     let authority: String
     /// Path and query of the upgrade request.
     let target: String
+    /// Whether it speaks TLS.
+    let isSecure: Bool
     private var address: sockaddr_storage
     private let addressBytes: socklen_t
 
     /// Reads and resolves a URL.
+    /// - Parameter path: asked for where the URL has none.
     /// - Throws: `LoadFailure` when it is not one, or its host is unknown.
-    init(_ url: String) throws(LoadFailure) {
-        guard url.hasPrefix("ws://") else {
-            throw LoadFailure("--url must begin with ws://, not be \"\(url)\"")
+    init(_ url: String, path: String = "/v1/realtime") throws(LoadFailure) {
+        isSecure = url.hasPrefix("wss://")
+        guard isSecure || url.hasPrefix("ws://") else {
+            throw LoadFailure("the URL must begin with ws:// or wss://, not be \"\(url)\"")
         }
-        let rest = url.dropFirst(5)
+        let rest = url.dropFirst(isSecure ? 6 : 5)
         let pathStart = rest.firstIndex(of: "/") ?? rest.endIndex
         authority = String(rest[..<pathStart])
-        let path = pathStart == rest.endIndex ? "/v1/realtime" : String(rest[pathStart...])
-        target = path.contains("?") ? path : path + "?model=load"
+        let local = rest[pathStart...]
+        let wanted = local.isEmpty || local == "/" ? path : String(local)
+        let needsModel = wanted.hasPrefix("/v1/realtime") && !wanted.contains("?")
+        target = needsModel ? wanted + "?model=load" : wanted
         var host = authority[...]
-        var port = "80"
+        var port = isSecure ? "443" : "80"
         if let colon = authority.lastIndex(of: ":"), !authority.hasSuffix("]") {
             host = authority[..<colon]
             port = String(authority[authority.index(after: colon)...])
@@ -46,25 +52,66 @@ struct ServerAddress {
         }
     }
 
-    /// Opens a connection.
+    /// Opens a connection, and waits for it.
     /// - Throws: `LoadFailure` when nobody listens, or descriptors have run out.
     func connect() throws(LoadFailure) -> Int32 {
-        let type = Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue)
-        let descriptor = socket(Int32(address.ss_family), type, 0)
+        let descriptor = try makeSocket(flags: 0)
+        guard connect(descriptor) == 0 else { throw refusal(of: descriptor) }
+        return descriptor
+    }
+
+    /// Begins a connection and does not wait for it: a full queue of the server's would hold up all
+    /// others for a second.
+    /// - Parameters:
+    ///   - number: the connection's. One source address has 28,000 ports, so that on loopback
+    ///     every 8,000 connections come from the next of 127.0.1.x.
+    ///   - receiveBytes: the kernel's buffer for what comes; nil: as it is.
+    /// - Throws: `LoadFailure` when it is refused at once, or descriptors have run out.
+    func beginConnecting(number: Int, receiveBytes: Int32? = nil) throws(LoadFailure) -> Int32 {
+        let descriptor = try makeSocket(flags: SOCK_NONBLOCK.rawValue)
+        if var bytes = receiveBytes {
+            setsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, 4)
+        }
+        if isOnLoopback {
+            var yes: Int32 = 1
+            setsockopt(descriptor, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, &yes, 4)
+            let source = 0x7F00_0101 + UInt32(number / 8_000 % 200)
+            _ = withLoopbackName(source, 0) { bind(descriptor, $0, $1) }
+        }
+        guard connect(descriptor) == 0 || parley_errno() == EINPROGRESS else {
+            throw refusal(of: descriptor)
+        }
+        return descriptor
+    }
+
+    private var isOnLoopback: Bool {
+        guard address.ss_family == sa_family_t(AF_INET) else { return false }
+        return withUnsafeBytes(of: address) {
+            $0.load(as: sockaddr_in.self).sin_addr.s_addr.bigEndian >> 24 == 127
+        }
+    }
+
+    private func makeSocket(flags: UInt32) throws(LoadFailure) -> Int32 {
+        let type = SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue | flags
+        let descriptor = socket(Int32(address.ss_family), Int32(type), 0)
         guard descriptor >= 0 else { throw .system("socket (is `ulimit -n` high enough?)") }
         var yes: Int32 = 1
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, 4)
-        let status = withUnsafePointer(to: address) { storage in
+        return descriptor
+    }
+
+    private func connect(_ descriptor: Int32) -> Int32 {
+        withUnsafePointer(to: address) { storage in
             storage.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 CLinux.connect(descriptor, $0, addressBytes)
             }
         }
-        guard status == 0 else {
-            let failure = LoadFailure.system("cannot connect to \(authority)")
-            close(descriptor)
-            throw failure
-        }
-        return descriptor
+    }
+
+    private func refusal(of descriptor: Int32) -> LoadFailure {
+        let failure = LoadFailure.system("cannot connect to \(authority)")
+        close(descriptor)
+        return failure
     }
 
     /// Fetches a page over a connection of its own.
@@ -72,14 +119,24 @@ struct ServerAddress {
     func get(_ path: String) throws(LoadFailure) -> String {
         let descriptor = try connect()
         defer { close(descriptor) }
+        let tls = isSecure ? try LoadTLS(descriptor, LoadTLSContext()) : nil
         var request = "GET \(path) HTTP/1.1\r\nHost: \(authority)\r\nConnection: close\r\n\r\n"
-        let sent = request.withUTF8 { write(descriptor, $0.baseAddress, $0.count) }
+        let sent = request.withUTF8 { bytes -> Int in
+            guard let tls else { return write(descriptor, bytes.baseAddress, bytes.count) }
+            guard case .done = tls.shakeHands() else { return -1 }
+            return tls.write(UnsafeRawBufferPointer(bytes)).count ?? -1
+        }
         guard sent == request.utf8.count else { throw .system("write") }
         var received: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 64 << 10)
-        var parser = HTTPResponseParser()
+        var limits = HTTPLimits()
+        limits.maxBodyBytes = 16 << 20
+        var parser = HTTPResponseParser(limits: limits)
         while true {
-            let count = read(descriptor, &buffer, buffer.count)
+            let count = buffer.withUnsafeMutableBytes { room in
+                tls.map { $0.read(into: room).count ?? -1 }
+                    ?? read(descriptor, room.baseAddress, room.count)
+            }
             guard count > 0 else { throw LoadFailure("\(path) broke off") }
             received += buffer[..<count]
             do throws(HTTPError) {

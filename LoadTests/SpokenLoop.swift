@@ -1,5 +1,5 @@
 // What speaking sessions say: a recording and the silence after it as Opus packets, encoded once
-// and shared by all. When packets are due is decided in IdleAndSpeaking.
+// and shared by all. When packets are due is decided by who says them.
 
 import CLinux
 import Codec
@@ -18,13 +18,13 @@ struct SpokenLoop {
 
     /// Reads and encodes a WAV file.
     /// - Throws: `LoadFailure` when the file cannot be used.
-    init(path: String, pauseSeconds: Int) throws(LoadFailure) {
+    init(path: String, pauseSeconds: Double) throws(LoadFailure) {
         let rate = SampleRate.hz48000
         let packetSamples = rate.samples(inMilliseconds: 20)
         do {
             let file = try WAVFile(parsing: readWholeFile(path))
             var samples = try Self.resample(file.monoSamples, from: file.rate, to: rate)
-            samples += [Int16](repeating: 0, count: pauseSeconds * rate.hertz)
+            samples += [Int16](repeating: 0, count: Int(pauseSeconds * Double(rate.hertz)))
             var encoder = try OpusEncoder(rate: rate, bitrate: 24_000)
             var packets: [[UInt8]] = []
             var levels: [Double] = []

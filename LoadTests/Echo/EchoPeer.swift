@@ -102,6 +102,9 @@ final class PinnedProcess {
         }
     }
 
+    /// Waits until it has ended by itself.
+    func awaitEnd() { process.waitUntilExit() }
+
     /// Waits until it accepts connections.
     func awaitListening(on port: UInt16, name: String) throws(LoadFailure) {
         let target = EchoTarget(wire: .raw, port: port, process: identifier)

@@ -25,7 +25,7 @@ final class Talker {
     init(
         to address: ServerAddress, speech: SpokenLoop, update: String
     ) throws(LoadFailure) {
-        connection = try LoadConnection(to: address)
+        connection = try LoadConnection(to: LoadServer(address))
         self.speech = speech
         firstLoud = speech.firstLoudPacket
         nextDue = monotonicNanoseconds()
@@ -77,7 +77,8 @@ final class Talker {
             if case .failed(let reason) = connection.state { throw LoadFailure(reason) }
             let left = deadline - monotonicNanoseconds()
             guard left > 0 else { return }
-            var request = pollfd(fd: connection.descriptor, events: Int16(POLLIN), revents: 0)
+            let events = POLLIN | (connection.wantsWrite ? POLLOUT : 0)
+            var request = pollfd(fd: connection.descriptor, events: Int16(events), revents: 0)
             // Whole milliseconds, then the rest: packets leave when they are due.
             guard left >= 1_000_000 else {
                 var rest = timespec(tv_sec: 0, tv_nsec: Int(left))
@@ -85,6 +86,8 @@ final class Talker {
                 return
             }
             guard poll(&request, 1, Int32(left / 1_000_000)) > 0 else { continue }
+            if request.revents & Int16(POLLOUT) != 0 { connection.handleRoom() }
+            guard request.revents & ~Int16(POLLOUT) != 0 else { continue }
             connection.receive(into: buffer) { message in
                 let now = monotonicNanoseconds()
                 switch message {

@@ -37,7 +37,8 @@ extension TidyRule {
             Layer(
                 folder: "LoadTests",
                 imports: language.union([
-                    "Codec", "Session", "ArgumentParser", "CLinux", "Foundation",
+                    "Codec", "Session", "ArgumentParser", "CLinux", "COpenSSL", "Foundation",
+                    "Histogram", "Yams",
                 ])),
         ]
     }

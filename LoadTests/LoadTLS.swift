@@ -1,0 +1,91 @@
+// TLS for the generator: OpenSSL on a socket that it does not own. Nobody's certificate is checked,
+// as a load test measures servers with self-signed ones. What a connection keeps between two messages
+// is as little as OpenSSL allows, as there are thousands of them.
+
+import CLinux
+import COpenSSL
+
+/// What all connections share.
+final class LoadTLSContext {
+    fileprivate let context: OpaquePointer
+
+    /// - Throws: `LoadFailure` when OpenSSL cannot be set up.
+    init() throws(LoadFailure) {
+        guard let context = SSL_CTX_new(TLS_client_method()) else {
+            throw LoadFailure("OpenSSL cannot be set up")
+        }
+        self.context = context
+        SSL_CTX_set_verify(context, SSL_VERIFY_NONE, nil)
+        _ = parley_ssl_context_set_cache(context, Int(SSL_SESS_CACHE_OFF))
+        _ = parley_ssl_context_set_mode(
+            context,
+            Int(SSL_MODE_RELEASE_BUFFERS) | Int(SSL_MODE_ENABLE_PARTIAL_WRITE)
+                | Int(SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER))
+    }
+
+    deinit { SSL_CTX_free(context) }
+}
+
+/// The client's side of TLS on one socket.
+final class LoadTLS {
+    /// What a call came to.
+    enum Outcome {
+        /// So many bytes; 0 when the peer has ended the stream.
+        case done(Int)
+        /// Nothing yet: the socket has nothing to read, or no room.
+        case waits(forRoom: Bool)
+        case failed(String)
+
+        /// The bytes of a call that was done.
+        var count: Int? {
+            if case .done(let count) = self { count } else { nil }
+        }
+    }
+
+    private let ssl: OpaquePointer
+
+    /// - Throws: `LoadFailure` when OpenSSL has no memory.
+    init(_ descriptor: Int32, _ context: LoadTLSContext) throws(LoadFailure) {
+        guard let ssl = SSL_new(context.context) else { throw LoadFailure("OpenSSL has no memory") }
+        self.ssl = ssl
+        SSL_set_fd(ssl, descriptor)
+    }
+
+    deinit { SSL_free(ssl) }
+
+    /// Whether a read finds something that the socket does not show any more.
+    var hasPending: Bool { SSL_pending(ssl) > 0 }
+
+    /// Goes on agreeing on keys.
+    func shakeHands() -> Outcome {
+        ERR_clear_error()
+        let status = SSL_connect(ssl)
+        return status == 1 ? .done(0) : outcome(of: status)
+    }
+
+    /// Reads what has come.
+    func read(into buffer: UnsafeMutableRawBufferPointer) -> Outcome {
+        ERR_clear_error()
+        let count = SSL_read(ssl, buffer.baseAddress, Int32(clamping: buffer.count))
+        return count > 0 ? .done(Int(count)) : outcome(of: count)
+    }
+
+    /// Writes a part of the bytes.
+    func write(_ bytes: UnsafeRawBufferPointer) -> Outcome {
+        ERR_clear_error()
+        let count = SSL_write(ssl, bytes.baseAddress, Int32(clamping: bytes.count))
+        return count > 0 ? .done(Int(count)) : outcome(of: count)
+    }
+
+    private func outcome(of status: Int32) -> Outcome {
+        switch SSL_get_error(ssl, status) {
+        case SSL_ERROR_WANT_READ: return .waits(forRoom: false)
+        case SSL_ERROR_WANT_WRITE: return .waits(forRoom: true)
+        case SSL_ERROR_ZERO_RETURN: return .done(0)
+        default:
+            let code = ERR_get_error()
+            let reason = ERR_reason_error_string(code).map { String(cString: $0) }
+            return .failed("TLS: \(reason ?? "the connection broke off")")
+        }
+    }
+}

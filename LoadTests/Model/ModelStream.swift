@@ -1,0 +1,116 @@
+// One connection to the scripted model: its requests, the answer that is under way, and bytes that
+// wait for room in the socket. When what is said is ScriptedModel's.
+
+import CLinux
+import Codec
+
+/// A client of the model server.
+final class ModelStream {
+    /// An answer under way.
+    struct Answer {
+        let script: ModelScript
+        let request: ModelRequest
+        /// When the request was complete, in nanoseconds.
+        let begin: Int64
+        let number: Int
+        /// Deltas that have been sent.
+        var sent = 0
+    }
+
+    /// The socket; closed with its owner.
+    let descriptor: Int32
+    var answer: Answer?
+    /// A body that is the same for all, from where it is still to be sent.
+    var speechOffset: Int?
+    private var parser: HTTPRequestParser
+    private var received: [UInt8] = []
+    private var unsent: [UInt8] = []
+    private var mayContinue = true
+
+    init(_ descriptor: Int32) {
+        self.descriptor = descriptor
+        var limits = HTTPLimits()
+        // A conversation of many turns, or the recording of one.
+        limits.maxBodyBytes = 32 << 20
+        parser = HTTPRequestParser(limits: limits)
+    }
+
+    deinit { close(descriptor) }
+
+    /// Whether bytes wait for room in the socket.
+    var isStalled: Bool { !unsent.isEmpty || speechOffset != nil }
+
+    /// Takes what was received.
+    /// - Returns: the next request, once it is complete.
+    /// - Throws: `HTTPError` for what is not HTTP.
+    func nextRequest(
+        adding bytes: UnsafeRawBufferPointer
+    ) throws(HTTPError) -> HTTPRequest? {
+        received += bytes
+        guard !received.isEmpty else { return nil }
+        var failure: HTTPError?
+        let parsed = received.withUnsafeBytes { (all) -> (HTTPRequest, Int)? in
+            do throws(HTTPError) { return try parser.parse(all) } catch {
+                failure = error
+                return nil
+            }
+        }
+        if let failure { throw failure }
+        if parser.awaitsContinue, mayContinue {
+            mayContinue = false
+            var writer = ByteWriter(capacity: 64)
+            writer.append(HTTPResponse.continueHead)
+            writer.withUnsafeBytes { _ = send($0) }
+        }
+        guard let (request, consumed) = parsed else { return nil }
+        mayContinue = true
+        if consumed == received.count {
+            received = []
+        } else {
+            received.removeFirst(consumed)
+        }
+        return request
+    }
+
+    /// Sends bytes; what does not fit waits.
+    /// - Returns: false when the connection is lost.
+    func send(_ bytes: UnsafeRawBufferPointer) -> Bool {
+        guard unsent.isEmpty else {
+            unsent += bytes
+            return true
+        }
+        let count = write(bytes)
+        guard count >= 0 else { return false }
+        if count < bytes.count { unsent += bytes[count...] }
+        return true
+    }
+
+    /// Sends what waits, as far as there is room.
+    /// - Parameter speech: the body that `speechOffset` counts in.
+    /// - Returns: false when the connection is lost.
+    func flush(_ speech: [UInt8]) -> Bool {
+        if !unsent.isEmpty {
+            let count = unsent.withUnsafeBytes { write($0) }
+            guard count >= 0 else { return false }
+            unsent.removeFirst(count)
+            if unsent.isEmpty { unsent = [] }
+        }
+        while unsent.isEmpty, let offset = speechOffset {
+            let count = speech.withUnsafeBytes {
+                write(UnsafeRawBufferPointer(rebasing: $0[offset...]))
+            }
+            guard count >= 0 else { return false }
+            speechOffset = offset + count == speech.count ? nil : offset + count
+            if count == 0 { break }
+        }
+        return true
+    }
+
+    /// - Returns: how many bytes were taken, 0 without room, or -1 when the connection is lost.
+    private func write(_ bytes: UnsafeRawBufferPointer) -> Int {
+        let count = CLinux.send(
+            descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))
+        if count >= 0 { return count }
+        return parley_errno() == EAGAIN ? 0 : -1
+    }
+}

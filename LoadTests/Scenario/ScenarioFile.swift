@@ -1,0 +1,126 @@
+// Scenario files: YAML (or JSON, which is YAML as well) with `scenario: KIND` and any of the fields of
+// ScenarioField. Every error names the file, the line, and what would be right.
+
+import Foundation
+import Yams
+
+/// Reads scenarios.
+enum ScenarioFile {
+    /// Where the ready ones are.
+    static let folder = "LoadTests/scenarios"
+
+    /// The plan behind a word of the command line: a kind, a file, or a file's name in `folder`.
+    /// - Throws: `LoadFailure` when there is none, or it is wrong.
+    static func scenario(_ word: String) throws(LoadFailure) -> Scenario {
+        if let kind = Scenario.Kind(rawValue: word) { return Scenario(kind) }
+        for path in [word, "\(folder)/\(word).yaml"] {
+            guard FileManager.default.fileExists(atPath: path) else { continue }
+            return try parse(String(decoding: readWholeFile(path), as: UTF8.self), file: path)
+        }
+        let kinds = Scenario.Kind.allCases.map(\.rawValue).joined(separator: ", ")
+        throw LoadFailure("\"\(word)\" is neither a file nor one of \(kinds)")
+    }
+
+    /// Reads a file's text.
+    /// - Throws: `LoadFailure` with the line and what is wrong there.
+    static func parse(_ text: String, file: String) throws(LoadFailure) -> Scenario {
+        let root: Node?
+        do { root = try Yams.compose(yaml: text) } catch {
+            let reason = "\(error)".split(separator: "\n").joined(separator: " ")
+            throw LoadFailure("\(file): this is not YAML: \(reason)")
+        }
+        guard case .mapping(let mapping)? = root else {
+            throw LoadFailure("\(file): the file must hold fields, as \"scenario: chat\"")
+        }
+        var scenario = try kind(in: mapping, file: file)
+        let fields = ScenarioField.all
+        for (key, value) in mapping {
+            let name = key.scalar?.string ?? "?"
+            let line = "\(file):\(key.mark?.line ?? 1)"
+            if name == "scenario" { continue }
+            guard let field = fields.first(where: { $0.name == name }) else {
+                throw unknown(name, among: fields.map(\.name) + ["scenario"], line)
+            }
+            guard let text = value.scalar?.string else {
+                throw LoadFailure("\(line): \(name) takes a single value")
+            }
+            do throws(LoadFailure) { try field.set(text, in: &scenario) } catch {
+                throw LoadFailure("\(line): \(error.reason)")
+            }
+        }
+        do throws(LoadFailure) { try check(scenario) } catch {
+            throw LoadFailure("\(file): \(error.reason)")
+        }
+        return scenario
+    }
+
+    private static func kind(
+        in mapping: Node.Mapping, file: String
+    ) throws(LoadFailure) -> Scenario {
+        let kinds = Scenario.Kind.allCases.map(\.rawValue)
+        guard let node = mapping["scenario"], let word = node.scalar?.string else {
+            throw LoadFailure(
+                "\(file): \"scenario\" is missing; it is one of \(kinds.joined(separator: ", "))")
+        }
+        guard let kind = Scenario.Kind(rawValue: word) else {
+            throw unknown(word, among: kinds, "\(file):\(node.mark?.line ?? 1)", what: "scenario")
+        }
+        return Scenario(kind)
+    }
+
+    /// Sets a field as `name=value` says.
+    /// - Throws: `LoadFailure` when there is no such field, or its value is wrong.
+    static func apply(_ setting: String, to scenario: inout Scenario) throws(LoadFailure) {
+        guard let equals = setting.firstIndex(of: "=") else {
+            throw LoadFailure("--set takes NAME=VALUE, not \"\(setting)\"")
+        }
+        let name = String(setting[..<equals])
+        let fields = ScenarioField.all
+        guard let field = fields.first(where: { $0.name == name }) else {
+            throw unknown(name, among: fields.map(\.name), "--set")
+        }
+        try field.set(String(setting[setting.index(after: equals)...]), in: &scenario)
+    }
+
+    /// Checks what no field knows alone.
+    static func check(_ scenario: Scenario) throws(LoadFailure) {
+        let roles = scenario.roles
+        let busy = roles.slow + roles.speaking + roles.chatting
+        guard busy <= scenario.sessions else {
+            throw LoadFailure(
+                "sessions is \(scenario.sessions), but \(busy) of them speak, chat or do not read")
+        }
+        guard scenario.kind != .slowReaders || roles.slow > 0 else {
+            throw LoadFailure("slow-readers needs slow, how many of the sessions do not read")
+        }
+        guard scenario.kind != .mixed || busy > 0 else {
+            throw LoadFailure("mixed needs chatting or speaking")
+        }
+    }
+
+    private static func unknown(
+        _ name: String, among known: [String], _ place: String, what: String = "field"
+    ) -> LoadFailure {
+        let nearest = known.min { editDistance(name, $0) < editDistance(name, $1) }
+        let isNear = nearest.map { editDistance(name, $0) <= max(2, name.count / 3) } ?? false
+        let hint = isNear ? "; did you mean \"\(nearest ?? "")\"?" : ""
+        return LoadFailure("\(place): there is no \(what) \"\(name)\"\(hint)")
+    }
+
+    /// How many letters must be put in, taken out or changed (Levenshtein).
+    static func editDistance(_ first: String, _ second: String) -> Int {
+        let second = Array(second)
+        var row = Array(0...second.count)
+        for (line, letter) in first.enumerated() {
+            var diagonal = row[0]
+            row[0] = line + 1
+            for (column, other) in second.enumerated() {
+                let above = row[column + 1]
+                row[column + 1] = min(
+                    above + 1, row[column] + 1, diagonal + (letter == other ? 0 : 1))
+                diagonal = above
+            }
+        }
+        return row[second.count]
+    }
+}

@@ -1,0 +1,59 @@
+// What a server's processes take, read from outside: /proc, and /metrics where there is one.
+
+import CLinux
+import Codec
+
+/// Reads a target's memory, processor time and ledger.
+struct ServerProbe {
+    private let target: Target
+
+    init(_ target: Target) { self.target = target }
+
+    /// Whether there is anything to read.
+    var isPossible: Bool { !target.processes.isEmpty }
+
+    /// The processes at this moment; nil when none is known.
+    /// - Throws: `LoadFailure` when one has ended.
+    func sample(sessions: Int) throws(LoadFailure) -> ServerSample? {
+        guard isPossible else { return nil }
+        var sample = ServerSample(
+            sessions: sessions, privateBytes: 0, residentBytes: 0, ledgerBytes: try ledgerBytes(),
+            cpuSeconds: cpuSeconds)
+        for process in target.processes {
+            let map = try MemoryMap(of: process)
+            sample.privateBytes += map.privateDirty
+            sample.residentBytes += map.resident
+        }
+        return sample
+    }
+
+    /// What the processes have spent of the processor so far, in seconds.
+    var cpuSeconds: Double {
+        target.processes.reduce(0) { $0 + Double(processorNanoseconds(of: $1)) / 1e9 }
+    }
+
+    /// Resident bytes, read cheaply; nil when no process is known or one has ended.
+    var residentBytes: Int? {
+        guard isPossible else { return nil }
+        var sum = 0
+        for process in target.processes {
+            guard let text = readSmallFile("/proc/\(process)/statm"),
+                let pages = text.split(separator: " ").dropFirst().first.flatMap({ Int($0) })
+            else { return nil }
+            sum += pages * 4_096
+        }
+        return sum
+    }
+
+    /// The sum of all ledgers, as the server's /metrics have it; nil where it keeps none.
+    private func ledgerBytes() throws(LoadFailure) -> Double? {
+        guard target.hasMetrics else { return nil }
+        var sum: Double?
+        for url in target.urls {
+            let page = try MetricsPage(of: ServerAddress(url))
+            guard page.has("parley_ledger_total_bytes") else { continue }
+            sum = (sum ?? 0) + page.sum(of: "parley_ledger_total_bytes")
+        }
+        return sum
+    }
+}

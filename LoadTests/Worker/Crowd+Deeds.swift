@@ -1,0 +1,223 @@
+// What the sessions of a crowd do while they live, and what they make of the server's messages.
+
+import CLinux
+import Codec
+
+extension Crowd {
+    /// What slow readers send: enough that the answers fill every buffer on their way soon.
+    private static let slowMessageBytes = 16 << 10
+
+    private static let chatUpdate = """
+        {"type":"session.update","session":{"type":"realtime","output_modalities":["text"]}}
+        """
+    private static let voiceUpdate = """
+        {"type":"session.update","session":{"type":"realtime","audio":{"input":{"format":\
+        {"type":"audio/opus"},"transcription":{"model":"default"},"turn_detection":\
+        {"type":"server_vad"}},"output":{"format":{"type":"audio/opus"},"transport":"binary"}}}}
+        """
+    /// Speech that nobody answers: decoded, listened to, and no more.
+    private static let listeningUpdate = """
+        {"type":"session.update","session":{"type":"realtime","audio":{"input":{"format":\
+        {"type":"audio/opus"},"turn_detection":{"type":"server_vad","create_response":false,\
+        "interrupt_response":false}}}}}
+        """
+
+    // MARK: What is due
+
+    /// Sets a session's first deed of the measured part, somewhere within its own period, so that
+    /// not all act at once.
+    func schedule(_ session: LoadSession) {
+        guard let window else { return }
+        let begin = max(window.lowerBound, monotonicNanoseconds())
+        switch scenario.kind {
+        case .churn: session.nextDue = begin + spread(lifetime())
+        // All at once, after a second in which they are seen to be there.
+        case .reconnect: session.nextDue = begin + 1_000_000_000
+        default:
+            switch session.role {
+            case .idle: return
+            case .echo, .slow: session.nextDue = begin + spread(messageInterval)
+            case .chat:
+                session.chat = ChatTurns()
+                session.nextDue = begin + spread(Int64(scenario.turnEvery * 1e9))
+            case .voice: scheduleSpeech(session, from: begin)
+            }
+        }
+        wheel.set(session.index, at: session.nextDue)
+    }
+
+    private func scheduleSpeech(_ session: LoadSession, from begin: Int64) {
+        guard let speech else { return }
+        let interrupts = scenario.kind == .bargeIn
+        session.speaker = Speaker(
+            speech,
+            interruptsAfter: interrupts ? Int64(scenario.interruptAfter * 1e9) : nil)
+        let round = Int64(speech.packets.count) * SpokenLoop.packetNanoseconds
+        session.nextDue = begin + spread(interrupts ? 2_000_000_000 : round)
+    }
+
+    private func spread(_ length: Int64) -> Int64 {
+        Int64(random.next(upperBound: UInt64(max(1, length))))
+    }
+
+    private var messageInterval: Int64 { Int64(1e9 / scenario.messageRate) }
+
+    /// A session's moment has come.
+    func act(_ session: LoadSession, at now: Int64) {
+        guard let window else { return }
+        if scenario.kind == .churn {
+            guard session.nextDue < window.upperBound else { return }
+            return leave(session, at: session.nextDue)
+        }
+        if scenario.kind == .reconnect {
+            return dropOut(session, backAt: session.nextDue + spread(Int64(scenario.jitter * 1e9)))
+        }
+        // Whoever is behind does all that was due.
+        while session.phase == .ready, session.nextDue <= now, session.nextDue < window.upperBound {
+            let due = TimerWheel.rounded(session.nextDue)
+            latencies.record(.generatorLateness, max(0, now - due))
+            switch session.role {
+            case .idle: return
+            case .echo: sendMessage(of: session, due)
+            case .slow: sendUnread(of: session)
+            case .chat: beginTurn(of: session, due)
+            case .voice: speak(session, due)
+            }
+        }
+        watchForRoom(session)
+        if session.nextDue < window.upperBound { wheel.set(session.index, at: session.nextDue) }
+    }
+
+    private func sendMessage(of session: LoadSession, _ due: Int64) {
+        message.withUnsafeMutableBytes {
+            $0.storeBytes(of: due, as: Int64.self)
+            session.connection?.send(.binary, UnsafeRawBufferPointer($0))
+        }
+        counts.messagesSent += 1
+        session.nextDue += messageInterval
+    }
+
+    private func sendUnread(of session: LoadSession) {
+        // A server that reads no more has what it takes.
+        if session.connection?.wantsWrite == false {
+            session.connection?.send(binary: [UInt8](repeating: 7, count: Self.slowMessageBytes))
+            counts.messagesSent += 1
+        }
+        session.connection?.flush()
+        session.nextDue += messageInterval
+    }
+
+    private func beginTurn(of session: LoadSession, _ due: Int64) {
+        session.nextDue += Int64(scenario.turnEvery * 1e9)
+        guard session.chat?.intended == nil else {
+            session.chat?.overdue.append(due)
+            return
+        }
+        startTurn(of: session, intended: due)
+    }
+
+    private func startTurn(of session: LoadSession, intended: Int64) {
+        session.chat?.intended = intended
+        session.chat?.hasFirstDelta = false
+        turnsInFlight += 1
+        counts.turnsBegun += 1
+        session.connection?.send(
+            text: """
+                {"type":"conversation.item.create","item":{"type":"message","role":"user",\
+                "content":[{"type":"input_text","text":"\(scenario.chatPrompt)"}]}}
+                """)
+        session.connection?.send(text: #"{"type":"response.create"}"#)
+    }
+
+    private func speak(_ session: LoadSession, _ due: Int64) {
+        guard let speech,
+            let packet = session.speaker?.nextPacket(
+                due: due, into: &latencies, &counts)
+        else { return }
+        session.connection?.send(binary: speech.packets[packet])
+        counts.messagesSent += 1
+        session.nextDue += SpokenLoop.packetNanoseconds
+    }
+
+    // MARK: What comes
+
+    /// Follows a message of the server's.
+    func handle(_ message: LoadMessage, of session: LoadSession) {
+        let now = monotonicNanoseconds()
+        counts.messagesReceived += 1
+        switch message {
+        case .text(let event):
+            counts.bytesReceived += event.count
+            handle(event, of: session, at: now)
+        case .binary(let bytes):
+            counts.bytesReceived += bytes.count
+            if session.role == .echo, bytes.count >= 8 {
+                let due = bytes.loadUnaligned(as: Int64.self)
+                latencies.record(.echo, now - due)
+            } else {
+                session.speaker?.handleAudio(bytes, at: now, into: &latencies, &counts)
+            }
+        }
+    }
+
+    private func handle(
+        _ event: UnsafeRawBufferPointer, of session: LoadSession, at now: Int64
+    ) {
+        switch ServerEventHead(event) {
+        case .sessionCreated: configure(session)
+        case .sessionUpdated: becomeReady(session)
+        case .textDelta(let start): handleDelta(event, start, of: session, at: now)
+        case .responseCreated: session.speaker?.handleResponse()
+        case .responseCompleted:
+            counts.turnsCompleted += 1
+            endTurn(of: session, at: now)
+        case .responseCancelled:
+            counts.turnsCancelled += 1
+            endTurn(of: session, at: now)
+        case .responseFailed:
+            counts.turnsFailed += 1
+            countError("failed response: \(String(decoding: event.prefix(300), as: UTF8.self))")
+            endTurn(of: session, at: now)
+        case .transcript:
+            counts.transcripts += 1
+            session.speaker?.handleTranscript(at: now, into: &latencies)
+        case .speechStarted: session.speaker?.handleSpeechStarted(at: now, into: &latencies)
+        case .error:
+            countError("error event: \(String(decoding: event.prefix(200), as: UTF8.self))")
+        case .other: break
+        }
+    }
+
+    private func configure(_ session: LoadSession) {
+        switch session.role {
+        case .idle, .echo, .slow: becomeReady(session)
+        case .chat: session.connection?.send(text: Self.chatUpdate)
+        case .voice:
+            session.connection?.send(
+                text: scenario.replies ? Self.voiceUpdate : Self.listeningUpdate)
+        }
+    }
+
+    private func handleDelta(
+        _ event: UnsafeRawBufferPointer, _ start: Int, of session: LoadSession, at now: Int64
+    ) {
+        counts.deltas += 1
+        if let intended = session.chat?.intended, session.chat?.hasFirstDelta == false {
+            session.chat?.hasFirstDelta = true
+            latencies.record(.firstDelta, now - intended)
+        }
+        ServerEventHead.moments(in: event, from: start) { latencies.record(.delta, now - $0) }
+    }
+
+    private func endTurn(of session: LoadSession, at now: Int64) {
+        guard let intended = session.chat?.intended else { return }
+        latencies.record(.turn, now - intended)
+        session.chat?.intended = nil
+        turnsInFlight -= 1
+        guard session.chat?.overdue.isEmpty == false,
+            let next = session.chat?.overdue.removeFirst(),
+            let window, now < window.upperBound
+        else { return }
+        startTurn(of: session, intended: next)
+    }
+}

@@ -1,0 +1,120 @@
+// What a speaking session says and hears, by the clock. Pure: the time is an argument.
+//
+// An interrupting speaker says its words once, is silent until it has heard enough of the reply, and
+// then speaks again; another one says the recording and its pause in a loop.
+
+/// A session's speech, and the reply to it.
+struct Speaker {
+    /// Silence after which a turn without a reply is given up and said anew, in nanoseconds.
+    private static let patience: Int64 = 15_000_000_000
+    /// How long after an interruption reply audio is waited for.
+    private static let echo: Int64 = 1_000_000_000
+
+    /// Nanoseconds of reply after which it interrupts; nil: it never does.
+    let interruptsAfter: Int64?
+    private let packets: Int
+    private let speechPackets: Int
+    private let firstLoudPacket: Int
+    /// The next packet.
+    private(set) var position: Int
+    /// When the last loud packet of the turn was due; nil: its reply has begun, or it is said yet.
+    private(set) var endOfSpeech: Int64?
+    private var awaitsAudio = false
+    /// When the first audio of the reply came.
+    private var audioBegan: Int64?
+    private var lastAudio: Int64?
+    /// When the first packet of the interruption was due.
+    private var interruptionBegan: Int64?
+    private var isInterruptionHeard = false
+    /// The reply item whose audio arrives: when its first packet came, and that packet's position.
+    private var playing: (item: (UInt64, UInt64), begin: Int64, position: Int)?
+
+    init(_ speech: SpokenLoop, interruptsAfter: Int64?) {
+        packets = speech.packets.count
+        speechPackets = speech.speechPackets
+        firstLoudPacket = speech.firstLoudPacket
+        self.interruptsAfter = interruptsAfter
+        position = interruptsAfter == nil ? 0 : speech.firstLoudPacket
+    }
+
+    /// Takes the packet that is due.
+    /// - Returns: its number in the recording.
+    mutating func nextPacket(
+        due: Int64, into latencies: inout LatencyRecorder, _ counts: inout LoadCounts
+    ) -> Int {
+        if interruptsAfter != nil { considerInterrupting(due, &latencies, &counts) }
+        let packet = position
+        position += 1
+        if position == speechPackets { endOfSpeech = due }
+        if position >= packets { position = interruptsAfter == nil ? 0 : packets - 1 }
+        return packet
+    }
+
+    private mutating func considerInterrupting(
+        _ due: Int64, _ latencies: inout LatencyRecorder, _ counts: inout LoadCounts
+    ) {
+        if let began = interruptionBegan, due - began >= Self.echo {
+            latencies.record(.replyStopped, max(0, (lastAudio ?? began) - began))
+            interruptionBegan = nil
+        }
+        if let began = audioBegan, let wait = interruptsAfter, due - began >= wait {
+            counts.interruptions += 1
+            position = firstLoudPacket
+            interruptionBegan = due
+            (isInterruptionHeard, audioBegan, lastAudio, endOfSpeech) = (false, nil, nil, nil)
+            awaitsAudio = false
+        } else if let end = endOfSpeech, due - end > Self.patience {
+            counts.turnsFailed += 1
+            position = firstLoudPacket
+            endOfSpeech = nil
+        }
+    }
+
+    /// The server says that it hears speech.
+    mutating func handleSpeechStarted(at now: Int64, into latencies: inout LatencyRecorder) {
+        guard let began = interruptionBegan, !isInterruptionHeard else { return }
+        isInterruptionHeard = true
+        latencies.record(.speechStarted, now - began)
+    }
+
+    /// A transcript has come.
+    func handleTranscript(at now: Int64, into latencies: inout LatencyRecorder) {
+        if let endOfSpeech { latencies.record(.transcript, now - endOfSpeech) }
+    }
+
+    /// A response has begun.
+    mutating func handleResponse() { awaitsAudio = true }
+
+    /// A packet of reply audio has come (PROTOCOL.md, binary output).
+    mutating func handleAudio(
+        _ audio: UnsafeRawBufferPointer, at now: Int64, into latencies: inout LatencyRecorder,
+        _ counts: inout LoadCounts
+    ) {
+        guard audio.count >= 24, audio[0] == 1 else { return }
+        counts.audioPackets += 1
+        if interruptionBegan != nil { lastAudio = now }
+        if awaitsAudio {
+            awaitsAudio = false
+            if let endOfSpeech {
+                latencies.record(.firstAudio, now - endOfSpeech)
+                audioBegan = now
+            }
+            endOfSpeech = nil
+        }
+        let position = Int(
+            UInt32(littleEndian: audio.loadUnaligned(fromByteOffset: 4, as: UInt32.self)))
+        let item = (
+            audio.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
+            audio.loadUnaligned(fromByteOffset: 16, as: UInt64.self)
+        )
+        guard let playing, playing.item == item else {
+            playing = (item, now, position)
+            return
+        }
+        // A listener without any buffer hears a packet this long after the item's first.
+        let offset = Int64(position - playing.position) * 1_000_000_000 / 48_000
+        let lateness = now - (playing.begin + offset)
+        latencies.record(.audioLateness, max(0, lateness))
+        if lateness > 0 { counts.latePackets += 1 }
+    }
+}
