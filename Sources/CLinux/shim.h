@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
@@ -78,6 +79,12 @@ static inline void parley_unmap_program(void) {
 }
 static inline int parley_open_readonly(const char *path) {
     return open(path, O_RDONLY | O_CLOEXEC);
+}
+// Columns in the upper half, rows in the lower; 0 where there is no terminal.
+static inline uint32_t parley_terminal_size(int fd) {
+    struct winsize size = {0};
+    if (ioctl(fd, TIOCGWINSZ, &size) != 0) return 0;
+    return (uint32_t)size.ws_col << 16 | size.ws_row;
 }
 static inline int parley_epoll_control(
     int epoll, int operation, int fd, uint32_t events, uint64_t data) {

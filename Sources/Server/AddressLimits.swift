@@ -66,6 +66,12 @@ package final class AddressLimits: Sendable {
         state.withLock { $0.release(charge, at: now) }
     }
 
+    /// Whose charge it is; nil for none. An IPv6 address stands for its /64.
+    func address(of charge: AddressCharge) -> NetworkAddress? {
+        guard charge != .none else { return nil }
+        return state.withLock { $0.address(of: charge) }
+    }
+
     /// Addresses that the table knows now.
     package var trackedAddresses: Int { state.withLock { $0.count } }
 }
@@ -157,6 +163,8 @@ struct AddressTable {
         entries[Int(place)].bucket.take(rules.rate, at: now)
         return .admitted(AddressCharge(entry: place))
     }
+
+    func address(of charge: AddressCharge) -> NetworkAddress { entries[Int(charge.entry)].address }
 
     func isExhausted(_ address: NetworkAddress, at now: Instant) -> Bool {
         index[address].map { !entries[Int($0)].bucket.hasToken(rules.rate, at: now) } ?? false

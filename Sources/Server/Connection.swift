@@ -44,6 +44,10 @@ final class HTTPState {
 
     /// An answer that comes in pieces, while there is one.
     var answer: TextAnswer?
+    /// The survey whose outcome is the answer, while the shards are asked.
+    var survey: SurveyID?
+    /// Whether a request is being answered; the next waits.
+    var isAnswering: Bool { answer != nil || survey != nil }
     /// Bytes that may wait behind such an answer; more are not read. 64 KiB: it is the client's
     /// leaving that is waited for meanwhile, not its next request.
     static let maxHeldBehindAnswer = 64 << 10
@@ -82,8 +86,14 @@ final class LiveSession {
     let writer: ServerEventWriter
     /// Number of the next event.
     var eventNumber: UInt64 = 1
+    /// When it began, by the peers' clock.
+    let started: Instant
     /// When it wants to be called again, as of its last draining.
     var deadline: Instant?
+    /// How its last turn went. Six bytes, which lie in the padding behind `deadline`.
+    var lastTurn = TurnLatencies()
+    /// Responses that it has begun.
+    var turns: UInt32 = 0
     /// What it held, as of its last draining; part of the shard's sum.
     var heldBytes = 0
     /// Agents at work for it.
@@ -91,8 +101,9 @@ final class LiveSession {
     /// What its credential limits; nil where that is nothing.
     var grant: SessionGrant?
 
-    init(session: VoiceSession) {
+    init(session: VoiceSession, at now: Instant) {
         self.session = session
+        started = now
         writer = ServerEventWriter(sessionID: session.id)
     }
 }
@@ -201,7 +212,7 @@ final class Connection {
     private var isPausedInHTTP: Bool {
         guard let http else { return false }
         return http.isPaused
-            || (http.answer != nil && held.count >= HTTPState.maxHeldBehindAnswer)
+            || (http.isAnswering && held.count >= HTTPState.maxHeldBehindAnswer)
     }
 
     /// When the shell, rather than the session, must next look at it; by the peers' clock.
@@ -210,6 +221,10 @@ final class Connection {
         case .proxyHeader: return phaseStart + configuration.headerTimeout
         case .http:
             if let answer = http?.answer { return answer.deadline(configuration) }
+            // The survey ends sooner, with an answer.
+            if http?.survey != nil {
+                return phaseStart + configuration.headerTimeout + Survey.patience
+            }
             guard let http, held.isEmpty, http.hasAnswered else {
                 return requestDeadline(configuration)
             }

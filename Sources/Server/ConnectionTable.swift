@@ -51,6 +51,9 @@ struct ConnectionTable {
         return .passUnretained(connection)
     }
 
+    /// Slots that were ever used; those above them hold nobody.
+    var slotCount: Int { slots.count }
+
     /// The connection in a slot.
     subscript(slot slot: Int) -> Connection? { slots[slot] }
 

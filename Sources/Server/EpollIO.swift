@@ -192,6 +192,15 @@ package final class EpollIO: IO {
         return count > 0 ? .done(count) : failure()
     }
 
+    package func peer(of handle: IOHandle) -> NetworkAddress {
+        var address = sockaddr_in6()
+        var length = socklen_t(MemoryLayout<sockaddr_in6>.size)
+        let status = withUnsafeMutableBytes(of: &address) {
+            getpeername(handle, $0.baseAddress!.assumingMemoryBound(to: sockaddr.self), &length)
+        }
+        return status == 0 ? NetworkAddress(address) : .unspecified
+    }
+
     package func finishWriting(_ handle: IOHandle) {
         _ = CLinux.shutdown(handle, Int32(SHUT_WR))
     }

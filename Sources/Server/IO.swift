@@ -1,4 +1,4 @@
-// What a shard needs of an operating system: twelve calls and a clock. `EpollIO` (beside this file)
+// What a shard needs of an operating system: thirteen calls and a clock. `EpollIO` (beside this file)
 // is the kernel's; `SimulatedIO` (Tests/Simulation) is driven by a seed and a virtual clock, so
 // that the same shard code runs under both.
 //
@@ -155,6 +155,9 @@ package protocol IO: AnyObject {
     /// Writes what there is room for.
     /// - Precondition: `bytes` is not empty.
     func write(_ handle: IOHandle, _ bytes: UnsafeRawBufferPointer) -> IOOutcome
+
+    /// Who is at the other end of a connection; `.unspecified` where there is no telling.
+    func peer(of handle: IOHandle) -> NetworkAddress
 
     /// Tells the peer that nothing more will be written; reading goes on.
     func finishWriting(_ handle: IOHandle)

@@ -45,7 +45,7 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
 
 /// The distributions of one shard.
 package enum ShardHistogram: Int, CaseIterable, Sendable {
-    case transcript, firstToken, firstAudio, eventLoopLag, eventLoopTurn
+    case transcript, firstToken, firstAudio, eventLoopLag, eventLoopTurn, sessionScan
 }
 
 /// One shard's cells.

@@ -294,6 +294,10 @@ private struct HistogramFamily {
             name: "parley_event_loop_turn_seconds",
             help: "Work of a turn, from the return of one wait to the next.",
             samples: [("", .eventLoopTurn)]),
+        HistogramFamily(
+            name: "parley_session_scan_seconds",
+            help: "Work of looking through a shard's connections for an operator, over some turns.",
+            samples: [("", .sessionScan)]),
     ]
 }
 

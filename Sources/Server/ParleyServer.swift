@@ -87,6 +87,7 @@ public final class ParleyServer: Sendable {
     private let metrics: ServerMetrics
     private let addressLimits: AddressLimits
     private let replies: ReplyDirectory
+    private let directory = ShardDirectory()
     private let state = Mutex(State())
     /// Nil without TLS: OpenSSL's random generator alone would take 2 MB of a plain server.
     private let tickets: TLSTicketKeys?
@@ -368,6 +369,7 @@ public final class ParleyServer: Sendable {
             services.authenticator = authenticator
         }
         services.replies = replies
+        services.directory = directory
         services.voiceActivityModel = voiceActivityModel
         services.tls = tls
         services.makeUpstream = { [authorities = configuration.serviceCA] in

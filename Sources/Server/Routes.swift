@@ -133,6 +133,8 @@ enum RouteService: Sendable {
     case value(@Sendable (_ request: HTTPRequest, _ routes: Routes) -> HTTPResponse)
     /// A client secret.
     case clientSecret
+    /// What all shards say of their sessions, once they have.
+    case survey
     /// The connection becomes a WebSocket.
     case webSocket(WebSocketService)
     /// A model's reply, later and perhaps in pieces.
@@ -288,7 +290,7 @@ struct Routes: Sendable {
                         RouteContent(answers: [RouteAnswer(status: 101, "It is a WebSocket now.")])
                     }))
         }
-        return table + StaticFile.all.map(\.route)
+        return table + Route.administration + StaticFile.all.map(\.route)
     }
 
     /// The answer to a request that asks for no WebSocket where there is nothing else, or for a

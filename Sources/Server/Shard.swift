@@ -27,6 +27,8 @@ enum DeadlineOwner {
     case ticketRotation
     /// A turn over HTTP: its session's time, or the end of waiting for its client.
     case textTurn(EventToken)
+    /// Shards that have not answered a survey are waited for no longer.
+    case survey(SurveyID)
 }
 
 /// What other threads may ask of a shard, in the order in which they do.
@@ -37,6 +39,8 @@ private enum ShardCommand: Sendable {
     case renew(TLSContext)
     case continueAnswer(EventToken)
     case reviewTextTurn(EventToken)
+    case answerSurvey(SurveyQuestion)
+    case noteReport(SurveyReport, for: SurveyID)
 }
 
 /// An event loop over a backend. Confined to the thread that calls `turn()`, except `stop`,
@@ -103,6 +107,8 @@ package final class Shard<Backend: IO> {
     var eventParser = ClientEventParser()
     let compression: ShardCompression
     var textTurns = TextTurnTable()
+    /// What operators ask for now.
+    var surveys = SurveyTable()
     /// Made with the first request that has a body for it.
     lazy var chatParser = ChatRequestParser()
 
@@ -163,6 +169,7 @@ package final class Shard<Backend: IO> {
         load = ShardLoad(since: now)
         executor.adoptThread()
         rotateTicketKeys()
+        services.directory.join(services.index) { [commands] in commands.post(.answerSurvey($0)) }
     }
 
     deinit {
@@ -179,6 +186,7 @@ package final class Shard<Backend: IO> {
     package func run() {
         executor.adoptThread()
         while turn() {}
+        services.directory.leave(services.index)
     }
 
     /// Takes one turn. Waits first, unless there is work left.
@@ -191,6 +199,7 @@ package final class Shard<Backend: IO> {
         continueMessages()
         for position in 0..<reports { dispatch(io.readiness(at: position)) }
         runCommands()
+        if surveys.isScanning { continueScans() }
         expireDeadlines()
         gate.handleTurn(at: now)
         executor.runJobs(atMost: configuration.maxJobsPerTurn)
@@ -232,6 +241,11 @@ package final class Shard<Backend: IO> {
         { [commands] token in commands.post(.continueAnswer(token)) }
     }
 
+    /// A shard has answered what this one has asked all of them. Any thread.
+    var noteReport: @Sendable (_ report: SurveyReport, _ survey: SurveyID) -> Void {
+        { [commands] report, survey in commands.post(.noteReport(report, for: survey)) }
+    }
+
     /// The readers of a turn's reply have come, gone or gone on. Any thread.
     var reviewTextTurn: @Sendable (_ turn: EventToken) -> Void {
         { [commands] token in commands.post(.reviewTextTurn(token)) }
@@ -271,7 +285,7 @@ package final class Shard<Backend: IO> {
     private var nextWake: Instant? {
         let hasWork =
             executor.hasJobs || !dirtySlots.isEmpty || !unfinishedSlots.isEmpty
-            || gate.hasDeliveries
+            || gate.hasDeliveries || surveys.isScanning
         if hasWork { return now }
         return earlier(deadlines.next, earlier(gate.nextDeadline, upstreamPort.deadline))
     }
@@ -313,6 +327,7 @@ package final class Shard<Backend: IO> {
             case .draining(let step): handleDrainDeadline(step)
             case .ticketRotation: rotateTicketKeys()
             case .textTurn(let token): handleTextDeadline(token)
+            case .survey(let id): endSurvey(id)
             }
         }
         if upstreamPort.takeExpired(at: now) { upstream?.handleTimer() }
@@ -351,6 +366,8 @@ package final class Shard<Backend: IO> {
             case .renew(let context): renew(context)
             case .continueAnswer(let token): continueAnswer(of: token)
             case .reviewTextTurn(let token): reviewTextTurn(at: token)
+            case .answerSurvey(let question): surveys.begin(question)
+            case .noteReport(let report, let survey): handle(report, for: survey)
             }
         }
         takenCommands.removeAll(keepingCapacity: true)

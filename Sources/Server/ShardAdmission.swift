@@ -107,7 +107,7 @@ extension Shard {
     }
 
     /// Whose request it is, and for which host and scheme, as far as a trusted proxy tells.
-    private func source(of request: HTTPRequest, on connection: Connection) -> RequestSource {
+    func source(of request: HTTPRequest, on connection: Connection) -> RequestSource {
         let peer = connection.http?.client ?? .unspecified
         var source = admission.source(of: request, sentBy: peer)
         if connection.tls != nil { source.isSecure = true }

@@ -78,6 +78,8 @@ extension Shard {
             close(connection)
         case .http where connection.hasOutput || connection.http?.isPaused == true:
             updateInterest(of: connection)
+        case .http where connection.http?.survey != nil:
+            updateInterest(of: connection)
         case .lingering where connection.hasOutput:
             updateInterest(of: connection)
         case .proxyHeader, .http, .webSocket, .closing, .lingering, .closed:

@@ -21,9 +21,9 @@ extension Shard {
             if connection.state == .http { hold(rest, on: connection) }
         } else {
             connection.held.append(contentsOf: bytes)
-            if !http.isPaused, http.answer == nil { answerHeld(on: connection) }
+            if !http.isPaused, !http.isAnswering { answerHeld(on: connection) }
         }
-        if http.answer != nil { updateInterest(of: connection) }
+        if http.isAnswering { updateInterest(of: connection) }
     }
 
     /// The output has drained and requests wait.
@@ -83,7 +83,7 @@ extension Shard {
         in bytes: UnsafeMutableRawBufferPointer, on connection: Connection
     ) -> UnsafeMutableRawBufferPointer {
         var rest = bytes
-        while connection.state == .http, let http = connection.http, http.answer == nil,
+        while connection.state == .http, let http = connection.http, !http.isAnswering,
             !rest.isEmpty
         {
             if connection.output.count > configuration.maxWriteBytesPerTurn {
@@ -185,6 +185,10 @@ extension Shard {
         case .clientSecret:
             let secret = issueClientSecret(request, to: caller, on: connection)
             send(secret, to: request, of: route, on: connection)
+        case .survey:
+            if let response = beginSurvey(request, on: connection) {
+                send(response, to: request, on: connection)
+            }
         case .webSocket(let service):
             upgrade(request, to: service, by: caller, followedBy: rest, on: connection)
         case .text(let front):
@@ -211,7 +215,8 @@ extension Shard {
         send(response, to: request, on: connection)
     }
 
-    private func send(
+    /// Answers a request, and keeps the connection for the next if both sides want that.
+    func send(
         _ response: HTTPResponse, to request: HTTPRequest, on connection: Connection
     ) {
         noteAnswer(response.status, to: request, sentBy: connection.http?.client)

@@ -28,6 +28,8 @@ package struct ShardServices {
     package var authenticator: Authenticator
     /// Replies that can be resumed, of all shards together. One of its own unless it is set.
     package var replies: ReplyDirectory
+    /// How the shards ask each other of their sessions. One of its own unless it is set.
+    package var directory = ShardDirectory()
     /// Where lines go.
     package var logger: Logger
     /// What TLS is made from; nil: plain TCP.

@@ -66,7 +66,8 @@ extension Shard {
         parameters.turnDetection = nil
         let live = LiveSession(
             session: VoiceSession(
-                parameters: parameters, context: sessionContext, seed: services.makeSessionSeed()))
+                parameters: parameters, context: sessionContext, seed: services.makeSessionSeed()),
+            at: peerClock)
         live.grant = grant
         return live
     }
@@ -82,7 +83,9 @@ extension Shard {
             [reviewTextTurn] in reviewTextTurn(token)
         }
         let chat = asked.chatID.map { ChatKey(principal: caller.chatOwner, id: $0) }
-        let turn = TextTurn(token: token, live: live, log: log, chat: chat)
+        let turn = TextTurn(
+            token: token, live: live, log: log, chat: chat,
+            client: source(of: request, on: connection).client)
         textTurns.insert(turn)
         metrics.add(.textTurnsOpen)
         sessionLog.noteStart(of: session.id, session.parameters)
@@ -152,14 +155,17 @@ extension Shard {
     /// Does what the turn's session wants done, and lets its readers have what is new.
     private func drain(_ turn: TextTurn) {
         var waiters: [ReplyLog.Waiter] = []
+        turn.lastActive = peerClock
         while let output = turn.live.session.nextOutput() {
             switch output {
             case .event(let event):
                 sessionLog.note(event, of: turn.live.session.id)
+                turn.live.noteTurn(event)
                 for part in turn.parts(of: event) { waiters += turn.log.append(part) }
             case .command(let command) where !turn.isOver:
                 agentLink.perform(command, for: turn.token, work: &turn.live.work)
             case .measured(let hop, let duration): metrics.observe(hop.histogram, duration)
+            case .answered(let delay): turn.live.lastTurn.note(.firstToken, delay)
             case .command, .audio, .dropAudio, .dropItemAudio: break
             }
         }

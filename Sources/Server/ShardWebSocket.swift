@@ -155,7 +155,7 @@ extension Shard {
     ) {
         let session = VoiceSession(
             parameters: parameters, context: sessionContext, seed: services.makeSessionSeed())
-        let live = LiveSession(session: session)
+        let live = LiveSession(session: session, at: peerClock)
         live.grant = grant
         connection.live = live
         metrics.add(.sessionsStarted)
@@ -189,7 +189,10 @@ extension Shard {
             case .dropItemAudio(let itemID): dropAudio(ofItem: itemID, on: connection)
             case .command(let command):
                 agentLink.perform(command, for: connection.token, work: &live.work)
-            case .measured(let hop, let duration): metrics.observe(hop.histogram, duration)
+            case .measured(let hop, let duration):
+                metrics.observe(hop.histogram, duration)
+                live.lastTurn.note(hop, duration)
+            case .answered(let delay): live.lastTurn.note(.firstToken, delay)
             }
         }
         guard connection.live === live else { return }
@@ -226,6 +229,9 @@ extension Shard {
         case .error:
             sendEventInScratch(on: connection)
             charge(1, to: connection)
+        case .responseCreated, .inputAudioBufferCommitted:
+            live.noteTurn(event)
+            sendEventInScratch(on: connection)
         default: sendEventInScratch(on: connection)
         }
     }

@@ -24,10 +24,14 @@ final class TextTurn {
     let log: ReplyLog
     /// The chat by which the reply can be found again, or nil.
     let chat: ChatKey?
+    /// Who asked.
+    let client: NetworkAddress
     /// Places of the reply's calls by the output index of their items, in the order of their start.
     var calls: [Int] = []
     /// Its entry in the shard's deadline queue, while it has one.
     var deadline: DeadlineQueue<DeadlineOwner>.Handle?
+    /// When something of it last came or went; by the peers' clock.
+    var lastActive: Instant
     /// When nobody waits for it any more; nil while somebody reads it.
     var expiry: Instant?
     /// Whether its model waits for a reader.
@@ -35,11 +39,15 @@ final class TextTurn {
     /// Whether its work is done; what is left of it is the log.
     var isOver = false
 
-    init(token: EventToken, live: LiveSession, log: ReplyLog, chat: ChatKey?) {
+    init(
+        token: EventToken, live: LiveSession, log: ReplyLog, chat: ChatKey?, client: NetworkAddress
+    ) {
         self.token = token
         self.live = live
         self.log = log
         self.chat = chat
+        self.client = client
+        lastActive = live.started
     }
 }
 
@@ -60,6 +68,9 @@ struct TextTurnTable {
 
     /// The turn that a token means, if it still is there.
     subscript(token: EventToken) -> TextTurn? { turns[token.generation] }
+
+    /// Visits all of them, in no order.
+    func forEach(_ body: (TextTurn) -> Void) { turns.values.forEach(body) }
 
     /// All of them, the oldest first.
     var all: [TextTurn] {

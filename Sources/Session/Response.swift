@@ -38,20 +38,25 @@ final class Response {
     private var usage = ResponseUsage()
     /// When the user stopped speaking, until the first token has been measured from it.
     private var speechEnd: Instant?
+    /// The same of when the client asked for the response, where nobody has spoken.
+    private var asked: Instant?
 
     var id: String { description.id }
     /// Whether its items belong to the conversation.
     var isInConversation: Bool { parameters.isInConversation }
 
-    /// - Parameter speechEnd: when the user stopped speaking, for the turn's measurements.
+    /// - Parameters:
+    ///   - speechEnd: when the user stopped speaking, for the turn's measurements.
+    ///   - asked: when the client asked for it, where nobody has spoken.
     init(
         description: ResponseDescription, parameters: ResponseParameters, speech: ResponseSpeech,
-        speechEnd: Instant?, context: SessionContext
+        speechEnd: Instant?, asked: Instant?, context: SessionContext
     ) {
         self.description = description
         self.parameters = parameters
         self.speech = speech
         self.speechEnd = speechEnd
+        self.asked = asked
         self.context = context
         emit(.responseCreated(description))
     }
@@ -93,6 +98,8 @@ final class Response {
         guard stage == .writing else { return }
         if let end = speechEnd.take() {
             context.outputs.append(.measured(.firstToken, now - end))
+        } else if let asked = asked.take() {
+            context.outputs.append(.answered(after: now - asked))
         }
         switch delta {
         case .text(let text):

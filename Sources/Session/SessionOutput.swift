@@ -18,6 +18,9 @@ public enum SessionOutput: Sendable {
     case command(AgentCommand)
     /// A hop of a turn took this long; for the histograms.
     case measured(TurnHop, Duration)
+    /// A response that a client asked for without having spoken had its first delta this long after
+    /// it was asked for.
+    case answered(after: Duration)
 }
 
 /// A piece of reply audio in the response's output format; PROTOCOL.md gives its bytes.

@@ -48,7 +48,8 @@ extension VoiceSession {
         }
         tools?.automaticResponses = 0
         openToolServers(of: parameters, at: now)
-        begin(parameters, speechEnd: awaitedTranscripts.last?.speechEnd)
+        let speechEnd = awaitedTranscripts.last?.speechEnd
+        begin(parameters, speechEnd: speechEnd, asked: speechEnd == nil ? now : nil)
     }
 
     /// Answers what the user has said, once all of it is recognised, nobody speaks and no other
@@ -73,7 +74,8 @@ extension VoiceSession {
     }
 
     /// Creates a response; it is asked for when nothing is left to transcribe.
-    func begin(_ overrides: ResponseParameters, speechEnd: Instant?) {
+    /// - Parameter asked: when a client asked for it that has not spoken.
+    func begin(_ overrides: ResponseParameters, speechEnd: Instant?, asked: Instant? = nil) {
         quietSince = nil
         if overrides.isInConversation {
             (unansweredSince, truncatedResponseID) = (nil, nil)
@@ -96,7 +98,7 @@ extension VoiceSession {
             context: context)
         let response = Response(
             description: description, parameters: overrides, speech: speech, speechEnd: speechEnd,
-            context: context)
+            asked: asked, context: context)
         responses.append(response)
         if description.outputModality == .audio, !context.hasSynthesizer {
             response.fail(

@@ -5,14 +5,15 @@ import Glibc
 import Server
 import Session
 
-/// `parley`: serves voice sessions, and talks to a server that does.
+/// `parley`: serves voice sessions, talks to a server that does, and watches it.
 @main
 struct ParleyCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "parley",
         abstract: "A voice session server for the OpenAI Realtime protocol, and its client.",
         subcommands: [
-            ServeCommand.self, TalkCommand.self, AsyncAPICommand.self, OpenAPICommand.self,
+            ServeCommand.self, TalkCommand.self, TopCommand.self, AsyncAPICommand.self,
+            OpenAPICommand.self,
         ])
 
     /// When the process began: set by the first line of `main`.

@@ -74,6 +74,8 @@ final class ScriptedSession {
     /// none waits.
     var unsentFrom: Int?
     private(set) var measured: [TurnHop] = []
+    /// First tokens of responses that were asked for without speech, after the request.
+    private(set) var answered: [Duration] = []
     /// How often recognition was told to load.
     private(set) var preparations = 0
 
@@ -219,6 +221,7 @@ final class ScriptedSession {
                 audioPackets.append(packet)
                 audioTimes.append(Int(now.nanoseconds / 1_000_000))
             case .measured(let hop, _): measured.append(hop)
+            case .answered(let delay): answered.append(delay)
             case .dropAudio(let responseID):
                 note("server", "drops queued audio of \(alias(responseID))")
             case .dropItemAudio(let itemID):

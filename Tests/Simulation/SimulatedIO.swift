@@ -195,6 +195,8 @@ package final class SimulatedIO: IO {
         return .done(count)
     }
 
+    package func peer(of handle: IOHandle) -> NetworkAddress { socket(of: handle).address }
+
     package func finishWriting(_ handle: IOHandle) { socket(of: handle).serverEnded = true }
 
     package func close(_ handle: IOHandle) {

@@ -46,23 +46,32 @@ package final class SimulatedServer {
     package let shard: Shard<SimulatedIO>
     package let metrics: ServerMetrics
     package let authenticator: Authenticator
+    private let directory: ShardDirectory
     /// Whether the shard has stopped.
     package private(set) var hasStopped = false
     private var clients: [SimulatedClient] = []
 
     /// Creates a server that listens.
+    /// - Parameters:
+    ///   - shards: that the server has; this is the first of them.
+    ///   - first: the first shard, where this is to be another of the same server. Each has a
+    ///     kernel and a clock of its own.
     package init(
         configuration: ServerConfiguration = ServerConfiguration(),
         agents: AgentSet = AgentSet(model: SilentModel()), seed: UInt64 = 1,
         faults: SimulatedFaults = SimulatedFaults(), pool: any ComputePool = InlineComputePool(),
         voiceActivityModel: VoiceActivityModel? = nil, log: LogRecord = LogRecord(),
-        tls: TLSContext? = nil, credentials: CredentialRules = CredentialRules()
+        tls: TLSContext? = nil, credentials: CredentialRules = CredentialRules(),
+        shards: Int = 1, besides first: SimulatedServer? = nil
     ) throws {
         io = SimulatedIO(seed: seed, faults: faults)
-        metrics = ServerMetrics(shards: 1, workers: { WorkerCounts() })
+        metrics = first?.metrics ?? ServerMetrics(shards: shards, workers: { WorkerCounts() })
+        directory = first?.directory ?? ShardDirectory()
         var services = ShardServices(
             configuration: configuration, agents: agents, pool: pool, metrics: metrics,
             logger: log.logger)
+        services.index = first == nil ? 0 : 1
+        services.directory = directory
         services.voiceActivityModel = voiceActivityModel
         services.tls = tls
         authenticator = Authenticator(configuration, rules: credentials)

@@ -1,0 +1,70 @@
+// What an operator asks of the sessions: the parameters of `GET /admin/sessions` and the id of
+// `GET /admin/sessions/{id}`, as values. What answers is SessionScan.
+
+import Codec
+import Session
+
+/// A question about the sessions of a server.
+struct SessionQuery: Equatable, Sendable {
+    /// What comes first.
+    enum Order: String, CaseIterable, Sendable {
+        /// Who holds most.
+        case bytes
+        /// Who is there longest.
+        case age
+        /// The alphabet's first.
+        case id
+    }
+
+    /// Sessions in one answer. 1,000: a quarter of a megabyte of JSON, made in a millisecond.
+    static let limits = 1...1_000
+
+    /// Bytes, by default: who looks wants to know who holds the memory.
+    var order = Order.bytes
+    /// Nil: sessions in any state, and no connection without one.
+    var state: SessionState?
+    /// 1…1,000. 100.
+    var limit = 100
+    /// One session or connection alone, with its parts. Nil: all.
+    var id: String?
+
+    /// Everything by bytes.
+    init() {}
+
+    /// One session or connection.
+    init(id: String) {
+        self.id = id
+        limit = 1
+    }
+
+    /// Reads the query of a request; parameters that it does not know are ignored.
+    /// - Throws: for values that are none of the known ones, as status 400.
+    init(_ request: HTTPRequest) throws(ClientEventError) {
+        order = try Self.choice("order", of: request) ?? order
+        state = try Self.choice("state", of: request)
+        guard let text = request.queryValue("limit") else { return }
+        guard let number = Int(text), Self.limits.contains(number) else {
+            throw ClientEventError(
+                code: "invalid_value", message: "'limit' is a whole number from 1 to 1000.",
+                param: "limit")
+        }
+        limit = number
+    }
+
+    private static func choice<Choice: CaseIterable & RawRepresentable<String>>(
+        _ name: StaticString, of request: HTTPRequest
+    ) throws(ClientEventError) -> Choice? {
+        guard let text = request.queryValue("\(name)") else { return nil }
+        guard let choice = Choice(rawValue: text) else {
+            let names = Choice.allCases.map { "'\($0.rawValue)'" }.joined(separator: ", ")
+            throw ClientEventError(
+                code: "invalid_value", message: "'\(name)' is one of \(names).", param: "\(name)")
+        }
+        return choice
+    }
+
+    /// Whether a connection in this state is asked for.
+    func includes(_ state: SessionState) -> Bool {
+        self.state.map { $0 == state } ?? (state != .connection)
+    }
+}

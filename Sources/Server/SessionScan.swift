@@ -1,0 +1,134 @@
+// A shard's look through its connections for an operator: counts by state, and of those that fit
+// the query the first few in its order. It goes on over several turns, some connections in each, so
+// that a shard with a hundred thousand of them serves the others meanwhile.
+//
+// Invariant: at most `limit` candidates are held, whatever the number of connections; nothing is
+// allocated per connection.
+
+import Codec
+import Session
+
+/// What decides the order of sessions; those that come first are less.
+struct SessionRank: Comparable, Sendable {
+    /// Higher comes first.
+    let value: Int
+    /// Among equals the alphabet decides, so that two askings agree.
+    let id: String
+
+    static func < (one: SessionRank, other: SessionRank) -> Bool {
+        one.value == other.value ? one.id < other.id : one.value > other.value
+    }
+}
+
+/// A connection or a turn over HTTP that may come into the answer.
+struct SessionCandidate {
+    let rank: SessionRank
+    let token: EventToken
+}
+
+/// The first few of many candidates: a heap with the last of them on top.
+struct SessionRanking {
+    let limit: Int
+    private var heap: [SessionCandidate] = []
+    /// Candidates that were offered.
+    private(set) var offered = 0
+
+    /// - Parameter limit: how many are kept, 1 or more.
+    init(limit: Int) { self.limit = limit }
+
+    /// Takes a candidate in, if it comes before the last of those that are kept.
+    mutating func offer(_ candidate: SessionCandidate) {
+        offered += 1
+        if heap.count < limit {
+            heap.append(candidate)
+            moveUp(from: heap.count - 1)
+        } else if candidate.rank < heap[0].rank {
+            heap[0] = candidate
+            moveDown()
+        }
+    }
+
+    /// Those that are kept, in order.
+    var sorted: [SessionCandidate] { heap.sorted { $0.rank < $1.rank } }
+
+    private mutating func moveUp(from start: Int) {
+        var position = start
+        while position > 0 {
+            let parent = (position - 1) / 2
+            guard heap[parent].rank < heap[position].rank else { return }
+            heap.swapAt(parent, position)
+            position = parent
+        }
+    }
+
+    private mutating func moveDown() {
+        var position = 0
+        while true {
+            let left = 2 * position + 1
+            guard left < heap.count else { return }
+            let right = left + 1
+            let last =
+                right < heap.count && heap[left].rank < heap[right].rank ? right : left
+            guard heap[position].rank < heap[last].rank else { return }
+            heap.swapAt(position, last)
+            position = last
+        }
+    }
+}
+
+/// One scan in progress.
+struct SessionScan {
+    /// Slots looked at in a turn. 1,024: some 0.2 ms, which no packet of audio notices.
+    static let slotsPerTurn = 1_024
+
+    let question: SurveyQuestion
+    var ranking: SessionRanking
+    /// The next slot to look at.
+    var nextSlot = 0
+    /// Connections in each state, in the order of `SessionState.allCases`.
+    var states = [Int](repeating: 0, count: SessionState.allCases.count)
+    /// Time that it has taken of the shard.
+    var nanoseconds = 0
+
+    init(_ question: SurveyQuestion) {
+        self.question = question
+        ranking = SessionRanking(limit: question.query.limit)
+    }
+
+    /// Counts a connection, and offers it where it fits the query.
+    mutating func look(
+        at token: EventToken, in state: SessionState, bytes: Int, started: Instant,
+        id: @autoclosure () -> String
+    ) {
+        states[state.index] += 1
+        let query = question.query
+        if let wanted = query.id {
+            let id = id()
+            guard id == wanted else { return }
+            ranking.offer(SessionCandidate(rank: SessionRank(value: 0, id: id), token: token))
+            return
+        }
+        guard query.includes(state) else { return }
+        let value =
+            switch query.order {
+            case .bytes: bytes
+            case .age: Int(-started.nanoseconds)
+            case .id: 0
+            }
+        let rank = SessionRank(value: value, id: id())
+        ranking.offer(SessionCandidate(rank: rank, token: token))
+    }
+}
+
+extension SessionState {
+    /// Its place among all states.
+    var index: Int {
+        switch self {
+        case .idle: 0
+        case .listening: 1
+        case .speaking: 2
+        case .replying: 3
+        case .connection: 4
+        }
+    }
+}

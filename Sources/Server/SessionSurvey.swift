@@ -1,0 +1,141 @@
+// A survey: one shard was asked over HTTP for the sessions of the server, asks all shards through
+// their mailboxes, and answers when all have, or when it has waited long enough. The values that
+// travel, and who is asked. What a shard does is ShardSurveys', what is in an answer SurveyAnswer's.
+//
+// Invariant: nobody waits for a shard, and no lock is held while one works; a server that nobody
+// asks does nothing.
+
+import Codec
+import Session
+import Synchronization
+
+/// Names a survey of one shard.
+typealias SurveyID = UInt64
+
+/// What a shard is asked.
+struct SurveyQuestion: Sendable {
+    let query: SessionQuery
+    /// Takes its answer. Any thread.
+    let answer: @Sendable (SurveyReport) -> Void
+}
+
+/// What one shard says.
+struct SurveyReport: Sendable {
+    /// In the order of the query, at most as many as it asked for.
+    var rows: [SessionRow] = []
+    /// Connections and turns that fit the query.
+    var matching = 0
+    /// In the order of `SessionState.allCases`.
+    var states: [Int]
+    /// Open connections.
+    var connections = 0
+    /// Bytes that all of them hold.
+    var ledgerBytes = 0
+}
+
+/// One session, turn over HTTP or bare connection in an answer.
+struct SessionRow: Sendable {
+    let rank: SessionRank
+    let shard: Int
+    let state: SessionState
+    let bytes: Int
+    let age: Duration
+    /// Since a message last came or left.
+    let idle: Duration
+    let client: NetworkAddress
+    /// Nil where there is no session.
+    let model: String?
+    let turns: Int
+    /// Nil before the first.
+    let lastTurn: TurnLatencies?
+    /// Bytes by what holds them; nil in a list.
+    var parts: [SessionPart]?
+
+    /// `sess_…`, or `conn_…` of a connection without a session.
+    var id: String { rank.id }
+}
+
+/// A part of what a session holds.
+struct SessionPart: Sendable {
+    /// Its key in the answer.
+    let name: String
+    let bytes: Int
+}
+
+/// A survey that waits for shards.
+struct Survey {
+    /// How long shards are waited for. 1 s: one that is away for longer is better told of than
+    /// waited for.
+    static let patience = Duration.seconds(1)
+
+    let id: SurveyID
+    let query: SessionQuery
+    let request: HTTPRequest
+    /// Who asked.
+    let token: EventToken
+    /// How many were asked.
+    let shards: Int
+    var reports: [SurveyReport] = []
+}
+
+/// The surveys of a shard: those that it was asked for, and those that it has a part in.
+struct SurveyTable {
+    /// Surveys under way at one shard. 8: they take milliseconds, and operators are few.
+    static let maxSurveys = 8
+
+    private var asked: [Survey] = []
+    private var scans: [SessionScan] = []
+    private var nextID: SurveyID = 1
+
+    /// Whether a scan is to go on.
+    var isScanning: Bool { !scans.isEmpty }
+    /// Whether no more can be asked now.
+    var isFull: Bool { asked.count >= Self.maxSurveys }
+
+    mutating func takeID() -> SurveyID {
+        defer { nextID += 1 }
+        return nextID
+    }
+
+    mutating func insert(_ survey: Survey) { asked.append(survey) }
+
+    /// Takes note of a report.
+    /// - Returns: the survey, if this was the last that it waited for.
+    mutating func add(_ report: SurveyReport, to id: SurveyID) -> Survey? {
+        guard let index = asked.firstIndex(where: { $0.id == id }) else { return nil }
+        asked[index].reports.append(report)
+        return asked[index].reports.count == asked[index].shards ? asked.remove(at: index) : nil
+    }
+
+    /// The survey, which is over with what has come.
+    mutating func remove(_ id: SurveyID) -> Survey? {
+        asked.firstIndex { $0.id == id }.map { asked.remove(at: $0) }
+    }
+
+    /// Begins to look through the shard's connections.
+    mutating func begin(_ question: SurveyQuestion) { scans.append(SessionScan(question)) }
+
+    /// The scan that is to go on; it is to be given back unless it is over.
+    mutating func takeScan() -> SessionScan? { scans.isEmpty ? nil : scans.removeFirst() }
+
+    mutating func giveBack(_ scan: SessionScan) { scans.insert(scan, at: 0) }
+}
+
+/// The shards of a server, as far as they can be asked. Any thread.
+package final class ShardDirectory: Sendable {
+    private let shards = Mutex<[Int: @Sendable (SurveyQuestion) -> Void]>([:])
+
+    /// Without a shard.
+    package init() {}
+
+    /// A shard can be asked from now on.
+    func join(_ index: Int, ask: @escaping @Sendable (SurveyQuestion) -> Void) {
+        shards.withLock { $0[index] = ask }
+    }
+
+    /// A shard has ended.
+    func leave(_ index: Int) { shards.withLock { $0[index] = nil } }
+
+    /// Ways to ask those that are there.
+    var all: [@Sendable (SurveyQuestion) -> Void] { shards.withLock { Array($0.values) } }
+}

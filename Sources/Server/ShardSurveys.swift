@@ -1,0 +1,175 @@
+// Surveys on a shard: a request for the sessions of the server becomes a question to all shards,
+// each looks through its own connections, and what they say becomes the answer. The values are in
+// SessionSurvey, one look is SessionScan's, the JSON is SurveyAnswer's.
+
+import Codec
+import Session
+
+extension Shard {
+    // MARK: Asking
+
+    /// Answers a request for sessions.
+    /// - Returns: the answer where it comes at once; nil: the shards are asked.
+    func beginSurvey(_ request: HTTPRequest, on connection: Connection) -> HTTPResponse? {
+        guard services.authenticator.isOn || isLocal(request, on: connection) else {
+            return RouteFailure.loopbackOnly.response
+        }
+        let query: SessionQuery
+        do throws(ClientEventError) {
+            if let route = routes.route(at: request.path), route.path.hasSuffix("}") {
+                // Nobody has an id that is no text.
+                query = SessionQuery(id: route.parameter(of: request.path) ?? "")
+            } else {
+                query = try SessionQuery(request)
+            }
+        } catch {
+            return HTTPResponse(badRequest: error)
+        }
+        guard !surveys.isFull else { return RouteFailure.tooManySurveys.response }
+        let shards = services.directory.all
+        let id = surveys.takeID()
+        let survey = Survey(
+            id: id, query: query, request: request, token: connection.token, shards: shards.count)
+        surveys.insert(survey)
+        connection.http?.survey = id
+        _ = deadlines.schedule(.survey(id), at: now + Survey.patience)
+        let question = SurveyQuestion(query: query) { [noteReport] in noteReport($0, id) }
+        for ask in shards { ask(question) }
+        return nil
+    }
+
+    /// Whether a request comes from this machine, and nobody else's was handed on.
+    private func isLocal(_ request: HTTPRequest, on connection: Connection) -> Bool {
+        guard let http = connection.http else { return false }
+        let isForwarded = ["X-Forwarded-For", "Forwarded"].contains {
+            request.fields.count(of: $0) > 0
+        }
+        if isForwarded, !admission.trusts(http.client) { return false }
+        return source(of: request, on: connection).client.isLoopback
+    }
+
+    /// A shard has answered.
+    func handle(_ report: SurveyReport, for id: SurveyID) {
+        if let survey = surveys.add(report, to: id) { answer(survey) }
+    }
+
+    /// The time for a survey is over: what has come is the answer.
+    func endSurvey(_ id: SurveyID) {
+        if let survey = surveys.remove(id) { answer(survey) }
+    }
+
+    private func answer(_ survey: Survey) {
+        guard let connection = connections[survey.token], connection.state == .http,
+            connection.http?.survey == survey.id
+        else { return }
+        connection.http?.survey = nil
+        send(SurveyAnswer(survey).response, to: survey.request, on: connection)
+        if connection.state == .http { answerWaiting(on: connection) }
+    }
+
+    // MARK: Being asked
+
+    /// Goes on with the scans by a turn's share.
+    func continueScans() {
+        var slots = SessionScan.slotsPerTurn
+        while slots > 0, var scan = surveys.takeScan() {
+            let start = io.now
+            let end = min(connections.slotCount, scan.nextSlot + slots)
+            slots -= max(1, end - scan.nextSlot)
+            for slot in scan.nextSlot..<end {
+                connections.reference(inSlot: slot)?._withUnsafeGuaranteedRef {
+                    look(at: $0, &scan)
+                }
+            }
+            scan.nextSlot = end
+            let isOver = end == connections.slotCount
+            if isOver { textTurns.forEach { look(at: $0, &scan) } }
+            let report = isOver ? report(scan) : nil
+            scan.nanoseconds += Int(io.now.nanoseconds - start.nanoseconds)
+            guard let report else { return surveys.giveBack(scan) }
+            metrics.observe(.sessionScan, nanoseconds: scan.nanoseconds)
+            scan.question.answer(report)
+        }
+    }
+
+    private func look(at connection: Connection, _ scan: inout SessionScan) {
+        guard connection.state != .closed else { return }
+        let live = connection.live
+        scan.look(
+            at: connection.token, in: live?.session.state ?? .connection,
+            bytes: chargedBytes(of: connection),
+            started: time(ofPeerTime: live?.started ?? connection.phaseStart),
+            id: live?.session.id ?? id(of: connection))
+    }
+
+    private func look(at turn: TextTurn, _ scan: inout SessionScan) {
+        scan.look(
+            at: turn.token, in: turn.live.session.state, bytes: turn.live.heldBytes,
+            started: time(ofPeerTime: turn.live.started), id: turn.live.session.id)
+    }
+
+    /// A name for a connection that has no session.
+    private func id(of connection: Connection) -> String {
+        "conn_\(services.index)_\(connection.token.index)_\(connection.token.generation)"
+    }
+
+    private func report(_ scan: SessionScan) -> SurveyReport {
+        var report = SurveyReport(states: scan.states)
+        report.matching = scan.ranking.offered
+        report.connections = connections.count
+        report.ledgerBytes = metrics.value(of: .sessionBytes)
+        let hasParts = scan.question.query.id != nil
+        for candidate in scan.ranking.sorted {
+            // Whoever has left since he was looked at is not told of.
+            if let connection = connections[candidate.token] {
+                report.rows.append(row(of: connection, candidate.rank, hasParts: hasParts))
+            } else if let turn = textTurns[candidate.token] {
+                report.rows.append(row(of: turn, candidate.rank, hasParts: hasParts))
+            }
+        }
+        return report
+    }
+
+    private func row(
+        of connection: Connection, _ rank: SessionRank, hasParts: Bool
+    ) -> SessionRow {
+        let live = connection.live
+        let isWebSocket = connection.state == .webSocket
+        return SessionRow(
+            rank: rank, shard: services.index, state: live?.session.state ?? .connection,
+            bytes: chargedBytes(of: connection),
+            age: peerClock - (live?.started ?? connection.phaseStart),
+            idle: peerClock - (isWebSocket ? connection.lastMessage : connection.lastReceived),
+            client: client(of: connection), model: live?.session.parameters.model,
+            turns: Int(live?.turns ?? 0), lastTurn: live?.shownTurn,
+            parts: hasParts ? [SessionPart(name: "session", bytes: live?.heldBytes ?? 0)] : nil)
+    }
+
+    private func row(of turn: TextTurn, _ rank: SessionRank, hasParts: Bool) -> SessionRow {
+        let session = turn.live.session
+        return SessionRow(
+            rank: rank, shard: services.index, state: session.state, bytes: turn.live.heldBytes,
+            age: peerClock - turn.live.started, idle: peerClock - turn.lastActive,
+            client: turn.client, model: session.parameters.model, turns: Int(turn.live.turns),
+            lastTurn: turn.live.shownTurn,
+            parts: hasParts ? [SessionPart(name: "session", bytes: turn.live.heldBytes)] : nil)
+    }
+
+    private func chargedBytes(of connection: Connection) -> Int { connection.live?.heldBytes ?? 0 }
+
+    /// Who is at the other end, as far as is known without keeping it: the kernel knows the peer,
+    /// the table of addresses whom a proxy has named.
+    private func client(of connection: Connection) -> NetworkAddress {
+        if let http = connection.http { return http.client }
+        let peer = io.peer(of: connection.handle)
+        guard admission.trusts(peer) else { return peer }
+        return admission.limits.address(of: connection.charge) ?? peer
+    }
+}
+
+extension LiveSession {
+    /// How the last turn went; nil before the first.
+    fileprivate var shownTurn: TurnLatencies? {
+        turns > 0 || lastTurn != TurnLatencies() ? lastTurn : nil
+    }
+}

@@ -1,0 +1,224 @@
+// The answers of the admin routes: what the shards have said, as JSON, and the tables that describe
+// it in the documents. The routes are here, too, as they are one family. Who may ask is the routes'
+// and ShardSurveys'.
+//
+// Invariant: what is written is what the tables say; PROTOCOL.md has the same in words.
+
+import Codec
+import Session
+
+/// The answer to a survey.
+struct SurveyAnswer {
+    private let survey: Survey
+
+    init(_ survey: Survey) { self.survey = survey }
+
+    /// The answer to the client.
+    var response: HTTPResponse {
+        let rows = survey.reports.flatMap(\.rows).sorted { $0.rank < $1.rank }
+        guard survey.query.id == nil else { return single(rows.first) }
+        let shown = rows.prefix(survey.query.limit)
+        let matching = survey.reports.reduce(0) { $0 + $1.matching }
+        var json = JSONWriter(ByteWriter(capacity: 512 + 320 * shown.count))
+        json.beginObject()
+        json.member("object", "list")
+        json.member("shards", survey.shards)
+        json.member("shards_answered", survey.reports.count)
+        json.member("connections", survey.reports.reduce(0) { $0 + $1.connections })
+        json.member("ledger_bytes", survey.reports.reduce(0) { $0 + $1.ledgerBytes })
+        json.member("resident_bytes", ProcessMemory.residentBytes)
+        json.key("states")
+        json.beginObject()
+        for state in SessionState.allCases {
+            json.key(text: state.rawValue)
+            json.integer(survey.reports.reduce(0) { $0 + $1.states[state.index] })
+        }
+        json.endObject()
+        json.key("data")
+        json.beginArray()
+        for row in shown { Self.write(row, into: &json) }
+        json.endArray()
+        json.member("has_more", matching > shown.count)
+        json.endObject()
+        return Self.response(json.finish())
+    }
+
+    private func single(_ row: SessionRow?) -> HTTPResponse {
+        guard let row else {
+            // A shard that says nothing may have it.
+            let isCertain = survey.reports.count == survey.shards
+            return (isCertain ? RouteFailure.noSession : .shardsAway).response
+        }
+        var json = JSONWriter(ByteWriter(capacity: 1_024))
+        Self.write(row, into: &json)
+        return Self.response(json.finish())
+    }
+
+    private static func response(_ body: consuming ByteWriter) -> HTTPResponse {
+        var fields = HTTPFields()
+        fields.append("Content-Type", "application/json")
+        // It is true of this moment, and says who is there.
+        fields.append("Cache-Control", "no-store")
+        return HTTPResponse(status: 200, fields: fields, body: body.copiedBytes)
+    }
+
+    private static func write(_ row: SessionRow, into json: inout JSONWriter) {
+        json.beginObject()
+        json.member("id", row.id)
+        json.member("shard", row.shard)
+        json.member("state", row.state.rawValue)
+        json.member("bytes", row.bytes)
+        json.member("age_ms", max(0, row.age.wholeMilliseconds))
+        json.member("idle_ms", max(0, row.idle.wholeMilliseconds))
+        json.member("client", row.client == .unspecified ? nil : "\(row.client)")
+        json.member("model", row.model)
+        json.member("turns", row.turns)
+        json.key("last_turn")
+        if let turn = row.lastTurn {
+            json.beginObject()
+            json.member("transcript_ms", turn[.transcript])
+            json.member("first_token_ms", turn[.firstToken])
+            json.member("first_audio_ms", turn[.firstAudio])
+            json.endObject()
+        } else {
+            json.null()
+        }
+        if let parts = row.parts {
+            json.key("parts")
+            json.beginObject()
+            for part in parts {
+                json.key(text: part.name)
+                json.integer(part.bytes)
+            }
+            json.endObject()
+        }
+        json.endObject()
+    }
+}
+
+extension RouteFailure {
+    fileprivate static let noSession = RouteFailure(
+        status: 404, code: "session_not_found", message: "There is no session with this id.")
+    fileprivate static let shardsAway = unavailable(
+        "shards_away", "A part of the server did not answer in time.", retryAfterSeconds: 1)
+    static let tooManySurveys = unavailable(
+        "too_many_surveys", "Too many ask for sessions at once.", retryAfterSeconds: 1)
+    static let loopbackOnly = RouteFailure(
+        status: 403, code: "loopback_only",
+        message: "Without credentials only this machine may ask: give the server an API key.")
+}
+
+// MARK: - Routes
+
+extension Route {
+    /// For whoever runs the server.
+    static let administration = [
+        Route(
+            path: "/admin/sessions", methods: [.get], access: .operator,
+            summary: "The sessions of all shards: who they are, what they do, what they hold.",
+            service: .survey, content: { .sessions }),
+        Route(
+            path: "/admin/sessions/{id}", methods: [.get], access: .operator,
+            summary: "One session, with what it holds part by part.",
+            service: .survey, content: { .sessionDetail }),
+    ]
+}
+
+extension RouteContent {
+    private static let count = ValueSchema.integer(0...Int.max)
+
+    private static var rowFields: [FieldEntry] {
+        [
+            FieldEntry("id", .text(), "sess_…, or conn_… of a connection without a session."),
+            FieldEntry("shard", count, "Which shard it lives on, from 0."),
+            FieldEntry("state", state, "What it does now."),
+            FieldEntry("bytes", count, "What it makes the process hold."),
+            FieldEntry("age_ms", count, "Milliseconds since it began."),
+            FieldEntry("idle_ms", count, "Milliseconds since a message last came or left."),
+            FieldEntry(
+                "client", .text(), isNullable: true,
+                "The client's address; behind a proxy of an IPv6 client its /64."),
+            FieldEntry("model", .text(), isNullable: true, "Its model; null without a session."),
+            FieldEntry("turns", count, "Responses that it has begun."),
+            FieldEntry(
+                "last_turn", .object(lastTurn), isNullable: true,
+                "How its last turn went; null before the first."),
+        ]
+    }
+
+    private static var state: ValueSchema { .choice(SessionState.allCases.map(\.rawValue)) }
+
+    private static var lastTurn: ObjectTable {
+        ObjectTable(
+            "LastTurn", "Milliseconds from the end of the user's speech; null: not reached.",
+            [
+                FieldEntry("transcript_ms", count, isNullable: true, "Until the transcript."),
+                FieldEntry(
+                    "first_token_ms", count, isNullable: true,
+                    "Until the model's first token; of a typed turn from the request."),
+                FieldEntry(
+                    "first_audio_ms", count, isNullable: true, "Until the reply's first audio."),
+            ])
+    }
+
+    /// `GET /admin/sessions`
+    fileprivate static var sessions: RouteContent {
+        let states = ObjectTable(
+            "SessionStates", "Connections and turns over HTTP by what they do.",
+            [
+                FieldEntry("idle", count, "Sessions in which nothing happens."),
+                FieldEntry("listening", count, "Sessions with audio and no speech in it."),
+                FieldEntry("speaking", count, "Sessions whose user speaks."),
+                FieldEntry("replying", count, "Sessions with a turn in flight."),
+                FieldEntry("connection", count, "Connections without a session."),
+            ])
+        let list = ObjectTable(
+            "SessionList", "Sessions of the server.",
+            [
+                FieldEntry("object", .constant("list"), "What this object is."),
+                FieldEntry("shards", count, "Shards that were asked."),
+                FieldEntry("shards_answered", count, "Those of them that answered in time."),
+                FieldEntry("connections", count, "Open connections."),
+                FieldEntry("ledger_bytes", count, "What they all make the process hold."),
+                FieldEntry("resident_bytes", count, "Resident memory of the process."),
+                FieldEntry("states", .object(states), "How many do what."),
+                FieldEntry(
+                    "data",
+                    .list(
+                        .object(ObjectTable("SessionRow", "A session.", rowFields)),
+                        atMost: SessionQuery.limits.upperBound), "The first of those that fit."),
+                FieldEntry("has_more", .boolean, "Whether more fit than are listed."),
+            ])
+        return RouteContent(
+            query: [
+                .optional(
+                    "limit", .integer(SessionQuery.limits), "The most sessions; 100 without it."),
+                .optional(
+                    "order", .choice(SessionQuery.Order.allCases.map(\.rawValue)),
+                    "What comes first: most bytes (the default), the oldest, the alphabet."),
+                .optional(
+                    "state", state,
+                    "Only those in this state; without it all but connections without a session."),
+            ],
+            answers: [
+                RouteAnswer(
+                    status: 200, "The sessions.", RouteBody("application/json", .object(list)))
+            ])
+    }
+
+    /// `GET /admin/sessions/{id}`
+    fileprivate static var sessionDetail: RouteContent {
+        let parts = ObjectTable("SessionParts", "Bytes by what holds them.", [])
+        let detail = ObjectTable(
+            "SessionDetail", "A session and what it holds.",
+            rowFields + [FieldEntry("parts", .object(parts), "Bytes by what holds them.")])
+        return RouteContent(
+            answers: [
+                RouteAnswer(
+                    status: 200, "The session.", RouteBody("application/json", .object(detail))),
+                RouteAnswer(
+                    status: 404, "There is none with this id.",
+                    RouteBody("application/json", .object(failure))),
+            ])
+    }
+}

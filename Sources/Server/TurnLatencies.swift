@@ -1,0 +1,51 @@
+// How a session's last turn went, small enough to be kept of every session: three numbers of two
+// bytes. The histograms have all turns (Metrics); this is for who looks at one session.
+
+import Codec
+import Session
+
+/// Hops of the last turn in milliseconds. Transcript and audio count from the end of the user's
+/// speech, the first token too, or from the request where nobody has spoken.
+struct TurnLatencies: Equatable, Sendable {
+    /// What stands for a hop that has not been reached.
+    private static let unknown = UInt16.max
+
+    private var transcript = TurnLatencies.unknown
+    private var firstToken = TurnLatencies.unknown
+    private var firstAudio = TurnLatencies.unknown
+
+    /// What a hop took in milliseconds, at most 65,534; nil where it has not been reached.
+    subscript(hop: TurnHop) -> Int? {
+        let value =
+            switch hop {
+            case .transcript: transcript
+            case .firstToken: firstToken
+            case .firstAudio: firstAudio
+            }
+        return value == Self.unknown ? nil : Int(value)
+    }
+
+    /// A hop was reached.
+    mutating func note(_ hop: TurnHop, _ duration: Duration) {
+        let value = UInt16(clamping: min(duration.wholeMilliseconds, Int(Self.unknown) - 1))
+        switch hop {
+        case .transcript: transcript = value
+        case .firstToken: firstToken = value
+        case .firstAudio: firstAudio = value
+        }
+    }
+}
+
+extension LiveSession {
+    /// An event goes out that may begin a turn: words to be answered, or a response without any. A
+    /// response after the first token of another answers something new.
+    func noteTurn(_ event: ServerEvent) {
+        switch event {
+        case .inputAudioBufferCommitted: lastTurn = TurnLatencies()
+        case .responseCreated:
+            if lastTurn[.firstToken] != nil { lastTurn = TurnLatencies() }
+            turns &+= 1
+        default: break
+        }
+    }
+}

@@ -1,0 +1,108 @@
+// Pages of a server over HTTP for a command-line client: one connection while it lasts, another
+// when it is gone. What the pages mean is the callers' business.
+
+import Codec
+
+/// Gets pages of one server.
+final class PageClient {
+    /// Seconds that an answer may take. 5: the server itself waits 1 s for its shards.
+    private static let patience = 5.0
+
+    private let address: RealtimeURL
+    private let key: String?
+    private let trust: ServerTrust
+    private var socket: ClientSocket?
+    private let readBuffer = UnsafeMutableRawBufferPointer.allocate(
+        byteCount: 64 << 10, alignment: 16)
+
+    /// Connects with the first page.
+    /// - Parameters:
+    ///   - key: sent as a bearer token; nil: none.
+    ///   - trust: whom to believe, where the URL asks for TLS.
+    init(_ address: RealtimeURL, key: String?, trust: ServerTrust) {
+        self.address = address
+        self.key = key
+        self.trust = trust
+    }
+
+    deinit { readBuffer.deallocate() }
+
+    /// Gets a page.
+    /// - Throws: a `CommandFailure` when the server cannot be reached, or answers anything but 200.
+    func get(_ path: String) throws(CommandFailure) -> [UInt8] {
+        let answer: HTTPResponse
+        do throws(CommandFailure) {
+            let isKept = socket != nil
+            do throws(CommandFailure) {
+                answer = try exchange(path)
+            } catch {
+                // A connection that was kept may have been closed since.
+                guard isKept else { throw error }
+                socket = nil
+                answer = try exchange(path)
+            }
+        } catch {
+            socket = nil
+            throw error
+        }
+        switch answer.status {
+        case 200: return answer.body
+        case 401, 403:
+            throw CommandFailure(
+                description: "\(address.authority) refuses \(path): it wants an operator's key "
+                    + "(--key, or PARLEY_API_KEY), or a client on its own machine")
+        case let status:
+            throw CommandFailure(
+                description: "\(address.authority) answers \(path) with status \(status)")
+        }
+    }
+
+    private func exchange(_ path: String) throws(CommandFailure) -> HTTPResponse {
+        let socket = try connected()
+        var request = ByteWriter(capacity: 512)
+        request.append("GET \(path) HTTP/1.1\r\nHost: \(address.authority)\r\n")
+        if let key { request.append("Authorization: Bearer \(key)\r\n") }
+        request.append("\r\n")
+        try socket.write(request)
+        let deadline = monotonicSeconds() + Self.patience
+        var limits = HTTPLimits()
+        limits.maxBodyBytes = 16 << 20
+        var parser = HTTPResponseParser(limits: limits)
+        var received: [UInt8] = []
+        while true {
+            guard try socket.wait(until: deadline).isSocketReadable else {
+                if monotonicSeconds() < deadline { continue }
+                throw CommandFailure(description: "\(address.authority) does not answer")
+            }
+            guard let count = try socket.read(into: readBuffer) else { continue }
+            guard count > 0 else {
+                throw CommandFailure(description: "\(address.authority) closed the connection")
+            }
+            received += readBuffer[..<count]
+            if let answer = try parse(received, &parser) {
+                if answer.fields.contains(token: "close", in: "Connection") { self.socket = nil }
+                return answer
+            }
+        }
+    }
+
+    private func connected() throws(CommandFailure) -> ClientSocket {
+        if let socket { return socket }
+        let made = try ClientSocket(host: address.host, port: address.port)
+        if address.isSecure { try made.secure(host: address.host, trust: trust) }
+        socket = made
+        return made
+    }
+
+    private func parse(
+        _ bytes: [UInt8], _ parser: inout HTTPResponseParser
+    ) throws(CommandFailure) -> HTTPResponse? {
+        do throws(HTTPError) {
+            return try bytes.span.bytes.withUnsafeBytes { (bytes) throws(HTTPError) in
+                try parser.parse(bytes)?.response
+            }
+        } catch {
+            throw CommandFailure(description: "\(address.authority) does not speak HTTP")
+        }
+    }
+}

@@ -1,0 +1,167 @@
+// What `parley top` reads from a server: the sessions of `/admin/sessions`, one of them with its
+// parts, and the few numbers of `/metrics` that the header shows. Parsing only; how they look is
+// TopView's, where they come from PageClient's.
+//
+// Invariant: whatever a server answers becomes a value or a `CommandFailure`; text of its clients
+// never reaches the terminal as anything but printable characters.
+
+import Codec
+import Session
+
+/// One session in the list.
+struct TopRow: Equatable, Sendable {
+    var id: String
+    var shard: Int
+    var state: String
+    var bytes: Int
+    var ageMilliseconds: Int
+    var idleMilliseconds: Int
+    var client: String
+    var model: String
+    var turns: Int
+    /// Hops of the last turn in milliseconds, those that were reached.
+    var lastTurn: [TurnHop: Int]
+
+    init(_ value: JSONValue) throws(CommandFailure) {
+        guard let id = value["id"]?.string, let state = value["state"]?.string,
+            let bytes = value["bytes"]?.int
+        else { throw CommandFailure(description: "the server's list of sessions is not as known") }
+        self.id = id.printable
+        self.state = state.printable
+        self.bytes = bytes
+        shard = value["shard"]?.int ?? 0
+        ageMilliseconds = value["age_ms"]?.int ?? 0
+        idleMilliseconds = value["idle_ms"]?.int ?? 0
+        client = (value["client"]?.string ?? "").printable
+        model = (value["model"]?.string ?? "").printable
+        turns = value["turns"]?.int ?? 0
+        lastTurn = [:]
+        guard let turn = value["last_turn"] else { return }
+        lastTurn[.transcript] = turn["transcript_ms"]?.int
+        lastTurn[.firstToken] = turn["first_token_ms"]?.int
+        lastTurn[.firstAudio] = turn["first_audio_ms"]?.int
+    }
+}
+
+/// The answer of `/admin/sessions`.
+struct TopList: Equatable {
+    var shards: Int
+    /// Shards that did not answer in time.
+    var silentShards: Int
+    var connections: Int
+    var ledgerBytes: Int
+    var residentBytes: Int
+    /// How many do what.
+    var states: [String: Int] = [:]
+    var rows: [TopRow] = []
+    var hasMore: Bool
+
+    /// Reads an answer.
+    /// - Throws: a `CommandFailure` when it is something else.
+    init(_ body: [UInt8], parser: JSONParser) throws(CommandFailure) {
+        let value = try parser.object(body)
+        guard let data = value["data"]?.elements, let ledgerBytes = value["ledger_bytes"]?.int
+        else { throw CommandFailure(description: "the server's list of sessions is not as known") }
+        shards = value["shards"]?.int ?? 1
+        silentShards = shards - (value["shards_answered"]?.int ?? shards)
+        connections = value["connections"]?.int ?? 0
+        self.ledgerBytes = ledgerBytes
+        residentBytes = value["resident_bytes"]?.int ?? 0
+        hasMore = value["has_more"]?.bool ?? false
+        if let members = value["states"]?.members {
+            for (name, count) in members { states[name.printable] = count.int }
+        }
+        for row in data { rows.append(try TopRow(row)) }
+    }
+}
+
+/// The answer of `/admin/sessions/{id}`.
+struct TopDetail: Equatable {
+    /// A part of what the session holds.
+    struct Part: Equatable {
+        var name: String
+        var bytes: Int
+    }
+
+    var row: TopRow
+    /// In the order of the answer.
+    var parts: [Part] = []
+
+    /// Reads an answer.
+    /// - Throws: a `CommandFailure` when it is something else.
+    init(_ body: [UInt8], parser: JSONParser) throws(CommandFailure) {
+        let value = try parser.object(body)
+        row = try TopRow(value)
+        guard let members = value["parts"]?.members else { return }
+        for (name, bytes) in members {
+            parts.append(Part(name: name.printable, bytes: bytes.int ?? 0))
+        }
+    }
+}
+
+/// What the header shows of `/metrics` (Prometheus text format 0.0.4).
+struct TopMetrics: Equatable {
+    /// The part of a second that each shard works, by its number.
+    var busy: [Double] = []
+    /// Responses that have ended.
+    var responses = 0.0
+    /// How late deadlines were: the upper bounds of the buckets in seconds, and what is within them.
+    var lag: [(bound: Double, count: Double)] = []
+
+    /// Reads a page; what it does not know is left out.
+    init(parsing text: String) {
+        for line in text.split(separator: "\n") where !line.hasPrefix("#") {
+            guard let space = line.lastIndex(of: " "),
+                let value = Double(line[line.index(after: space)...])
+            else { continue }
+            let series = line[..<space]
+            if series.hasPrefix("parley_shard_busy_ratio{") {
+                busy.append(value)
+            } else if series.hasPrefix("parley_responses_total{") {
+                responses += value
+            } else if series.hasPrefix("parley_event_loop_lag_seconds_bucket{le=\"") {
+                let bound = series.drop { $0 != "\"" }.dropFirst().prefix { $0 != "\"" }
+                lag.append((bound == "+Inf" ? .infinity : Double(bound) ?? .infinity, value))
+            }
+        }
+    }
+
+    static func == (one: TopMetrics, other: TopMetrics) -> Bool {
+        one.busy == other.busy && one.responses == other.responses
+            && one.lag.map(\.bound) == other.lag.map(\.bound)
+            && one.lag.map(\.count) == other.lag.map(\.count)
+    }
+
+    /// The bound in seconds below which 99% of the deadlines since an earlier page expired, or
+    /// since the server's start; nil where there were none.
+    func lagBound(since earlier: TopMetrics?) -> Double? {
+        let before = earlier?.lag.count == lag.count ? earlier?.lag.map(\.count) : nil
+        let counts = lag.indices.map { lag[$0].count - (before?[$0] ?? 0) }
+        guard let total = counts.last, total > 0 else { return nil }
+        return counts.firstIndex { $0 >= total * 0.99 }.map { lag[$0].bound }
+    }
+}
+
+extension JSONParser {
+    /// An object.
+    fileprivate func object(_ body: [UInt8]) throws(CommandFailure) -> JSONValue {
+        do throws(JSONError) {
+            let value = try parse(body)
+            if value.kind == .object { return value }
+        } catch {
+            throw CommandFailure(
+                description: "the server's answer is no JSON: \(error.explanation)")
+        }
+        throw CommandFailure(description: "the server's answer is no JSON object")
+    }
+}
+
+extension String {
+    /// The text with all but printable ASCII replaced: a session's model is its client's word, and
+    /// a terminal obeys what it is sent.
+    var printable: String {
+        String(
+            String.UnicodeScalarView(
+                unicodeScalars.map { (0x20...0x7E).contains($0.value) ? $0 : "?" }))
+    }
+}

@@ -1,0 +1,146 @@
+// `parley top`: its options, and the loop that asks a server each second and shows what it says.
+// What is shown is TopView's, the terminal Terminal's, the questions PageClient's.
+
+import ArgumentParser
+import Codec
+import Glibc
+import Session
+
+/// Shows the sessions of a running server.
+struct TopCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "top",
+        abstract: "Show the sessions of a running server, like top.",
+        discussion: """
+            Keys: q quits, s changes the order (bytes, age, id), f or / the state that is shown, \
+            arrows and page keys scroll, Enter shows what the chosen session holds, part by part.
+
+            WORDS, TOKEN and AUDIO are the last turn's milliseconds from the end of the user's \
+            speech to the transcript, the model's first token and the first audio of the reply; a \
+            typed turn has its first token only, from the request on.
+
+            The server answers an operator: with credentials whoever has an operator's key, and \
+            without them only its own machine.
+            """)
+
+    @Option(help: "Where the server is; https:// for TLS.")
+    var url = "http://127.0.0.1:8080"
+
+    @Option(help: "An operator's key (or PARLEY_API_KEY, or PARLEY_KEY).")
+    var key: String?
+
+    @Option(
+        name: .customLong("ca"),
+        help: "Trust the authorities in this PEM file, for example a self-signed certificate.")
+    var authoritiesPath: String?
+
+    @Flag(name: .customLong("insecure"), help: "Do not check the server's certificate.")
+    var trustsAnybody = false
+
+    @Option(help: "What comes first: bytes, age or id.")
+    var order = "bytes"
+
+    @Option(help: "Only sessions in this state: idle, listening, speaking, replying, connection.")
+    var state: String?
+
+    @Option(help: "Seconds between two questions, 0.1 to 3600.")
+    var interval = 1.0
+
+    @Flag(help: "Print one table and end: for pipes and scripts. Bytes and seconds are exact.")
+    var once = false
+
+    @Option(help: "The most sessions that --once prints, 1 to 1000.")
+    var limit = 100
+
+    func validate() throws {
+        guard TopView.orders.contains(order) else {
+            throw ValidationError("--order is one of \(TopView.orders.joined(separator: ", "))")
+        }
+        guard TopView.filters.contains(state) else {
+            let names = TopView.filters.compactMap(\.self).joined(separator: ", ")
+            throw ValidationError("--state is one of \(names)")
+        }
+        guard (0.1...3_600).contains(interval) else {
+            throw ValidationError("--interval is 0.1 to 3600 seconds")
+        }
+        guard (1...TopView.maxRows).contains(limit) else {
+            throw ValidationError("--limit is 1 to \(TopView.maxRows)")
+        }
+        if authoritiesPath != nil && trustsAnybody {
+            throw ValidationError("give only one of --ca and --insecure")
+        }
+    }
+
+    private var trust: ServerTrust {
+        if let authoritiesPath { return .authorities(path: authoritiesPath) }
+        return trustsAnybody ? .anybody : .system
+    }
+
+    func run() throws {
+        try reportingFailure {
+            let address = try RealtimeURL(url, model: "any")
+            let key = key ?? environmentValue("PARLEY_API_KEY") ?? environmentValue("PARLEY_KEY")
+            let scheme = address.isSecure ? "https" : "http"
+            var view = TopView(server: "\(scheme)://\(address.authority)")
+            (view.order, view.filter) = (order, state)
+            let watch = TopWatch(PageClient(address, key: key, trust: trust))
+            if once {
+                try watch.refresh(&view, rows: limit)
+                writeAll(view.plainText, to: STDOUT_FILENO)
+            } else {
+                try watch.run(&view, interval: interval)
+            }
+        }
+    }
+}
+
+/// Asks a server and shows what it says.
+final class TopWatch {
+    private let pages: PageClient
+    private let parser = JSONParser()
+    /// When the newest answers came.
+    private var answered: Double?
+
+    init(_ pages: PageClient) { self.pages = pages }
+
+    /// Shows the server's sessions until the user, or a signal, ends it.
+    /// - Throws: a `CommandFailure` where there is no terminal. A server that is lost is shown as
+    ///   lost, and asked again.
+    func run(_ view: inout TopView, interval: Double) throws(CommandFailure) {
+        let terminal = try Terminal()
+        var due = 0.0
+        while !terminal.isInterrupted {
+            if monotonicSeconds() >= due {
+                do throws(CommandFailure) {
+                    try refresh(&view, rows: view.wantedRows)
+                } catch {
+                    view.trouble = error.description
+                }
+                due = monotonicSeconds() + interval
+            }
+            let (width, height) = terminal.size
+            terminal.show(view.lines(width: width, height: height))
+            guard let typed = terminal.read(until: due) else { return }
+            for key in TopKey.keys(in: typed) {
+                if key == .quit { return }
+                if view.handle(key) { due = 0 }
+            }
+        }
+    }
+
+    /// Asks for what the view shows.
+    /// - Throws: a `CommandFailure` when an answer does not come, or is something else.
+    func refresh(_ view: inout TopView, rows: Int) throws(CommandFailure) {
+        let filter = view.filter.map { "&state=\($0)" } ?? ""
+        let path = "/admin/sessions?limit=\(rows)&order=\(view.order)\(filter)"
+        let list = try TopList(try pages.get(path), parser: parser)
+        let page = try pages.get("/metrics")
+        let metrics = TopMetrics(parsing: String(decoding: page, as: UTF8.self))
+        let now = monotonicSeconds()
+        view.update(list, metrics, after: answered.map { now - $0 })
+        answered = now
+        if let id = view.detailID {
+            view.detail = try TopDetail(try pages.get("/admin/sessions/\(id)"), parser: parser)
+        }
+    }
+}

@@ -1,0 +1,257 @@
+// What `parley top` makes of a server's answers, of keys and of a window's size.
+
+import Codec
+import Session
+import Testing
+
+@testable import parley
+
+/// A view behind a reference, so that expectations can press its keys.
+private final class Screen {
+    var view: TopView
+
+    init(_ view: TopView) { self.view = view }
+
+    func handle(_ key: TopKey) -> Bool { view.handle(key) }
+
+    func lines(_ width: Int, _ height: Int) -> [TopLine] {
+        view.lines(width: width, height: height)
+    }
+
+    func texts(_ width: Int, _ height: Int) -> [String] { lines(width, height).map(\.text) }
+
+    /// The session that stands out.
+    func chosen(height: Int = 10) -> String? {
+        lines(120, height).first { $0.style == .bold && $0.text.hasPrefix("s") }
+            .map { String($0.text.prefix { $0 != " " }) }
+    }
+}
+
+@Suite struct TopTests {
+    private static func row(
+        _ id: String, _ state: String = "idle", bytes: Int = 900, turn: String = "null",
+        model: String = "m"
+    ) -> String {
+        #"{"id":"\#(id)","shard":1,"state":"\#(state)","bytes":\#(bytes),"age_ms":185000,"#
+            + #""idle_ms":4000,"client":"203.0.113.9","model":"\#(model)","turns":3,"#
+            + #""last_turn":\#(turn)}"#
+    }
+
+    private static func list(_ rows: [String], hasMore: Bool = false) -> String {
+        #"{"object":"list","shards":2,"shards_answered":2,"connections":12,"#
+            + #""ledger_bytes":1500000,"resident_bytes":30000000,"states":{"idle":10200,"#
+            + #""listening":1,"speaking":0,"replying":2,"connection":3},"data":["#
+            + rows.joined(separator: ",") + #"],"has_more":\#(hasMore)}"#
+    }
+
+    private static let metrics = """
+        # HELP parley_responses_total Responses that ended, by status.
+        parley_responses_total{status="completed"} 40
+        parley_responses_total{status="failed"} 2
+        parley_shard_busy_ratio{shard="0"} 0.124
+        parley_shard_busy_ratio{shard="1"} 0.03
+        parley_event_loop_lag_seconds_bucket{le="0.0001"} 10
+        parley_event_loop_lag_seconds_bucket{le="0.0002"} 990
+        parley_event_loop_lag_seconds_bucket{le="0.0004"} 999
+        parley_event_loop_lag_seconds_bucket{le="+Inf"} 1000
+        rubbish
+        """
+
+    private func parse(_ text: String) throws -> TopList {
+        try TopList(Array(text.utf8), parser: JSONParser())
+    }
+
+    private func makeView(rows: Int = 3, hasMore: Bool = false) throws -> Screen {
+        var view = TopView(server: "http://h:1")
+        let all = (0..<rows).map { Self.row("sess_\($0)", bytes: 10_000 - $0) }
+        view.update(
+            try parse(Self.list(all, hasMore: hasMore)), TopMetrics(parsing: Self.metrics),
+            after: nil)
+        return Screen(view)
+    }
+
+    // MARK: Answers
+
+    @Test func anAnswerIsTakenApart() throws {
+        let turn = #"{"transcript_ms":410,"first_token_ms":520,"first_audio_ms":null}"#
+        let list = try parse(Self.list([Self.row("sess_a", "replying", turn: turn)], hasMore: true))
+        #expect(list.shards == 2 && list.silentShards == 0 && list.hasMore)
+        #expect(list.states["idle"] == 10_200)
+        let row = try #require(list.rows.first)
+        #expect(row.id == "sess_a" && row.state == "replying" && row.turns == 3)
+        #expect(row.lastTurn == [.transcript: 410, .firstToken: 520])
+        let detail = try TopDetail(
+            Array(Self.row("sess_a").dropLast().utf8) + Array(#","parts":{"session":7}}"#.utf8),
+            parser: JSONParser())
+        #expect(detail.parts == [TopDetail.Part(name: "session", bytes: 7)])
+    }
+
+    @Test(arguments: ["", "[]", "{}", "not found", #"{"data":[{}],"ledger_bytes":1}"#])
+    func otherAnswersAreAFailure(text: String) {
+        #expect(throws: CommandFailure.self) { try parse(text) }
+    }
+
+    /// A client names its model; the operator's terminal must not obey it.
+    @Test func wordsOfClientsCannotReachTheTerminal() throws {
+        let list = try parse(Self.list([Self.row("sess_a", model: #"\u001b]0;x\u0007\u009b1m"#)]))
+        #expect(list.rows.first?.model == "?]0;x??1m")
+    }
+
+    @Test func numbersAreReadOffTheMetrics() {
+        let metrics = TopMetrics(parsing: Self.metrics)
+        #expect(metrics.busy == [0.124, 0.03])
+        #expect(metrics.responses == 42)
+        #expect(metrics.lagBound(since: nil) == 0.0002)
+        #expect(metrics.lagBound(since: metrics) == nil)
+        #expect(TopMetrics(parsing: "").lagBound(since: metrics) == nil)
+    }
+
+    // MARK: The table
+
+    @Test func aNarrowWindowKeepsWhatMattersMost() throws {
+        let rows = try parse(Self.list([Self.row("sess_abcdefghij")])).rows
+        let titles = { (width: Int?) in
+            TopTable(rows, width: width).head.split(separator: " ").map(String.init)
+        }
+        #expect(titles(nil).count == 12)
+        #expect(
+            titles(80) == [
+                "ID", "STATE", "BYTES", "AGE", "TURNS", "WORDS", "TOKEN", "AUDIO", "CLIENT",
+            ])
+        #expect(titles(40) == ["ID", "STATE", "BYTES", "AGE"])
+        #expect(titles(1) == ["ID"])
+        for width in 15...140 {
+            let table = TopTable(rows, width: width)
+            #expect(table.head.count <= width && table.lines.allSatisfy { $0.count <= width })
+        }
+    }
+
+    @Test func aRowSaysWhatItsColumnsDo() throws {
+        let turn = #"{"transcript_ms":410,"first_token_ms":520,"first_audio_ms":null}"#
+        let rows = try parse(Self.list([Self.row("sess_a", bytes: 12_345, turn: turn)])).rows
+        let line = TopTable(rows, width: nil).lines[0]
+        #expect(
+            line.split(separator: " ") == [
+                "sess_a", "idle", "12.3k", "3m05s", "4s", "3", "410", "520", "-", "1",
+                "203.0.113.9", "m",
+            ])
+        let exact = TopTable(rows, width: nil, isExact: true).lines[0]
+        #expect(exact.split(separator: " ")[2...4] == ["12345", "185", "4"])
+    }
+
+    @Test(arguments: [
+        (0, "0"), (999, "999"), (1_000, "1.0k"), (1_549, "1.5k"), (2_000_000, "2.0M"),
+        (7_200_000_000, "7.2G"),
+    ])
+    func bytesHaveUnits(count: Int, text: String) { #expect(TopText.bytes(count) == text) }
+
+    @Test(arguments: [
+        (999, "0s"), (59_999, "59s"), (60_000, "1m00s"), (3_600_000, "1h00m"),
+        (90_000_000, "1d01h"),
+    ])
+    func timesHaveUnits(milliseconds: Int, text: String) {
+        #expect(TopText.time(milliseconds, isExact: false) == text)
+    }
+
+    // MARK: The screen
+
+    @Test func theHeaderSaysHowTheServerIs() throws {
+        let screen = try makeView()
+        let texts = screen.texts(200, 20)
+        #expect(texts[1].contains("Sessions 10,203: 10,200 idle, 1 listening, 0 speaking, 2 repl"))
+        #expect(texts[2].contains("Memory 1.5M of 30.0M resident (5%)"))
+        #expect(texts[2].contains("busy 12% 3%") && texts[2].contains("Turns 42 so far"))
+        #expect(texts[2].contains("Lag p99 <= 0.2 ms"))
+        let later = Self.metrics.replacing(#""failed"} 2"#, with: #""failed"} 12"#)
+        screen.view.update(try parse(Self.list([])), TopMetrics(parsing: later), after: 4)
+        #expect(screen.lines(200, 20)[2].text.contains("Turns 2.5/s  Lag p99 -"))
+    }
+
+    @Test(arguments: [(1, 1), (10, 3), (80, 24), (200, 5), (17, 50)])
+    func noLineIsOutsideTheWindow(width: Int, height: Int) throws {
+        let screen = try makeView(rows: 50)
+        for isDetail in [false, true] {
+            if isDetail { _ = screen.handle(.enter) }
+            let lines = screen.lines(width, height)
+            #expect(lines.count <= height && lines.allSatisfy { $0.text.count <= width })
+        }
+    }
+
+    @Test func theChosenRowStaysInSight() throws {
+        let screen = try makeView(rows: 50)
+        #expect(screen.chosen() == "sess_0")
+        _ = screen.handle(.pageDown)
+        #expect(screen.chosen() == "sess_5")
+        _ = screen.handle(.end)
+        #expect(screen.chosen() == "sess_49")
+        #expect(screen.chosen(height: 7) == "sess_49")
+        _ = screen.handle(.up)
+        #expect(screen.chosen() == "sess_48")
+        _ = screen.handle(.home)
+        #expect(screen.chosen() == "sess_0")
+        _ = screen.handle(.up)
+        #expect(screen.chosen() == "sess_0")
+    }
+
+    @Test func theChosenSessionIsFollowedToItsNewPlace() throws {
+        let screen = try makeView(rows: 9)
+        _ = screen.lines(120, 40)
+        for _ in 0..<4 { _ = screen.handle(.down) }
+        let turned = (0..<9).reversed().map { Self.row("sess_\($0)") }
+        screen.view.update(try parse(Self.list(turned)), TopMetrics(parsing: ""), after: 1)
+        #expect(screen.chosen(height: 40) == "sess_4")
+        screen.view.update(try parse(Self.list([])), TopMetrics(parsing: ""), after: 1)
+        #expect(screen.chosen(height: 40) == nil)
+    }
+
+    @Test func moreRowsAreAskedForAsTheyAreScrolledTo() throws {
+        let screen = try makeView(rows: 100, hasMore: true)
+        _ = screen.lines(80, 45)
+        #expect(screen.view.wantedRows == 100)
+        #expect(screen.handle(.end))
+        #expect(screen.view.wantedRows == 140)
+    }
+
+    @Test func keysChangeOrderAndFilter() throws {
+        let screen = try makeView()
+        let orders = (0..<3).map { _ in
+            _ = screen.handle(.order)
+            return screen.view.order
+        }
+        #expect(orders == ["age", "id", "bytes"])
+        #expect(screen.handle(.filter) && screen.view.filter == "idle")
+        for _ in 0..<5 { _ = screen.handle(.filter) }
+        #expect(screen.view.filter == nil)
+    }
+
+    @Test func enterShowsTheParts() throws {
+        let screen = try makeView()
+        #expect(screen.handle(.down) == false)
+        #expect(screen.handle(.enter))
+        #expect(screen.view.detailID == "sess_1")
+        screen.view.detail = try TopDetail(
+            Array(Self.row("sess_1", bytes: 100).dropLast().utf8)
+                + Array(#","parts":{"session":25,"send":75}}"#.utf8), parser: JSONParser())
+        let texts = screen.texts(80, 24)
+        #expect(texts.contains { $0.hasPrefix("send             75   75%  #####") })
+        #expect(screen.handle(.back) && screen.view.detailID == nil)
+    }
+
+    @Test func aLostServerIsSaidToBeLostUntilItAnswers() throws {
+        let screen = try makeView()
+        screen.view.trouble = "cannot connect"
+        #expect(screen.lines(80, 24)[3].text == "cannot connect; trying again")
+        screen.view.update(try parse(Self.list([])), TopMetrics(parsing: ""), after: 1)
+        #expect(!screen.lines(80, 24)[3].text.contains("trying"))
+    }
+
+    @Test(arguments: [
+        ("q", [TopKey.quit]), ("\u{3}", [.quit]), ("sf/", [.order, .filter, .filter]),
+        ("\u{1B}[A\u{1B}OB", [.up, .down]), ("\u{1B}[5~\u{1B}[6~", [.pageUp, .pageDown]),
+        ("\u{1B}", [.back]), ("\r", [.enter]), ("\u{1B}[1;5A", [.up]), ("\u{1B}[200~x", []),
+        ("\u{1B}[", []), ("\u{1B}[H\u{1B}[F\u{1B}[1~\u{1B}[4~", [.home, .end, .home, .end]),
+    ])
+    func keysAreReadOffWhatATerminalSends(text: String, keys: [TopKey]) {
+        #expect(TopKey.keys(in: Array(text.utf8)) == keys)
+    }
+}
