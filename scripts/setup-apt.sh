@@ -41,14 +41,16 @@ brain=(
     python3-venv             # a virtual environment of its own
 )
 
-# For the echo benchmark.
+# For the echo benchmark and the claims.
 peers=(
     gcc                      # the peers in C
     libssl-dev               # the C WebSocket echo: SHA-1
     node-ws                  # the peer on Node; its Node is from PyPI
+    pocketsphinx-testdata    # what a session says that keeps the recogniser busy
     python3-venv             # the other peers' virtual environment
     util-linux               # taskset, setpriv
     valgrind                 # counts instructions
+    wrk                      # puts load on HTTP
 )
 
 packages=()

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Makes what the echo benchmark compares Parley with: the C programs in .build/peers, the virtual
-# environment .venv-peers with what comes from PyPI, Debian's ws for Node.
+# Makes what the benchmarks compare Parley with: the C programs in .build/peers, the virtual
+# environment .venv-peers with what comes from PyPI, Debian's ws for Node; and, asked for it, the
+# SwiftNIO peer in .build-nio, which takes some minutes.
+#
+#   setup-peers.sh [nio]
 source "$(dirname "$0")/common.sh"
 
 "$root/scripts/setup-apt.sh" peers
@@ -19,7 +22,7 @@ compile websocket_echo -lcrypto
 
 environment=$root/.venv-peers
 if ! cmp -s "$peers/requirements.txt" "$environment/installed.txt"; then
-    say "installing the peers of the echo benchmark from PyPI"
+    say "installing the peers of the benchmarks from PyPI"
     rm -rf "$environment"
     python3 -m venv "$environment"
     pip_logged peers "$environment/bin/pip" install --requirement "$peers/requirements.txt"
@@ -31,4 +34,11 @@ NODE_PATH=/usr/share/nodejs exec \\
 NODE
     chmod +x "$environment/bin/node"
     cp "$peers/requirements.txt" "$environment/installed.txt"
+fi
+
+if [[ ${1-} == nio ]]; then
+    [[ -x $root/.build-nio/release/nio-agent ]] || say "building the SwiftNIO peer: some minutes"
+    run_logged nio swift build -c release --static-swift-stdlib \
+        --package-path "$peers/nio" --scratch-path "$root/.build-nio" ||
+        fail "the SwiftNIO peer cannot be built; SwiftPM's words are in .build/setup/nio.log"
 fi

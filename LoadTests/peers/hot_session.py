@@ -1,0 +1,72 @@
+# One session that keeps a server's processor busy until it is ended: its user calls a tool that
+# computes ("burn"), or says a minute of speech at once, which the server's recogniser then hears.
+# Prints "hot" when the first work has been done.
+#
+# hot_session.py URL burn MILLISECONDS [aside] | hot_session.py URL speech
+import asyncio
+import base64
+import json
+import sys
+import wave
+from pathlib import Path
+
+from websockets.asyncio.client import connect
+
+# Debian's pocketsphinx-testdata, 16 kHz.
+RECORDINGS = Path("/usr/share/pocketsphinx/test/data/librivox")
+
+
+def minute_of_speech() -> list[str]:
+    """24 kHz PCM in base64, in pieces of about a second."""
+    samples: list[int] = []
+    while len(samples) < 16_000 * 55:
+        for path in sorted(RECORDINGS.glob("*.wav")):
+            with wave.open(str(path)) as recording:
+                assert (recording.getframerate(), recording.getnchannels()) == (16_000, 1)
+                data = memoryview(recording.readframes(recording.getnframes())).cast("h")
+            samples += data[: 16_000 * 55 - len(samples)]
+    # Linear interpolation from 16 to 24 kHz: two samples become three.
+    output = bytearray()
+    for first, second, third in zip(samples[0::2], samples[1::2], samples[2::2]):
+        for value in (first, (first + 2 * second) // 3, (2 * second + third) // 3):
+            output += value.to_bytes(2, "little", signed=True)
+    return [base64.b64encode(output[at : at + 48_000]).decode() for at in range(0, len(output), 48_000)]
+
+
+async def main(url: str, work: list[str]) -> None:
+    async with connect(url, proxy=None, max_size=None) as socket:
+        async def send(kind: str, **fields: object) -> None:
+            await socket.send(json.dumps({"type": kind, **fields}))
+
+        async def until(kind: str) -> None:
+            while (event := json.loads(await socket.recv()))["type"] != kind:
+                if event["type"] == "error":
+                    raise RuntimeError(event["error"]["message"])
+
+        speech = minute_of_speech() if work[0] == "speech" else []
+        if speech:
+            audio = {"input": {"format": {"type": "audio/pcm", "rate": 24_000},
+                               "turn_detection": None,
+                               "transcription": {"model": "embedded"}}}
+            await send("session.update", session={"type": "realtime", "audio": audio})
+            await until("session.updated")
+        first = True
+        while True:
+            if speech:
+                for piece in speech:
+                    await send("input_audio_buffer.append", audio=piece)
+                await send("input_audio_buffer.commit")
+                await until("conversation.item.input_audio_transcription.completed")
+            else:
+                text = f"burn={' '.join(work[1:])} tokens=1 rate=1000 first=0"
+                item = {"type": "message", "role": "user",
+                        "content": [{"type": "input_text", "text": text}]}
+                await send("conversation.item.create", item=item)
+                await send("response.create")
+                await until("response.done")
+            if first:
+                print("hot", flush=True)
+            first = False
+
+
+asyncio.run(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,173 @@
+// An agent session server on Node: the `ws` package as its README has it (a WebSocketServer beside
+// an http server), the model through the built-in fetch (undici), as the openai package calls it.
+// One process, one thread of JavaScript; users run one such process per core.
+//
+// Serves the part of the Realtime protocol that the claims need, /echo, the same model over SSE at
+// POST /v1/chat/completions, and a hello at every other path.
+//
+// NODE_PATH=/usr/share/nodejs node node_ws_agent.cjs PORT MODEL_URL
+const { randomUUID } = require('node:crypto');
+const http = require('node:http');
+const { Worker } = require('node:worker_threads');
+const { WebSocketServer } = require('ws');
+
+const [port, modelURL] = process.argv.slice(2);
+
+// The work of a tool that needs the processor, for so many milliseconds.
+const burn = (milliseconds) => {
+  const end = performance.now() + milliseconds;
+  let primes = 0;
+  for (let n = 2; performance.now() < end; n++) {
+    let d = 2;
+    while (d * d <= n && n % d) d++;
+    if (d * d > n) primes++;
+  }
+  return primes;
+};
+
+// "burn=500" in a user's text calls that tool where the session is, "burn=500 aside" in a thread of
+// its own, which is what Node's documentation says to do.
+async function callTool(text) {
+  const call = /\bburn=(\d+)( aside)?/.exec(text);
+  if (!call) return;
+  if (!call[2]) return burn(Number(call[1]));
+  const source = `require('node:worker_threads').parentPort.postMessage((${burn})(${call[1]}))`;
+  await new Promise((resolve, reject) => {
+    new Worker(source, { eval: true }).on('message', resolve).on('error', reject);
+  });
+}
+
+async function* modelDeltas(messages, signal) {
+  const answer = await fetch(modelURL, {
+    method: 'POST',
+    headers: { 'Content-Type': 'application/json' },
+    body: JSON.stringify({ model: 'scripted', stream: true, messages }),
+    signal,
+  });
+  if (!answer.ok) throw new Error(`the model answered ${answer.status}`);
+  const decoder = new TextDecoder();
+  let rest = '';
+  for await (const bytes of answer.body) {
+    const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n');
+    rest = lines.pop();
+    for (const line of lines) {
+      if (!line.startsWith('data: ')) continue;
+      const data = line.slice(6).trimEnd();
+      if (data === '[DONE]') return;
+      const delta = JSON.parse(data).choices[0]?.delta?.content;
+      if (delta) yield delta;
+    }
+  }
+}
+
+class Session {
+  constructor(socket, model) {
+    this.socket = socket;
+    this.messages = [];
+    this.settings = { id: `sess_${randomUUID()}`, object: 'realtime.session', type: 'realtime', model };
+    this.send('session.created', { session: this.settings });
+  }
+
+  send(type, fields) {
+    this.socket.send(JSON.stringify({ type, event_id: `event_${randomUUID()}`, ...fields }));
+  }
+
+  handle(event) {
+    switch (event.type) {
+      case 'session.update':
+        Object.assign(this.settings, event.session);
+        return this.send('session.updated', { session: this.settings });
+      case 'conversation.item.create': {
+        const item = { id: `item_${randomUUID()}`, object: 'realtime.item', ...event.item };
+        const text = item.content.map((part) => part.text ?? '').join('');
+        this.messages.push({ role: item.role, content: text });
+        this.send('conversation.item.added', { item });
+        return this.send('conversation.item.done', { item });
+      }
+      case 'response.create':
+        if (this.abort) return this.fail('a response is in progress');
+        return this.respond();
+      default:
+        return this.fail(`unknown event type ${event.type}`);
+    }
+  }
+
+  fail(message) {
+    this.send('error', { error: { type: 'invalid_request_error', message } });
+  }
+
+  async respond() {
+    this.abort = new AbortController();
+    const { signal } = this.abort;
+    const response = { id: `resp_${randomUUID()}`, object: 'realtime.response', output: [] };
+    const place = {
+      response_id: response.id, item_id: `item_${randomUUID()}`, output_index: 0, content_index: 0,
+    };
+    this.send('response.created', { response: { ...response, status: 'in_progress' } });
+    let text = '';
+    let status = 'completed';
+    try {
+      await callTool(this.messages.at(-1)?.content ?? '');
+      for await (const delta of modelDeltas(this.messages, signal)) {
+        text += delta;
+        this.send('response.output_text.delta', { ...place, delta });
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      console.error(error.message);
+      status = 'failed';
+    }
+    this.abort = undefined;
+    this.messages.push({ role: 'assistant', content: text });
+    this.send('response.output_text.done', { ...place, text });
+    response.output.push({
+      id: place.item_id, type: 'message', role: 'assistant', content: [{ type: 'output_text', text }],
+    });
+    this.send('response.done', { response: { ...response, status } });
+  }
+}
+
+async function streamCompletion(request, response) {
+  const abort = new AbortController();
+  response.on('close', () => abort.abort());
+  try {
+    let body = '';
+    for await (const text of request.setEncoding('utf8')) body += text;
+    const { model, messages } = JSON.parse(body);
+    response.writeHead(200, { 'Content-Type': 'text/event-stream', 'Cache-Control': 'no-cache' });
+    const id = `chatcmpl-${randomUUID()}`;
+    for await (const content of modelDeltas(messages, abort.signal)) {
+      const choices = [{ index: 0, delta: { content }, finish_reason: null }];
+      const chunk = { id, object: 'chat.completion.chunk', model, choices };
+      response.write(`data: ${JSON.stringify(chunk)}\n\n`);
+    }
+    response.end('data: [DONE]\n\n');
+  } catch (error) {
+    if (!abort.signal.aborted) console.error(error.message);
+    response.destroy();
+  }
+}
+
+const server = http.createServer((request, response) => {
+  if (request.method === 'POST' && request.url === '/v1/chat/completions') {
+    return streamCompletion(request, response);
+  }
+  response.writeHead(200, { 'Content-Type': 'application/json' });
+  response.end(JSON.stringify({ hello: 'world' }));
+});
+
+const sockets = new WebSocketServer({ server });
+
+sockets.on('connection', (socket, request) => {
+  const url = new URL(request.url, 'ws://localhost');
+  socket.on('error', console.error);
+  if (url.pathname === '/echo') {
+    socket.on('message', (data, isBinary) => socket.send(data, { binary: isBinary }));
+    return;
+  }
+  const session = new Session(socket, url.searchParams.get('model'));
+  socket.on('message', (data) => session.handle(JSON.parse(data)));
+  socket.on('close', () => session.abort?.abort());
+});
+
+server.listen({ port: Number(port), host: '127.0.0.1', backlog: 4096 });
