@@ -23,7 +23,7 @@ extension VoiceSession {
     public var playedOut: Instant? { quietSince }
 
     /// Whether a client that ends its turns itself has sent enough audio for one.
-    private var isHeldToTalk: Bool {
+    var isHeldToTalk: Bool {
         guard parameters.turnDetection == nil, let listener else { return false }
         let held = SampleRate.hz16000.milliseconds(ofSamples: listener.buffer.count)
         return held >= Self.minCommittedMilliseconds
