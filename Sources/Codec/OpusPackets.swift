@@ -23,6 +23,8 @@ public struct OpusPackets: Equatable, Sendable {
     public var count: Int { ends.count }
     /// Bytes of all packets.
     public var byteCount: Int { bytes.count }
+    /// Bytes of the memory that it holds.
+    public var heapBytes: Int { bytes.heapBytes + ends.heapBytes }
     /// How long the run lasts.
     public var milliseconds: Int { count * Self.packetMilliseconds }
 

@@ -26,6 +26,8 @@ struct AgentWork {
         let serial: UInt64
         let purpose: Purpose
         let task: Task<Void, Never>
+        /// Bytes of the task, and of what it was asked.
+        let bytes: Int
         /// Whether it speaks and is held up, because enough of its speech waits to be sent.
         fileprivate(set) var isHeldUp = false
     }
@@ -41,6 +43,15 @@ struct AgentWork {
     fileprivate(set) var waiting: [Clause] = []
     /// Connections to MCP servers; nil: none was ever wanted.
     var tools: ToolConnections?
+
+    /// Whether anything is at work, or waits for it.
+    var isBusy: Bool { !running.isEmpty || !waiting.isEmpty || tools != nil }
+
+    /// Bytes of the tasks and of what waits for them.
+    var heldBytes: Int {
+        let tasks = running.reduce(running.heapBytes + waiting.heapBytes) { $0 + $1.bytes }
+        return waiting.reduce(tasks) { $0 + $1.request.text.heapBytes }
+    }
 
     /// Whether a delivery of this task still counts.
     func accepts(serial: UInt64) -> Bool { running.contains { $0.serial == serial } }
@@ -212,7 +223,10 @@ final class AgentLink {
         let model = agents.model
         let host = host.serving(token)
         let logger = logger
-        start(.model(responseID: responseID), for: token, work: &work) { report in
+        start(
+            .model(responseID: responseID), for: token, work: &work,
+            askedBytes: request.heldBytes
+        ) { report in
             do {
                 try await model.respond(to: request, on: host) { delta in
                     try Task.checkCancellation()
@@ -254,6 +268,7 @@ final class AgentLink {
 
     func start(
         _ purpose: AgentWork.Purpose, for token: EventToken, work: inout AgentWork,
+        askedBytes: Int = 0,
         _ body: @escaping @Sendable (_ report: @Sendable (AgentEvent) async -> Void) async -> Void
     ) {
         nextSerial += 1
@@ -268,7 +283,8 @@ final class AgentLink {
                 await gate.deliver(AgentDelivery(token: token, serial: serial, event: event))
             }
         }
-        work.running.append(.init(serial: serial, purpose: purpose, task: task))
+        let bytes = purpose.taskBytes + askedBytes
+        work.running.append(.init(serial: serial, purpose: purpose, task: task, bytes: bytes))
     }
 
     // MARK: Ending

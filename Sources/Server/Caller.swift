@@ -30,6 +30,9 @@ struct Caller: Sendable {
 /// The place of a session among those of its caller, and when it must end. One object per limited
 /// session; the place is free again when it goes.
 final class SessionGrant {
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.bytes(100)
+
     /// When the session has lasted as long as it may; nil: never.
     let end: Instant?
     private let principal: SHA256Digest?

@@ -17,6 +17,9 @@ import Session
 final class HTTPState {
     /// A request whose end has not come.
     private final class IncompleteRequest {
+        /// Bytes of the object itself.
+        static let objectBytes = HeapBlock.bytes(16 + MemoryLayout<HTTPRequestParser>.size)
+
         var parser: HTTPRequestParser
 
         init(_ parser: HTTPRequestParser) { self.parser = parser }
@@ -35,6 +38,14 @@ final class HTTPState {
     var didSendContinue = false
     /// Whether the head of the request in progress has been found good enough for a long body.
     var hasJudgedHead = false
+    /// Bytes of the object and of the request that it holds a part of; the request's fields are
+    /// counted as the bytes that they came in.
+    var heldBytes: Int {
+        Self.objectBytes + (incomplete == nil ? 0 : IncompleteRequest.objectBytes)
+            + (answer?.heldBytes ?? 0)
+    }
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.bytes(72)
     /// Bytes that anybody may send before his request is judged. 64 KiB.
     static let maxUnjudgedBytes = 64 << 10
     /// The request whose body is still due.
@@ -94,8 +105,8 @@ final class LiveSession {
     var lastTurn = TurnLatencies()
     /// Responses that it has begun.
     var turns: UInt32 = 0
-    /// What it held, as of its last draining; part of the shard's sum.
-    var heldBytes = 0
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.bytes(104)
     /// Agents at work for it.
     var work = AgentWork()
     /// What its credential limits; nil where that is nothing.
@@ -136,6 +147,12 @@ final class Connection {
     @exclusivity(unchecked) var state = State.http
     /// Whether the shard's list of connections to flush names it.
     @exclusivity(unchecked) var isDirty = false
+    /// Whether the shard's list of those whose ledger is to be settled names it.
+    @exclusivity(unchecked) var isTouched = false
+    /// What it was doing when its ledger was last settled.
+    @exclusivity(unchecked) var chargedState: SessionState?
+    /// Bytes of its ledger when that was last settled: its part of the shard's sum.
+    @exclusivity(unchecked) var charged: UInt32 = 0
     /// Whether the peer has been pinged since it was last heard.
     @exclusivity(unchecked) var isPinged = false
     /// Whether the peer will send no more.

@@ -33,6 +33,9 @@ struct DeadlineQueue<Owner> {
     private var freeHandles: [Int32] = []
     private var nextSequence: UInt64 = 0
 
+    /// Bytes of one deadline: its entry in the heap, and where that is.
+    static var entryBytes: Int { MemoryLayout<Entry>.stride + MemoryLayout<Int32>.stride }
+
     /// How many deadlines are scheduled.
     var count: Int { heap.count }
 

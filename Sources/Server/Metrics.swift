@@ -40,7 +40,8 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case toolCallsCompleted, toolCallsFailed
     case deflatedBytesIn, inflatedBytesIn, deflatedBytesOut, inflatedBytesOut
     case compressionContextBytes
-    case sessionBytes, sendBufferBytes, scratchBytes, agentTasks, upstreamTransfers
+    case memoryClosesConnection, memoryClosesTotal
+    case ledgerBytes, sendBufferBytes, scratchBytes, agentTasks, upstreamTransfers
 }
 
 /// The distributions of one shard.
@@ -74,13 +75,17 @@ package final class ShardMetrics: Sendable {
     /// A bucket per bound, one for what is beyond, and the sum in nanoseconds.
     private static let histogramCells = boundCount + 2
     private static let metricCount = ShardMetric.allCases.count
+    private static let firstLedgerCell =
+        metricCount + ShardHistogram.allCases.count * histogramCells
+    /// A bucket per bound of `LedgerBook`, one for what is beyond, and the sum.
+    private static let ledgerCells = LedgerBook.boundCount + 2
 
     private let cells: Cells
 
     /// All zero.
     init() {
-        let histograms = ShardHistogram.allCases.count * ShardMetrics.histogramCells
-        cells = Cells(count: ShardMetrics.metricCount + histograms)
+        let ledgers = SessionState.allCases.count * ShardMetrics.ledgerCells
+        cells = Cells(count: ShardMetrics.firstLedgerCell + ledgers)
     }
 
     deinit { cells.deallocate() }
@@ -121,6 +126,28 @@ package final class ShardMetrics: Sendable {
         return ((first..<last).map(cell), cell(last))
     }
 
+    /// Moves somebody's ledger into a bucket of a state, or out of it. Only the shard's thread may
+    /// call this.
+    func countLedger(bucket: Int, of state: SessionState, by count: Int, bytes: Int) {
+        let first = ShardMetrics.firstLedgerCell + state.index * ShardMetrics.ledgerCells
+        addToCell(first + bucket, count)
+        addToCell(first + LedgerBook.boundCount + 1, bytes)
+    }
+
+    /// Who holds how much in a state: a number per bucket, the last of them beyond all bounds; and
+    /// the sum of their bytes.
+    package func ledgers(of state: SessionState) -> (buckets: [Int], sum: Int) {
+        let first = ShardMetrics.firstLedgerCell + state.index * ShardMetrics.ledgerCells
+        let last = first + LedgerBook.boundCount + 1
+        return ((first..<last).map(cell), cell(last))
+    }
+
+    /// Whether nobody is counted, and nothing is charged.
+    var ledgerCellsAreZero: Bool {
+        (ShardMetrics.firstLedgerCell..<cells.count).allSatisfy { cell($0) == 0 }
+            && value(of: .ledgerBytes) == 0
+    }
+
     private func firstCell(of histogram: ShardHistogram) -> Int {
         ShardMetrics.metricCount + histogram.rawValue * ShardMetrics.histogramCells
     }
@@ -145,6 +172,8 @@ package final class ServerMetrics: Sendable {
     package let textTurns = Atomic<Int>(0)
     /// Connections of all shards.
     package let connections = Atomic<Int>(0)
+    /// Whether the process holds nearly as much memory as it may.
+    let isShortOfMemory = Atomic<Bool>(false)
     /// Whether the server is going away.
     package let isDraining = Atomic<Bool>(false)
     private let workers: @Sendable () -> WorkerCounts
@@ -171,6 +200,13 @@ package final class ServerMetrics: Sendable {
     /// The sum over all shards.
     package func total(of metric: ShardMetric) -> Int {
         shards.reduce(0) { $0 + $1.value(of: metric) }
+    }
+
+    /// The shard whose connections hold the most.
+    var shardWithLargestLedger: Int {
+        shards.indices.max {
+            shards[$0].value(of: .ledgerBytes) < shards[$1].value(of: .ledgerBytes)
+        } ?? 0
     }
 
     /// Writes the whole exposition.

@@ -4,28 +4,7 @@
 // Invariant: HELP and TYPE once per name; base units; counters end in `_total`; all labels are
 // fixed, or names of the operator's.
 
-import CLinux
 import Codec
-
-/// What the process takes of the machine, as the kernel counts it.
-enum ProcessMemory {
-    /// Resident bytes, or 0 where `/proc` is not mounted.
-    static var residentBytes: Int {
-        let file = parley_open_readonly("/proc/self/statm")
-        guard file >= 0 else { return 0 }
-        defer { close(file) }
-        return withUnsafeTemporaryAllocation(byteCount: 128, alignment: 1) { buffer in
-            let count = read(file, buffer.baseAddress, buffer.count)
-            guard count > 0 else { return 0 }
-            // "total resident shared …", in pages.
-            let text = String(
-                decoding: UnsafeRawBufferPointer(rebasing: buffer[..<count]), as: UTF8.self)
-            let fields = text.split(separator: " ")
-            guard fields.count > 1, let pages = Int(fields[1]) else { return 0 }
-            return pages * Int(sysconf(Int32(_SC_PAGESIZE)))
-        }
-    }
-}
 
 /// A name in the exposition, and the cells that it shows.
 private struct MetricFamily {
@@ -163,6 +142,10 @@ private struct MetricFamily {
                 ("slow_request", .slowRequestCloses), ("slow_message", .slowMessageCloses),
                 ("flood", .floodCloses),
             ]),
+        .labelled(
+            "parley_memory_closes_total",
+            "Connections, and turns over HTTP, given up for their memory, by the limit.", "limit",
+            [("connection", .memoryClosesConnection), ("total", .memoryClosesTotal)]),
         .counter(
             "parley_postponed_pongs_total",
             "Pings that waited for an earlier pong to leave; the newest of them is answered.",
@@ -251,8 +234,8 @@ private struct MetricFamily {
         .gauge("parley_shard_connections", "Open connections of a shard.", .connectionsOpen),
         .gauge("parley_shard_sessions", "Open sessions of a shard.", .sessionsOpen),
         .gauge(
-            "parley_shard_session_bytes",
-            "Audio, codec state and text that the sessions of a shard hold.", .sessionBytes),
+            "parley_ledger_total_bytes",
+            "What the connections of a shard, and its turns over HTTP, hold.", .ledgerBytes),
         .gauge(
             "parley_shard_compression_context_bytes",
             "Charged for connections that compress with a context.", .compressionContextBytes),
@@ -332,6 +315,7 @@ struct MetricsText {
                 write(sample.histogram, as: family.name, sample.label, into: &text)
             }
         }
+        writeLedgers(into: &text)
         writeProcess(workers, into: &text)
     }
 
@@ -346,11 +330,6 @@ struct MetricsText {
             "parley_worker_refused_jobs_total", "counter",
             "Jobs refused because too many waited.", into: &text)
         writeLine("parley_worker_refused_jobs_total", "", "\(workers.refused)", into: &text)
-        writeHead(
-            "process_resident_memory_bytes", "gauge", "Resident memory of the process.",
-            into: &text)
-        writeLine(
-            "process_resident_memory_bytes", "", "\(ProcessMemory.residentBytes)", into: &text)
         writeHead(
             "parley_draining", "gauge", "1 while the server drains.", into: &text)
         let isDraining = metrics.isDraining.load(ordering: .relaxed)

@@ -6,6 +6,7 @@
 // Invariant: a backlog that is put back knows of nothing; no pong waits without another queued
 // before it.
 
+import Codec
 import Session
 
 /// The state of one connection's waiting output.
@@ -19,6 +20,11 @@ final class OutputBacklog {
     /// The payload of the newest ping, which is answered when that pong has left.
     private var duePong: [UInt8] = []
     private var isPongDue = false
+
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.bytes(88)
+    /// Bytes of all of it.
+    var heldBytes: Int { Self.objectBytes + audio.heldBytes + duePong.heapBytes }
 
     /// Whether a pong waits in the queue.
     var hasQueuedPong: Bool { pongEnd > audio.removed }

@@ -86,6 +86,7 @@ public final class ParleyServer: Sendable {
     private let workers: WorkerPool
     private let metrics: ServerMetrics
     private let addressLimits: AddressLimits
+    private let memory: MemoryBudget
     private let replies: ReplyDirectory
     private let directory = ShardDirectory()
     private let state = Mutex(State())
@@ -110,6 +111,7 @@ public final class ParleyServer: Sendable {
             maxQueued: max(0, configuration.maxQueuedJobs))
         self.workers = workers
         addressLimits = AddressLimits(configuration)
+        memory = MemoryBudget(configuration)
         replies = ReplyDirectory(limit: configuration.maxResumableReplies)
         tickets =
             configuration.isSecure
@@ -370,6 +372,7 @@ public final class ParleyServer: Sendable {
         }
         services.replies = replies
         services.directory = directory
+        services.memory = memory
         services.voiceActivityModel = voiceActivityModel
         services.tls = tls
         services.makeUpstream = { [authorities = configuration.serviceCA] in

@@ -43,6 +43,9 @@ struct QueuedAudio {
     /// Messages at the front of `messages` that are gone.
     private var head = 0
 
+    /// Bytes of what is known of the messages; their own are in the send buffer.
+    var heldBytes: Int { messages.heapBytes }
+
     /// Whether no audio waits that could be dropped.
     var isEmpty: Bool { head == messages.count }
 

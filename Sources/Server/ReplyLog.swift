@@ -108,6 +108,17 @@ final class ReplyLog: Sendable {
         }
     }
 
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.bytes(88)
+
+    /// Bytes of all of it. A part's text grows by joining, without room to spare.
+    var heldBytes: Int {
+        state.withLock {
+            Self.objectBytes + $0.parts.heapBytes + $0.places.heapBytes + $0.bytes
+                + $0.parts.count * (HeapBlock.string(capacity: 64) - 64)
+        }
+    }
+
     /// The owner waits, or waits no more, for readers to go on; while it does, `review` is called
     /// when one has read.
     func setHeldUp(_ isHeldUp: Bool) { state.withLock { $0.isHeldUp = isHeldUp } }

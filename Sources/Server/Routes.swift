@@ -201,7 +201,7 @@ struct Routes: Sendable {
     let all: [Route]
     private let byPath: [String: Route]
     private let withParameters: [Route]
-    private let configuration: ServerConfiguration
+    let configuration: ServerConfiguration
     private let metrics: ServerMetrics
     private let openAPIDocument = KeptDocument()
     private let asyncAPIDocument = KeptDocument()
@@ -335,6 +335,7 @@ struct Routes: Sendable {
 
     private func readiness() -> HTTPResponse {
         if metrics.isDraining.load(ordering: .relaxed) { return stopping.response }
+        if metrics.isShortOfMemory.load(ordering: .relaxed) { return shortOfMemory.response }
         return isFull ? full.response : .text("ready\n")
     }
 

@@ -5,6 +5,8 @@
 // Invariant: chunks are linked from `head` to `tail`; none is empty; `count` is the sum of what
 // they hold; an empty buffer holds no chunk.
 
+import Codec
+
 /// Chunks for the send buffers of one shard.
 final class ChunkPool {
     /// Bytes of a chunk without its header. 16 KiB: a text event or a piece of base64 audio fits in
@@ -32,8 +34,11 @@ final class ChunkPool {
 
     /// Bytes that the pool makes the process hold.
     var heldBytes: Int {
-        (chunksInUse + idleCount) * (ChunkPool.chunkBytes + SendBuffer.Chunk.headerBytes)
+        (chunksInUse + idleCount) * ChunkPool.blockBytes
     }
+
+    /// Bytes of a chunk with its header, and the allocator's.
+    static let blockBytes = HeapBlock.bytes(ChunkPool.chunkBytes + SendBuffer.Chunk.headerBytes)
 
     @inline(__always)
     fileprivate func take() -> SendBuffer.Chunk {
@@ -104,6 +109,14 @@ struct SendBuffer {
     private var tail: UnsafeMutableRawPointer?
     /// Bytes that wait.
     private(set) var count = 0
+
+    /// Bytes of its chunks, of which all but the last are full.
+    var heldBytes: Int {
+        guard let head else { return 0 }
+        let chunks = (Chunk(memory: head).start + count + ChunkPool.chunkBytes - 1)
+            / ChunkPool.chunkBytes
+        return chunks * ChunkPool.blockBytes
+    }
 
     /// Whether nothing waits.
     var isEmpty: Bool { count == 0 }

@@ -213,6 +213,16 @@ public struct ServerConfiguration: Sendable {
     /// included; each at most `SessionLimits.maxResponseBytes` and its framing. 0…; 0 keeps none.
     /// 256: 64 MiB if all were as long as they can be, and usually some hundred kilobytes.
     public var maxResumableReplies = 256
+    /// Bytes that one connection, or one turn over HTTP, may make the process hold, of whatever
+    /// kind; more closes it with 1008. 0…; 0 is no limit. 64 MiB: all that the other limits allow
+    /// of one kind at a time, the largest message as it comes, a full conversation with its images
+    /// and a client that stalls, and then as much again.
+    public var maxConnectionMemoryBytes = 64 << 20
+    /// Bytes that the whole process may hold, counted by its connections' ledgers or by the kernel,
+    /// whichever is more. From nine tenths on new sessions are answered with 503; beyond it those
+    /// that hold the most are closed with 1013, one after another. 0…; 0 is no limit. Four fifths
+    /// of what its control group or the machine has: the rest is the kernel's, for its sockets.
+    public var maxMemoryBytes = ServerConfiguration.memoryBudget
     /// Seconds that `Retry-After` names when the server is full. 5.
     public var retryAfterSeconds = 5
     /// Threads for embedded speech models, 1…. One per core.

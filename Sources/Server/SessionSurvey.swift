@@ -49,17 +49,10 @@ struct SessionRow: Sendable {
     /// Nil before the first.
     let lastTurn: TurnLatencies?
     /// Bytes by what holds them; nil in a list.
-    var parts: [SessionPart]?
+    var parts: MemoryLedger?
 
     /// `sess_…`, or `conn_…` of a connection without a session.
     var id: String { rank.id }
-}
-
-/// A part of what a session holds.
-struct SessionPart: Sendable {
-    /// Its key in the answer.
-    let name: String
-    let bytes: Int
 }
 
 /// A survey that waits for shards.

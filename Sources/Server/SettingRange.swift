@@ -81,6 +81,10 @@ package struct SettingRange: Sendable {
         SettingRange("max-text-turns", 1...10_000_000) { $0.maxTextTurns },
         SettingRange("max-resumable-replies", 0...10_000_000) { $0.maxResumableReplies },
         SettingRange("max-unread-reply-bytes", 1_024...gibibyte) { $0.maxUnreadReplyBytes },
+        SettingRange("max-connection-memory-bytes", 0...(4 * gibibyte - 1)) {
+            $0.maxConnectionMemoryBytes
+        },
+        SettingRange("max-memory-bytes", 0...(65_536 * gibibyte)) { $0.maxMemoryBytes },
         SettingRange("max-start-line-bytes", 256...mebibyte) { $0.maxStartLineBytes },
         SettingRange("max-header-bytes", 1_024...mebibyte) { $0.maxHeaderBytes },
         SettingRange("max-header-fields", 8...10_000) { $0.maxHeaderFields },

@@ -41,6 +41,7 @@ private enum ShardCommand: Sendable {
     case reviewTextTurn(EventToken)
     case answerSurvey(SurveyQuestion)
     case noteReport(SurveyReport, for: SurveyID)
+    case judgeMemory
 }
 
 /// An event loop over a backend. Confined to the thread that calls `turn()`, except `stop`,
@@ -81,6 +82,19 @@ package final class Shard<Backend: IO> {
     @exclusivity(unchecked) var dirtySlots: [Int] = []
     /// The same of the flush in progress; empty otherwise.
     @exclusivity(unchecked) var flushedSlots: [Int] = []
+    /// Slots whose ledger is to be settled at the end of the turn.
+    @exclusivity(unchecked) var touchedSlots: [Int] = []
+    /// What its connections and turns over HTTP hold.
+    @exclusivity(unchecked) var book: LedgerBook
+    /// Bytes that one connection, or turn over HTTP, may hold.
+    let maxLedgerBytes: UInt32
+    /// Those that hold more, until the end of the turn.
+    @exclusivity(unchecked) var oversized: [EventToken] = []
+    /// When the server's memory is next looked at, and what was charged when it was last.
+    @exclusivity(unchecked) var memoryReview = Instant(nanoseconds: .min)
+    @exclusivity(unchecked) var reviewedTotal = 0
+    /// Turns until a debug build checks all ledgers.
+    var auditCountdown = 0
     /// Slots to be removed at the end of the turn.
     @exclusivity(unchecked) var closedSlots: [Int] = []
     var listeners: [IOHandle] = []
@@ -129,6 +143,9 @@ package final class Shard<Backend: IO> {
         self.services = services
         configuration = services.configuration
         metrics = services.metrics.shards[services.index]
+        book = LedgerBook(metrics: metrics)
+        let maxLedger = services.configuration.maxConnectionMemoryBytes
+        maxLedgerBytes = maxLedger > 0 ? UInt32(clamping: maxLedger) : .max
         logger = services.logger
         sessionLog = SessionLog(
             logger: services.logger, includesContent: services.configuration.logContent)
@@ -170,6 +187,9 @@ package final class Shard<Backend: IO> {
         executor.adoptThread()
         rotateTicketKeys()
         services.directory.join(services.index) { [commands] in commands.post(.answerSurvey($0)) }
+        services.memory.register(shard: services.index) { [commands] in
+            commands.post(.judgeMemory)
+        }
     }
 
     deinit {
@@ -205,6 +225,8 @@ package final class Shard<Backend: IO> {
         executor.runJobs(atMost: configuration.maxJobsPerTurn)
         stepSessions()
         flushWrites()
+        settleLedgers()
+        reviewMemory()
         removeClosed()
         turnEnd = io.now
         if let (share, seconds) = load.handleTurn(from: now, to: turnEnd) {
@@ -368,6 +390,7 @@ package final class Shard<Backend: IO> {
             case .reviewTextTurn(let token): reviewTextTurn(at: token)
             case .answerSurvey(let question): surveys.begin(question)
             case .noteReport(let report, let survey): handle(report, for: survey)
+            case .judgeMemory: judgeMemory()
             }
         }
         takenCommands.removeAll(keepingCapacity: true)

@@ -27,6 +27,14 @@ final class CompressionContexts {
         bytes = CompressionContexts.cost(of: agreement)
     }
 
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.bytes(40)
+
+    /// Bytes that the contexts hold now.
+    var heldBytes: Int {
+        Self.objectBytes + (inflater?.heldBytes ?? 0) + (deflater?.heldBytes ?? 0)
+    }
+
     /// What the contexts of an agreement will hold at most, in bytes.
     static func cost(of agreement: PerMessageDeflateAgreement) -> Int {
         let ours = MessageDeflater.heldBytes(windowBits: agreement.serverWindowBits)

@@ -28,6 +28,7 @@ extension Shard {
         guard connection.interest.contains(.reads), connection.state != .closed,
             connection.tls == nil || admitsRead(of: connection)
         else { return }
+        touch(connection)
         switch io.read(connection.handle, into: readBuffer) {
         case .done(let count):
             metrics.add(.bytesReceived, count)
@@ -107,6 +108,7 @@ extension Shard {
             connections.reference(inSlot: flushedSlots[index])?._withUnsafeGuaranteedRef {
                 guard $0.isDirty else { return }
                 $0.isDirty = false
+                touch($0)
                 if $0.state != .closed { flush($0) }
             }
         }
@@ -251,6 +253,7 @@ extension Shard {
     /// Sends what is queued, then our end of the stream, and waits for the peer's.
     func linger(_ connection: Connection) {
         guard connection.state != .closed else { return }
+        touch(connection)
         endSession(of: connection)
         abandonAnswer(of: connection)
         connection.http = nil
@@ -282,6 +285,7 @@ extension Shard {
             releaseContexts(of: connection)
             deadlines.cancel(connection.deadline)
             io.close(connection.handle)
+            refund(connection)
             releaseCharge(of: connection)
             connections.remove(connection)
             services.metrics.connections.subtract(1, ordering: .relaxed)

@@ -311,6 +311,10 @@ extension Shard {
             } catch {
                 return send(credentialRefusal(error, on: connection), to: request, on: connection)
             }
+            guard !isShortOfMemory() else {
+                metrics.add(.sessionsRefused)
+                return send(routes.shortOfMemory.response, to: request, on: connection)
+            }
             guard reserveSession() else {
                 return send(routes.full.response, to: request, on: connection)
             }

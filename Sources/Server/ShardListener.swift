@@ -158,6 +158,7 @@ extension Shard {
             return
         }
         connections.insert(connection)
+        touch(connection)
         connection.deadline = deadlines.schedule(
             .connection(token.index),
             at: time(ofPeerTime: connection.protocolDeadline(configuration)))

@@ -30,6 +30,8 @@ package struct ShardServices {
     package var replies: ReplyDirectory
     /// How the shards ask each other of their sessions. One of its own unless it is set.
     package var directory = ShardDirectory()
+    /// What the process may hold; of all shards together. One of its own unless it is set.
+    package var memory: MemoryBudget
     /// Where lines go.
     package var logger: Logger
     /// What TLS is made from; nil: plain TCP.
@@ -64,6 +66,7 @@ package struct ShardServices {
         addressLimits = AddressLimits(configuration)
         authenticator = Authenticator(configuration, rules: CredentialRules())
         replies = ReplyDirectory(limit: configuration.maxResumableReplies)
+        memory = MemoryBudget(configuration)
         self.logger = logger
     }
 }

@@ -96,15 +96,15 @@ extension Shard {
         guard connection.state != .closed else { return }
         let live = connection.live
         scan.look(
-            at: connection.token, in: live?.session.state ?? .connection,
-            bytes: chargedBytes(of: connection),
+            at: connection.token, in: connection.sessionState,
+            bytes: Int(connection.charged),
             started: time(ofPeerTime: live?.started ?? connection.phaseStart),
             id: live?.session.id ?? id(of: connection))
     }
 
     private func look(at turn: TextTurn, _ scan: inout SessionScan) {
         scan.look(
-            at: turn.token, in: turn.live.session.state, bytes: turn.live.heldBytes,
+            at: turn.token, in: turn.live.session.state, bytes: Int(turn.charged),
             started: time(ofPeerTime: turn.live.started), id: turn.live.session.id)
     }
 
@@ -117,7 +117,7 @@ extension Shard {
         var report = SurveyReport(states: scan.states)
         report.matching = scan.ranking.offered
         report.connections = connections.count
-        report.ledgerBytes = metrics.value(of: .sessionBytes)
+        report.ledgerBytes = ledgerBytes
         let hasParts = scan.question.query.id != nil
         for candidate in scan.ranking.sorted {
             // Whoever has left since he was looked at is not told of.
@@ -136,26 +136,24 @@ extension Shard {
         let live = connection.live
         let isWebSocket = connection.state == .webSocket
         return SessionRow(
-            rank: rank, shard: services.index, state: live?.session.state ?? .connection,
-            bytes: chargedBytes(of: connection),
+            rank: rank, shard: services.index, state: connection.sessionState,
+            bytes: Int(connection.charged),
             age: peerClock - (live?.started ?? connection.phaseStart),
             idle: peerClock - (isWebSocket ? connection.lastMessage : connection.lastReceived),
             client: client(of: connection), model: live?.session.parameters.model,
             turns: Int(live?.turns ?? 0), lastTurn: live?.shownTurn,
-            parts: hasParts ? [SessionPart(name: "session", bytes: live?.heldBytes ?? 0)] : nil)
+            parts: hasParts ? ledger(of: connection) : nil)
     }
 
     private func row(of turn: TextTurn, _ rank: SessionRank, hasParts: Bool) -> SessionRow {
         let session = turn.live.session
         return SessionRow(
-            rank: rank, shard: services.index, state: session.state, bytes: turn.live.heldBytes,
+            rank: rank, shard: services.index, state: session.state, bytes: Int(turn.charged),
             age: peerClock - turn.live.started, idle: peerClock - turn.lastActive,
             client: turn.client, model: session.parameters.model, turns: Int(turn.live.turns),
             lastTurn: turn.live.shownTurn,
-            parts: hasParts ? [SessionPart(name: "session", bytes: turn.live.heldBytes)] : nil)
+            parts: hasParts ? ledger(of: turn) : nil)
     }
-
-    private func chargedBytes(of connection: Connection) -> Int { connection.live?.heldBytes ?? 0 }
 
     /// Who is at the other end, as far as is known without keeping it: the kernel knows the peer,
     /// the table of addresses whom a proxy has named.

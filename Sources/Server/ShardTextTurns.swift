@@ -35,6 +35,10 @@ extension Shard {
             metrics.add(.textTurnsInvalid)
             return HTTPResponse(badRequest: error)
         }
+        guard !isShortOfMemory() else {
+            metrics.add(.textTurnsRefused)
+            return routes.shortOfMemory.response
+        }
         let places = services.metrics
         guard places.reserve(places.textTurns, limit: configuration.maxTextTurns) else {
             metrics.add(.textTurnsRefused)
@@ -150,6 +154,7 @@ extension Shard {
         turn.live.session.handle(delivery.event, at: now)
         drain(turn)
         agentLink.handleDelivered(delivery, work: &turn.live.work)
+        if textTurns[turn.token] != nil { settle(turn) }
     }
 
     /// Does what the turn's session wants done, and lets its readers have what is new.
@@ -169,7 +174,6 @@ extension Shard {
             case .command, .audio, .dropAudio, .dropItemAudio: break
             }
         }
-        noteHeld(by: turn)
         // Only now: a reader that is done may go on with its next request, and another session.
         for waiter in waiters {
             if waiter.reader.shard == services.index {
@@ -179,12 +183,6 @@ extension Shard {
             }
         }
         review(turn)
-    }
-
-    private func noteHeld(by turn: TextTurn) {
-        let heldBytes = turn.live.session.heldBytes + turn.log.status.bytes
-        metrics.add(.sessionBytes, heldBytes - turn.live.heldBytes)
-        turn.live.heldBytes = heldBytes
     }
 
     // MARK: Its life
@@ -205,6 +203,7 @@ extension Shard {
         } else if turn.expiry == nil {
             turn.expiry = now + configuration.resumeTimeout
         }
+        settle(turn)
         arm(turn)
     }
 
@@ -291,8 +290,14 @@ extension Shard {
         }
         if let chat = turn.chat { services.replies.remove(turn.log, of: chat) }
         turn.deadline.take().map { _ = deadlines.cancel($0) }
-        metrics.add(.sessionBytes, -turn.live.heldBytes)
+        refund(turn)
         textTurns.remove(turn)
+    }
+
+    /// Ends a turn that holds too much. Who reads it is told so.
+    func giveUp(_ turn: TextTurn, _ reason: MemoryOffence) {
+        for waiter in turn.log.append(reason.failure) { waiter.wake(waiter.reader.token) }
+        review(turn)
     }
 
     /// Ends every turn; the shard is stopping.

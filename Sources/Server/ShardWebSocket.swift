@@ -29,6 +29,7 @@ extension Shard {
             guard let connection = connections[slot: slot], connection.isReceivingMessages,
                 !connection.held.isEmpty, !connection.awaitsRoom
             else { continue }
+            touch(connection)
             var held: [UInt8] = []
             swap(&held, &connection.held)
             let unused = held.withUnsafeMutableBytes { handleMessages(in: $0, on: connection) }
@@ -173,7 +174,6 @@ extension Shard {
         releaseAgents(of: connection)
         sessionLog.noteEnd(of: live.session.id)
         metrics.add(.sessionsOpen, -1)
-        metrics.add(.sessionBytes, -live.heldBytes)
         services.metrics.sessions.subtract(1, ordering: .relaxed)
     }
 
@@ -199,13 +199,7 @@ extension Shard {
         if !live.work.running.isEmpty {
             agentLink.paceSpeech(of: live.session, work: &live.work)
         }
-        // The difference of one session after each input keeps the shard's sum exact; adding all of
-        // them up, per turn or per scrape, would cost with every idle session.
-        let heldBytes = live.session.heldBytes
-        if heldBytes != live.heldBytes {
-            metrics.add(.sessionBytes, heldBytes - live.heldBytes)
-            live.heldBytes = heldBytes
-        }
+        touch(connection)
         // A deadline that has come but was not served yet, because this turn read the client's
         // bytes first, stands: the session only tells deadlines that are still to come.
         if let due = live.deadline, due <= now { return armDeadline(of: connection) }

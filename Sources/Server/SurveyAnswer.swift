@@ -26,7 +26,7 @@ struct SurveyAnswer {
         json.member("shards_answered", survey.reports.count)
         json.member("connections", survey.reports.reduce(0) { $0 + $1.connections })
         json.member("ledger_bytes", survey.reports.reduce(0) { $0 + $1.ledgerBytes })
-        json.member("resident_bytes", ProcessMemory.residentBytes)
+        json.member("resident_bytes", ProcessMemory.current.resident)
         json.key("states")
         json.beginObject()
         for state in SessionState.allCases {
@@ -86,9 +86,9 @@ struct SurveyAnswer {
         if let parts = row.parts {
             json.key("parts")
             json.beginObject()
-            for part in parts {
-                json.key(text: part.name)
-                json.integer(part.bytes)
+            for part in MemoryPart.allCases {
+                json.key(text: part.rawValue)
+                json.integer(parts[part])
             }
             json.endObject()
         }
@@ -208,7 +208,9 @@ extension RouteContent {
 
     /// `GET /admin/sessions/{id}`
     fileprivate static var sessionDetail: RouteContent {
-        let parts = ObjectTable("SessionParts", "Bytes by what holds them.", [])
+        let parts = ObjectTable(
+            "SessionParts", "Bytes by what holds them.",
+            MemoryPart.allCases.map { FieldEntry($0.rawValue, count, $0.meaning) })
         let detail = ObjectTable(
             "SessionDetail", "A session and what it holds.",
             rowFields + [FieldEntry("parts", .object(parts), "Bytes by what holds them.")])

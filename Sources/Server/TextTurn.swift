@@ -38,6 +38,12 @@ final class TextTurn {
     var isHeldUp = false
     /// Whether its work is done; what is left of it is the log.
     var isOver = false
+    /// Bytes of its ledger when that was last settled: its part of the shard's sum.
+    var charged: UInt32 = 0
+    /// Bytes of its places in the shard's table and queue, about.
+    static let placeBytes = 64
+    /// Bytes of the object itself, and of its places.
+    static let objectBytes = HeapBlock.bytes(136) + placeBytes
 
     init(
         token: EventToken, live: LiveSession, log: ReplyLog, chat: ChatKey?, client: NetworkAddress
@@ -121,6 +127,11 @@ final class TextAnswer {
 
     /// Whether nothing is sent before the reply is complete.
     var needsAll: Bool { if case .whole = style { true } else { false } }
+
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.bytes(200)
+    /// Bytes of all of it but the reply.
+    var heldBytes: Int { Self.objectBytes }
 
     /// When the connection must next be looked at, by the peers' clock.
     func deadline(_ configuration: ServerConfiguration) -> Instant {

@@ -31,7 +31,9 @@ struct CodedSamples: Equatable, Sendable {
 
     var isEmpty: Bool { start == end }
     /// Memory held.
-    var heldBytes: Int { pieces.count * (Self.pieceBytes + Self.pieceOverhead) }
+    var heldBytes: Int {
+        pieces.heapBytes + pieces.count * (Self.pieceBytes + Self.pieceOverhead)
+    }
 
     mutating func append(_ samples: UnsafeBufferPointer<Int16>) {
         var rest = samples[...]

@@ -42,6 +42,8 @@ struct Conversation {
     private var audio: KeptAudio
     /// UTF-8 bytes of all items' text.
     private(set) var textBytes = 0
+    /// Bytes that the entries hold on the heap, kept up to date as they come and go.
+    private var entryBytes = 0
     private let maxItems: Int
     private let maxBytes: Int
 
@@ -107,9 +109,11 @@ struct Conversation {
             guard let previous = index(of: previousItemID) else { throw .previousItemMissing }
             position = previous + 1
         }
-        entries.insert(ConversationEntry(item), at: position)
+        let entry = ConversationEntry(item)
+        entries.insert(entry, at: position)
         if position < contextStart { contextStart += 1 }
         textBytes += bytes
+        entryBytes += entry.heldBytes
         return position == 0 ? nil : entries[position - 1].id
     }
 
@@ -117,8 +121,10 @@ struct Conversation {
     /// - Returns: the id of the item before it, or nil when it is the first.
     mutating func append(_ item: ConversationItem) -> String? {
         defer {
-            entries.append(ConversationEntry(item))
+            let entry = ConversationEntry(item)
+            entries.append(entry)
             textBytes += item.textBytes
+            entryBytes += entry.heldBytes
         }
         return entries.last?.id
     }
@@ -139,6 +145,7 @@ struct Conversation {
     private mutating func remove(at index: Int) {
         audio.remove(entries[index].id)
         textBytes -= entries[index].textBytes
+        entryBytes -= entries[index].heldBytes
         entries.remove(at: index)
         if index < contextStart { contextStart -= 1 }
     }
@@ -148,8 +155,10 @@ struct Conversation {
     mutating func update(_ item: ConversationItem, speech: Speech = Speech()) {
         guard let index = index(of: item.id) else { return }
         textBytes -= entries[index].textBytes
+        entryBytes -= entries[index].heldBytes
         entries[index].set(item, speech: speech)
         textBytes += entries[index].textBytes
+        entryBytes += entries[index].heldBytes
     }
 
     /// Sets what was heard in a user's audio item.
@@ -314,6 +323,12 @@ struct Conversation {
 
     /// Bytes of audio that is kept.
     var audioBytes: Int { audio.heldBytes }
+
+    /// Bytes of all that is kept: items, what they say, and audio.
+    var heldBytes: Int { entries.heapBytes + entryBytes + audio.heldBytes }
+
+    /// Whether the audio of a user's item is kept.
+    func holdsAudio(of id: String) -> Bool { audio.holdsAudio(of: id) }
 
     /// The audio of a user's item, while it is kept.
     func audio(of id: String) -> HeardAudio? { audio.audio(of: id) }

@@ -19,6 +19,9 @@ struct ConversationEntry {
 
     /// An item that is kept as a whole.
     private final class WholeItem {
+        /// Bytes of the object itself.
+        static let objectBytes = HeapBlock.bytes(16 + MemoryLayout<ConversationItem>.size)
+
         let item: ConversationItem
 
         init(_ item: ConversationItem) { self.item = item }
@@ -26,6 +29,9 @@ struct ConversationEntry {
 
     /// What few items have. Never changed once it is made.
     private final class Details {
+        /// Bytes of the object itself.
+        static let objectBytes = HeapBlock.bytes(24 + MemoryLayout<Conversation.Speech>.size)
+
         let whole: WholeItem?
         let speech: Conversation.Speech
 
@@ -109,6 +115,15 @@ struct ConversationEntry {
     var textBytes: Int {
         let words = details?.item?.textBytes ?? text.utf8.count
         return words + (details?.speech.wholeTranscript?.utf8.count ?? 0)
+    }
+
+    /// Bytes on the heap, beyond the entry itself.
+    var heldBytes: Int {
+        let words = id.heapBytes + text.heapBytes
+        guard let details else { return words }
+        let speech = details.speech.marks.heapBytes + details.speech.wholeTranscript.heapBytes
+        let whole = details.item.map { WholeItem.objectBytes + $0.heapBytes } ?? 0
+        return words + Details.objectBytes + speech + whole
     }
 
     /// UTF-8 bytes of what a model reads.

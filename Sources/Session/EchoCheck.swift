@@ -16,6 +16,8 @@ final class EchoCheck {
 
     /// What there is only while a reply is heard: 2 kB.
     private final class Playing {
+        static let objectBytes = HeapBlock.bytes(700)
+
         var reply: PlayedLevels
         var evidence = EchoEvidence(delays: EchoPath.delays)
         var bands = SpeechBands(rate: .hz16000)
@@ -33,8 +35,16 @@ final class EchoCheck {
         }
     }
 
-    /// Bytes that are held while a reply is heard; 0: what has been learned is all there is.
-    var heldBytes: Int { playing.map { $0.reply.heldBytes + $0.evidence.heldBytes } ?? 0 }
+    /// Bytes of the object itself, with what has been learned.
+    static let objectBytes = HeapBlock.bytes(160)
+
+    /// Bytes of all of it, most of them while a reply is heard.
+    var heldBytes: Int { Self.objectBytes + playingBytes }
+
+    private var playingBytes: Int {
+        guard let playing else { return 0 }
+        return Playing.objectBytes + playing.reply.heldBytes + playing.evidence.heldBytes
+    }
 
     // MARK: The reply
 

@@ -162,7 +162,7 @@ struct EchoEvidence {
     private(set) var audibleFrames: Float = 0
 
     /// Memory held.
-    var heldBytes: Int { sums.capacity * MemoryLayout<Sums>.stride }
+    var heldBytes: Int { sums.heapBytes }
 
     init(delays: Int) { sums = Array(repeating: Sums(), count: delays) }
 

@@ -36,9 +36,13 @@ final class InputAudioDecoder {
         }
     }
 
-    /// Bytes of the format's state.
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.bytes(80)
+
+    /// Bytes of the decoder and its format's state.
     var heldBytes: Int {
-        (opus == nil ? 0 : OpusDecoder.stateBytes) + (resampler == nil ? 0 : Resampler.stateBytes)
+        Self.objectBytes + (opus == nil ? 0 : HeapBlock.bytes(OpusDecoder.stateBytes))
+            + (resampler == nil ? 0 : Resampler.stateBytes)
     }
 
     /// Forgets the stream and starts another.

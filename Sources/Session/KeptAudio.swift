@@ -21,7 +21,12 @@ struct KeptAudio {
     init(maxBytes: Int) { self.maxBytes = maxBytes }
 
     /// Memory held.
-    var heldBytes: Int { pieces.reduce(0) { $0 + $1.audio.heldBytes } }
+    var heldBytes: Int {
+        pieces.reduce(pieces.heapBytes) { $0 + $1.itemID.heapBytes + $1.audio.heldBytes }
+    }
+
+    /// Whether the audio of an item is kept.
+    func holdsAudio(of id: String) -> Bool { pieces.contains { $0.itemID == id } }
 
     /// The audio of an item.
     func audio(of id: String) -> HeardAudio? { pieces.last { $0.itemID == id }?.audio }

@@ -43,11 +43,19 @@ final class Listener {
     private(set) var speechStart = 0
     /// The words of that speech as far as they are known; nil while nobody speaks.
     private(set) var partial: PartialTranscript?
-    /// Bytes of audio and of what listens to it.
-    var heldBytes: Int {
-        buffer.heldBytes + prosody.heldBytes + (decoder?.heldBytes ?? 0)
-            + (activity?.heldBytes ?? 0) + (reducer == nil ? 0 : NoiseReducer.stateBytes)
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.bytes(664)
+    /// Bytes of the audio that nobody has taken.
+    var audioBytes: Int { buffer.heldBytes }
+    /// Bytes of the decoder.
+    var decoderBytes: Int { decoder?.heldBytes ?? 0 }
+    /// Bytes of what listens, the object included.
+    var listeningBytes: Int {
+        Self.objectBytes + prosody.heldBytes + (activity?.heldBytes ?? 0)
+            + (reducer == nil ? 0 : NoiseReducer.stateBytes) + (partial?.heldBytes ?? 0)
     }
+    /// Whether audio comes, or came a moment ago.
+    var isReceiving: Bool { decoder != nil }
 
     init(parameters: SessionParameters, context: SessionContext) {
         maxSamples = SampleRate.hz16000.samples(

@@ -34,10 +34,14 @@ final class OutputAudioEncoder {
         complexity = settings.complexity
     }
 
-    /// Bytes of its coders' state.
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.bytes(184)
+
+    /// Bytes of the encoder and its coders' state.
     var heldBytes: Int {
-        (opus == nil ? 0 : OpusEncoder.stateBytes) + (resampler == nil ? 0 : Resampler.stateBytes)
-            + (decoder == nil ? 0 : OpusDecoder.stateBytes)
+        Self.objectBytes + (opus == nil ? 0 : HeapBlock.bytes(OpusEncoder.stateBytes))
+            + (resampler == nil ? 0 : Resampler.stateBytes)
+            + (decoder == nil ? 0 : HeapBlock.bytes(OpusDecoder.stateBytes))
     }
 
     /// Forgets the stream and starts another.

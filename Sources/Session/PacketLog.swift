@@ -52,7 +52,9 @@ struct PacketLog: Equatable, Sendable {
 
     var isEmpty: Bool { pieces.isEmpty }
     /// Memory held.
-    var heldBytes: Int { pieces.count * (Self.pieceBytes + CodedSamples.pieceOverhead) }
+    var heldBytes: Int {
+        pieces.heapBytes + pieces.count * (Self.pieceBytes + CodedSamples.pieceOverhead)
+    }
 
     // MARK: Adding
 

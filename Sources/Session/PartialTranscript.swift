@@ -53,6 +53,9 @@ struct PartialTranscript {
     /// What the client has been shown.
     var agreement = TranscriptAgreement()
 
+    /// Bytes of the words that are known.
+    var heldBytes: Int { (newest?.text.heapBytes ?? 0) + agreement.heldBytes }
+
     private let start: Int
     private var samplesRecognised = 0
     private var lastSnapshot: Snapshot?

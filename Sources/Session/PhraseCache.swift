@@ -148,6 +148,14 @@ struct PhraseCache {
 }
 
 extension SpeechChunk {
+    /// Bytes of the memory that holds it.
+    var heapBytes: Int {
+        switch payload {
+        case .samples(let samples, _): samples.heapBytes
+        case .opus(let packets): packets.heapBytes
+        }
+    }
+
     /// Bytes of samples or packets.
     public var byteCount: Int {
         switch payload {

@@ -38,7 +38,7 @@ struct PlayedLevels {
     }
 
     /// Memory held.
-    var heldBytes: Int { ring.capacity * MemoryLayout<SIMD8<UInt8>>.stride }
+    var heldBytes: Int { ring.heapBytes }
 
     /// Whether the reply is held.
     var isHeld: Bool { heldAt != nil }

@@ -24,9 +24,7 @@ struct ProsodyTrack {
     /// Timeline position of the oldest window.
     var start: Int { end - windows * Self.windowSamples }
     /// Memory held.
-    var heldBytes: Int {
-        energies.capacity * MemoryLayout<Float>.stride + slow.capacity * MemoryLayout<Int16>.stride
-    }
+    var heldBytes: Int { energies.heapBytes + slow.heapBytes }
 
     /// Takes the window at a timeline position.
     mutating func append(_ window: UnsafeBufferPointer<Int16>, at position: Int) {

@@ -17,7 +17,7 @@ struct RecentSamples {
     /// Timeline position just past the last sample.
     var end: Int { start + samples.count }
     /// Memory held.
-    var heldBytes: Int { samples.capacity * MemoryLayout<Int16>.stride }
+    var heldBytes: Int { samples.heapBytes }
 
     mutating func append(_ new: UnsafeBufferPointer<Int16>) {
         reserve(samples.count + new.count)

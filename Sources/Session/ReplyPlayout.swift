@@ -78,8 +78,14 @@ final class ReplyPlayout {
 
     /// When a client that plays at once will have played everything sent so far.
     var playedOut: Instant? { playout.playedOut }
-    /// Bytes of audio that is kept.
-    var heldBytes: Int { kept.byteCount + again.reduce(0) { $0 + $1.payload.count } }
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.bytes(216)
+    /// Bytes of all of it, most of them audio that is kept.
+    var heldBytes: Int {
+        again.reduce(Self.objectBytes + kept.heldBytes + again.heapBytes + items.heapBytes) {
+            $0 + $1.payload.heapBytes
+        }
+    }
     /// Whether the reply is held.
     var isHeld: Bool { heldAt != nil }
     /// Responses whose audio may not have been heard to its end.

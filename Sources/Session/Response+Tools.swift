@@ -51,7 +51,7 @@ extension Response {
             return
         }
         guard let index = outputs.lastIndex(where: { $0.isOpen && $0.isCall }) else { return }
-        outputs[index].text += arguments
+        outputs[index].write(arguments)
         if outputs[index].toolCall != nil {
             emit(.mcp(.callArgumentsDelta(address(index), delta: arguments)))
         } else {

@@ -33,6 +33,8 @@ final class Response {
     /// When the mark at which the text so far ends is taken for the end of a clause.
     private var pauseEnd: Instant?
     private var speech: ResponseSpeech
+    /// Bytes of what it is asked with.
+    private let parameterBytes: Int
     private var bytesWritten = 0
     private var incompleteReason: String?
     private var usage = ResponseUsage()
@@ -54,6 +56,7 @@ final class Response {
     ) {
         self.description = description
         self.parameters = parameters
+        parameterBytes = parameters.heapBytes
         self.speech = speech
         self.speechEnd = speechEnd
         self.asked = asked
@@ -73,8 +76,21 @@ final class Response {
     /// When everything sent so far will have been played.
     var playedOut: Instant? { speech.playout.playedOut }
 
-    /// Bytes of speech that was not sent yet, and of what encodes it.
-    var heldBytes: Int { outputs.reduce(speech.encoderBytes) { $0 + $1.speech.byteCount } }
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.bytes(952)
+
+    /// Bytes of all of it but what encodes it.
+    var heldBytes: Int {
+        outputs.reduce(Self.objectBytes + parameterBytes + outputs.heapBytes + speech.heldBytes) {
+            $0 + $1.heldBytes
+        }
+    }
+
+    /// Bytes of the encoder.
+    var encoderBytes: Int { speech.encoderBytes }
+
+    /// What sends its audio.
+    var playout: ReplyPlayout { speech.playout }
 
     /// Whether so much speech waits to be sent that more should not be made yet.
     var hasEnoughSpeech: Bool { speech.hasEnough(in: outputs) }
@@ -153,7 +169,7 @@ final class Response {
     private func write(_ text: String, to index: Int, at now: Instant) {
         // Nobody hears what follows the point at which the client cut it.
         guard outputs[index].cut?.isByClient != true else { return }
-        outputs[index].text += text
+        outputs[index].write(text)
         switch description.outputModality {
         case .text: emit(.responseOutputTextDelta(address(index), delta: text))
         case .audio:

@@ -18,7 +18,9 @@ struct ResponseOutput {
     /// The item before it in the conversation.
     var previousItemID: String?
     /// The message's text, or the call's arguments, so far.
-    var text = ""
+    private(set) var text = ""
+    /// UTF-8 bytes that `text` has room for.
+    private var textCapacity = 0
     /// Whether the model may still write to it.
     var isOpen = true
     /// Where its audio ends for the listener, if that is before its words do.
@@ -94,6 +96,31 @@ struct ResponseOutput {
     /// Whether something of it has still to be synthesised or sent.
     var awaitsSpeech: Bool { unspokenClauses > 0 || hasSpeech }
 
+    /// Bytes on the heap. Of a complete item the conversation has the words.
+    var heldBytes: Int {
+        (isComplete ? 0 : HeapBlock.string(capacity: textCapacity)) + speech.heldBytes
+            + marks.heapBytes
+    }
+
+    /// The model writes more. Room grows here and not in the string, so that it is known.
+    mutating func write(_ more: String) {
+        let wanted = text.utf8.count + more.utf8.count
+        if wanted > textCapacity {
+            textCapacity = max(wanted, 2 * textCapacity)
+            text.reserveCapacity(textCapacity)
+        }
+        text += more
+    }
+
+    /// Gives back the room behind the words, which the conversation may keep for hours.
+    private mutating func fitText() {
+        var exact = ""
+        exact.reserveCapacity(text.utf8.count)
+        exact += text
+        text = exact
+        textCapacity = text.utf8.count
+    }
+
     /// Speech of the clause in progress.
     mutating func enqueue(_ chunk: SpeechChunk) {
         enqueuedSamples += speech.append(chunk)
@@ -155,6 +182,7 @@ struct ResponseOutput {
         isOpen = false
         isComplete = true
         dropSpeech()
+        fitText()
         item.status = status
         switch item.kind {
         case .functionCall(let callID, let name, _):

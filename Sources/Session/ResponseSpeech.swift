@@ -49,7 +49,11 @@ struct ResponseSpeech {
         self.context = context
     }
 
-    /// Bytes of the encoder's state.
+    /// Bytes of clauses that wait.
+    var heldBytes: Int {
+        clauses[clauseHead...].reduce(clauses.heapBytes) { $0 + $1.text.heapBytes }
+    }
+    /// Bytes of the encoder and its state.
     var encoderBytes: Int { encoder?.heldBytes ?? 0 }
     /// Whether the synthesiser is speaking a clause.
     var isSpeaking: Bool { spokenOutput != nil }

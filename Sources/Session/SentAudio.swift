@@ -48,8 +48,9 @@ struct SentAudio {
         maxLength = SampleRate.hz48000.samples(inMilliseconds: maxMilliseconds)
     }
 
-    /// Bytes of the audio that is kept.
-    var byteCount: Int { runs[head...].reduce(0) { $0 + $1.payload.count } }
+    /// Bytes of what is kept, each run a block of its own.
+    var heldBytes: Int { runs.heapBytes + payloadBytes }
+    private var payloadBytes = 0
 
     mutating func append(_ run: SentRun) {
         // What is forgotten goes when there is as much of it as of what is kept.
@@ -58,6 +59,7 @@ struct SentAudio {
             head = 0
         }
         runs.append(run)
+        payloadBytes += run.payload.heapBytes
         length += run.length
         forget(allBut: maxLength)
     }
@@ -66,6 +68,7 @@ struct SentAudio {
     mutating func forget(allBut wanted: Int) {
         while head < runs.count, length - runs[head].length >= wanted {
             length -= runs[head].length
+            payloadBytes -= runs[head].payload.heapBytes
             // Its memory goes now, its place in the array later.
             runs[head].payload = []
             head += 1
@@ -87,6 +90,7 @@ struct SentAudio {
     mutating func removeAll() {
         runs = []
         head = 0
+        payloadBytes = 0
         length = 0
     }
 }

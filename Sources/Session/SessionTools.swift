@@ -71,14 +71,25 @@ final class SessionTools {
         servers.firstIndex { $0.tool.hasSameConnection(as: tool) }
     }
 
-    /// UTF-8 bytes of the tools that are known, counted when they come and go.
-    private(set) var heldBytes = 0
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.bytes(264)
+    /// Bytes of the servers and the tools that are known, counted when they come and go.
+    private var serverBytes = 0
 
-    /// Takes note of a list that has come, or of a server that has gone.
+    /// Bytes of all of it.
+    var heldBytes: Int {
+        let waiting = approvals.heapBytes + approvedCalls.heapBytes + dueOutOfBand.heapBytes
+        return Self.objectBytes + serverBytes + waiting
+            + approvals.reduce(0) { $0 + $1.arguments.heapBytes + $1.parameters.heapBytes }
+            + approvedCalls.reduce(0) { $0 + $1.item.heapBytes }
+    }
+
+    /// Takes note of a list that has come, or of a server that has come or gone.
     func countHeldBytes() {
-        heldBytes = servers.reduce(0) { sum, server in
-            guard case .ready(let tools) = server.stage else { return sum }
-            return tools.reduce(sum) { $0 + $1.textBytes }
+        serverBytes = servers.reduce(servers.heapBytes) { sum, server in
+            let known = sum + server.tool.heapBytes + server.connection.heapBytes
+            guard case .ready(let tools) = server.stage else { return known }
+            return tools.reduce(known + tools.heapBytes) { $0 + $1.heapBytes }
         }
     }
 

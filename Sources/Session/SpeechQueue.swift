@@ -34,8 +34,10 @@ struct SpeechQueue {
     private var offset = 0
     /// Length of what waits, on the timeline.
     private(set) var count = 0
-    /// Bytes of the chunks that wait.
-    private(set) var byteCount = 0
+    /// Bytes of the chunks that wait, each a block of its own.
+    private var chunkBytes = 0
+    /// Bytes of all of it.
+    var heldBytes: Int { chunks.heapBytes + chunkBytes + recording.heapBytes }
     /// Ends of phrases that wait.
     private var phraseEnds = 0
     /// Length of the phrase that is being added.
@@ -67,7 +69,7 @@ struct SpeechQueue {
         guard length > 0 else { return 0 }
         chunks.append(.speech(chunk))
         count += length
-        byteCount += chunk.byteCount
+        chunkBytes += chunk.heapBytes
         phraseLength += length
         return length
     }
@@ -132,7 +134,7 @@ struct SpeechQueue {
     }
 
     private mutating func removeFirstChunk() {
-        if case .speech(let chunk) = chunks.removeFirst() { byteCount -= chunk.byteCount }
+        if case .speech(let chunk) = chunks.removeFirst() { chunkBytes -= chunk.heapBytes }
         offset = 0
     }
 

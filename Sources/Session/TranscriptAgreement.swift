@@ -12,6 +12,12 @@ struct TranscriptAgreement: Equatable {
     private var previous: [Substring] = []
     private var shownWords = 0
 
+    /// Bytes of what was shown. The words of the hypothesis before are parts of its text, which
+    /// they keep.
+    var heldBytes: Int {
+        shown.heapBytes + previous.heapBytes + (previous.first?.base.heapBytes ?? 0)
+    }
+
     /// Takes the next hypothesis and returns what it confirms, to be sent as a delta, or nil.
     ///
     /// Words count as the same only with the same capitals and punctuation, so that the deltas add

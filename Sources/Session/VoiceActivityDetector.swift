@@ -14,7 +14,7 @@ public struct VoiceActivityDetector {
     private var state: [SIMD8<Float>] = []
 
     /// Bytes of its state.
-    var heldBytes: Int { state.capacity * MemoryLayout<SIMD8<Float>>.stride }
+    var heldBytes: Int { state.heapBytes }
 
     /// Creates a detector at the start of a stream.
     /// - Parameter model: shared weights; without them every window counts as silence.

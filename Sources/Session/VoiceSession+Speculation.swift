@@ -22,6 +22,10 @@ struct SpeculativeReply {
     private(set) var events: [AgentEvent] = []
     /// UTF-8 bytes of that.
     private(set) var bytes = 0
+    /// Bytes of its texts on the heap.
+    private var textBytes = 0
+    /// Bytes of all of it; the words of the request are the conversation's.
+    var heldBytes: Int { events.heapBytes + textBytes + request.messages.heapBytes }
 
     init(responseID: String, request: ModelRequest, speechEnd: Int) {
         self.responseID = responseID
@@ -31,9 +35,11 @@ struct SpeculativeReply {
 
     mutating func hold(_ event: AgentEvent) {
         events.append(event)
-        if case .modelDelta(_, .text(let text)) = event { bytes += text.utf8.count }
-        if case .modelDelta(_, .functionCallArguments(let text)) = event {
+        switch event {
+        case .modelDelta(_, .text(let text)), .modelDelta(_, .functionCallArguments(let text)):
             bytes += text.utf8.count
+            textBytes += text.heapBytes
+        default: break
         }
     }
 }

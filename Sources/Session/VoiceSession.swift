@@ -12,8 +12,8 @@ import Codec
 /// Call order: `noteUnsent` where reply audio waits, one `handle…` (or `start`), then
 /// `nextOutput()` until it returns nil, then read `nextDeadline(after:)`; when that instant comes,
 /// `handleDeadline(at:)`. `noteLost` may be called at any time.
-/// - Getters: `id`, `parameters`, `isIdle`, `hasTurnInFlight`, `playedOut`,
-///   `hasEnoughSpeech(of:)`, `nextDeadline(after:)`.
+/// - Getters: `id`, `parameters`, `isIdle`, `activity`, `hasTurnInFlight`, `playedOut`,
+///   `hasEnoughSpeech(of:)`, `nextDeadline(after:)`, `ledger` (VoiceSession+Ledger).
 /// - Inputs: `start(at:)`, `handle(_:eventID:audio:at:)`, `handle(_: ClientEventError, at:)`,
 ///   `handleAudioPacket(_:at:)`, `handle(_: AgentEvent, at:)`, `handleDeadline(at:)`;
 ///   `noteUnsent(itemID:position:)` and `noteLost(itemID:position:)` (VoiceSession+UnsentAudio).
@@ -24,7 +24,11 @@ public final class VoiceSession {
     /// `sess_…`
     public let id: String
     /// The effective session.
-    public internal(set) var parameters: SessionParameters
+    public internal(set) var parameters: SessionParameters {
+        didSet { parameterBytes = UInt32(clamping: parameters.heapBytes) }
+    }
+    /// Bytes of what the parameters refer to.
+    private(set) var parameterBytes: UInt32
 
     let context: SessionContext
     /// What the session's model understands. Where it hears audio its replies wait for no
@@ -78,6 +82,7 @@ public final class VoiceSession {
         self.ids = ids
         self.context = context
         self.parameters = parameters
+        parameterBytes = UInt32(clamping: parameters.heapBytes)
         abilities = context.abilities(parameters.model)
         isKindSettled = parameters.kind != .realtime
         if context.voiceActivityModel == nil { self.parameters.turnDetection = nil }
@@ -103,20 +108,6 @@ public final class VoiceSession {
     public var isIdle: Bool {
         responses.isEmpty && awaitedTranscripts.isEmpty && listener?.speechItemID == nil
             && tools?.isBusy != true
-    }
-
-    /// Bytes that grow and go with what the session does: audio that was not committed, is being
-    /// recognised or is kept for a model, and all that listens to it (decoder, voice activity,
-    /// noise reduction, prosody, the reply's echo); the conversation's text; speech that was not
-    /// sent yet and its encoder. The session's own objects, under 2 kB, are not among them.
-    public var heldBytes: Int {
-        let heard =
-            awaitedTranscripts.reduce(listener?.heldBytes ?? 0) { $0 + $1.audioBytes }
-            + conversation.audioBytes + (echo?.heldBytes ?? 0)
-        let text =
-            conversation.textBytes + (speculativeReply?.bytes ?? 0) + (tools?.heldBytes ?? 0)
-        let speech = responses.reduce(playout?.heldBytes ?? 0) { $0 + $1.heldBytes }
-        return heard + text + speech
     }
 
     /// Whether so much speech of a response waits to be sent that its synthesis should pause: at

@@ -11,7 +11,7 @@ enum ServeOptionTable {
     static let all: [ServeOption] =
         listening + admission + credentials + tls + logging + agents + services + limits
         + compression + timeLimits
-        + fairness + sessions + codecs + text + mcp
+        + fairness + sessions + codecs + text + mcp + memory
 
     /// Finds an option by its name.
     static func option(named name: String) -> ServeOption? { byName[name] }

@@ -95,12 +95,13 @@ struct ServeSettings: Sendable {
     /// The defaults.
     init() {}
 
-    /// The defaults, with 4 where they depend on the machine: what the example file shows must
-    /// not.
+    /// The defaults, with 4 cores and 4 GiB where they depend on the machine: what the example file
+    /// shows must not.
     static var ofExampleMachine: ServeSettings {
         var settings = ServeSettings()
         settings.server.shards = 4
         settings.server.workerThreads = 4
+        settings.server.maxMemoryBytes = 4 << 30
         return settings
     }
 }

@@ -192,7 +192,7 @@ final class FuzzedServer {
         require(metrics.connections.load(ordering: .relaxed) == 0, "connections are counted")
         require(metrics.sessions.load(ordering: .relaxed) == 0, "sessions are counted")
         let gauges: [ShardMetric] = [
-            .connectionsOpen, .sessionsOpen, .sessionBytes, .agentTasks, .compressionContextBytes,
+            .connectionsOpen, .sessionsOpen, .ledgerBytes, .agentTasks, .compressionContextBytes,
         ]
         for gauge in gauges {
             let value = metrics.total(of: gauge)

@@ -81,7 +81,7 @@ final class BadInputWorld {
         #expect(server.shard.chunks.chunksInUse == 0)
         #expect(server.shard.compression.heldBytes < 300_000)
         let metrics = server.metrics
-        for metric in [ShardMetric.sessionsOpen, .sessionBytes, .connectionsOpen] {
+        for metric in [ShardMetric.sessionsOpen, .ledgerBytes, .connectionsOpen] {
             #expect(metrics.total(of: metric) == 0)
         }
         #expect(metrics.connections.load(ordering: .relaxed) == 0)

@@ -146,7 +146,7 @@ import Testing
         let metrics = server.metrics
         #expect(metrics.connections.load(ordering: .relaxed) == 0)
         #expect(metrics.sessions.load(ordering: .relaxed) == 0)
-        for metric in [ShardMetric.sessionsOpen, .sessionBytes, .agentTasks, .connectionsOpen] {
+        for metric in [ShardMetric.sessionsOpen, .ledgerBytes, .agentTasks, .connectionsOpen] {
             #expect(metrics.total(of: metric) == 0)
         }
     }

@@ -103,7 +103,7 @@ private struct LongAnswer: LanguageModel, SpeechRecognizer, SlowSpeaker {
         world.client.peer.reset()
         #expect(world.server.run(for: .seconds(1)))
         #expect(world.server.metrics.total(of: .agentTasks) == 0)
-        #expect(world.server.metrics.total(of: .sessionBytes) == 0)
+        #expect(world.server.metrics.total(of: .ledgerBytes) == 0)
         #expect(world.server.shard.connections[slot: 0] == nil)
     }
 }

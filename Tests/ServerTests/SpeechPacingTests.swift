@@ -75,7 +75,7 @@ private final class FastVoice: LanguageModel, SpeechRecognizer, SpeechSynthesize
         // The limit, what one turn takes, and a second that was sent and is kept.
         let most = 4 * 32_000 + ShardGate.maxUntakenSpeechBytes + 3 * 48_000
         for _ in 0..<36 {
-            #expect(world.server.metrics.total(of: .sessionBytes) < most)
+            #expect(world.server.metrics.total(of: .ledgerBytes) < most)
             #expect(world.voice.emitted <= world.audio + 4_000 + 2 * 2_048)
             #expect(world.server.run(for: .seconds(1)))
         }

@@ -94,7 +94,7 @@ struct TextWorld {
         #expect(turns == 0 && server.shard.textTurns.all.isEmpty)
         #expect(server.shard.services.replies.count == 0)
         #expect(server.io.openHandles == 0 && server.shard.chunks.chunksInUse == 0)
-        for metric in [ShardMetric.textTurnsOpen, .sessionBytes, .agentTasks, .connectionsOpen] {
+        for metric in [ShardMetric.textTurnsOpen, .ledgerBytes, .agentTasks, .connectionsOpen] {
             #expect(server.metrics.total(of: metric) == 0, "\(metric)")
         }
     }

@@ -65,12 +65,12 @@ import Testing
         let image = ContentPart.inputImage(url: url, detail: .auto)
         script.send(Self.create(Self.item([image], id: "one")), at: 0)
         script.run(until: 5)
-        #expect(script.session.heldBytes == 250)
+        #expect(script.session.conversation.textBytes == 250)
         script.send(Self.create(Self.item([image], id: "two")), at: 10)
         script.run(until: 20)
         let deleted = script.events.filter { $0["type"] as? String == "conversation.item.deleted" }
         #expect(deleted.map { $0["item_id"] as? String } == ["one"])
-        #expect(script.session.heldBytes == 250)
+        #expect(script.session.conversation.textBytes == 250)
     }
 
     @Test func whatWasHeardStandsBesideTheOtherParts() {

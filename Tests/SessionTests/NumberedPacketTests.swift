@@ -105,9 +105,12 @@ import Testing
         let silence = [[UInt8]](repeating: [UInt8](repeating: 0, count: 960), count: 100)
         script.speak(silence, from: 0)
         script.run(until: 3_000)
-        #expect(script.session.heldBytes > 0)
+        #expect(script.session.ledger.inputAudio > 1_000)
+        #expect(script.session.ledger.codec > 3_000)
         script.run(until: 9_000)
-        #expect(script.session.heldBytes == 0)
+        // No more than room in a list for what comes next.
+        #expect(script.session.ledger.inputAudio < 200)
+        #expect(script.session.ledger.codec == 0)
         #expect(script.context.codecUse.decodersInUse == 0)
     }
 

@@ -102,6 +102,8 @@ import Testing
         #expect(held > 20_000)
         script.send(.inputAudioBufferCommit, at: 2_010)
         script.run(until: 20_000)
-        #expect(script.session.heldBytes == script.session.conversation.audioBytes)
+        let left = script.session.ledger
+        #expect(left.inputAudio + left.codec + left.response < 500)
+        #expect(left.conversation < script.session.conversation.audioBytes + 1_000)
     }
 }

@@ -4,6 +4,7 @@
 import Codec
 import Server
 import Session
+import Synchronization
 
 /// Runs jobs where they are submitted: a worker without a thread.
 package final class InlineComputePool: ComputePool {
@@ -35,6 +36,12 @@ package struct SilentModel: LanguageModel {
     ) async throws {}
 }
 
+/// What a simulated kernel says of the process.
+package final class SimulatedMemory: Sendable {
+    /// Resident bytes.
+    package let resident = Atomic<Int>(0)
+}
+
 /// A shard and its world.
 package final class SimulatedServer {
     /// The time of day when a simulation begins, in seconds since 1970.
@@ -47,6 +54,7 @@ package final class SimulatedServer {
     package let metrics: ServerMetrics
     package let authenticator: Authenticator
     private let directory: ShardDirectory
+    package let memory = SimulatedMemory()
     /// Whether the shard has stopped.
     package private(set) var hasStopped = false
     private var clients: [SimulatedClient] = []
@@ -74,6 +82,9 @@ package final class SimulatedServer {
         services.directory = directory
         services.voiceActivityModel = voiceActivityModel
         services.tls = tls
+        services.memory = MemoryBudget(configuration) { [memory] in
+            memory.resident.load(ordering: .relaxed)
+        }
         authenticator = Authenticator(configuration, rules: credentials)
         services.authenticator = authenticator
         services.wallSeconds = { [io] in
@@ -91,6 +102,16 @@ package final class SimulatedServer {
         }
         shard = Shard(io: io, services: services)
         try shard.listen(on: SimulatedIO.listener)
+    }
+
+    /// Every simulated test ends with this: when all are gone, nobody is charged anything.
+    deinit {
+        precondition(shard.isBalanced, "a ledger is not what its connection holds")
+        guard !hasStopped else { return }
+        shard.stop(.goingAway)
+        run(for: .seconds(60))
+        precondition(!hasStopped || shard.ledgerBytes == 0, "charges were left behind")
+        precondition(shard.isBalanced, "a ledger is not what its connection holds")
     }
 
     /// A new connection. `window`: bytes that the server may write before the peer reads.

@@ -258,7 +258,7 @@ def test_a_service_that_never_stops_speaking_is_held_up(remote_pcm, service):
     def held():
         lines = remote_pcm.get("/metrics")[2].decode().splitlines()
         return sum(float(line.split()[-1]) for line in lines
-                   if line.startswith("parley_shard_session_bytes"))
+                   if line.startswith("parley_ledger_total_bytes"))
 
     async def test():
         async with connect(remote_pcm) as session:

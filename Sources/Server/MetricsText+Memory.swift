@@ -1,0 +1,43 @@
+// Memory in the exposition: how many connections hold how much, by what they are doing, and beside
+// it what the kernel says of the process. What is charged is in LedgerBook.
+
+import Codec
+
+extension MetricsText {
+    /// Writes the ledgers of everybody who is there now. It is a histogram of a moment: its counts
+    /// fall when somebody leaves.
+    func writeLedgers(into text: inout ByteWriter) {
+        let name = "parley_session_memory_bytes"
+        writeHead(
+            name, "histogram", "What each connection holds now, by what its session is doing.",
+            into: &text)
+        for state in SessionState.allCases {
+            let label = "state=\"\(state.rawValue)\""
+            var buckets = [Int](repeating: 0, count: LedgerBook.boundCount + 1)
+            var bytes = 0
+            for shard in metrics.shards {
+                let (counts, sum) = shard.ledgers(of: state)
+                for index in buckets.indices { buckets[index] += counts[index] }
+                bytes += sum
+            }
+            var total = 0
+            for (index, count) in buckets.enumerated() {
+                total += count
+                let isLast = index == LedgerBook.boundCount
+                let bound = isLast ? "+Inf" : "\(LedgerBook.firstBoundBytes << index)"
+                writeLine("\(name)_bucket", "\(label),le=\"\(bound)\"", "\(total)", into: &text)
+            }
+            writeLine("\(name)_sum", label, "\(bytes)", into: &text)
+            writeLine("\(name)_count", label, "\(total)", into: &text)
+        }
+        let memory = ProcessMemory.current
+        writeHead(
+            "process_resident_memory_bytes", "gauge", "Resident memory of the process.",
+            into: &text)
+        writeLine("process_resident_memory_bytes", "", "\(memory.resident)", into: &text)
+        writeHead(
+            "parley_private_memory_bytes", "gauge",
+            "Resident memory that is no file's: what the process itself has written.", into: &text)
+        writeLine("parley_private_memory_bytes", "", "\(memory.private)", into: &text)
+    }
+}

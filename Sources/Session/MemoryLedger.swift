@@ -1,0 +1,130 @@
+// What one connection makes the process hold, by part. A ledger is a value that is read off the
+// objects when somebody asks: nothing is counted where memory is allocated, so that no path pays
+// for it and nothing can be forgotten on the way back. Every type says what it holds
+// (`heapBytes`, or what it adds to a ledger), with the allocator's rounding (Codec/HeapBlock).
+//
+// What is kept per connection is the total alone, and the shard settles it after each turn
+// (Server/ShardLedger). Memory of C libraries, which nobody can read off an object, is counted by
+// their allocators' hooks.
+//
+// Invariant: a part is never negative, and memory that several hold is in one part once.
+
+/// What memory is for. The raw values are the names in the admin view.
+public enum MemoryPart: String, CaseIterable, Sendable {
+    /// The connection itself: its object, its slots in the shard's tables and queues, HTTP's state.
+    case connection
+    /// Bytes that came and are not used yet: an unfinished message, messages for another turn.
+    case receive
+    /// Output that waits for the socket.
+    case send
+    /// OpenSSL's state, and records that wait.
+    case tls
+    /// Contexts of permessage-deflate.
+    case compression
+    /// The session itself: its object, its settings, tools and their servers.
+    case session
+    /// Decoder, encoder, resampler.
+    case codec
+    /// Voice activity, prosody, noise reduction, the reply's echo.
+    case listening
+    /// The user's audio that no item has taken, or that is being recognised.
+    case inputAudio = "input_audio"
+    /// Items with their text, and audio that is kept beside them.
+    case conversation
+    /// Responses in flight, their speech, and what was sent of it and may be sent again; over HTTP
+    /// the reply that is read.
+    case response
+    /// Tasks of agents that are in flight, with what they were asked.
+    case task
+    /// Transfers from and to models and services.
+    case upstream
+
+    /// What it is for, in the words of the server's documents.
+    public var meaning: String {
+        switch self {
+        case .connection: "The connection itself and its places in the server's tables."
+        case .receive: "Bytes that came and are not used yet."
+        case .send: "Output that waits for the socket."
+        case .tls: "The state of TLS."
+        case .compression: "Contexts of permessage-deflate."
+        case .session: "The session itself, its settings and tools."
+        case .codec: "Decoder, encoder, resampler."
+        case .listening: "Voice activity, prosody, noise reduction, the reply's echo."
+        case .inputAudio: "The user's audio that no item has taken."
+        case .conversation: "Items with their text and kept audio."
+        case .response: "Responses in flight and their speech."
+        case .task: "Agents at work, with what they were asked."
+        case .upstream: "Transfers from and to models and services."
+        }
+    }
+}
+
+/// Bytes by part.
+public struct MemoryLedger: Equatable, Sendable {
+    public var connection = 0
+    public var receive = 0
+    public var send = 0
+    public var tls = 0
+    public var compression = 0
+    public var session = 0
+    public var codec = 0
+    public var listening = 0
+    public var inputAudio = 0
+    public var conversation = 0
+    public var response = 0
+    public var task = 0
+    public var upstream = 0
+
+    /// Nothing.
+    public init() {}
+
+    /// The bytes of a part.
+    public subscript(part: MemoryPart) -> Int {
+        get { self[keyPath: Self.place(of: part)] }
+        set { self[keyPath: Self.place(of: part)] = newValue }
+    }
+
+    /// The bytes of all parts.
+    public var total: Int {
+        connection + receive + send + tls + compression + session + codec + listening + inputAudio
+            + conversation + response + task + upstream
+    }
+
+    public static func + (one: MemoryLedger, other: MemoryLedger) -> MemoryLedger {
+        one.combined(with: other, +)
+    }
+
+    public static func - (one: MemoryLedger, other: MemoryLedger) -> MemoryLedger {
+        one.combined(with: other, -)
+    }
+
+    public static func += (one: inout MemoryLedger, other: MemoryLedger) { one = one + other }
+
+    public static func -= (one: inout MemoryLedger, other: MemoryLedger) { one = one - other }
+
+    private func combined(
+        with other: MemoryLedger, _ combine: (Int, Int) -> Int
+    ) -> MemoryLedger {
+        var result = self
+        for part in MemoryPart.allCases { result[part] = combine(self[part], other[part]) }
+        return result
+    }
+
+    private static func place(of part: MemoryPart) -> WritableKeyPath<MemoryLedger, Int> {
+        switch part {
+        case .connection: \.connection
+        case .receive: \.receive
+        case .send: \.send
+        case .tls: \.tls
+        case .compression: \.compression
+        case .session: \.session
+        case .codec: \.codec
+        case .listening: \.listening
+        case .inputAudio: \.inputAudio
+        case .conversation: \.conversation
+        case .response: \.response
+        case .task: \.task
+        case .upstream: \.upstream
+        }
+    }
+}

@@ -1,0 +1,60 @@
+// What a session holds, by part, read off its values. Memory that is kept where it is used says so
+// itself (`heldBytes`).
+//
+// It is read after every turn of the shard that touched the session, with a packet in it fifty times
+// a second: everything here is a sum of a few numbers, and what may be many (items, runs of audio,
+// tools) keeps its own.
+
+import Codec
+
+extension VoiceSession {
+    /// Bytes of the object itself.
+    public static let objectBytes = HeapBlock.bytes(840)
+
+    /// What the session holds, by part.
+    public var ledger: MemoryLedger {
+        var ledger = MemoryLedger()
+        add(to: &ledger)
+        return ledger
+    }
+
+    /// Bytes of everything that it holds.
+    public var heldBytes: Int { ledger.total }
+
+    /// Adds what the session holds to a connection's ledger.
+    public func add(to ledger: inout MemoryLedger) {
+        ledger.session += Self.objectBytes + Int(parameterBytes) + retrievals.heapBytes
+        if let tools { ledger.session += tools.heldBytes }
+        ledger.conversation += conversation.heldBytes
+        if let listener {
+            ledger.codec += listener.decoderBytes
+            ledger.listening += listener.listeningBytes
+            ledger.inputAudio += listener.audioBytes
+        }
+        if let echo { ledger.listening += echo.heldBytes }
+        if !awaitedTranscripts.isEmpty { addAwaitedTranscripts(to: &ledger) }
+        if let playout { ledger.response += playout.heldBytes }
+        if !responses.isEmpty { addResponses(to: &ledger) }
+        if let speculativeReply { ledger.response += speculativeReply.heldBytes }
+    }
+
+    /// Audio that is being recognised is the conversation's where that keeps it.
+    private func addAwaitedTranscripts(to ledger: inout MemoryLedger) {
+        ledger.inputAudio += awaitedTranscripts.heapBytes
+        for awaited in awaitedTranscripts {
+            ledger.inputAudio += awaited.agreement.heldBytes
+            guard !conversation.holdsAudio(of: awaited.itemID) else { continue }
+            ledger.inputAudio += awaited.audioBytes
+        }
+    }
+
+    private func addResponses(to ledger: inout MemoryLedger) {
+        ledger.response += responses.heapBytes
+        for response in responses {
+            ledger.response += response.heldBytes
+            ledger.codec += response.encoderBytes
+            // The responses of the conversation share one.
+            if response.playout !== playout { ledger.response += response.playout.heldBytes }
+        }
+    }
+}

@@ -1,0 +1,23 @@
+// Options of `parley serve` for what connections make the process hold.
+
+extension ServeOptionTable {
+    static let memory: [ServeOption] = [
+        .integer(
+            "max-connection-memory-bytes", \.server.maxConnectionMemoryBytes,
+            0...((4 << 30) - 1), unit: "bytes", in: .limits,
+            """
+            What one connection, or one turn over HTTP, may make the server hold in all; more \
+            closes it with 1008. 0 is no limit. The default is above all that the other limits \
+            allow of one kind.
+            """),
+        .integer(
+            "max-memory-bytes", \.server.maxMemoryBytes, 0...(65_536 << 30), unit: "bytes",
+            in: .limits,
+            """
+            What the whole server may hold, by its own count or the kernel's, whichever is more. \
+            From nine tenths on new sessions get 503; beyond it those that hold the most are \
+            closed with 1013. 0 is no limit. The default is four fifths of what its control group \
+            or the machine has.
+            """),
+    ]
+}

@@ -1,0 +1,53 @@
+// What HeapBlock says of blocks, and what the allocator says of the same.
+
+import CLinux
+import Testing
+
+@testable import Codec
+
+@Suite struct HeapBlockTests {
+    /// Bytes of the block that begins at an address, the allocator's header included.
+    private static func block(at address: UnsafeRawPointer) -> Int {
+        Int(malloc_usable_size(UnsafeMutableRawPointer(mutating: address))) + 8
+    }
+
+    @Test(arguments: [1, 16, 24, 25, 40, 41, 100, 1_000, 2_032, 18_228, 65_536])
+    func aBlockHasTheAllocatorsSize(count: Int) throws {
+        let memory = try #require(malloc(count))
+        defer { free(memory) }
+        #expect(HeapBlock.bytes(count) == Self.block(at: memory))
+    }
+
+    @Test func nothingTakesNothing() {
+        #expect(HeapBlock.bytes(0) == 0 && HeapBlock.array(capacity: 0, stride: 8) == 0)
+        #expect([Int]().heapBytes == 0 && "a short one".heapBytes == 0)
+        #expect(HeapBlock.dictionary(capacity: 0, stride: 8) == 0)
+    }
+
+    @Test(arguments: [1, 3, 10, 100, 5_000])
+    func anArrayIsItsBlock(count: Int) {
+        let array = [Int](repeating: 0, count: count)
+        let block = array.withUnsafeBytes { Self.block(at: $0.baseAddress! - 32) }
+        // Less than an element may be left over.
+        #expect((0..<16).contains(block - array.heapBytes))
+        let bytes = [UInt8](repeating: 0, count: count)
+        let other = bytes.withUnsafeBytes { Self.block(at: $0.baseAddress! - 32) }
+        #expect(bytes.heapBytes == other)
+    }
+
+    @Test(arguments: [16, 29, 31, 32, 47, 48, 63, 64, 65, 100, 200, 500, 1_000, 5_000])
+    func aStringIsItsBlock(count: Int) {
+        let string = String(decoding: [UInt8](repeating: 97, count: count), as: UTF8.self)
+        // The address of a string's object is in its second word.
+        let object = unsafeBitCast(string, to: (UInt, UInt).self).1 & 0x0FFF_FFFF_FFFF_FFFF
+        #expect(string.heapBytes == Self.block(at: UnsafeRawPointer(bitPattern: object)!))
+    }
+
+    @Test(arguments: [1, 3, 10, 100, 1_000])
+    func aDictionaryIsItsBlock(count: Int) {
+        let dictionary = Dictionary(uniqueKeysWithValues: (0..<count).map { ($0, $0) })
+        let object = UnsafeRawPointer(bitPattern: unsafeBitCast(dictionary, to: UInt.self))!
+        let stated = HeapBlock.dictionary(capacity: dictionary.capacity, stride: 16)
+        #expect(abs(stated - Self.block(at: object)) <= 32)
+    }
+}

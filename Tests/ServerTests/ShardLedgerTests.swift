@@ -1,0 +1,222 @@
+// What a shard's connections are charged: the objects' real sizes, parts that come and go, limits,
+// and that everything is given back.
+
+import CLinux
+import Codec
+import Session
+import Simulation
+import Synchronization
+import Testing
+
+@testable import Server
+
+@_silgen_name("$ss36_class_getInstancePositiveExtentSize")
+private func instanceSize(_ type: AnyClass) -> UInt
+
+/// Bytes of an object's block, the allocator's header included. The allocator gives up to 16 bytes
+/// more, where what is left over would be no block.
+private func block(of object: AnyObject) -> Int {
+    Int(malloc_usable_size(Unmanaged.passUnretained(object).toOpaque())) + 8
+}
+
+@Suite struct ShardLedgerTests {
+    private func question(_ text: String) -> String {
+        #"{"type":"conversation.item.create","item":{"type":"message","role":"user","#
+            + #""content":[{"type":"input_text","text":"\#(text)"}]}}"#
+    }
+
+    @Test func objectsAreAsLargeAsTheyAreSaidToBe() throws {
+        let server = try SimulatedServer()
+        let client = server.openClient(offer: PerMessageDeflateOffer())
+        #expect(server.run())
+        let connection = try #require(server.shard.connections[slot: 0])
+        let live = try #require(connection.live)
+        let http = HTTPState(at: .milliseconds(0))
+        let contexts = try #require(connection.contexts)
+        let bytes = Array("GET / HTTP/1.1\r\nHost: a\r\n\r\n".utf8)
+        let parsed = try bytes.withUnsafeBytes { try http.parse($0, limits: HTTPLimits()) }
+        let request = try #require(parsed?.request)
+        let log = ReplyLog(messageID: "msg_1", review: {})
+        let answer = TextAnswer(
+            log: log, reader: ReplyReader(shard: 0, token: connection.token), chat: nil,
+            style: .whole(.init(id: "chatcmpl-1", created: 0, model: "m")), fields: HTTPFields(),
+            answering: request, keepAlive: true, at: .milliseconds(0))
+        let turn = TextTurn(token: connection.token, live: live, log: log, chat: nil)
+        let sizes: [(AnyObject, Int)] = [
+            (connection, Connection.objectBytes), (live, LiveSession.objectBytes),
+            (http, HTTPState.objectBytes), (OutputBacklog(), OutputBacklog.objectBytes),
+            (contexts, CompressionContexts.objectBytes),
+            (log, ReplyLog.objectBytes), (answer, TextAnswer.objectBytes),
+            (turn, TextTurn.objectBytes - TextTurn.placeBytes),
+        ]
+        for (object, bytes) in sizes {
+            let size = Int(instanceSize(type(of: object)))
+            #expect(bytes == HeapBlock.bytes(size), "\(type(of: object)) has \(size) bytes")
+            #expect((0...16).contains(block(of: object) - bytes), "\(type(of: object))")
+        }
+        #expect(client.isOpen)
+    }
+
+    @Test func theShardsSumIsThatOfItsConnections() throws {
+        let server = try SimulatedServer()
+        let clients = (0..<10).map { _ in server.openClient() }
+        #expect(server.run())
+        for (index, client) in clients.enumerated() {
+            client.send(question(String(repeating: "x", count: 1_000 * (index + 1))))
+        }
+        #expect(server.run())
+        #expect(server.shard.isBalanced)
+        var sum = 0
+        server.shard.connections.forEach { sum += server.shard.ledger(of: $0).total }
+        #expect(sum == server.shard.ledgerBytes)
+        #expect(server.metrics.total(of: .ledgerBytes) == sum)
+        #expect((55_000..<80_000).contains(sum), "\(sum)")
+        let idle = server.metrics.shards[0].ledgers(of: Int(LedgerState.idle.rawValue))
+        #expect(idle.buckets.reduce(0, +) == 10 && idle.sum == sum)
+        for client in clients { client.close() }
+        #expect(server.run(for: .seconds(10)))
+        #expect(server.shard.ledgerBytes == 0 && server.shard.isBalanced)
+        #expect(server.metrics.total(of: .ledgerBytes) == 0)
+    }
+
+    @Test func anUnfinishedMessageIsReceived() throws {
+        let server = try SimulatedServer()
+        let client = server.openClient()
+        #expect(server.run())
+        let token = try #require(server.shard.connections[slot: 0]).token
+        let before = try #require(server.shard.ledger(ofConnection: token))
+        #expect(before.receive == 0)
+        // The head of a masked text frame of 100,000 bytes, and half of what it announces.
+        var head: [UInt8] = [0x81, 0xFF, 0, 0, 0, 0, 0, 1, 0x86, 0xA0, 0, 0, 0, 0]
+        head += [UInt8](repeating: 32, count: 50_000)
+        client.peer.send(head)
+        #expect(server.run())
+        let ledger = try #require(server.shard.ledger(ofConnection: token))
+        #expect((50_000...110_000).contains(ledger.receive), "\(ledger.receive)")
+        #expect(server.shard.isBalanced)
+    }
+
+    @Test func aSlowReaderHoldsWhatHeDoesNotRead() throws {
+        let server = try SimulatedServer()
+        let client = server.openClient("/v1/realtime")
+        #expect(server.run())
+        let token = try #require(server.shard.connections[slot: 0]).token
+        client.peer.window = 0
+        client.isReading = false
+        for index in 0..<40 { client.send(question(String(repeating: "\(index)", count: 1_000))) }
+        #expect(server.run())
+        let ledger = try #require(server.shard.ledger(ofConnection: token))
+        #expect(ledger.send >= 40_000, "\(ledger.send)")
+        #expect(ledger.send % ChunkPool.blockBytes < 4_096)
+        #expect(server.shard.isBalanced)
+    }
+
+    @Test func contextsAreChargedOnceTheyAreInUse() throws {
+        var configuration = ServerConfiguration()
+        configuration.contextCompressMinBytes = 1
+        let server = try SimulatedServer(configuration: configuration)
+        let offer = PerMessageDeflateOffer()
+        let client = server.openClient(offer: offer)
+        #expect(server.run())
+        let token = try #require(server.shard.connections[slot: 0]).token
+        client.send(question("Hi"))
+        #expect(server.run())
+        let ledger = try #require(server.shard.ledger(ofConnection: token))
+        #expect((30_000..<60_000).contains(ledger.compression), "\(ledger.compression)")
+    }
+
+    // MARK: Limits
+
+    private func limited(
+        _ change: (inout ServerConfiguration) -> Void
+    ) throws -> SimulatedServer {
+        var configuration = ServerConfiguration()
+        configuration.maxMemoryBytes = 0
+        change(&configuration)
+        return try SimulatedServer(configuration: configuration)
+    }
+
+    @Test func whoeverHoldsMoreThanOneMayIsClosed() throws {
+        let server = try limited { $0.maxConnectionMemoryBytes = 100_000 }
+        let modest = server.openClient()
+        let greedy = server.openClient()
+        #expect(server.run())
+        for index in 0..<60 {
+            greedy.send(question(String(repeating: "\(index % 10)", count: 1_000)))
+            #expect(server.run())
+        }
+        #expect(greedy.isOpen)
+        for _ in 0..<60 { greedy.send(question(String(repeating: "x", count: 1_000))) }
+        #expect(server.run())
+        #expect(greedy.closeCode == 1008)
+        #expect(modest.isOpen && modest.closeCode == nil)
+        #expect(server.metrics.total(of: .memoryClosesConnection) == 1)
+        #expect(server.run(for: .seconds(10)))
+        #expect(server.shard.ledgerBytes < 5_000)
+    }
+
+    @Test func aMessageThatNeverEndsIsGivenUp() throws {
+        let server = try limited { $0.maxConnectionMemoryBytes = 100_000 }
+        let client = server.openClient("/v1/realtime")
+        #expect(server.run())
+        client.peer.send([0x81, 0xFF, 0, 0, 0, 0, 0, 0x10, 0, 0, 0, 0, 0, 0])
+        for _ in 0..<20 where client.closeCode == nil {
+            client.peer.send([UInt8](repeating: 32, count: 10_000))
+            #expect(server.run())
+        }
+        #expect(client.closeCode == 1008)
+        #expect(server.run(for: .seconds(10)))
+        #expect(server.io.openHandles == 0 && server.shard.ledgerBytes == 0)
+    }
+
+    @Test func nearTheLimitNobodyNewIsTaken() throws {
+        let server = try limited { $0.maxMemoryBytes = 1 << 30 }
+        let old = server.openClient()
+        #expect(server.run())
+        server.memory.resident.store(1 << 30, ordering: .relaxed)
+        #expect(server.run(for: .seconds(2)))
+        old.send(question("Hi"))
+        #expect(server.run())
+        let new = server.openClient()
+        #expect(server.run())
+        #expect(!new.isOpen && old.isOpen)
+        #expect(new.answer?.status == 503)
+        #expect(new.answer?.fields["Retry-After"] == "5")
+        #expect(server.metrics.total(of: .sessionsRefused) == 1)
+        // The memory is back: so are the places.
+        server.memory.resident.store(1 << 20, ordering: .relaxed)
+        #expect(server.run(for: .seconds(2)))
+        let later = server.openClient()
+        #expect(server.run())
+        #expect(later.isOpen)
+    }
+
+    @Test func beyondTheLimitWhoHoldsTheMostGoesFirst() throws {
+        let server = try limited { $0.maxMemoryBytes = 300_000 }
+        let clients = (0..<4).map { _ in server.openClient() }
+        #expect(server.run())
+        // The sum passes the limit once, by little; the third holds the most then.
+        let sizes = [50, 70, 110, 60]
+        for (client, size) in zip(clients, sizes) {
+            for _ in 0..<size { client.send(question(String(repeating: "x", count: 1_000))) }
+        }
+        #expect(server.run(for: .seconds(1)))
+        clients[0].send(question(String(repeating: "x", count: 30_000)))
+        #expect(server.run(for: .seconds(1)))
+        #expect(clients.map(\.closeCode) == [nil, nil, 1013, nil])
+        #expect(server.metrics.total(of: .memoryClosesTotal) == 1)
+        #expect(server.shard.ledgerBytes < 300_000)
+    }
+
+    @Test func memoryThatIsNobodysClosesNobody() throws {
+        let server = try limited { $0.maxMemoryBytes = 1 << 30 }
+        let client = server.openClient()
+        #expect(server.run())
+        server.memory.resident.store(2 << 30, ordering: .relaxed)
+        for _ in 0..<5 {
+            client.send(question("Hi"))
+            #expect(server.run(for: .seconds(2)))
+        }
+        #expect(client.isOpen && client.closeCode == nil)
+    }
+}
