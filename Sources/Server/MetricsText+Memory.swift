@@ -2,6 +2,7 @@
 // it what the kernel says of the process. What is charged is in LedgerBook.
 
 import Codec
+import Session
 
 extension MetricsText {
     /// Writes the ledgers of everybody who is there now. It is a histogram of a moment: its counts

@@ -206,14 +206,32 @@ extension RouteContent {
             ])
     }
 
+    /// The parts of a ledger, each named as in `MemoryPart`.
+    static var sessionParts: ObjectTable {
+        ObjectTable(
+            "SessionParts", "Bytes by what holds them.",
+            [
+                FieldEntry("connection", count, "The connection itself and its places in the server's tables."),
+                FieldEntry("receive", count, "Bytes that came and are not used yet."),
+                FieldEntry("send", count, "Output that waits for the socket."),
+                FieldEntry("tls", count, "The state of TLS."),
+                FieldEntry("compression", count, "Contexts of permessage-deflate."),
+                FieldEntry("session", count, "The session itself, its settings and tools."),
+                FieldEntry("codec", count, "Decoder, encoder, resampler."),
+                FieldEntry("listening", count, "Voice activity, prosody, noise reduction, the reply's echo."),
+                FieldEntry("input_audio", count, "The user's audio that no item has taken."),
+                FieldEntry("conversation", count, "Items with their text and kept audio."),
+                FieldEntry("response", count, "Responses in flight and their speech."),
+                FieldEntry("task", count, "Agents at work, with what they were asked."),
+                FieldEntry("upstream", count, "Transfers from and to models and services."),
+            ])
+    }
+
     /// `GET /admin/sessions/{id}`
     fileprivate static var sessionDetail: RouteContent {
-        let parts = ObjectTable(
-            "SessionParts", "Bytes by what holds them.",
-            MemoryPart.allCases.map { FieldEntry($0.rawValue, count, $0.meaning) })
         let detail = ObjectTable(
             "SessionDetail", "A session and what it holds.",
-            rowFields + [FieldEntry("parts", .object(parts), "Bytes by what holds them.")])
+            rowFields + [FieldEntry("parts", .object(sessionParts), "Bytes by what holds them.")])
         return RouteContent(
             answers: [
                 RouteAnswer(

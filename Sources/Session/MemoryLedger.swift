@@ -38,25 +38,6 @@ public enum MemoryPart: String, CaseIterable, Sendable {
     case task
     /// Transfers from and to models and services.
     case upstream
-
-    /// What it is for, in the words of the server's documents.
-    public var meaning: String {
-        switch self {
-        case .connection: "The connection itself and its places in the server's tables."
-        case .receive: "Bytes that came and are not used yet."
-        case .send: "Output that waits for the socket."
-        case .tls: "The state of TLS."
-        case .compression: "Contexts of permessage-deflate."
-        case .session: "The session itself, its settings and tools."
-        case .codec: "Decoder, encoder, resampler."
-        case .listening: "Voice activity, prosody, noise reduction, the reply's echo."
-        case .inputAudio: "The user's audio that no item has taken."
-        case .conversation: "Items with their text and kept audio."
-        case .response: "Responses in flight and their speech."
-        case .task: "Agents at work, with what they were asked."
-        case .upstream: "Transfers from and to models and services."
-        }
-    }
 }
 
 /// Bytes by part.

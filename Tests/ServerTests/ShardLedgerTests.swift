@@ -41,7 +41,8 @@ private func block(of object: AnyObject) -> Int {
             log: log, reader: ReplyReader(shard: 0, token: connection.token), chat: nil,
             style: .whole(.init(id: "chatcmpl-1", created: 0, model: "m")), fields: HTTPFields(),
             answering: request, keepAlive: true, at: .milliseconds(0))
-        let turn = TextTurn(token: connection.token, live: live, log: log, chat: nil)
+        let turn = TextTurn(
+            token: connection.token, live: live, log: log, chat: nil, client: .unspecified)
         let sizes: [(AnyObject, Int)] = [
             (connection, Connection.objectBytes), (live, LiveSession.objectBytes),
             (http, HTTPState.objectBytes), (OutputBacklog(), OutputBacklog.objectBytes),
@@ -71,7 +72,7 @@ private func block(of object: AnyObject) -> Int {
         #expect(sum == server.shard.ledgerBytes)
         #expect(server.metrics.total(of: .ledgerBytes) == sum)
         #expect((55_000..<80_000).contains(sum), "\(sum)")
-        let idle = server.metrics.shards[0].ledgers(of: Int(LedgerState.idle.rawValue))
+        let idle = server.metrics.shards[0].ledgers(of: .idle)
         #expect(idle.buckets.reduce(0, +) == 10 && idle.sum == sum)
         for client in clients { client.close() }
         #expect(server.run(for: .seconds(10)))

@@ -147,8 +147,10 @@ private struct Row: Equatable {
         let response = try get("/admin/sessions/\(id)", from: server)
         let body = try JSONParser().parse(response.body)
         #expect(response.status == 200 && body["id"]?.string == id)
-        let parts = try #require(body["parts"]?.members).map { $0.value.int ?? -1 }
-        #expect(parts.reduce(0, +) == body["bytes"]?.int)
+        let parts = try #require(body["parts"]?.members)
+        #expect(parts.map(\.key) == MemoryPart.allCases.map(\.rawValue))
+        #expect(RouteContent.sessionParts.fields.map { "\($0.name)" } == parts.map(\.key))
+        #expect(parts.reduce(0) { $0 + ($1.value.int ?? -1) } == body["bytes"]?.int)
         #expect(try get("/admin/sessions/sess_0000000000", from: server).status == 404)
         #expect(try get("/admin/sessions/%FF", from: server).status == 404)
     }

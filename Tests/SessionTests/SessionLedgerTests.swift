@@ -49,7 +49,7 @@ private func block(of object: AnyObject) -> Int {
             playout: playout, speechEnd: nil, context: context)
         return Response(
             description: description, parameters: ResponseParameters(), speech: speech,
-            speechEnd: nil, context: context)
+            speechEnd: nil, asked: nil, context: context)
     }
 
     @Test func aLedgerAddsUp() {
