@@ -19,7 +19,9 @@ extension MCPTool {
     /// Bytes of what its client says.
     public var heapBytes: Int {
         let names = serverLabel.heapBytes + serverURL.heapBytes + serverDescription.heapBytes
-        let fields = headers.reduce(headers.heapBytes) { $0 + $1.name.heapBytes + $1.value.heapBytes }
+        let fields = headers.reduce(headers.heapBytes) {
+            $0 + $1.name.heapBytes + $1.value.heapBytes
+        }
         return names + authorization.heapBytes + fields + (allowedTools?.heapBytes ?? 0)
             + (requireApproval?.heapBytes ?? 0)
     }

@@ -113,7 +113,8 @@ struct SendBuffer {
     /// Bytes of its chunks, of which all but the last are full.
     var heldBytes: Int {
         guard let head else { return 0 }
-        let chunks = (Chunk(memory: head).start + count + ChunkPool.chunkBytes - 1)
+        let chunks =
+            (Chunk(memory: head).start + count + ChunkPool.chunkBytes - 1)
             / ChunkPool.chunkBytes
         return chunks * ChunkPool.blockBytes
     }

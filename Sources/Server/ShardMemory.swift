@@ -52,11 +52,13 @@ extension Shard {
 
     // MARK: Giving up
 
-    /// - Returns: bytes that are charged no more; nil: nobody holds enough to matter.
+    /// - Returns: bytes that will be charged no more; nil: nobody holds enough to matter.
     private func giveUpLargest() -> Int? {
         var largest: (token: EventToken, bytes: UInt32)?
         connections.forEach { connection in
-            guard connection.charged > largest?.bytes ?? 0, connection.state != .closed
+            // Whoever was given up already holds no more than what he is still sent.
+            guard connection.charged > largest?.bytes ?? 0, connection.state != .closed,
+                connection.state != .lingering
             else { return }
             largest = (connection.token, connection.charged)
         }
@@ -64,9 +66,8 @@ extension Shard {
             largest = (turn.token, turn.charged)
         }
         guard let largest, largest.bytes >= Self.leastOffence else { return nil }
-        let before = book.total
         giveUp(largest.token, .shortOfMemory)
-        return before - book.total
+        return Int(largest.bytes)
     }
 
     private func giveUpOversized() {
@@ -84,7 +85,7 @@ extension Shard {
         note(
             reason, bytes: connection.charged, session: connection.live?.session.id ?? "none")
         switch connection.state {
-        case .webSocket where connection.output.count <= ChunkPool.chunkBytes:
+        case .webSocket where !connection.interest.contains(.writes):
             closeWebSocket(connection, reason.closeCode, reason: reason.closeReason)
             // Neither the rest of its message nor its Close is worth waiting for.
             linger(connection)

@@ -45,7 +45,7 @@ import Testing
             buffer.removeFirst(bytes.count, pool: pool)
         }
         // One chunk served all rounds.
-        #expect(held == [ChunkPool.chunkBytes + SendBuffer.Chunk.headerBytes])
+        #expect(held == [ChunkPool.blockBytes])
     }
 
     @Test func keepsNoMoreIdleChunksThanItsLimit() {
@@ -56,6 +56,6 @@ import Testing
         #expect(pool.chunksInUse == 5)
         buffer.removeAll(into: pool)
         #expect(buffer.isEmpty)
-        #expect(pool.heldBytes == 2 * (ChunkPool.chunkBytes + SendBuffer.Chunk.headerBytes))
+        #expect(pool.heldBytes == 2 * ChunkPool.blockBytes)
     }
 }

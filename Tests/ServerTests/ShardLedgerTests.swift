@@ -10,8 +10,8 @@ import Testing
 
 @testable import Server
 
-@_silgen_name("$ss36_class_getInstancePositiveExtentSize")
-private func instanceSize(_ type: AnyClass) -> UInt
+@_silgen_name("$ss36_class_getInstancePositiveExtentSizeySiyXlXpF")
+private func instanceSize(_ type: AnyClass) -> Int
 
 /// Bytes of an object's block, the allocator's header included. The allocator gives up to 16 bytes
 /// more, where what is left over would be no block.
@@ -51,7 +51,7 @@ private func block(of object: AnyObject) -> Int {
             (turn, TextTurn.objectBytes - TextTurn.placeBytes),
         ]
         for (object, bytes) in sizes {
-            let size = Int(instanceSize(type(of: object)))
+            let size = instanceSize(type(of: object))
             #expect(bytes == HeapBlock.bytes(size), "\(type(of: object)) has \(size) bytes")
             #expect((0...16).contains(block(of: object) - bytes), "\(type(of: object))")
         }
