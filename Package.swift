@@ -74,7 +74,7 @@ let package = Package(
                 .product(name: "Histogram", package: "hdrhistogram-swift"), "Yams",
             ],
             path: "LoadTests",
-            exclude: ["RESULTS.md", "peers"], swiftSettings: strict),
+            exclude: ["RESULTS.md", "peers", "scenarios"], swiftSettings: strict),
 
         // Examples are built with everything else, so that they stay true.
         .executableTarget(
@@ -113,6 +113,8 @@ let package = Package(
             name: "ConversationTests",
             dependencies: ["Server", "Session", "Codec", "Simulation", "CYAML"],
             swiftSettings: strict),
+        .testTarget(
+            name: "HarnessTests", dependencies: ["parley-load", "Codec"], swiftSettings: strict),
         .testTarget(name: "TidyTests"),
     ],
     swiftLanguageModes: [.v6],

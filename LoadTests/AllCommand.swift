@@ -9,7 +9,7 @@ struct AllCommand: ParsableCommand {
         abstract: "Run every scenario at a reduced size; one table.",
         discussion: """
             Each scenario has a Parley of its own, so that none inherits the memory of the one \
-            before. Takes about three and a half minutes. `make load` builds and runs it.
+            before. Takes about four minutes. `make load` builds and runs it.
 
             EXAMPLES
               parley-load all --output .build/load/all
@@ -59,7 +59,7 @@ struct AllCommand: ParsableCommand {
             (scenario.speaking, scenario.chatting, scenario.seconds) = (times(50), times(50), 15)
         case .bargeIn: (scenario.sessions, scenario.seconds) = (times(10), 20)
         case .slowReaders:
-            (scenario.sessions, scenario.slow) = (times(300), times(30))
+            (scenario.sessions, scenario.slow) = (times(300), times(20))
             scenario.seconds = 15
         }
         return scenario

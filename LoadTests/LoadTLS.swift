@@ -1,6 +1,6 @@
-// TLS for the generator: OpenSSL on a socket that it does not own. Nobody's certificate is checked,
-// as a load test measures servers with self-signed ones. What a connection keeps between two messages
-// is as little as OpenSSL allows, as there are thousands of them.
+// TLS for the generator: OpenSSL on a socket that it does not own. Nobody's certificate is
+// checked, as a load test measures servers with self-signed ones. What a connection keeps between
+// two messages is as little as OpenSSL allows, as there are thousands of them.
 
 import CLinux
 import COpenSSL

@@ -1,5 +1,5 @@
-// The load harness's command line. A black box: it knows a server's wire and its /metrics, never its
-// code.
+// The load harness's command line. A black box: it knows a server's wire and its /metrics, never
+// its code.
 
 import ArgumentParser
 
@@ -23,7 +23,8 @@ struct ParleyLoad: ParsableCommand {
               parley-load model --port 9300          the scripted model, for other servers
             """,
         subcommands: [
-            AllCommand.self, RunCommand.self, FieldsCommand.self, ModelCommand.self,
+            AllCommand.self, RunCommand.self, ScaleCommand.self, FarCommand.self,
+            FieldsCommand.self, ModelCommand.self,
             EchoCommand.self,
             IdleMemoryCommand.self, VoiceCommand.self, WorkerCommand.self,
             EchoGeneratorCommand.self, EchoMessagesCommand.self, BareVoiceCommand.self,

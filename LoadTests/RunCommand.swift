@@ -16,7 +16,7 @@ struct RunCommand: ParsableCommand {
               voice         Opus packets of 20 ms in real time, spoken replies
               mixed         some speak, some chat, the rest is idle
               barge-in      every reply is interrupted by speech
-              slow-readers  some never read what they are sent
+              slow-readers  some never read what they are sent (given up after 5 s)
               churn         sessions stay for seconds, come and go
               reconnect     all are cut off at once and come back
             or a file (`parley-load fields` lists what it may say), or the name of one in \
@@ -24,7 +24,8 @@ struct RunCommand: ParsableCommand {
 
             It is an open loop: everything is due by the clock, whatever the server does, and \
             every latency counts from the moment at which a thing was due. Latencies are of \
-            histograms with three digits; memory is Private_Dirty of smaps_rollup; the server's \
+            histograms with three digits; memory is Private_Dirty of smaps_rollup, after 64 \
+            sessions have come and gone so that what all share is not counted; the server's \
             own ledger stands beside it where its /metrics has one.
 
             Without --target, the harness starts .build/release/parley on a core of its own, and \
@@ -139,28 +140,33 @@ struct LoadOptions: ParsableArguments {
     }
 
     /// Runs a scenario as these options say.
-    /// - Parameter processes: of Parley, where it is started.
-    func run(_ scenario: Scenario, processes: Int = 1) throws(LoadFailure) -> ScenarioResult {
+    /// - Parameters:
+    ///   - processes: of Parley, where it is started.
+    ///   - onStep: called twice a second while it runs.
+    func run(
+        _ scenario: Scenario, processes: Int = 1, onStep: (() -> Void)? = nil
+    ) throws(LoadFailure) -> ScenarioResult {
         raiseDescriptorLimit()
         var setup = setup
         setup.processes = processes
         if let target {
             let target = Target(name: name, url: target, processes: pid, hasMetrics: metrics)
-            return try run(scenario, target, core: nil)
+            return try run(scenario, target, core: nil, onStep)
         }
         let local = try LocalParley(setup, for: scenario)
         return try withExtendedLifetime(local) { () throws(LoadFailure) in
-            try run(scenario, local.target, core: setup.generatorCore)
+            try run(scenario, local.target, core: setup.generatorCore, onStep)
         }
     }
 
     private func run(
-        _ scenario: Scenario, _ target: Target, core: Int?
+        _ scenario: Scenario, _ target: Target, core: Int?, _ onStep: (() -> Void)?
     ) throws(LoadFailure) -> ScenarioResult {
-        try ScenarioRun(
+        let run = ScenarioRun(
             scenario: scenario, target: target, workers: workers, core: core, isQuiet: quiet,
-            recording: recording
-        ).run()
+            recording: recording)
+        run.onStep = onStep
+        return try run.run()
     }
 
     /// Prints the tables, and writes them where they are wanted.

@@ -1,5 +1,5 @@
-// Where the server is, and connections to it: the generator's, which never block, and a blocking one
-// for a page such as /metrics.
+// Where the server is, and connections to it: the generator's, which never block, and a blocking
+// one for a page such as /metrics.
 
 import CLinux
 import Codec

@@ -16,8 +16,8 @@ struct ModelCommand: ParsableCommand {
             first=1000" (first in milliseconds).
 
             POST /v1/audio/transcriptions answers with one text whatever it hears, POST \
-            /v1/audio/speech with a tone (pcm, 24 kHz), so that a server can hold spoken \
-            conversations without models.
+            /v1/audio/speech with a tone as long as the text (pcm, 24 kHz), so that a server can \
+            hold spoken conversations without models.
 
             One process has room for 19,900 connections here (`ulimit -n`); start several on \
             ports of their own for more.
@@ -50,17 +50,20 @@ struct ModelCommand: ParsableCommand {
     @Option(help: "Milliseconds to a transcript, 0…600000.")
     var transcriptAfter = 50.0
 
-    @Option(help: "Seconds of sound per request for speech, 0.1…60.")
-    var speech = 3.0
+    @Option(help: "Letters that are spoken per second, 1…1000; an answer has 60 s at most.")
+    var speech = 15.0
+
+    @Flag(help: "Say nothing at the start.")
+    var quiet = false
 
     func validate() throws {
         guard (0...1_000_000).contains(tokens), (0.01...100_000).contains(rate),
             (0...600_000).contains(first), (0...600_000).contains(transcriptAfter),
-            (0.1...60).contains(speech), !transcript.contains(where: { "\"\\".contains($0) })
+            (1...1_000).contains(speech), !transcript.contains(where: { "\"\\".contains($0) })
         else {
             throw ValidationError(
                 "--tokens is 0…1000000, --rate 0.01…100000, --first and --transcript-after "
-                    + "0…600000, --speech 0.1…60, --transcript has no quotes")
+                    + "0…600000, --speech 1…1000, --transcript has no quotes")
         }
     }
 
@@ -71,11 +74,14 @@ struct ModelCommand: ParsableCommand {
         script.firstTokenMilliseconds = first
         script.isPlain = plain
         let speech = ScriptedModel.Speech(
-            transcript: transcript, transcriptMilliseconds: transcriptAfter, seconds: speech)
+            transcript: transcript, transcriptMilliseconds: transcriptAfter,
+            lettersPerSecond: speech)
         try reportingFailures { () throws(LoadFailure) in
             raiseDescriptorLimit()
             let model = try ScriptedModel(port: port, script: script, speech: speech)
-            printError("a scripted model listens on http://127.0.0.1:\(port)/v1\n")
+            if !quiet {
+                printError("a scripted model listens on http://127.0.0.1:\(port)/v1\n")
+            }
             try model.run()
         }
     }

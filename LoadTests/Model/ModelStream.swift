@@ -20,8 +20,8 @@ final class ModelStream {
     /// The socket; closed with its owner.
     let descriptor: Int32
     var answer: Answer?
-    /// A body that is the same for all, from where it is still to be sent.
-    var speechOffset: Int?
+    /// What is still to be sent of the sound that is the same for all.
+    var speech: Range<Int>?
     private var parser: HTTPRequestParser
     private var received: [UInt8] = []
     private var unsent: [UInt8] = []
@@ -38,7 +38,7 @@ final class ModelStream {
     deinit { close(descriptor) }
 
     /// Whether bytes wait for room in the socket.
-    var isStalled: Bool { !unsent.isEmpty || speechOffset != nil }
+    var isStalled: Bool { !unsent.isEmpty || speech != nil }
 
     /// Takes what was received.
     /// - Returns: the next request, once it is complete.
@@ -86,21 +86,22 @@ final class ModelStream {
     }
 
     /// Sends what waits, as far as there is room.
-    /// - Parameter speech: the body that `speechOffset` counts in.
+    /// - Parameter sound: what `speech` counts in.
     /// - Returns: false when the connection is lost.
-    func flush(_ speech: [UInt8]) -> Bool {
+    func flush(_ sound: [UInt8]) -> Bool {
         if !unsent.isEmpty {
             let count = unsent.withUnsafeBytes { write($0) }
             guard count >= 0 else { return false }
             unsent.removeFirst(count)
             if unsent.isEmpty { unsent = [] }
         }
-        while unsent.isEmpty, let offset = speechOffset {
-            let count = speech.withUnsafeBytes {
-                write(UnsafeRawBufferPointer(rebasing: $0[offset...]))
+        while unsent.isEmpty, let rest = speech {
+            let count = sound.withUnsafeBytes {
+                write(UnsafeRawBufferPointer(rebasing: $0[rest]))
             }
             guard count >= 0 else { return false }
-            speechOffset = offset + count == speech.count ? nil : offset + count
+            let next = rest.lowerBound + count
+            speech = next == rest.upperBound ? nil : next..<rest.upperBound
             if count == 0 { break }
         }
         return true

@@ -15,9 +15,12 @@ final class ScriptedModel {
         /// The text of every transcript.
         var transcript = "what is the weather like today"
         var transcriptMilliseconds = 50.0
-        /// Seconds of sound per request for speech.
-        var seconds = 3.0
+        /// How fast a text is spoken.
+        var lettersPerSecond = 15.0
     }
+
+    /// Seconds of sound in one answer, at most.
+    private static let longestSpeech = 60.0
 
     private let script: ModelScript
     private let speech: Speech
@@ -39,7 +42,7 @@ final class ScriptedModel {
     init(port: UInt16, script: ModelScript, speech: Speech) throws(LoadFailure) {
         self.script = script
         self.speech = speech
-        sound = Self.tone(seconds: speech.seconds)
+        sound = Self.tone(seconds: Self.longestSpeech)
         listener = try listenOnLoopback(port)
         epoll = epoll_create1(0)
         guard parley_epoll_control(epoll, EPOLL_CTL_ADD, listener, EPOLLIN.rawValue, 0) == 0 else {
@@ -163,7 +166,7 @@ final class ScriptedModel {
             stream.answer = ModelStream.Answer(
                 script: script, request: chat, begin: now, number: 0)
             wheel.set(token, at: now + script.offset(of: 0))
-        case (.post, "/v1/audio/speech"): sendSpeech(stream, token)
+        case (.post, "/v1/audio/speech"): sendSpeech(request.body, stream, token)
         case (.get, "/v1/models"):
             respond("{\"object\":\"list\",\"data\":[{\"id\":\"scripted\"}]}", token)
         default: respond("{\"error\":{\"message\":\"no such path\"}}", status: 404, token)
@@ -232,11 +235,15 @@ final class ScriptedModel {
         if stream.isStalled { watch(stream, forRoom: true) }
     }
 
-    private func sendSpeech(_ stream: ModelStream, _ token: Int) {
+    private func sendSpeech(_ body: [UInt8], _ stream: ModelStream, _ token: Int) {
+        let letters = (try? parser.parse(body))?["input"]?.string?.count ?? 1
+        let seconds = min(Double(letters) / speech.lettersPerSecond, Self.longestSpeech)
+        // Whole samples, of two bytes.
+        let end = min(max(1, Int(seconds * 24_000)) * 2, sound.count)
         output.removeAll()
         output.append("HTTP/1.1 200 OK\r\nContent-Type: audio/pcm\r\nContent-Length: ")
-        output.append("\(sound.count)\r\n\r\n")
-        stream.speechOffset = 0
+        output.append("\(end)\r\n\r\n")
+        stream.speech = 0..<end
         let isAlive = output.withUnsafeBytes { stream.send($0) } && stream.flush(sound)
         guard isAlive else { return drop(token) }
         if stream.isStalled { watch(stream, forRoom: true) }

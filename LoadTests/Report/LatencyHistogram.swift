@@ -10,24 +10,32 @@ struct LatencyHistogram: Sendable {
     private static let longestMicroseconds: UInt64 = 600_000_000
     private var histogram = Histogram<UInt32>(highestTrackableValue: longestMicroseconds)
 
+    /// The longest, exactly: a bucket only knows its bounds. Microseconds.
+    private var longest: UInt64 = 0
+
     /// How many were recorded.
     var count: Int { Int(clamping: histogram.totalCount) }
 
     /// Adds a latency. What is negative counts as none, what is too long as the longest.
     mutating func record(nanoseconds: Int64) {
-        let microseconds = UInt64(clamping: (nanoseconds + 500) / 1_000)
-        histogram.record(min(microseconds, Self.longestMicroseconds))
+        let microseconds = min(UInt64(clamping: nanoseconds) / 1_000, Self.longestMicroseconds)
+        longest = max(longest, microseconds)
+        histogram.record(microseconds)
     }
 
     /// Adds what another one has recorded.
     mutating func add(_ other: Buckets) {
+        longest = max(longest, other.longest)
         for (value, count) in zip(other.values, other.counts) {
             histogram.record(min(value, Self.longestMicroseconds), count: count)
         }
     }
 
     /// Forgets everything.
-    mutating func reset() { histogram.reset() }
+    mutating func reset() {
+        histogram.reset()
+        longest = 0
+    }
 
     /// The latency that a share of all do not exceed, in milliseconds; nil without any.
     func milliseconds(atPercentile percentile: Double) -> Double? {
@@ -36,7 +44,7 @@ struct LatencyHistogram: Sendable {
 
     /// The buckets that are not empty.
     var buckets: Buckets {
-        var buckets = Buckets()
+        var buckets = Buckets(longest: longest)
         guard count > 0 else { return buckets }
         for bucket in histogram.recordedValues() {
             buckets.values.append(bucket.value)
@@ -53,7 +61,7 @@ struct LatencyHistogram: Sendable {
         }
         return LatencySummary(
             count: count, mean: histogram.mean / 1_000, p50: at(50), p90: at(90), p95: at(95),
-            p99: at(99), p999: at(99.9), max: at(100))
+            p99: at(99), p999: at(99.9), max: Double(longest) / 1_000)
     }
 
     /// What a histogram holds, in few bytes.
@@ -61,6 +69,7 @@ struct LatencyHistogram: Sendable {
         /// Microseconds.
         var values: [UInt64] = []
         var counts: [UInt32] = []
+        var longest: UInt64 = 0
     }
 }
 

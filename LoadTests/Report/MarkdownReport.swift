@@ -150,6 +150,11 @@ struct MarkdownReport {
                 "CPU of the server / of the generator, s",
                 "\(cpu) / \(decimal(result.generatorCPUSeconds, 2))"
             ))
+        if let spent = result.openingCPUSeconds, counts.begun > 0 {
+            let each = decimal(spent * 1e6 / Double(result.scenario.sessions))
+            rows.append(
+                ("CPU of the server while they opened", "\(decimal(spent, 2)) s, \(each) µs each"))
+        }
         for (reason, count) in result.errors.sorted(by: { $0.key < $1.key }) {
             rows.append(("error, \(grouped(count)) times", reason.replacing("|", with: "\\|")))
         }

@@ -42,7 +42,7 @@ final class LocalParley {
         let roles = scenario.roles
         if roles.chatting > 0 || roles.speaking > 0 {
             let port = try freePort()
-            var command = [Machine.executable, "model", "--port", "\(port)"]
+            var command = [Machine.executable, "model", "--quiet", "--port", "\(port)"]
             if roles.chatting == 0 { command.append("--plain") }
             let model = try PinnedProcess(command, core: setup.generatorCore)
             try model.awaitListening(on: port, name: "the scripted model")
@@ -54,6 +54,8 @@ final class LocalParley {
             model = nil
         }
         if setup.isSecure { options += try Self.certificate() }
+        // A minute, the default, is longer than most runs.
+        if scenario.kind == .slowReaders { options += ["--slow-reader-timeout-ms", "5000"] }
         var servers: [PinnedProcess] = []
         var urls: [String] = []
         for _ in 0..<setup.processes {

@@ -1,5 +1,6 @@
-// What a load run does, as a value: how many sessions, what they do, for how long. How it is done is
-// ScenarioRun's; how a person writes one is ScenarioFile's, which also knows every field's range.
+// What a load run does, as a value: how many sessions, what they do, for how long. How it is done
+// is ScenarioRun's; how a person writes one is ScenarioFile's, which also knows every field's
+// range.
 
 /// A load run's plan. Times are in seconds, rates per second, sizes in bytes.
 struct Scenario: Codable, Equatable, Sendable {
@@ -38,6 +39,8 @@ struct Scenario: Codable, Equatable, Sendable {
     var seconds = 10.0
     /// Rest before memory is measured.
     var settleSeconds = 1.5
+    /// Whether some sessions come and go before memory is measured for the first time.
+    var warmUp = true
     /// How many of the sessions chat, and speak. A kind of its own (`chat`, `voice`) has all of
     /// them do so where this is 0.
     var chatting = 0
@@ -102,6 +105,20 @@ struct Scenario: Codable, Equatable, Sendable {
             Roles(slow: 0, speaking: speaking == 0 ? sessions : speaking, chatting: 0)
         case .mixed: Roles(slow: 0, speaking: speaking, chatting: chatting)
         }
+    }
+
+    /// The same with a few sessions for a moment.
+    var warmingUp: Scenario {
+        var small = self
+        let all = roles
+        small.sessions = min(sessions, 64)
+        small.connectRate = 500
+        (small.chatting, small.speaking) = (min(all.chatting, 16), min(all.speaking, 16))
+        // Servers are not to be full of what is never read.
+        if kind == .slowReaders { small.kind = .echo }
+        (small.tokens, small.tokenRate, small.firstToken, small.turnEvery) = (10, 100, 0.05, 1)
+        small.seconds = all.speaking > 0 ? 3 : 1.5
+        return small
     }
 
     /// How many sessions do what; the rest is idle, or echoes.

@@ -1,5 +1,5 @@
-// The fields of a scenario as a person writes them, in a file or behind --set: names, units, ranges.
-// One table: reading, checking and the help all go by it.
+// The fields of a scenario as a person writes them, in a file or behind --set: names, units,
+// ranges. One table: reading, checking and the help all go by it.
 
 /// A field of a scenario.
 struct ScenarioField {
@@ -46,6 +46,9 @@ struct ScenarioField {
             ScenarioField(
                 name: "settle", storage: .duration(\.settleSeconds, 0...600),
                 meaning: "rest before memory is measured"),
+            ScenarioField(
+                name: "warm-up", storage: .flag(\.warmUp),
+                meaning: "whether 64 sessions come and go before memory is measured"),
             ScenarioField(
                 name: "chatting", storage: .count(\.chatting, 0...1_000_000),
                 meaning: "how many of them chat (chat: 0 is all; mixed)"),

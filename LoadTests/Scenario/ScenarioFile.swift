@@ -1,5 +1,5 @@
-// Scenario files: YAML (or JSON, which is YAML as well) with `scenario: KIND` and any of the fields of
-// ScenarioField. Every error names the file, the line, and what would be right.
+// Scenario files: YAML (or JSON, which is YAML as well) with `scenario: KIND` and any of the
+// fields of ScenarioField. Every error names the file, the line, and what would be right.
 
 import Foundation
 import Yams

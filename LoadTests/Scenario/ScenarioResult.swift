@@ -22,7 +22,9 @@ struct ScenarioResult: Codable, Sendable {
     var measuredSeconds = 0.0
     /// What the target's processes spent in the measured part, in seconds. Nil: unknown.
     var serverCPUSeconds: Double?
-    /// What the generator's own processes spent in it.
+    /// What they spent while the sessions were opened.
+    var openingCPUSeconds: Double?
+    /// What the generator's own processes spent in the measured part.
     var generatorCPUSeconds = 0.0
     /// How long all sessions took to open, from the first.
     var openingSeconds = 0.0

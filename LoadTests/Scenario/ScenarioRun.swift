@@ -1,5 +1,5 @@
-// The course of a load run: measure the server, open the sessions, measure, let them do what they do,
-// measure, end them, measure. Sessions are the workers'; this keeps the time and the sums.
+// The course of a load run: measure the server, open the sessions, measure, let them do what they
+// do, measure, end them, measure. Sessions are the workers'; this keeps the time and the sums.
 
 import CLinux
 import Foundation
@@ -19,6 +19,8 @@ final class ScenarioRun {
     private let core: Int?
     private let progress: LiveProgress
     private let recording: String
+    /// Called twice a second while it runs.
+    var onStep: (() -> Void)?
 
     private var latest: [WorkerProgress?] = []
     private var results: [WorkerResult?] = []
@@ -52,9 +54,6 @@ final class ScenarioRun {
                     / Self.sessionsPerWorker)
         progress = LiveProgress(
             title: "\(scenario.name), \(target.name)", isQuiet: isQuiet)
-        latest = .init(repeating: nil, count: workerCount)
-        results = .init(repeating: nil, count: workerCount)
-        phases = .init(repeating: 0, count: workerCount)
     }
 
     /// Runs the scenario once.
@@ -64,16 +63,15 @@ final class ScenarioRun {
         var result = ScenarioResult(scenario: scenario, target: target.name, counts: LoadCounts())
         (result.date, result.machine) = (Machine.date, Machine.description)
         result.command = CommandLine.arguments.map(Machine.shellWord).joined(separator: " ")
+        if scenario.warmUp { try warmUp() }
         result.before = try probe.sample(sessions: 0)
         begin = monotonicNanoseconds() + 500_000_000
         nextStep = begin
-        let workers = try WorkerGroup(
-            WorkerOrder(
-                scenario: scenario, urls: target.urls, worker: 0, workers: workerCount,
-                start: begin, recording: recording),
-            executable: Machine.executable, core: core)
+        let workers = try start(scenario, workers: workerCount)
+        let spentBefore = probe.cpuSeconds
         try open(workers)
         result.openingSeconds = openingSeconds
+        result.openingCPUSeconds = probe.isPossible ? probe.cpuSeconds - spentBefore : nil
         try pump(workers, seconds: scenario.settleSeconds)
         result.opened = try probe.sample(sessions: openSessions)
         try measure(workers, &result)
@@ -84,6 +82,38 @@ final class ScenarioRun {
         progress.finish()
         result.timeline = timeline
         return result
+    }
+
+    private func start(
+        _ scenario: Scenario, workers: Int
+    ) throws(LoadFailure) -> WorkerGroup {
+        latest = .init(repeating: nil, count: workers)
+        results = .init(repeating: nil, count: workers)
+        phases = .init(repeating: 0, count: workers)
+        return try WorkerGroup(
+            WorkerOrder(
+                scenario: scenario, urls: target.urls, worker: 0, workers: workers,
+                start: max(begin, monotonicNanoseconds()), recording: recording),
+            executable: Machine.executable, core: core)
+    }
+
+    /// Some sessions of the same kind come and go: what all share, and what a first session alone
+    /// costs, is there before memory is measured.
+    private func warmUp() throws(LoadFailure) {
+        let workers = try start(scenario.warmingUp, workers: 1)
+        // Nothing of this is shown.
+        nextStep = .max
+        defer { interval.reset() }
+        let patience = monotonicNanoseconds() + 60_000_000_000
+        try pump(workers, until: patience) { self.hasAll(1) }
+        let now = monotonicNanoseconds()
+        let length = Int64(scenario.warmingUp.seconds * 1e9)
+        try workers.call(.measure(begin: now, end: now + length))
+        try pump(workers, until: patience) { self.hasAll(3) }
+        try workers.call(.end)
+        try pump(workers, until: patience) { self.hasAll(4) }
+        try pump(workers, seconds: 0.5)
+        guard hasAll(4) else { throw LoadFailure("the server does not answer the first sessions") }
     }
 
     private func open(_ workers: WorkerGroup) throws(LoadFailure) {
@@ -181,6 +211,7 @@ final class ScenarioRun {
         lastReceived = received
         interval.reset()
         timeline.append(point)
+        onStep?()
         progress.show(point, errors: latest.reduce(0) { $0 + ($1?.errors ?? 0) })
     }
 }

@@ -4,8 +4,10 @@ import CLinux
 import Codec
 
 extension Crowd {
-    /// What slow readers send: enough that the answers fill every buffer on their way soon.
+    /// What slow readers send, and how often in nanoseconds: enough that the answers fill every
+    /// buffer on their way within seconds.
     private static let slowMessageBytes = 16 << 10
+    private static let slowInterval: Int64 = 25_000_000
 
     private static let chatUpdate = """
         {"type":"session.update","session":{"type":"realtime","output_modalities":["text"]}}
@@ -104,7 +106,7 @@ extension Crowd {
             counts.messagesSent += 1
         }
         session.connection?.flush()
-        session.nextDue += messageInterval
+        session.nextDue += Self.slowInterval
     }
 
     private func beginTurn(of session: LoadSession, _ due: Int64) {

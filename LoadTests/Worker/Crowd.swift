@@ -1,10 +1,10 @@
-// Thousands of sessions on one epoll and one wheel of timers: a worker process's share of a scenario.
-// This file has their lives (connecting, becoming ready, being lost, leaving); what they do while they
-// live is in Crowd+Deeds. An open loop: everything is due by the clock, whatever the server does, and
-// every latency counts from the moment at which a thing was due.
+// Thousands of sessions on one epoll and one wheel of timers: a worker process's share of a
+// scenario. This file has their lives (connecting, becoming ready, being lost, leaving); what they
+// do while they live is in Crowd+Deeds. An open loop: everything is due by the clock, whatever the
+// server does, and every latency counts from the moment at which a thing was due.
 //
-// Invariant: `open` is the number of sessions that are `ready`; a session has a connection exactly in
-// the phases `opening` and `ready`.
+// Invariant: `open` is the number of sessions that are `ready`; a session has a connection exactly
+// in the phases `opening` and `ready`.
 
 import CLinux
 import Codec

@@ -1,6 +1,6 @@
 // One session of a crowd: where it is in its life, and what it does. The steps of a life are taken
-// by Crowd; what a session that speaks or chats keeps beyond this is in Speaker and ChatTurns, which
-// only those have.
+// by Crowd; what a session that speaks or chats keeps beyond this is in Speaker and ChatTurns,
+// which only those have.
 
 /// A session as the generator sees it.
 final class LoadSession {

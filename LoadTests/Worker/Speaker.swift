@@ -1,7 +1,7 @@
 // What a speaking session says and hears, by the clock. Pure: the time is an argument.
 //
-// An interrupting speaker says its words once, is silent until it has heard enough of the reply, and
-// then speaks again; another one says the recording and its pause in a loop.
+// An interrupting speaker says its words once, is silent until it has heard enough of the reply,
+// and then speaks again; another one says the recording and its pause in a loop.
 
 /// A session's speech, and the reply to it.
 struct Speaker {

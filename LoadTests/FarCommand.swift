@@ -1,0 +1,92 @@
+// `parley-load far`: as many sessions as a machine holds, over several server processes, as each
+// process has a limit of descriptors.
+
+import ArgumentParser
+import CLinux
+
+/// Very many sessions on one machine.
+struct FarCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "far",
+        abstract: "Hold 100,000 sessions on this machine, over six server processes.",
+        discussion: """
+            First the kernel's limits are listed, with what the run needs of each; where one is \
+            too small, nothing is started. Then the servers come up on ports of their own, all \
+            sessions are opened at 2,000 a second from source addresses 127.0.1.1…200, one in a \
+            thousand takes turns against the scripted model, and memory (of the servers, and of \
+            the kernel) is measured before, with them, and after.
+
+            100,000 sessions take about two minutes, and 1.5 GiB for the kernel's sockets and \
+            the generator's processes.
+
+            EXAMPLES
+              parley-load far --output .build/load/far
+              parley-load far --sessions 20000 --processes 2
+            """)
+
+    @Option(help: "Sessions in all, 1000…1000000.")
+    var sessions = 100_000
+
+    @Option(help: "Server processes, 1…64.")
+    var processes = 6
+
+    @Option(help: "Connections per second, 10…100000.")
+    var rate = 2_000.0
+
+    @Option(help: "Seconds of the measured part, 1…3600.")
+    var seconds = 20.0
+
+    @OptionGroup var load: LoadOptions
+
+    func validate() throws {
+        guard (1_000...1_000_000).contains(sessions), (1...64).contains(processes),
+            (10...100_000).contains(rate), (1...3_600).contains(seconds), load.target == nil
+        else {
+            throw ValidationError(
+                "--sessions is 1000…1000000, --processes 1…64, --rate 10…100000, --seconds "
+                    + "1…3600, and the servers are its own")
+        }
+    }
+
+    func run() throws {
+        try reportingFailures { () throws(LoadFailure) in
+            let workers = load.workers ?? (sessions + 4_999) / 5_000
+            let limits = SystemLimit.all(
+                sessions: sessions, servers: processes, workers: workers)
+            let table = SystemLimit.table(limits)
+            print(table + "\n")
+            if let lacking = limits.first(where: { !$0.suffices }) {
+                throw LoadFailure("\(lacking.name) is too small; see the table")
+            }
+            var scenario = Scenario(.chat)
+            scenario.name = "far"
+            scenario.sessions = sessions
+            scenario.chatting = max(1, sessions / 1_000)
+            scenario.connectRate = rate
+            scenario.seconds = seconds
+            scenario.settleSeconds = 3
+            (scenario.tokens, scenario.tokenRate, scenario.turnEvery) = (100, 50, 4)
+            let kernelBefore = SystemLimit.kernelKilobytes
+            var peak = 0
+            var options = load
+            // Everything shares all cores: no process is worth a core of its own here.
+            options.pinned = false
+            let result = try options.run(scenario, processes: processes) {
+                peak = max(peak, SystemLimit.kernelKilobytes ?? 0)
+            }
+            let heading = table + "\n\n" + kernel(before: kernelBefore, peak: peak)
+            print(kernel(before: kernelBefore, peak: peak) + "\n")
+            print(MarkdownReport(results: [result]).text)
+            if let output = load.output {
+                try ReportFolder(output).write([result], heading: heading)
+            }
+        }
+    }
+
+    private func kernel(before: Int?, peak: Int) -> String {
+        guard let before, peak > before else { return "The kernel does not say what it holds." }
+        let each = Double(peak - before) * 1_024 / Double(sessions)
+        return "The kernel's tables (Slab) grew by \(grouped((peak - before) / 1_000)) MB, "
+            + "\(grouped(Int(each))) bytes for both ends of a session."
+    }
+}

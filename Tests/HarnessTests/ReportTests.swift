@@ -1,0 +1,125 @@
+// What a person gets to see: tables, plots, the line of progress, and the sums behind them.
+
+import Foundation
+import Testing
+
+@testable import parley_load
+
+@Suite struct ReportTests {
+    private func result() -> ScenarioResult {
+        var scenario = Scenario(.echo)
+        (scenario.sessions, scenario.name) = (2_000, "e<1>")
+        var result = ScenarioResult(scenario: scenario, target: "Parley", counts: LoadCounts())
+        result.counts.begun = 2_000
+        result.latencies[.echo] = LatencySummary(
+            count: 9, mean: 1, p50: 0.5, p90: 1, p95: 1.5, p99: 2, p999: 3, max: 1_234.5)
+        func sample(_ sessions: Int, _ bytes: Int, _ ledger: Double) -> ServerSample {
+            ServerSample(
+                sessions: sessions, privateBytes: bytes, residentBytes: bytes, ledgerBytes: ledger,
+                cpuSeconds: 0)
+        }
+        result.before = sample(0, 4_000_000, 1_000)
+        result.opened = sample(2_000, 6_000_000, 1_801_000)
+        result.with = sample(2_000, 8_000_000, 3_801_000)
+        result.after = sample(0, 4_100_000, 1_000)
+        (result.measuredSeconds, result.serverCPUSeconds) = (10, 2)
+        result.timeline = [
+            TimelinePoint(seconds: 0, open: 0, rate: 0, residentBytes: 4_000_000),
+            TimelinePoint(
+                seconds: 5, open: 2_000, rate: 100, p50: 0.5, p99: 2, residentBytes: 8_000_000),
+        ]
+        (result.command, result.machine, result.date) = ("parley-load run echo", "a machine", "now")
+        return result
+    }
+
+    @Test func memoryPerSessionIsTheGrowth() {
+        #expect(result().bytesPerSession == 1_000)
+        #expect(result().ledgerBytesPerSession == 900)
+        #expect(result().busyBytesPerSession == 2_000)
+        #expect(((result().ledgerDifferencePercent ?? 0) + 5).magnitude < 1e-9)
+    }
+
+    @Test func theOverviewHasALinePerResult() {
+        let lines = MarkdownReport.overview([result(), result()]).split(separator: "\n")
+        #expect(lines.count == 4)
+        #expect(
+            lines[2]
+                == "| e<1> | Parley | 2,000 | 0 | message and echo | 0.50 | 2.00 | 3.00 | 1,235 "
+                + "| 20.0% | 4.0 → 8.0 → 4.1 MB | 1,000 | -5.0% |")
+        let cells = lines.map { $0.split(separator: "|").count }
+        #expect(Set(cells).count == 1)
+    }
+
+    @Test func aReportNamesItsCommandDateAndMachine() {
+        let text = MarkdownReport(results: [result()]).text
+        #expect(text.contains("Command: `parley-load run echo`\nnow, a machine."))
+        #expect(text.contains("| ledger against the process's growth | – | -10.0% | -5.0% | – |"))
+    }
+
+    @Test func aResultSurvivesItsFile() throws {
+        let data = try JSONEncoder().encode(result())
+        let read = try JSONDecoder().decode(ScenarioResult.self, from: data)
+        #expect(read.latencies == result().latencies)
+        #expect(read.scenario == result().scenario)
+        #expect(read.timeline == result().timeline)
+    }
+
+    @Test func theLineOfProgressSaysWhatCounts() {
+        let point = TimelinePoint(
+            seconds: 12.34, open: 12_345, rate: 678.9, p50: 0.21, p99: 3.456,
+            residentBytes: 25_000_000)
+        #expect(
+            LiveProgress.line(title: "chat, Parley", phase: "measuring", point, errors: 3)
+                == "chat, Parley: measuring 12.3 s · 12,345 open · 678/s · 3 errors "
+                + "· p50 0.21 p99 3.46 ms · server 25.0 MB")
+    }
+
+    @Test func axesHaveRoundNumbers() {
+        let axis = Axis(covering: [3, 97], fromZero: true)
+        #expect(axis.range == 0...100)
+        #expect(axis.ticks == [0, 20, 40, 60, 80, 100])
+        let small = Axis(covering: [0.0012, 0.0034], fromZero: true)
+        #expect(small.ticks.map(small.label) == ["0.000", "0.001", "0.002", "0.003", "0.004"])
+        #expect(Axis(covering: [], fromZero: true).ticks.count > 1)
+        #expect(Axis(covering: [5, 5], fromZero: false).ticks.count > 1)
+    }
+
+    @Test func plotsAreWellFormedAndLabelled() throws {
+        let plots =
+            ResultPlots.all(of: result()).map(\.plot)
+            + Array(ResultPlots.overSessions([result()]).values)
+        #expect(plots.count == 6)
+        for plot in plots {
+            #expect(isBalanced(plot), "\(plot.prefix(300))")
+            // What a broken number would be.
+            #expect(["nan", "inf", "Optional"].allSatisfy { !plot.contains($0) })
+        }
+        #expect(plots[0].contains("e&lt;1&gt;"))
+        #expect(plots[0].contains(">open sessions</text>"))
+        #expect(plots[0].contains(">time, s</text>"))
+    }
+
+    /// Whether every element that begins also ends.
+    private func isBalanced(_ text: String) -> Bool {
+        var open: [Substring] = []
+        for piece in text.split(separator: "<") {
+            let tag = piece.prefix { $0 != ">" }
+            if tag.hasPrefix("/") {
+                guard open.popLast() == tag.dropFirst() else { return false }
+            } else if !tag.hasSuffix("/") {
+                open.append(tag.prefix { $0 != " " })
+            }
+        }
+        return open.isEmpty
+    }
+
+    @Test func aLineThroughPointsOnALineIsThatLine() throws {
+        let fit = try #require(LinearFit([(x: 1, y: 5), (x: 2, y: 7), (x: 5, y: 13)]))
+        #expect((fit.slope - 2).magnitude < 1e-9)
+        #expect((fit.intercept - 3).magnitude < 1e-9)
+        #expect(fit.greatestDeviation < 1e-9)
+        let bent = try #require(LinearFit([(x: 1, y: 1), (x: 2, y: 1), (x: 3, y: 10)]))
+        #expect(bent.greatestDeviation > 0.1)
+        #expect(LinearFit([(x: 1, y: 1)]) == nil)
+    }
+}

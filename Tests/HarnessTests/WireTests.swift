@@ -1,0 +1,88 @@
+// What the generator reads of servers' events, what a speaker does, and what the scripted model
+// says.
+
+import Codec
+import Testing
+
+@testable import parley_load
+
+@Suite struct WireTests {
+    private func head(_ text: String) -> ServerEventHead {
+        Array(text.utf8).withUnsafeBytes { ServerEventHead($0) }
+    }
+
+    @Test func eventsAreToldByTheirType() {
+        #expect(head(#"{"type":"session.created","event_id":"e"}"#) == .sessionCreated)
+        #expect(head(#"{"type": "session.updated"}"#) == .sessionUpdated)
+        #expect(head(#"{"event_id":"e1","type":"response.created"}"#) == .responseCreated)
+        #expect(head(#"{"type":"response.created.x"}"#) == .other)
+        #expect(
+            head(#"{"type":"response.done","response":{"status":"completed"}}"#)
+                == .responseCompleted)
+        #expect(
+            head(#"{"type":"response.done","response":{"status": "cancelled"}}"#)
+                == .responseCancelled)
+        #expect(
+            head(#"{"type":"response.done","response":{"status":"failed"}}"#) == .responseFailed)
+        #expect(head(#"{"type":"error","error":{}}"#) == .error)
+        #expect(head("{}") == .other)
+        #expect(head("") == .other)
+    }
+
+    @Test func deltasGiveTheirMomentsBack() {
+        let event = Array(
+            #"{"type": "response.output_text.delta", "delta": " 60174608253192 60174608253999"}"#
+                .utf8)
+        var moments: [Int64] = []
+        event.withUnsafeBytes { bytes in
+            guard case .textDelta(let start) = ServerEventHead(bytes) else { return }
+            ServerEventHead.moments(in: bytes, from: start) { moments.append($0) }
+        }
+        #expect(moments == [60_174_608_253_192, 60_174_608_253_999])
+    }
+
+    @Test func numbersInWordsAreNoMoments() {
+        let event = Array(
+            #"{"type":"response.output_text.delta","delta":"in 2026, 12 99999999999999999999 x"}"#
+                .utf8)
+        var moments: [Int64] = []
+        event.withUnsafeBytes { bytes in
+            guard case .textDelta(let start) = ServerEventHead(bytes) else { return }
+            ServerEventHead.moments(in: bytes, from: start) { moments.append($0) }
+        }
+        #expect(moments.allSatisfy { $0 < 1_000_000_000_000_000_000 })
+        #expect(moments.count <= 1)
+    }
+
+    @Test func aMessageChangesTheScript() {
+        let script = ModelScript().overridden(by: "please tokens=500 rate=20.5 first=1000 thanks")
+        #expect(
+            (script.tokens, script.tokensPerSecond, script.firstTokenMilliseconds)
+                == (500, 20.5, 1_000))
+        #expect(ModelScript().overridden(by: "tokens=-1 rate=0 first=nan x=5") == ModelScript())
+        #expect(script.offset(of: 0) == 1_000_000_000)
+        #expect(script.offset(of: 41) == 3_000_000_000)
+    }
+
+    @Test func aRequestIsReadWhateverItsContentIs() throws {
+        let body = #"""
+            {"stream":true,"stream_options":{"include_usage":true},"model":"m","messages":[
+            {"role":"user","content":"first"},{"role":"assistant","content":"tokens=9"},
+            {"role":"user","content":[{"type":"text","text":"tokens=7"}]}]}
+            """#
+        let request = try #require(ModelRequest(Array(body.utf8), with: JSONParser()))
+        #expect(request.streams && request.wantsUsage)
+        #expect((request.lastUserMessage, request.model) == ("tokens=7", "m"))
+        #expect(ModelRequest(Array("{}".utf8), with: JSONParser()) == nil)
+        #expect(ModelRequest(Array("no".utf8), with: JSONParser()) == nil)
+    }
+
+    @Test func theScenariosPromptIsTheModelsScript() {
+        var scenario = Scenario(.chat)
+        (scenario.tokens, scenario.tokenRate, scenario.firstToken) = (500, 12.5, 0.4)
+        let script = ModelScript().overridden(by: scenario.chatPrompt)
+        #expect(
+            (script.tokens, script.tokensPerSecond, script.firstTokenMilliseconds)
+                == (500, 12.5, 400))
+    }
+}
