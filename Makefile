@@ -109,6 +109,16 @@ load: setup-tests ## Every load scenario at a reduced size, one table; ARGS="--o
 	@$(release_build) --product parley-load
 	@exec scripts/load.sh $(ARGS)
 
+claims: setup-tests ## Claims about Node, FastAPI, … measured: 25 minutes; ARGS=--quick: 4
+	@scripts/setup-peers.sh nio
+	@$(release_build) --product parley
+	@$(release_build) --product parley-load
+	@exec .build/release/parley-load claims --output .build/claims $(ARGS)
+
+check-peers: ## Whether the claims' peers all serve the same part of the protocol
+	@scripts/setup-peers.sh nio
+	@exec .venv-peers/bin/python LoadTests/peers/check_agents.py
+
 bench-echo: setup ## Parley's echo against a raw TCP echo, Bun, picows, Node, FastAPI; ARGS=--quick
 	@scripts/setup-peers.sh
 	@$(release_build) --product parley
@@ -151,6 +161,6 @@ distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
 .PHONY: help run build brain setup models setup-tests test check test-swift test-clients \
-	conversations \
+	conversations claims check-peers \
 	test-browser test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo \
 	bench-instructions bench-memory bench-voice turn-table format lint clean distclean

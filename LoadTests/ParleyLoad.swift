@@ -20,12 +20,13 @@ struct ParleyLoad: ParsableCommand {
               parley-load run LoadTests/scenarios/evening.yaml --output .build/load/evening
               parley-load scale                      memory, CPU, latency over 1k … 19.8k sessions
               parley-load far                        100,000 sessions over six servers
+              parley-load claims --only streaming    Node, FastAPI, … beside Parley
               parley-load model --port 9300          the scripted model, for other servers
             """,
         subcommands: [
             AllCommand.self, RunCommand.self, ScaleCommand.self, FarCommand.self,
-            FieldsCommand.self, ModelCommand.self,
-            EchoCommand.self,
+            ClaimsCommand.self, FieldsCommand.self, ModelCommand.self, EchoCommand.self,
+            ParseJSONCommand.self,
             IdleMemoryCommand.self, VoiceCommand.self, WorkerCommand.self,
             EchoGeneratorCommand.self, EchoMessagesCommand.self, BareVoiceCommand.self,
         ])

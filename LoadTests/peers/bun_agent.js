@@ -109,7 +109,8 @@ class Session {
     this.messages.push({ role: 'assistant', content: text });
     this.send('response.output_text.done', { ...place, text });
     response.output.push({
-      id: place.item_id, type: 'message', role: 'assistant', content: [{ type: 'output_text', text }],
+      id: place.item_id, type: 'message', role: 'assistant',
+      content: [{ type: 'output_text', text }],
     });
     this.send('response.done', { response: { ...response, status } });
   }

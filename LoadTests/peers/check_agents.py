@@ -135,7 +135,7 @@ async def check(name: str, port: int, model: ScriptedModel) -> None:
         assert updated["output_modalities"] == ["text"]
         await say(socket, "One: tokens=5 rate=20")
         first, slowest = await hear(socket, 5)
-        assert slowest < 0.04, f"a delta took {slowest * 1000:.1f} ms: are they passed on one by one?"
+        assert slowest < 0.04, f"a delta took {slowest * 1000:.1f} ms: passed on one by one?"
         await say(socket, "Two: tokens=3 rate=50")
         await hear(socket, 3)
         spoken = [(message["role"], message["content"]) for message in model.asked[-1]]

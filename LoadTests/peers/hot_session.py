@@ -30,7 +30,8 @@ def minute_of_speech() -> list[str]:
     for first, second, third in zip(samples[0::2], samples[1::2], samples[2::2]):
         for value in (first, (first + 2 * second) // 3, (2 * second + third) // 3):
             output += value.to_bytes(2, "little", signed=True)
-    return [base64.b64encode(output[at : at + 48_000]).decode() for at in range(0, len(output), 48_000)]
+    pieces = [output[at : at + 48_000] for at in range(0, len(output), 48_000)]
+    return [base64.b64encode(piece).decode() for piece in pieces]
 
 
 async def main(url: str, work: list[str]) -> None:

@@ -64,7 +64,9 @@ class Session {
   constructor(socket, model) {
     this.socket = socket;
     this.messages = [];
-    this.settings = { id: `sess_${randomUUID()}`, object: 'realtime.session', type: 'realtime', model };
+    this.settings = {
+      id: `sess_${randomUUID()}`, object: 'realtime.session', type: 'realtime', model,
+    };
     this.send('session.created', { session: this.settings });
   }
 
@@ -121,7 +123,8 @@ class Session {
     this.messages.push({ role: 'assistant', content: text });
     this.send('response.output_text.done', { ...place, text });
     response.output.push({
-      id: place.item_id, type: 'message', role: 'assistant', content: [{ type: 'output_text', text }],
+      id: place.item_id, type: 'message', role: 'assistant',
+      content: [{ type: 'output_text', text }],
     });
     this.send('response.done', { response: { ...response, status } });
   }

@@ -47,6 +47,7 @@ struct ServerEvent: Encodable, Sendable {
         var message: String
     }
 
+    /// Written by hand, see `send`.
     var type: String
     var event_id = "event_\(UUID())"
     var session: Settings?
@@ -59,6 +60,11 @@ struct ServerEvent: Encodable, Sendable {
     var delta: String?
     var text: String?
     var error: Failure?
+
+    private enum CodingKeys: String, CodingKey {
+        case event_id, session, item, response, response_id, item_id, output_index
+        case content_index, delta, text, error
+    }
 }
 
 actor Session {
@@ -176,7 +182,11 @@ actor Session {
     }
 
     private func send(_ event: ServerEvent) async throws {
-        let data = try encoder.encodeAsByteBuffer(event, allocator: ByteBufferAllocator())
+        // JSONEncoder keeps no order; events begin with their type, as everybody's do.
+        var data = ByteBuffer(string: "{\"type\":\"\(event.type)\",")
+        var fields = try encoder.encodeAsByteBuffer(event, allocator: ByteBufferAllocator())
+        fields.moveReaderIndex(forwardBy: 1)
+        data.writeBuffer(&fields)
         try await outbound.write(WebSocketFrame(fin: true, opcode: .text, data: data))
     }
 }

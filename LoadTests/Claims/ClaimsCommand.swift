@@ -1,0 +1,144 @@
+// `parley-load claims`: the command line of the claims table, and the files that it writes.
+
+import ArgumentParser
+import CLinux
+import Foundation
+
+/// Published claims about the stacks that people run, measured on them and on Parley.
+struct ClaimsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "claims",
+        abstract: "Measure published claims about Node, FastAPI and others, beside Parley.",
+        discussion: """
+            Starts each stack's agent server (LoadTests/peers) and Parley's beside a scripted \
+            model, in turns, and prints a table in Markdown; --output also writes it with the \
+            figures as JSON and a bar chart per claim. `make claims` installs and builds what it \
+            takes and runs it from the repository's root: 25 minutes with nothing else running, \
+            ARGS=--quick 4 minutes. The server under test is pinned to core 0, the load to core 1.
+
+            Names: \(Claim.names.joined(separator: ", "))
+
+            EXAMPLES
+              parley-load claims --only echo,json
+              parley-load claims --only streaming --stacks parley,node
+              parley-load claims --output claims
+            """)
+
+    @Option(help: "Claims to measure; all without it.", transform: ClaimsCommand.words)
+    var only: [String] = []
+
+    @Option(help: "Stacks that take part; all without it.", transform: ClaimsCommand.words)
+    var stacks: [String] = []
+
+    @Flag(help: "Small loads and one round: whether it works, not how fast it is.")
+    var quick = false
+
+    @Option(help: "Rounds of each claim, instead of its own number.")
+    var rounds: Int?
+
+    @Option(help: "A folder for claims.md, claims.json and the charts.")
+    var output: String?
+
+    @Option(help: "Parley's binary.")
+    var parley = StackPaths().parley
+
+    @Option(help: "Where the programs from PyPI are.")
+    var environment = StackPaths().environment
+
+    @Option(help: "The SwiftNIO agent's binary.")
+    var nio = StackPaths().nio
+
+    @Option(help: "The first of the ports used; every server has one of its own.")
+    var firstPort: UInt16 = 9400
+
+    @Option(help: "Seed of the order of turns.")
+    var seed: UInt64 = 1
+
+    func validate() throws {
+        for name in only where !Claim.names.contains(name) {
+            throw ValidationError("no claim is called \"\(name)\"")
+        }
+        for word in stacks where Stack(rawValue: word) == nil {
+            throw ValidationError("no stack is called \"\(word)\"")
+        }
+        guard (rounds ?? 1) >= 1, firstPort <= 60_000 else {
+            throw ValidationError("--rounds is at least 1, --first-port at most 60000")
+        }
+    }
+
+    func run() throws {
+        try reportingFailures { () throws(LoadFailure) in
+            raiseDescriptorLimit()
+            var paths = StackPaths()
+            (paths.parley, paths.environment, paths.nio) = (parley, environment, nio)
+            let bench = ClaimBench(
+                paths: paths, isQuick: quick, firstPort: firstPort,
+                executable: CommandLine.arguments[0])
+            try bench.keepToLoadCore()
+            let flags = quick ? " --quick" : ""
+            var run = ClaimsRun(
+                claims: chosen, bench: bench,
+                command: { "parley-load claims --only \($0.name)\(flags)" },
+                generator: SplitMix64(state: seed))
+            var report = ClaimsReport(
+                machine: Machine.description, date: Machine.date,
+                command: "make claims" + (quick ? " ARGS=--quick" : ""))
+            try run.run { (outcomes) throws(LoadFailure) in
+                report.outcomes = outcomes
+                if let output { try write(report, to: output) }
+            }
+            print(report.markdown)
+        }
+    }
+
+    private var chosen: [Claim] {
+        Claim.all(quick ? .quick : .full).filter { only.isEmpty || only.contains($0.name) }.map {
+            $0.limited(to: stacks.compactMap(Stack.init), rounds: rounds)
+        }
+    }
+
+    private func write(_ report: ClaimsReport, to folder: String) throws(LoadFailure) {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+        let url = URL(fileURLWithPath: folder)
+        do {
+            try FileManager.default.createDirectory(at: url, withIntermediateDirectories: true)
+            try encoder.encode(report).write(to: url.appendingPathComponent("claims.json"))
+            try Data(report.markdown.utf8).write(to: url.appendingPathComponent("claims.md"))
+            for outcome in report.outcomes {
+                guard let svg = ClaimBars(outcome: outcome).svg else { continue }
+                try Data(svg.utf8).write(
+                    to: url.appendingPathComponent("\(outcome.name).svg"))
+            }
+        } catch {
+            throw LoadFailure("cannot write to \(folder): \(error.localizedDescription)")
+        }
+    }
+
+    private static func words(_ text: String) -> [String] {
+        text.split(separator: ",").map(String.init)
+    }
+}
+
+extension Claim {
+    /// All of them, in the table's order.
+    static func all(_ size: ClaimSize) -> [Claim] {
+        [
+            concurrent(size), streams(size), echo(size), streaming(size), idleWorker(size),
+            json(size), hello(size), coldStart(size), hot(size), share(size), opening(size),
+            inFlight(size),
+        ]
+    }
+
+    /// Their words on the command line.
+    static var names: [String] { all(.full).map(\.name) }
+
+    /// The same claim with other rounds, and of the rows only those of some stacks.
+    /// - Parameter stacks: empty: all.
+    func limited(to stacks: [Stack], rounds: Int?) -> Claim {
+        Claim(
+            name: name, title: title, published: published, measures: measures,
+            contenders: contenders.filter { stacks.isEmpty || stacks.contains($0.stack) },
+            rounds: rounds ?? self.rounds, remarks: remarks, sample: sample)
+    }
+}

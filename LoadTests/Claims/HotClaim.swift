@@ -1,0 +1,59 @@
+// The claim about work for the processor: one session keeps the machine busy, and what counts is
+// how long the deltas of the others take.
+
+import CLinux
+
+extension Claim {
+    /// One session's hot work beside the others' turns.
+    static func hot(_ size: ClaimSize) -> Claim {
+        let aside = "in a thread"
+        return Claim(
+            name: "hot", title: "One session's work for the processor, and the others",
+            published: "a CPU-heavy task blocks Node's event loop",
+            measures: [
+                Measure(word: "p99", title: "others' delay per delta, p99", unit: "ms"),
+                Measure(word: "p50", title: "p50", unit: "ms"),
+                Measure(word: "max", title: "max", unit: "ms"),
+            ],
+            contenders: size.stacks.flatMap { stack in
+                switch stack {
+                case .node, .fastapi:
+                    [Contender(stack: stack), Contender(stack: stack, variant: aside)]
+                default: [Contender(stack: stack)]
+                }
+            }, rounds: size.longRounds,
+            remarks: """
+                50 sessions in turns at 20 deltas a second; one more calls a tool that computes \
+                for 300 ms, again and again, inside the server: where the session is, or in a \
+                thread (Node's worker_threads, Python's asyncio.to_thread). Parley has no code of \
+                a session's own on its event loop: its hot session says a minute of speech at \
+                once, again and again, so that the embedded recogniser always computes, on the \
+                worker pool. All of it on the server's one core.
+                """
+        ) { (bench, contender) throws(LoadFailure) in
+            let server = try bench.start(contender.stack)
+            let work =
+                contender.stack == .parley
+                ? ["speech"] : ["burn", "300"] + (contender.variant == nil ? [] : ["aside"])
+            let hot = try PinnedProcess(
+                [
+                    "\(bench.paths.environment)/bin/python", "\(bench.paths.peers)/hot_session.py",
+                    "ws://127.0.0.1:\(server.port)/v1/realtime?model=scripted",
+                ] + work, core: ClaimBench.loadCore, isTalking: true)
+            guard let ready = hot.readLine(), ready.elementsEqual("hot".utf8) else {
+                throw LoadFailure("the hot session did not begin")
+            }
+            var scenario = Scenario(.chat)
+            scenario.sessions = 50
+            scenario.connectRate = 500
+            (scenario.tokens, scenario.tokenRate, scenario.turnEvery) = (60, 20, 3.3)
+            scenario.settleSeconds = 0.5
+            scenario.seconds = size.chatSeconds
+            let result = try bench.run(scenario, against: server)
+            try server.checkIsRunning()
+            guard hot.isRunning else { throw LoadFailure("the hot session ended by itself") }
+            guard let delta = result.latencies[.delta] else { throw LoadFailure("no delta came") }
+            return ["p50": delta.p50, "p99": delta.p99, "max": delta.max]
+        }
+    }
+}

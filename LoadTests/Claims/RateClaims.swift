@@ -1,0 +1,108 @@
+// Claims about rates that need no model: echoes over WebSocket, and the smallest answers over HTTP.
+
+import CLinux
+import Foundation
+
+extension Claim {
+    /// WebSocket messages per second.
+    static func echo(_ size: ClaimSize) -> Claim {
+        Claim(
+            name: "echo", title: "WebSocket throughput",
+            published: "Node has 2–3 times Python's",
+            measures: [
+                Measure(
+                    word: "rate", title: "messages echoed", unit: "/s", places: 0, isGain: true),
+                Measure(word: "cost", title: "server's CPU per message", unit: "µs", places: 2),
+            ],
+            contenders: Stack.allCases.map { Contender(stack: $0) }, rounds: size.rounds,
+            remarks: """
+                100 connections, 160 bytes, one message in flight on each, \(size.slice) ms a \
+                turn; every byte is checked. `make bench-echo` compares echoes more closely.
+                """
+        ) { (bench, contender) throws(LoadFailure) in
+            let server = try bench.start(contender.stack)
+            let process = try PinnedProcess(
+                [
+                    bench.executable, "echo-generator", "--port", "\(server.port)",
+                    "--process", "\(server.process.identifier)", "--connections", "100",
+                    "--path", contender.stack.echoPath,
+                ], core: ClaimBench.loadCore, isTalking: true)
+            guard case .ready = try answer(of: process) else {
+                throw LoadFailure("the generator is out of step")
+            }
+            let order = SliceOrder(
+                kind: .echo, bytes: 160, depth: 1, warmUp: 500, length: size.slice)
+            guard var line = try? JSONEncoder().encode(order) else {
+                throw LoadFailure("the order cannot be written")
+            }
+            line.append(UInt8(ascii: "\n"))
+            process.input?.write(line)
+            guard case .done(let result) = try answer(of: process), result.count > 0 else {
+                throw LoadFailure("nothing was echoed")
+            }
+            return ["rate": result.rate, "cost": result.serverMicroseconds]
+        }
+    }
+
+    private static func answer(of process: PinnedProcess) throws(LoadFailure) -> GeneratorLine {
+        guard let data = process.readLine(),
+            let line = try? JSONDecoder().decode(GeneratorLine.self, from: data)
+        else { throw LoadFailure("the generator has ended") }
+        if case .failed(let reason) = line { throw LoadFailure(reason) }
+        return line
+    }
+
+    /// Requests per second of the smallest answer.
+    static func hello(_ size: ClaimSize) -> Claim {
+        Claim(
+            name: "hello", title: "Hello world over HTTP",
+            published: "Fastify 46,664/s, FastAPI about 42,000/s; also 35,000 and 22,000, 30,000 "
+                + "and 25,000",
+            measures: [
+                Measure(word: "rate", title: "requests", unit: "/s", places: 0, isGain: true),
+                Measure(word: "p99", title: "p99", unit: "ms", places: 2),
+            ],
+            contenders: Stack.allCases.filter { $0.helloPath != nil }.map { Contender(stack: $0) },
+            rounds: size.rounds,
+            remarks: """
+                `wrk -t1 -c64` for \(size.wrkSeconds) s on the other core: one worker, one core, \
+                keep-alive. Fastify comes with npm alone, so Node stands for it with `node:http`, \
+                which Fastify is built on; Parley's is `/healthz`, FastAPI's `{"hello": "world"}`.
+                """
+        ) { (bench, contender) throws(LoadFailure) in
+            let server = try bench.start(contender.stack)
+            let url = "http://127.0.0.1:\(server.port)\(contender.stack.helloPath ?? "/")"
+            let lines = try bench.output(of: [
+                "/usr/bin/wrk", "-t1", "-c64", "-d\(size.wrkSeconds)s", "--latency", url,
+            ])
+            try server.checkIsRunning()
+            return try readWrk(lines)
+        }
+    }
+
+    /// Reads what wrk prints.
+    /// - Throws: `LoadFailure` when a request failed, or nothing was measured.
+    static func readWrk(_ lines: [String]) throws(LoadFailure) -> Sample {
+        var sample: Sample = [:]
+        for line in lines {
+            let words = line.split(separator: " ")
+            if words.first == "Requests/sec:" { sample["rate"] = words.last.flatMap { Double($0) } }
+            if words.first == "99%" { sample["p99"] = words.last.flatMap(milliseconds) }
+            if line.contains("Non-2xx") || line.contains("Socket errors") {
+                throw LoadFailure(line.trimmingCharacters(in: .whitespaces))
+            }
+        }
+        guard sample["rate"] != nil else {
+            throw LoadFailure("wrk said nothing: is it installed (scripts/setup-apt.sh peers)?")
+        }
+        return sample
+    }
+
+    /// `1.23ms`, `870.00us` or `1.02s` in milliseconds.
+    private static func milliseconds(_ text: Substring) -> Double? {
+        for (unit, factor) in [("us", 0.001), ("ms", 1), ("s", 1_000)] where text.hasSuffix(unit) {
+            return Double(text.dropLast(unit.count)).map { $0 * factor }
+        }
+        return nil
+    }
+}

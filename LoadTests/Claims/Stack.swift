@@ -1,0 +1,73 @@
+// The stacks that the claims compare, as commands: each a server of agent sessions that speaks the
+// same part of the Realtime protocol and calls the same scripted model. Their programs are in
+// LoadTests/peers; scripts/setup-peers.sh makes what they need.
+
+/// Where the programs are, from the repository's root.
+struct StackPaths {
+    /// Parley's release binary.
+    var parley = ".build/release/parley"
+    /// The virtual environment with what comes from PyPI.
+    var environment = ".venv-peers"
+    /// What SwiftPM made of LoadTests/peers/nio.
+    var nio = ".build-nio/release/nio-agent"
+    /// The peers' sources.
+    var peers = "LoadTests/peers"
+}
+
+/// A server of agent sessions.
+enum Stack: String, CaseIterable, Codable, Sendable {
+    case parley, node, fastapi, bun, picows, nio
+
+    /// Its name in tables.
+    var title: String {
+        switch self {
+        case .parley: "**Parley**"
+        case .node: "Node 24, ws"
+        case .fastapi: "FastAPI, uvicorn"
+        case .bun: "Bun"
+        case .picows: "picows, uvloop"
+        case .nio: "SwiftNIO"
+        }
+    }
+
+    /// Where it echoes WebSocket messages.
+    var echoPath: String { self == .parley ? "/debug/echo" : "/echo" }
+
+    /// Its smallest answer over HTTP; nil where the stack has none.
+    var helloPath: String? {
+        switch self {
+        case .parley: "/healthz"
+        case .node, .fastapi, .bun: "/"
+        case .picows, .nio: nil
+        }
+    }
+
+    /// The program and its arguments.
+    /// - Parameters:
+    ///   - port: where it shall listen.
+    ///   - model: the scripted model's base URL, which ends in `/v1`.
+    func command(port: UInt16, model: String, paths: StackPaths) -> [String] {
+        let (python, peers) = ("\(paths.environment)/bin/python", paths.peers)
+        let arguments = ["\(port)", "\(model)/chat/completions"]
+        return switch self {
+        case .parley:
+            // One shard, as the others are one thread. The limits are raised to what a process can
+            // have here.
+            [
+                paths.parley, "serve", "--host", "127.0.0.1", "--port", "\(port)", "--shards", "1",
+                "--llm-url", model, "--debug-echo", "true", "--log-level", "warning",
+                "--max-connections", "19900", "--max-sessions", "19900",
+                "--max-text-turns", "10000",
+            ]
+        case .node: ["\(paths.environment)/bin/node", "\(peers)/node_ws_agent.cjs"] + arguments
+        case .fastapi: ["env", "AIOHTTP=1", python, "\(peers)/fastapi_agent.py"] + arguments
+        case .bun:
+            [
+                "env", "BUN_CONFIG_MAX_HTTP_REQUESTS=20000", "\(paths.environment)/bin/bun",
+                "\(peers)/bun_agent.js",
+            ] + arguments
+        case .picows: [python, "\(peers)/picows_agent.py"] + arguments
+        case .nio: [paths.nio] + arguments
+        }
+    }
+}
