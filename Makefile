@@ -140,6 +140,10 @@ turn-table: setup-tests ## When turns end on recordings with pauses, in every mo
 	@$(release_build) --product turn-table
 	@exec .build/release/turn-table $(ARGS)
 
+million: setup ## A million sessions in one process: bytes and CPU each; ARGS="--counts 10000,50000"
+	@$(release_build) --product session-census
+	@exec .build/release/session-census $(ARGS)
+
 bench-voice: setup-tests ## Speaking sessions against bare decode + voice activity, and delays
 	@$(release_build) --product parley
 	@$(release_build) --product parley-load
@@ -163,4 +167,4 @@ distclean: clean ## Remove everything that set-up and build made
 .PHONY: help run build brain setup models setup-tests test check test-swift test-clients \
 	conversations claims check-peers \
 	test-browser test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo \
-	bench-instructions bench-memory bench-voice turn-table format lint clean distclean
+	bench-instructions bench-memory bench-voice million turn-table format lint clean distclean

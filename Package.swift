@@ -91,6 +91,11 @@ let package = Package(
         .executableTarget(
             name: "turn-table", dependencies: ["Codec", "Session", "Agents"],
             path: "Tests/TurnTable", swiftSettings: strict),
+        // The same: a million sessions on a simulated kernel (`make million`).
+        .executableTarget(
+            name: "session-census",
+            dependencies: ["Codec", "Session", "Server", "CLinux", arguments, logging],
+            path: "Tests/Million", swiftSettings: strict),
         .testTarget(
             name: "CodecTests", dependencies: ["Codec", "COpus", "Simulation"],
             swiftSettings: strict),

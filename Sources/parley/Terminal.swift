@@ -13,29 +13,31 @@ final class Terminal {
     /// Whether a signal has asked for the end.
     private static let isInterrupted = Atomic<Bool>(false)
 
-    private var original = termios()
+    private let original: termios
 
     /// Takes the terminal over.
     /// - Throws: a `CommandFailure` when there is none.
     init() throws(CommandFailure) {
+        var settings = termios()
         guard isatty(STDIN_FILENO) == 1, isatty(STDOUT_FILENO) == 1,
-            tcgetattr(STDIN_FILENO, &original) == 0
+            tcgetattr(STDIN_FILENO, &settings) == 0
         else { throw .usage("top needs a terminal; --once prints one table without") }
+        original = settings
         for number in [SIGINT, SIGTERM, SIGHUP, SIGQUIT] {
             signal(number) { _ in Terminal.isInterrupted.store(true, ordering: .relaxed) }
         }
         // Waiting ends with any signal (poll(2)); the new size is then read like any other.
         signal(SIGWINCH) { _ in }
-        var raw = original
-        cfmakeraw(&raw)
-        tcsetattr(STDIN_FILENO, TCSAFLUSH, &raw)
+        cfmakeraw(&settings)
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &settings)
         // The alternate screen, without a cursor.
         writeAll("\u{1B}[?1049h\u{1B}[?25l", to: STDOUT_FILENO)
     }
 
     deinit {
         writeAll("\u{1B}[0m\u{1B}[?25h\u{1B}[?1049l", to: STDOUT_FILENO)
-        tcsetattr(STDIN_FILENO, TCSAFLUSH, &original)
+        var settings = original
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &settings)
     }
 
     /// Whether a signal has asked for the end.

@@ -98,8 +98,6 @@ struct TopCommand: ParsableCommand {
 final class TopWatch {
     private let pages: PageClient
     private let parser = JSONParser()
-    /// When the newest answers came.
-    private var answered: Double?
 
     init(_ pages: PageClient) { self.pages = pages }
 
@@ -136,9 +134,7 @@ final class TopWatch {
         let list = try TopList(try pages.get(path), parser: parser)
         let page = try pages.get("/metrics")
         let metrics = TopMetrics(parsing: String(decoding: page, as: UTF8.self))
-        let now = monotonicSeconds()
-        view.update(list, metrics, after: answered.map { now - $0 })
-        answered = now
+        view.update(list, metrics, at: monotonicSeconds())
         if let id = view.detailID {
             view.detail = try TopDetail(try pages.get("/admin/sessions/\(id)"), parser: parser)
         }

@@ -78,6 +78,8 @@ struct TopView {
     ]
     /// The most rows that a server gives.
     static let maxRows = 1_000
+    /// Seconds that rates are taken over at least. 0.5.
+    private static let shortestRate = 0.5
 
     let server: String
     var order = "bytes"
@@ -88,6 +90,8 @@ struct TopView {
     private(set) var metrics: TopMetrics?
     private(set) var turnsPerSecond: Double?
     private(set) var lagBound: Double?
+    /// When the metrics came.
+    private var ratedAt = 0.0
     /// The session whose parts are shown; nil: the list is.
     private(set) var detailID: String?
     var detail: TopDetail?
@@ -103,13 +107,14 @@ struct TopView {
     // MARK: In
 
     /// New answers have come.
-    /// - Parameter seconds: since those before.
-    mutating func update(_ list: TopList, _ metrics: TopMetrics, after seconds: Double?) {
-        if let before = self.metrics, let seconds, seconds > 0 {
-            turnsPerSecond = max(0, metrics.responses - before.responses) / seconds
+    /// - Parameter seconds: now, on any clock.
+    mutating func update(_ list: TopList, _ metrics: TopMetrics, at seconds: Double) {
+        if let before = self.metrics {
+            rate(metrics, before, at: seconds)
+        } else {
+            lagBound = metrics.lagBound(since: nil)
+            (self.metrics, ratedAt) = (metrics, seconds)
         }
-        lagBound = metrics.lagBound(since: self.metrics)
-        self.metrics = metrics
         // The chosen session stays the chosen one where its place changes.
         let id = chosenID
         self.list = list
@@ -118,6 +123,14 @@ struct TopView {
         }
         trouble = nil
         keepInSight()
+    }
+
+    /// A key makes the server be asked at once; what came in the moment since says little.
+    private mutating func rate(_ metrics: TopMetrics, _ before: TopMetrics, at seconds: Double) {
+        guard seconds >= ratedAt + Self.shortestRate else { return }
+        turnsPerSecond = max(0, metrics.responses - before.responses) / (seconds - ratedAt)
+        lagBound = metrics.lagBound(since: before)
+        (self.metrics, ratedAt) = (metrics, seconds)
     }
 
     /// A key was pressed.

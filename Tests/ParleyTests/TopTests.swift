@@ -66,7 +66,7 @@ private final class Screen {
         let all = (0..<rows).map { Self.row("sess_\($0)", bytes: 10_000 - $0) }
         view.update(
             try parse(Self.list(all, hasMore: hasMore)), TopMetrics(parsing: Self.metrics),
-            after: nil)
+            at: 100)
         return Screen(view)
     }
 
@@ -163,8 +163,17 @@ private final class Screen {
         #expect(texts[2].contains("busy 12% 3%") && texts[2].contains("Turns 42 so far"))
         #expect(texts[2].contains("Lag p99 <= 0.2 ms"))
         let later = Self.metrics.replacing(#""failed"} 2"#, with: #""failed"} 12"#)
-        screen.view.update(try parse(Self.list([])), TopMetrics(parsing: later), after: 4)
+        screen.view.update(try parse(Self.list([])), TopMetrics(parsing: later), at: 104)
         #expect(screen.lines(200, 20)[2].text.contains("Turns 2.5/s  Lag p99 -"))
+    }
+
+    @Test func aMomentIsNoRate() throws {
+        let screen = try makeView()
+        let later = TopMetrics(parsing: Self.metrics.replacing("} 40", with: "} 41"))
+        screen.view.update(try parse(Self.list([])), later, at: 100.1)
+        #expect(screen.view.turnsPerSecond == nil)
+        screen.view.update(try parse(Self.list([])), later, at: 100.5)
+        #expect(screen.view.turnsPerSecond == 2)
     }
 
     @Test(arguments: [(1, 1), (10, 3), (80, 24), (200, 5), (17, 50)])
@@ -198,9 +207,9 @@ private final class Screen {
         _ = screen.lines(120, 40)
         for _ in 0..<4 { _ = screen.handle(.down) }
         let turned = (0..<9).reversed().map { Self.row("sess_\($0)") }
-        screen.view.update(try parse(Self.list(turned)), TopMetrics(parsing: ""), after: 1)
+        screen.view.update(try parse(Self.list(turned)), TopMetrics(parsing: ""), at: 105)
         #expect(screen.chosen(height: 40) == "sess_4")
-        screen.view.update(try parse(Self.list([])), TopMetrics(parsing: ""), after: 1)
+        screen.view.update(try parse(Self.list([])), TopMetrics(parsing: ""), at: 105)
         #expect(screen.chosen(height: 40) == nil)
     }
 
@@ -241,7 +250,7 @@ private final class Screen {
         let screen = try makeView()
         screen.view.trouble = "cannot connect"
         #expect(screen.lines(80, 24)[3].text == "cannot connect; trying again")
-        screen.view.update(try parse(Self.list([])), TopMetrics(parsing: ""), after: 1)
+        screen.view.update(try parse(Self.list([])), TopMetrics(parsing: ""), at: 105)
         #expect(!screen.lines(80, 24)[3].text.contains("trying"))
     }
 

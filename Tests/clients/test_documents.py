@@ -182,6 +182,20 @@ def test_every_documented_path_answers_as_documented(parley, openapi):
     assert parley.get("/no/such/path")[0] == 404
 
 
+def test_a_session_is_shown_as_documented(parley, openapi):
+    async def shown():
+        async with connect(f"{parley.realtime_url}?model=shown") as socket:
+            await socket.recv()
+            rows = fetched(parley, "/admin/sessions?order=id")["data"]
+            return [fetched(parley, f"/admin/sessions/{row['id']}") for row in rows]
+
+    details = asyncio.run(shown())
+    assert any(detail["model"] == "shown" for detail in details)
+    for detail in details:
+        assert Judge(openapi, True).faults(detail, "SessionDetail") == []
+        assert sum(detail["parts"].values()) == detail["bytes"]
+
+
 def test_client_secrets_are_as_documented(parley, openapi):
     judge = Judge(openapi, True)
     wanted = {

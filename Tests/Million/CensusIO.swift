@@ -1,0 +1,206 @@
+// A kernel with a million sockets for one shard: what a peer sends is one of a few texts, what it
+// is sent is looked at and thrown away, and the clock moves only when nothing is left to do.
+// `SimulatedIO` (Tests/Simulation) is for tests; it keeps bytes and sorts its sockets each turn.
+//
+// Invariant: ten bytes a socket, allocated and touched before anything is measured; an idle socket
+// takes nothing more, and no call takes longer the more there are.
+
+import CLinux
+import Codec
+import Server
+import Session
+
+/// What a peer sends, whole, in one read.
+enum CensusText: UInt8, CaseIterable {
+    case upgrade = 1
+    case pong, turn, close
+}
+
+/// The backend of a census.
+final class CensusIO: IO {
+    /// The listening handle, for `Shard.listen(on:)`.
+    static let listener: IOHandle = 0
+    /// Reports of one wait; as many as epoll gives (EpollIO).
+    private static let reportsPerWait = 64
+
+    private(set) var now = Instant(nanoseconds: 0)
+    /// The clock does not jump beyond this.
+    var horizon = Instant(nanoseconds: 0)
+    /// Whether the last wait found nothing to do up to the horizon.
+    private(set) var isIdle = false
+    /// Nobody else wakes the one thread: a message that was left for it is found.
+    let wake: @Sendable () -> Void = {}
+    /// Pings that were answered.
+    private(set) var pings = 0
+    /// Bytes that were sent to the peers.
+    private(set) var bytesWritten = 0
+    /// What the peers that are listened to are sent.
+    var listen: (UnsafeRawBufferPointer) -> Void = { _ in }
+
+    private let capacity: Int
+    private let tokens: UnsafeMutablePointer<UInt64>
+    private let interests: UnsafeMutablePointer<UInt8>
+    private let inbound: UnsafeMutablePointer<UInt8>
+    private let texts: [CensusText: [UInt8]]
+    /// Whose output is listened to.
+    private var sample: Set<IOHandle> = []
+    /// Handles with something to read, in the order in which it came.
+    private var ready: [IOHandle] = []
+    private var readyStart = 0
+    private var reports: [IOHandle] = []
+    private var isListenerReady = false
+    private var listenerToken = EventToken(.listener, index: 0, generation: 0)
+    private var waiting = 0
+    private var nextHandle: IOHandle = 1
+
+    /// Creates a kernel for so many sockets, one after another: a handle is not used again.
+    init(capacity: Int, path: String) {
+        self.capacity = capacity
+        tokens = .allocate(capacity: capacity + 1)
+        interests = .allocate(capacity: capacity + 1)
+        inbound = .allocate(capacity: capacity + 1)
+        // Touched now, so that they are in the memory before.
+        tokens.initialize(repeating: .max, count: capacity + 1)
+        interests.initialize(repeating: 0, count: capacity + 1)
+        inbound.initialize(repeating: 0, count: capacity + 1)
+        ready.reserveCapacity(1 << 20)
+        texts = Self.makeTexts(path: path)
+    }
+
+    deinit {
+        tokens.deallocate()
+        interests.deallocate()
+        inbound.deallocate()
+    }
+
+    /// Bytes of its own per socket.
+    static var bytesPerSocket: Int { 8 + 1 + 1 }
+
+    // MARK: The peers
+
+    /// So many peers connect, and ask for a session once they are accepted.
+    func connect(_ count: Int) { waiting += count }
+
+    /// A peer sends something.
+    func send(_ text: CensusText, from handle: IOHandle) {
+        inbound[Int(handle)] = text.rawValue
+        ready.append(handle)
+    }
+
+    /// Begins to listen to what a peer is sent.
+    func listen(to handles: [IOHandle]) { sample = Set(handles) }
+
+    private static func makeTexts(path: String) -> [CensusText: [UInt8]] {
+        var request = ByteWriter(capacity: 512)
+        WebSocketHandshake.writeRequest(
+            target: path, host: "localhost", key: "dGhlIHNhbXBsZSBub25jZQ==",
+            subprotocols: ["realtime"], headers: HTTPFields(), into: &request)
+        func frame(_ opcode: WebSocketOpcode, _ payload: [UInt8]) -> [UInt8] {
+            var writer = ByteWriter(capacity: payload.count + 16)
+            payload.withUnsafeBytes {
+                WebSocketFrame.write(opcode, payload: $0, isFinal: true, mask: 0, into: &writer)
+            }
+            return writer.copiedBytes
+        }
+        let item =
+            #"{"type":"conversation.item.create","item":{"type":"message","role":"user","#
+            + #""content":[{"type":"input_text","text":"How far is it to the harbour?"}]}}"#
+        let response = #"{"type":"response.create","response":{"output_modalities":["text"]}}"#
+        return [
+            .upgrade: request.copiedBytes, .pong: frame(.pong, []),
+            .close: frame(.close, [3, 232]),
+            .turn: frame(.text, Array(item.utf8)) + frame(.text, Array(response.utf8)),
+        ]
+    }
+
+    // MARK: IO
+
+    func wait(until deadline: Instant?) -> Int {
+        reports.removeAll(keepingCapacity: true)
+        isListenerReady = waiting > 0
+        let end = min(ready.count, readyStart + Self.reportsPerWait)
+        while readyStart < end {
+            reports.append(ready[readyStart])
+            readyStart += 1
+        }
+        if readyStart == ready.count {
+            ready.removeAll(keepingCapacity: true)
+            readyStart = 0
+        }
+        isIdle = false
+        let count = reports.count + (isListenerReady ? 1 : 0)
+        if count > 0 { return count }
+        if let deadline, deadline <= horizon {
+            now = max(now, deadline)
+        } else {
+            now = max(now, horizon)
+            isIdle = true
+        }
+        return 0
+    }
+
+    func readiness(at position: Int) -> Readiness {
+        let token =
+            position < reports.count
+            ? EventToken(rawValue: tokens[Int(reports[position])]) : listenerToken
+        return Readiness(token: token, isReadable: true, isWritable: false, hasFailed: false)
+    }
+
+    func accept(from listener: IOHandle, peer: inout NetworkAddress) -> IOOutcome {
+        guard waiting > 0 else { return .wouldBlock }
+        waiting -= 1
+        let handle = nextHandle
+        precondition(Int(handle) <= capacity, "more sockets than were said")
+        nextHandle += 1
+        peer = self.peer(of: handle)
+        send(.upgrade, from: handle)
+        return .done(Int(handle))
+    }
+
+    func acceptOnSpare(from listener: IOHandle, peer: inout NetworkAddress) -> IOOutcome {
+        .failed(EMFILE)
+    }
+
+    /// Everybody has an address of his own, as far as 10.0.0.0/8 goes.
+    func peer(of handle: IOHandle) -> NetworkAddress {
+        NetworkAddress(v4: 0x0A00_0000 | UInt32(truncatingIfNeeded: handle) & 0xFF_FFFF)
+    }
+
+    func read(_ handle: IOHandle, into buffer: UnsafeMutableRawBufferPointer) -> IOOutcome {
+        guard let text = CensusText(rawValue: inbound[Int(handle)]), let bytes = texts[text]
+        else { return .wouldBlock }
+        inbound[Int(handle)] = 0
+        buffer.copyBytes(from: bytes)
+        return .done(bytes.count)
+    }
+
+    func write(_ handle: IOHandle, _ bytes: UnsafeRawBufferPointer) -> IOOutcome {
+        bytesWritten += bytes.count
+        if bytes[0] == 0x89 {
+            pings += 1
+            send(.pong, from: handle)
+        }
+        if !sample.isEmpty, sample.contains(handle) { listen(bytes) }
+        return .done(bytes.count)
+    }
+
+    func finishWriting(_ handle: IOHandle) {}
+
+    func close(_ handle: IOHandle) { interests[Int(handle)] = 0 }
+
+    func watch(
+        _ handle: IOHandle, for interest: Interest, token: EventToken, isNew: Bool
+    ) -> Int32 {
+        if handle == Self.listener {
+            listenerToken = token
+        } else {
+            tokens[Int(handle)] = token.rawValue
+            interests[Int(handle)] = interest.rawValue
+        }
+        return 0
+    }
+
+    func unwatch(_ handle: IOHandle) {}
+    func steer(pastSockets count: Int, groupOf listener: IOHandle) {}
+    func stopSteering(_ listener: IOHandle) {}
+}

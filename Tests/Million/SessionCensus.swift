@@ -1,0 +1,296 @@
+// `make million`: sessions in one process, up to a million, on a simulated kernel: what each takes
+// of user space and of CPU to open, to keep, to talk to and to close, at growing counts. A straight
+// line is what is hoped for; the longest turn shows what a growing table costs at once.
+//
+// The report is of Parley's own: the kernel of the census holds ten bytes a socket, which are there
+// before anything is measured, and there are no sockets of a real one. One shard, as one core has.
+
+import ArgumentParser
+import CLinux
+import Codec
+import Logging
+import Server
+import Session
+
+@main
+struct SessionCensus: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "session-census",
+        abstract: "Count what sessions take, up to a million in one process.")
+
+    @Option(help: "How many sessions are looked at, growing.")
+    var counts = "10000,100000,300000,1000000"
+
+    @Option(help: "Sessions that talk while the others are open.")
+    var talking = 1_000
+
+    @Option(help: "Deltas of each reply.")
+    var deltas = 50
+
+    @Flag(help: "WebSockets without sessions (/debug/echo), for comparison.")
+    var echo = false
+
+    func run() throws {
+        let steps = counts.split(separator: ",").compactMap { Int($0) }
+        guard let last = steps.last, steps == steps.sorted(), (steps.first ?? 0) > 0,
+            last <= 16_000_000
+        else { throw ValidationError("--counts is a list of growing numbers up to 16,000,000") }
+        guard (1...steps[0]).contains(talking), deltas > 0 else {
+            throw ValidationError("--talking is at most the first count, --deltas 1 or more")
+        }
+        let world = CensusWorld(
+            capacity: last + CensusWorld.rehearsal, deltas: deltas, isEcho: echo)
+        try world.rehearse(talking: echo ? 0 : talking)
+        let before = MemoryUse()
+        var rows: [CensusRow] = []
+        for count in steps {
+            rows.append(world.grow(to: count, before, talking: echo ? 0 : talking))
+            printError("\(count) open")
+        }
+        let end = world.closeAll(before)
+        print(CensusReport(rows: rows, end: end, before: before).text)
+        guard end.ledgerBytes == 0, end.connections == 0, end.chunks == 0 else {
+            printError("something is left: \(end)")
+            throw ExitCode(1)
+        }
+    }
+
+    private func printError(_ text: String) {
+        let line = text + "\n"
+        _ = line.utf8.withContiguousStorageIfAvailable { write(2, $0.baseAddress, $0.count) }
+    }
+}
+
+/// What was measured at one count.
+struct CensusRow {
+    var count = 0
+    /// Since nothing was open, per session.
+    var privateBytes = 0.0
+    var allocatedBytes = 0.0
+    var ledgerBytes = 0.0
+    /// Microseconds of CPU per session that was opened.
+    var opening = 0.0
+    /// The longest turn of the shard meanwhile, in microseconds.
+    var longestTurn = 0.0
+    /// Microseconds of CPU per session and ping: all that an idle session costs.
+    var keeping = 0.0
+    /// Microseconds of CPU per reply of a session that talks, pings aside.
+    var talking = 0.0
+    var delays = DeltaDelays()
+}
+
+/// What is left when all have gone.
+struct CensusEnd {
+    var ledgerBytes = 0
+    var connections = 0
+    var chunks = 0
+    /// Microseconds of CPU per session that was closed.
+    var closing = 0.0
+    var longestTurn = 0.0
+    /// Beyond what was there before anything was opened.
+    var privateBytes = 0
+    /// The same once malloc has given back what it can.
+    var trimmedBytes = 0
+}
+
+/// A shard and its million peers.
+final class CensusWorld {
+    /// Sessions that come and go before anything is measured, for what all sessions share.
+    static let rehearsal = 2_000
+    /// New sessions per second of virtual time. 100,000: all are there within one ping interval.
+    private static let perSecond = 100_000
+
+    private let io: CensusIO
+    private let shard: Shard<CensusIO>
+    private let metrics: ServerMetrics
+    private let turn = ShardTurn()
+    private let pingInterval: Duration
+    private var longestTurn = 0
+    /// Handles from here on are open.
+    private var firstOpen: IOHandle = 1
+    private var opened = 0
+
+    init(capacity: Int, deltas: Int, isEcho: Bool) {
+        io = CensusIO(
+            capacity: capacity, path: isEcho ? "/debug/echo" : "/v1/realtime?model=census")
+        var configuration = ServerConfiguration()
+        configuration.maxConnections = capacity
+        configuration.maxSessions = capacity
+        configuration.debugEcho = isEcho
+        pingInterval = configuration.pingInterval
+        metrics = ServerMetrics(shards: 1, workers: { WorkerCounts() })
+        var services = ShardServices(
+            configuration: configuration,
+            agents: AgentSet(model: CensusModel(turn: turn, deltas: deltas)),
+            pool: IdlePool(), metrics: metrics,
+            logger: Logger(label: "census", factory: { _ in SwiftLogNoOpLogHandler() }))
+        var seed: UInt64 = 0
+        services.makeSessionSeed = {
+            seed &+= 1
+            return seed
+        }
+        shard = Shard(io: io, services: services)
+        do {
+            try shard.listen(on: CensusIO.listener)
+        } catch {
+            preconditionFailure("the census listens to everybody")
+        }
+    }
+
+    // MARK: Steps
+
+    /// Opens some sessions, lets some talk, and closes them.
+    func rehearse(talking: Int) throws {
+        open(Self.rehearsal)
+        if talking > 0 { _ = talk(min(talking, Self.rehearsal)) }
+        closeOpen()
+        malloc_trim(0)
+    }
+
+    /// Opens sessions until there are so many, and measures.
+    func grow(to count: Int, _ before: MemoryUse, talking: Int) -> CensusRow {
+        var row = CensusRow(count: count)
+        let new = count - opened
+        longestTurn = 0
+        row.opening = microseconds { open(new) } / Double(new)
+        row.longestTurn = Double(longestTurn) / 1_000
+        let use = MemoryUse()
+        row.privateBytes = Double(use.privateBytes - before.privateBytes) / Double(count)
+        row.allocatedBytes = Double(use.allocatedBytes - before.allocatedBytes) / Double(count)
+        row.ledgerBytes = Double(metrics.total(of: .sessionBytes)) / Double(count)
+        let pings = io.pings
+        let keeping = microseconds { run(for: pingInterval) }
+        row.keeping = keeping / Double(max(1, io.pings - pings))
+        guard talking > 0 else { return row }
+        let pingsBefore = io.pings
+        let all = microseconds { row.delays = talk(talking) }
+        row.talking = (all - Double(io.pings - pingsBefore) * row.keeping) / Double(talking)
+        return row
+    }
+
+    /// Closes all sessions, and looks at what is left.
+    func closeAll(_ before: MemoryUse) -> CensusEnd {
+        var end = CensusEnd()
+        let count = opened
+        longestTurn = 0
+        end.closing = microseconds { closeOpen() } / Double(count)
+        end.longestTurn = Double(longestTurn) / 1_000
+        end.ledgerBytes = metrics.total(of: .sessionBytes)
+        end.connections = metrics.total(of: .connectionsOpen)
+        end.chunks = shard.chunksInUse
+        end.privateBytes = MemoryUse().privateBytes - before.privateBytes
+        malloc_trim(0)
+        end.trimmedBytes = MemoryUse().privateBytes - before.privateBytes
+        return end
+    }
+
+    private func open(_ count: Int) {
+        var left = count
+        while left > 0 {
+            let batch = min(left, Self.perSecond / 1_000)
+            io.connect(batch)
+            run(for: .milliseconds(1))
+            left -= batch
+        }
+        opened += count
+    }
+
+    /// Some sessions, evenly among all, have a turn each; their deltas are spread over the pace.
+    private func talk(_ count: Int) -> DeltaDelays {
+        var delays = DeltaDelays()
+        let stride = opened / count
+        let handles = (0..<count).map { firstOpen + IOHandle($0 * stride) }
+        io.listen(to: handles)
+        io.listen = { [turn] in delays.read($0, turn: turn.number) }
+        let gap = Duration.nanoseconds(20_000_000 / count)
+        for handle in handles {
+            io.send(.turn, from: handle)
+            run(for: gap)
+        }
+        while delays.replies < count { run(for: .milliseconds(100)) }
+        io.listen = { _ in }
+        io.listen(to: [])
+        return delays
+    }
+
+    private func closeOpen() {
+        for handle in firstOpen..<(firstOpen + IOHandle(opened)) {
+            io.send(.close, from: handle)
+            if handle % 64 == 0 { run(for: .zero) }
+        }
+        run(for: .seconds(30))
+        firstOpen += IOHandle(opened)
+        opened = 0
+    }
+
+    // MARK: Time
+
+    /// Runs for a while of virtual time.
+    private func run(for duration: Duration) {
+        io.horizon = io.now + duration
+        repeat {
+            turn.advance()
+            let start = ThreadClock.nanoseconds
+            _ = shard.turn()
+            longestTurn = max(longestTurn, ThreadClock.nanoseconds - start)
+        } while !io.isIdle
+    }
+
+    private func microseconds(_ work: () -> Void) -> Double {
+        let start = ThreadClock.nanoseconds
+        work()
+        return Double(ThreadClock.nanoseconds - start) / 1_000
+    }
+}
+
+/// Takes no job: nothing of a census is computed elsewhere.
+private struct IdlePool: ComputePool {
+    func submit(
+        _ urgency: JobUrgency, for owner: JobOwner?, _ job: @escaping @Sendable () -> Void
+    ) -> Bool { false }
+}
+
+/// The tables.
+struct CensusReport {
+    let rows: [CensusRow]
+    let end: CensusEnd
+    let before: MemoryUse
+
+    /// As Markdown.
+    var text: String {
+        var lines = [
+            "One process, one shard; \(before.privateBytes / 1_024) KiB private before the first "
+                + "session, \(CensusIO.bytesPerSocket) bytes of them for each simulated socket.",
+            "",
+            "| sessions | bytes of user space each (Private_Dirty) | allocated each (mallinfo2) "
+                + "| ledger each | CPU to open, µs | longest turn, µs | CPU per ping, µs "
+                + "| CPU per reply, µs | delta p50 / p99 / max, µs | in turns |",
+            "|---|---|---|---|---|---|---|---|---|---|",
+        ]
+        for row in rows {
+            let delays =
+                row.delays.nanoseconds.isEmpty
+                ? "–"
+                : [0.5, 0.99, 1].map { tenths(row.delays.quantile($0)) }.joined(separator: " / ")
+            lines.append(
+                "| \(row.count) | \(Int(row.privateBytes)) | \(Int(row.allocatedBytes)) "
+                    + "| \(Int(row.ledgerBytes)) | \(tenths(row.opening)) "
+                    + "| \(Int(row.longestTurn)) | \(tenths(row.keeping)) "
+                    + "| \(tenths(row.talking)) | \(delays) | \(row.delays.turns) |")
+        }
+        lines += [
+            "",
+            "All closed: \(tenths(end.closing)) µs of CPU each, longest turn "
+                + "\(Int(end.longestTurn)) µs; ledger \(end.ledgerBytes), connections "
+                + "\(end.connections), chunks \(end.chunks); private memory "
+                + "\(end.privateBytes / 1_024) KiB above the start, "
+                + "\(end.trimmedBytes / 1_024) KiB after malloc_trim.",
+        ]
+        return lines.joined(separator: "\n")
+    }
+
+    private func tenths(_ value: Double) -> String {
+        let scaled = Int((value * 10).rounded())
+        return "\(scaled / 10).\(abs(scaled % 10))"
+    }
+}

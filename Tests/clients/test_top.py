@@ -1,0 +1,132 @@
+"""`parley top` as a person at a terminal sees it, and as a pipe does."""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+
+import pytest
+from openai import OpenAI
+from parley_server import BINARY, ParleyServer
+
+CONTROL = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Screen:
+    """A program at a terminal of its own; what it has written since the last frame is its screen."""
+
+    def __init__(self, *arguments, columns=100, rows=20):
+        self.rows = rows
+        self.written = b""
+        pid, self.master = pty.fork()
+        if pid == 0:
+            os.execv(BINARY, [BINARY, *arguments])
+        self.pid = pid
+        self.resize(columns, rows)
+
+    def resize(self, columns, rows):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, keys):
+        os.write(self.master, keys)
+
+    def lines(self):
+        """The newest whole frame."""
+        frame = self.written.rpartition(b"\x1b[J")[0].rpartition(b"\x1b[H")[2]
+        return CONTROL.sub(b"", frame).decode().split("\r\n")
+
+    def wait_for(self, holds, seconds=10):
+        """Reads until a frame is as wanted."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if select.select([self.master], [], [], 0.1)[0]:
+                self.written += os.read(self.master, 65_536)
+            if self.written and holds(self.lines()):
+                return self.lines()
+        raise AssertionError("\n".join(self.lines()))
+
+    def wait_for_end(self):
+        """The exit status, and whether the terminal was given back as it was."""
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            try:
+                if select.select([self.master], [], [], 0.05)[0]:
+                    self.written += os.read(self.master, 65_536)
+            except OSError:
+                pass
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            if pid:
+                os.close(self.master)
+                return os.waitstatus_to_exitcode(status), self.written.endswith(b"\x1b[?1049l")
+        os.kill(self.pid, signal.SIGKILL)
+        raise AssertionError("it does not end")
+
+
+def has(text):
+    return lambda lines: any(text in line for line in lines)
+
+
+def once(port, *arguments):
+    return subprocess.run(
+        [BINARY, "top", "--url", f"http://127.0.0.1:{port}", "--once", *arguments],
+        capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("ending", [b"q", b"\x03", signal.SIGTERM])
+def test_sessions_are_shown_at_a_terminal_until_a_key_or_a_signal(parley, ending):
+    client = OpenAI(base_url=parley.base_url, api_key="any")
+    with client.realtime.connect(model="top-model") as session:
+        assert session.recv().type == "session.created"
+        screen = Screen("top", "--url", f"http://127.0.0.1:{parley.port}", "--interval", "0.2")
+        lines = screen.wait_for(has("sess_"))
+        assert lines[1].startswith("Sessions ") and "idle" in lines[1]
+        assert lines[4].split()[:3] == ["ID", "STATE", "BYTES"]
+        screen.type(b"\r")
+        screen.wait_for(has("[enter] back"))
+        screen.type(b"\r")
+        screen.resize(40, 8)
+        lines = screen.wait_for(lambda lines: all(len(line) <= 40 for line in lines))
+        assert len(lines) <= 8
+        screen.type(b"fff")
+        screen.wait_for(has("speaking"))
+    if isinstance(ending, bytes):
+        screen.type(ending)
+    else:
+        os.kill(screen.pid, ending)
+    assert screen.wait_for_end() == (0, True)
+
+
+def test_a_lost_server_is_waited_for():
+    with ParleyServer() as server:
+        screen = Screen("top", "--url", f"http://127.0.0.1:{server.port}", "--interval", "0.1")
+        screen.wait_for(has("Sessions 0"))
+    screen.wait_for(has("trying again"))
+    with ParleyServer(port=server.port):
+        screen.wait_for(has("By bytes"))
+    screen.type(b"q")
+    assert screen.wait_for_end() == (0, True)
+
+
+def test_a_pipe_gets_one_table(parley):
+    client = OpenAI(base_url=parley.base_url, api_key="any")
+    with client.realtime.connect(model="top-model") as session:
+        assert session.recv().type == "session.created"
+        done = once(parley.port, "--limit", "1000")
+        assert done.returncode == 0 and "\x1b" not in done.stdout
+        (row,) = [line.split() for line in done.stdout.splitlines() if "top-model" in line]
+        assert row[0].startswith("sess_") and row[1] == "idle" and int(row[2]) >= 0
+    assert once(parley.port, "--state", "busy").returncode == 64
+
+
+def test_only_an_operator_is_answered():
+    with ParleyServer(PARLEY_API_KEY="sk-operator-0123456789") as server:
+        assert once(server.port, "--key", "sk-other-0123456789").returncode == 1
+        refused = once(server.port)
+        assert refused.returncode == 1 and "operator" in refused.stderr
+        assert once(server.port, "--key", "sk-operator-0123456789").returncode == 0
