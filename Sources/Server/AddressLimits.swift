@@ -132,7 +132,7 @@ struct AddressTable {
     private let rules: AddressRules
     private var entries: [Entry] = []
     private var freeEntries: [UInt32] = []
-    private var index: [NetworkAddress: UInt32] = [:]
+    private var index = AddressIndex()
     private var firstIdle = AddressTable.nobody
     private var lastIdle = AddressTable.nobody
     private var total = TokenBucket()
@@ -196,6 +196,8 @@ struct AddressTable {
             place = free
             entries[Int(place)] = Entry(address: address)
         } else {
+            // Once for all: it is address space, and memory only as it is used.
+            if entries.isEmpty { entries.reserveCapacity(min(rules.maxEntries, 1 << 20)) }
             place = UInt32(entries.count)
             entries.append(Entry(address: address))
         }
@@ -206,7 +208,12 @@ struct AddressTable {
     private mutating func remove(_ place: UInt32) {
         unlink(place)
         index[entries[Int(place)].address] = nil
-        freeEntries.append(place)
+        if index.count == 0 {
+            // Nobody holds a place: what many addresses took is given back.
+            (entries, freeEntries) = ([], [])
+        } else {
+            freeEntries.append(place)
+        }
     }
 
     // MARK: The list

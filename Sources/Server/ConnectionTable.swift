@@ -1,29 +1,53 @@
 // A shard's connections by slot: an array, so that finding one costs a load and a comparison.
 // Slots are reused, generations are not (until 2³² uses of the same slot).
+//
+// Up to the capacity a connection more costs its own place only: memory is asked for at once, and
+// the kernel gives it page by page as it is used. A table that was long gives it back when it is
+// empty.
 
 /// The connections of one shard.
 struct ConnectionTable {
+    /// From how many slots on a table counts as long. 4,096: 64 kB.
+    static let longCount = 4_096
+
     private var slots: [Connection?] = []
     private var generations: [UInt32] = []
-    private var freeSlots: [Int] = []
+    private var freeSlots: [UInt32] = []
+    /// What a new slot begins with: no slot that was given back has had it.
+    private var firstGeneration: UInt32 = 0
+    private let capacity: Int
     /// Open connections.
     private(set) var count = 0
+
+    /// An empty table.
+    /// - Parameter capacity: connections that never make it move; beyond it more cost a copy now
+    ///   and then.
+    init(capacity: Int = 0) {
+        self.capacity = capacity
+        reserve()
+    }
+
+    private mutating func reserve() {
+        slots.reserveCapacity(capacity)
+        generations.reserveCapacity(capacity)
+        freeSlots.reserveCapacity(capacity)
+    }
 
     /// The token that the next `insert` must use, or nil when the table is full (2²⁸ slots).
     mutating func reserveToken() -> EventToken? {
         if freeSlots.isEmpty {
             guard slots.count <= EventToken.maxIndex else { return nil }
-            freeSlots.append(slots.count)
+            freeSlots.append(UInt32(slots.count))
             slots.append(nil)
-            generations.append(0)
+            generations.append(firstGeneration)
         }
-        let slot = freeSlots[freeSlots.count - 1]
+        let slot = Int(freeSlots[freeSlots.count - 1])
         return EventToken(.connection, index: slot, generation: generations[slot])
     }
 
     /// Puts a connection into the slot that `reserveToken` named.
     mutating func insert(_ connection: Connection) {
-        let slot = freeSlots.removeLast()
+        let slot = Int(freeSlots.removeLast())
         precondition(connection.token.index == slot && slots[slot] == nil)
         slots[slot] = connection
         count += 1
@@ -63,8 +87,15 @@ struct ConnectionTable {
         precondition(slots[slot] === connection)
         slots[slot] = nil
         generations[slot] &+= 1
-        freeSlots.append(slot)
+        freeSlots.append(UInt32(slot))
         count -= 1
+        if count == 0, slots.count >= Self.longCount { giveBack() }
+    }
+
+    private mutating func giveBack() {
+        firstGeneration = (generations.max() ?? 0) &+ 1
+        (slots, generations, freeSlots) = ([], [], [])
+        reserve()
     }
 
     /// Visits all connections in the order of their slots.

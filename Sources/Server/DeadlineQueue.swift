@@ -2,7 +2,9 @@
 // It reads no clock and calls nobody; the shard asks it once per turn.
 //
 // Invariant: no entry is earlier than its parent, and `positions` of each entry's handle is where
-// the entry is. Equal deadlines expire in the order in which they were scheduled.
+// the entry is. Equal deadlines expire in the order in which they were scheduled. Up to the capacity
+// nothing is ever moved to make room: memory is asked for at once, and the kernel gives it page by
+// page as it is used. A queue that was long and is short again gives it back.
 
 import Session
 
@@ -27,11 +29,33 @@ struct DeadlineQueue<Owner> {
         }
     }
 
+    /// From how many entries on a queue counts as long. 4,096: 160 kB.
+    static var longCount: Int { 4_096 }
+    /// At how many it is short again.
+    private static var shortCount: Int { 64 }
+
     private var heap: [Entry] = []
-    /// Where in `heap` the entry of each handle is; −1 for handles that are free.
+    /// Where in `heap` the entry of each handle is. Handles that are free hold the next free one
+    /// instead, as −2 − its number; the last of them −1.
     private var positions: [Int32] = []
-    private var freeHandles: [Int32] = []
+    private var firstFree: Int32 = -1
     private var nextSequence: UInt64 = 0
+    private let capacity: Int
+    /// The longest since memory was last given back.
+    private var longest = 0
+
+    /// An empty queue.
+    /// - Parameter capacity: deadlines that never cost more than their own; beyond it the queue is
+    ///   moved now and then, which takes 15 ms at a million.
+    init(capacity: Int = 0) {
+        self.capacity = capacity
+        reserve()
+    }
+
+    private mutating func reserve() {
+        heap.reserveCapacity(capacity)
+        positions.reserveCapacity(capacity)
+    }
 
     /// Bytes of one deadline: its entry in the heap, and where that is.
     static var entryBytes: Int { MemoryLayout<Entry>.stride + MemoryLayout<Int32>.stride }
@@ -44,18 +68,23 @@ struct DeadlineQueue<Owner> {
 
     /// Schedules a deadline. O(log n).
     mutating func schedule(_ owner: Owner, at deadline: Instant) -> Handle {
-        let handle: Int32
-        if let free = freeHandles.popLast() {
-            handle = free
-        } else {
-            handle = Int32(positions.count)
-            positions.append(-1)
-        }
+        let handle = takeHandle()
         heap.append(
             Entry(deadline: deadline, sequence: takeSequence(), handle: handle, owner: owner))
         positions[Int(handle)] = Int32(heap.count - 1)
+        longest = max(longest, heap.count)
         moveUp(from: heap.count - 1)
         return Handle(index: handle)
+    }
+
+    private mutating func takeHandle() -> Int32 {
+        let handle = firstFree
+        guard handle >= 0 else {
+            positions.append(-1)
+            return Int32(positions.count - 1)
+        }
+        firstFree = -2 - positions[Int(handle)]
+        return handle
     }
 
     /// Moves a deadline; among equal ones it is now the last. O(log n).
@@ -93,7 +122,12 @@ struct DeadlineQueue<Owner> {
             let parent = (position - 1) / 2
             precondition(position == 0 || heap[parent].expiresBefore(heap[position]))
         }
-        precondition(positions.count == heap.count + freeHandles.count)
+        var (free, count) = (firstFree, 0)
+        while free >= 0 {
+            count += 1
+            free = -2 - positions[Int(free)]
+        }
+        precondition(positions.count == heap.count + count)
     }
 
     private func position(of handle: Handle) -> Int {
@@ -111,10 +145,25 @@ struct DeadlineQueue<Owner> {
         let last = heap.count - 1
         if position != last { swapEntries(position, last) }
         let entry = heap.removeLast()
-        positions[Int(entry.handle)] = -1
-        freeHandles.append(entry.handle)
+        positions[Int(entry.handle)] = -2 - firstFree
+        firstFree = entry.handle
         if position != last { restore(at: position) }
+        if longest >= Self.longCount, heap.count <= Self.shortCount { giveBack() }
         return entry
+    }
+
+    /// The few entries that are left move into memory of their own. Handles stay what they are, so
+    /// that their places can only go with the last of them.
+    private mutating func giveBack() {
+        if heap.isEmpty {
+            (heap, positions, firstFree, longest) = ([], [], -1, 0)
+            reserve()
+        } else if heap.count == Self.shortCount {
+            var fresh: [Entry] = []
+            fresh.reserveCapacity(capacity)
+            fresh += heap
+            heap = fresh
+        }
     }
 
     private mutating func restore(at position: Int) {

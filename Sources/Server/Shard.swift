@@ -74,8 +74,8 @@ package final class Shard<Backend: IO> {
     /// Nil until the shard is told to drain.
     var draining: Draining?
 
-    @exclusivity(unchecked) var connections = ConnectionTable()
-    @exclusivity(unchecked) var deadlines = DeadlineQueue<DeadlineOwner>()
+    @exclusivity(unchecked) var connections: ConnectionTable
+    @exclusivity(unchecked) var deadlines: DeadlineQueue<DeadlineOwner>
     /// Slots that hold messages for the next turn.
     @exclusivity(unchecked) var unfinishedSlots: [Int] = []
     /// Slots whose output is to be flushed.
@@ -142,6 +142,9 @@ package final class Shard<Backend: IO> {
         self.io = io
         self.services = services
         configuration = services.configuration
+        let places = min(services.configuration.maxConnections, Self.maxReservedPlaces)
+        connections = ConnectionTable(capacity: places)
+        deadlines = DeadlineQueue(capacity: places)
         metrics = services.metrics.shards[services.index]
         book = LedgerBook(metrics: metrics)
         let maxLedger = services.configuration.maxConnectionMemoryBytes
@@ -339,8 +342,16 @@ package final class Shard<Backend: IO> {
         }
     }
 
+    /// Connections that tables have room for from the start; it is address space, no memory.
+    /// 1,048,576: 60 MB of it.
+    private static var maxReservedPlaces: Int { 1 << 20 }
+    /// Deadlines that expire in one turn; the others are as late as that turn takes. 1,024: less
+    /// than a millisecond, where a shard that was away may have those of all its connections due.
+    private static var maxDeadlinesPerTurn: Int { 1_024 }
+
     private func expireDeadlines() {
-        while let (owner, deadline) = deadlines.popExpired(at: now) {
+        for _ in 0..<Self.maxDeadlinesPerTurn {
+            guard let (owner, deadline) = deadlines.popExpired(at: now) else { break }
             metrics.observe(.eventLoopLag, now - deadline)
             switch owner {
             case .connection(let slot): handleDeadline(ofSlot: slot)

@@ -67,6 +67,22 @@ import Testing
         queue.checkInvariants()
     }
 
+    /// Long queues that become short move to other memory, and nobody's handle changes for it.
+    @Test func handlesOutliveALongQueueThatBecomesShort() {
+        var queue = DeadlineQueue<Int>(capacity: 100)
+        let count = DeadlineQueue<Int>.longCount + 100
+        for round in 0..<3 {
+            let handles = (0..<count).map { queue.schedule($0, at: .milliseconds(count - $0)) }
+            for owner in 10..<count { #expect(queue.cancel(handles[owner]) == owner) }
+            queue.checkInvariants()
+            queue.reschedule(handles[0], at: .milliseconds(1))
+            #expect(queue.deadline(of: handles[9]) == .milliseconds(count - 9))
+            #expect(drain(&queue, at: .milliseconds(count)) == [0, 9, 8, 7, 6, 5, 4, 3, 2, 1])
+            queue.checkInvariants()
+            #expect(queue.count == 0, "round \(round)")
+        }
+    }
+
     @Test func refusesAHandleThatHasExpired() async {
         await #expect(processExitsWith: .failure) {
             var queue = DeadlineQueue<Int>()

@@ -1,0 +1,64 @@
+// The table of connections, and the index of addresses beside it, when there are many.
+
+import Codec
+import Session
+import Simulation
+import Testing
+
+@testable import Server
+
+@Suite struct ConnectionTableTests {
+    private func insert(into table: inout ConnectionTable) throws -> Connection {
+        let token = try #require(table.reserveToken())
+        let connection = Connection(token: token, handle: 1, at: Instant(nanoseconds: 0))
+        table.insert(connection)
+        return connection
+    }
+
+    /// A table that was long begins anew when it is empty; a late report for one of the first
+    /// connections must not reach one of the second.
+    @Test func tokensMeanNothingOnceTheTableHasBegunAnew() throws {
+        var table = ConnectionTable(capacity: 10)
+        var old: [EventToken] = []
+        for _ in 0..<3 {
+            var connections: [Connection] = []
+            for _ in 0..<ConnectionTable.longCount {
+                connections.append(try insert(into: &table))
+            }
+            #expect(old.allSatisfy { table[$0] == nil })
+            #expect(connections.allSatisfy { table[$0.token] === $0 })
+            // Some slots are used more often than others.
+            for connection in connections.prefix(5) {
+                table.remove(connection)
+                old.append(connection.token)
+                old.append(try insert(into: &table).token)
+            }
+            for slot in 0..<table.slotCount { table[slot: slot].map { table.remove($0) } }
+            old += connections.map(\.token)
+            #expect(table.count == 0 && table.slotCount == 0)
+        }
+        #expect(old.allSatisfy { table[$0] == nil })
+    }
+
+    @Test func theIndexOfAddressesIsADictionary() {
+        var generator = SeededGenerator(seed: 3)
+        var index = AddressIndex()
+        var model: [NetworkAddress: UInt32] = [:]
+        for step in 0..<20_000 {
+            let address = NetworkAddress(
+                high: .random(in: 0..<3, using: &generator),
+                low: .random(in: 0..<2_000, using: &generator))
+            if step % 3 == 0 {
+                index[address] = nil
+                model[address] = nil
+            } else {
+                index[address] = UInt32(step)
+                model[address] = UInt32(step)
+            }
+            #expect(index.count == model.count)
+        }
+        for (address, place) in model { #expect(index[address] == place) }
+        for address in model.keys { index[address] = nil }
+        #expect(index.count == 0)
+    }
+}
