@@ -157,7 +157,7 @@ final class CensusWorld {
         let use = MemoryUse()
         row.privateBytes = Double(use.privateBytes - before.privateBytes) / Double(count)
         row.allocatedBytes = Double(use.allocatedBytes - before.allocatedBytes) / Double(count)
-        row.ledgerBytes = Double(metrics.total(of: .sessionBytes)) / Double(count)
+        row.ledgerBytes = Double(metrics.total(of: .ledgerBytes)) / Double(count)
         let pings = io.pings
         let keeping = microseconds { run(for: pingInterval) }
         row.keeping = keeping / Double(max(1, io.pings - pings))
@@ -175,7 +175,7 @@ final class CensusWorld {
         longestTurn = 0
         end.closing = microseconds { closeOpen() } / Double(count)
         end.longestTurn = Double(longestTurn) / 1_000
-        end.ledgerBytes = metrics.total(of: .sessionBytes)
+        end.ledgerBytes = metrics.total(of: .ledgerBytes)
         end.connections = metrics.total(of: .connectionsOpen)
         end.chunks = shard.chunksInUse
         end.privateBytes = MemoryUse().privateBytes - before.privateBytes
