@@ -108,7 +108,7 @@ final class VoiceCost {
         return Round(
             server: Double(spent) / packets, bare: try bareNanoseconds(),
             memory: Double(memory.privateDirty - before.privateDirty) / Double(sessions),
-            audio: page.sum(of: "parley_shard_session_bytes") / Double(sessions))
+            audio: page.sum(of: "parley_ledger_total_bytes") / Double(sessions))
     }
 
     /// Waits until the server has heard all that was said.

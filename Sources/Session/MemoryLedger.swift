@@ -42,18 +42,31 @@ public enum MemoryPart: String, CaseIterable, Sendable {
 
 /// Bytes by part.
 public struct MemoryLedger: Equatable, Sendable {
+    /// Bytes of `MemoryPart.connection`.
     public var connection = 0
+    /// Bytes of `MemoryPart.receive`.
     public var receive = 0
+    /// Bytes of `MemoryPart.send`.
     public var send = 0
+    /// Bytes of `MemoryPart.tls`.
     public var tls = 0
+    /// Bytes of `MemoryPart.compression`.
     public var compression = 0
+    /// Bytes of `MemoryPart.session`.
     public var session = 0
+    /// Bytes of `MemoryPart.codec`.
     public var codec = 0
+    /// Bytes of `MemoryPart.listening`.
     public var listening = 0
+    /// Bytes of `MemoryPart.inputAudio`.
     public var inputAudio = 0
+    /// Bytes of `MemoryPart.conversation`.
     public var conversation = 0
+    /// Bytes of `MemoryPart.response`.
     public var response = 0
+    /// Bytes of `MemoryPart.task`.
     public var task = 0
+    /// Bytes of `MemoryPart.upstream`.
     public var upstream = 0
 
     /// Nothing.
@@ -71,16 +84,20 @@ public struct MemoryLedger: Equatable, Sendable {
             + conversation + response + task + upstream
     }
 
+    /// Part by part.
     public static func + (one: MemoryLedger, other: MemoryLedger) -> MemoryLedger {
         one.combined(with: other, +)
     }
 
+    /// Part by part.
     public static func - (one: MemoryLedger, other: MemoryLedger) -> MemoryLedger {
         one.combined(with: other, -)
     }
 
+    /// Part by part.
     public static func += (one: inout MemoryLedger, other: MemoryLedger) { one = one + other }
 
+    /// Part by part.
     public static func -= (one: inout MemoryLedger, other: MemoryLedger) { one = one - other }
 
     private func combined(

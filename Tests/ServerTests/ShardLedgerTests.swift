@@ -126,6 +126,46 @@ private func block(of object: AnyObject) -> Int {
         #expect((30_000..<60_000).contains(ledger.compression), "\(ledger.compression)")
     }
 
+    private static let chat =
+        #"{"model":"m","stream":true,"messages":[{"role":"user","content":"Hi"}]}"#
+
+    private func long(_ words: Int) -> ClosureModel {
+        ClosureModel(words: Array(repeating: String(repeating: "w", count: 99) + " ", count: words))
+    }
+
+    @Test func aTurnOverHTTPIsChargedAsLongAsItLasts() throws {
+        let world = try TextWorld(long(400)) { $0.maxUnreadReplyBytes = 30_000 }
+        let peer = world.send(TextWorld.post("/v1/chat/completions", Self.chat), window: 1_000)
+        let turn = try #require(world.server.shard.textTurns.all.first)
+        let ledger = world.server.shard.ledger(of: turn)
+        #expect(ledger.response > 30_000 && ledger.task > 0, "\(ledger)")
+        #expect(Int(turn.charged) == ledger.total)
+        let replying = { world.server.metrics.shards[0].ledgers(of: .replying) }
+        #expect(replying().buckets.reduce(0, +) == 1 && replying().sum == ledger.total)
+        #expect(world.server.shard.isBalanced)
+        peer.window = 1 << 20
+        #expect(world.server.run())
+        #expect(replying().sum == 0 && world.server.shard.isBalanced)
+        peer.finishWriting()
+        world.expectNothingLeft()
+    }
+
+    @Test func aTurnOverHTTPThatHoldsTooMuchEnds() throws {
+        let world = try TextWorld(long(400)) {
+            $0.maxUnreadReplyBytes = 1 << 20
+            $0.maxConnectionMemoryBytes = 30_000
+        }
+        let peer = world.send(TextWorld.post("/v1/chat/completions", Self.chat), window: 1_000)
+        #expect(world.server.metrics.total(of: .memoryClosesConnection) == 1)
+        #expect(world.model.cancelled == 1)
+        peer.window = 1 << 20
+        #expect(world.server.run())
+        let answer = StreamedAnswer(peer.receive())
+        #expect(answer.events.last?.contains("server_overloaded") == true)
+        peer.finishWriting()
+        world.expectNothingLeft()
+    }
+
     // MARK: Limits
 
     private func limited(

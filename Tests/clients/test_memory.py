@@ -1,0 +1,96 @@
+"""A server whose memory has a limit, and clients who would take more of it: who is taken no more,
+who is given up, and that the others go on. What every part counts is tried on a simulated kernel
+(Tests/ServerTests/ShardLedgerTests.swift)."""
+
+import json
+import struct
+import time
+
+import pytest
+from parley_server import ParleyServer
+from test_hostile_peers import MIB, RawWebSocket, frame
+from test_http import exchange, status_of, upgrade
+
+LIMIT = 64 * MIB
+
+
+@pytest.fixture(scope="module")
+def server():
+    with ParleyServer("--max-memory-bytes", str(LIMIT), "--shards", "2") as server:
+        yield server
+
+
+def metric(server, name):
+    """The sum of a metric's lines."""
+    lines = server.get("/metrics")[2].decode().splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+
+
+def status(server, fields=()):
+    head = exchange(server, upgrade(*fields, target="/v1/realtime"))
+    return status_of(head), head
+
+
+def message(size):
+    """An event whose text is so long."""
+    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x" * size}]}
+    return frame(1, json.dumps({"type": "conversation.item.create", "item": item}).encode())
+
+
+def test_who_holds_the_most_goes_first_and_the_server_lives(server):
+    modest = RawWebSocket(server, "/v1/realtime")
+    assert modest.next()[0] == 1
+    modest.send(message(100))
+    # Each has a message of 20 MiB on its way, which never ends; three would be too many.
+    greedy = []
+    for _ in range(6):
+        try:
+            peer = RawWebSocket(server, "/v1/realtime")
+        except AssertionError:
+            continue
+        peer.socket.settimeout(5)
+        peer.next()
+        peer.send(bytes([0x81, 0xFF]) + struct.pack(">Q", 20 * MIB) + bytes(4))
+        peer.send(bytes([32]) * (18 * MIB))
+        greedy.append(peer)
+    deadline = time.monotonic() + 10
+    while metric(server, 'parley_memory_closes_total{limit="total"}') == 0:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert metric(server, "process_resident_memory_bytes") < LIMIT * 1.25
+    codes = []
+    for peer in greedy:
+        try:
+            while True:
+                opcode, payload = peer.next()
+                if opcode == 8:
+                    codes.append(struct.unpack(">H", payload[:2])[0])
+                    break
+        except (EOFError, ConnectionError, TimeoutError):
+            pass
+        peer.socket.close()
+    assert 1013 in codes and set(codes) == {1013}
+    # Who did nothing goes on, and there is room again.
+    modest.send(message(100))
+    while True:
+        opcode, payload = modest.next()
+        if json.loads(payload)["type"] == "conversation.item.done":
+            break
+    modest.socket.close()
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            with RawWebSocket(server, "/v1/realtime"):
+                break
+        except AssertionError:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
+
+def test_everything_is_given_back(server):
+    deadline = time.monotonic() + 10
+    # What is left is the connection that asks.
+    while metric(server, "parley_ledger_total_bytes") > 4_000:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert metric(server, 'parley_session_memory_bytes_count{state="idle"}') == 0
