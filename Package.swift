@@ -42,6 +42,7 @@ let package = Package(
             name: "CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
         .systemLibrary(name: "CSherpa"),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .target(name: "CNativeMemory", dependencies: ["CCurl", "COpenSSL"]),
         .target(
             name: "CSimdjson", cxxSettings: strictCXX,
             linkerSettings: [.linkedLibrary("simdjson")]),
@@ -57,7 +58,8 @@ let package = Package(
         .target(
             name: "Server",
             dependencies: [
-                "Codec", "Session", "Agents", "CLinux", "CCurl", "COpenSSL", logging,
+                "Codec", "Session", "Agents", "CLinux", "CCurl", "CNativeMemory", "COpenSSL",
+                logging,
             ],
             resources: [.embedInCode("Resources")], swiftSettings: strict),
         .executableTarget(

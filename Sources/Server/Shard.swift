@@ -134,7 +134,7 @@ package final class Shard<Backend: IO> {
     /// What was last published of the codecs.
     @exclusivity(unchecked) private var publishedCodecs: CodecUse?
     private let upstreamPort: UpstreamPort<Backend>
-    private let upstream: (any UpstreamClient)?
+    let upstream: (any UpstreamClient)?
 
     /// Creates a shard that listens to nobody yet. The calling thread is its thread until another
     /// calls `run()`.

@@ -50,7 +50,12 @@ extension ComputePool {
 /// An HTTP client on a shard's event loop. `UpstreamHTTP` is one; tests script another.
 package protocol UpstreamClient: AnyObject, Sendable {
     /// Sends a request and returns once the head of the answer is there.
-    func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse
+    /// - Parameter owner: the connection, or turn over HTTP, that it is charged to; nil: nobody.
+    func send(
+        _ request: UpstreamRequest, for owner: EventToken?
+    ) async throws -> any UpstreamResponse
+    /// Bytes that the requests of an owner make the process hold. On the shard's thread.
+    func heldBytes(of owner: EventToken) -> Int
     /// A watched descriptor is ready. On the shard's thread.
     func handleReady(fd: Int32, readable: Bool, writable: Bool, failed: Bool)
     /// The upstream timer has fired. On the shard's thread.
@@ -73,16 +78,20 @@ final class ShardAgentHost: AgentHost {
     private let pool: any ComputePool
     private let upstream: (any UpstreamClient)?
     private let urgency: JobUrgency
-    private let owner: JobOwner?
+    /// The connection, or the turn over HTTP, whose work it is for.
+    private let token: EventToken?
+    private var owner: JobOwner? {
+        token.map { JobOwner(shard: ObjectIdentifier(gate), token: $0) }
+    }
 
     /// - Parameters:
     ///   - urgency: of everything that is computed through this host.
-    ///   - owner: whose it is; nil: the shard's own.
+    ///   - token: whose it is; nil: the shard's own.
     init(
         gate: ShardGate, pool: any ComputePool, upstream: (any UpstreamClient)?,
-        urgency: JobUrgency = .awaited, owner: JobOwner? = nil
+        urgency: JobUrgency = .awaited, token: EventToken? = nil
     ) {
-        self.owner = owner
+        self.token = token
         self.gate = gate
         self.pool = pool
         self.upstream = upstream
@@ -92,8 +101,7 @@ final class ShardAgentHost: AgentHost {
     /// The same host for the work of one session.
     func serving(_ token: EventToken, _ urgency: JobUrgency = .awaited) -> ShardAgentHost {
         ShardAgentHost(
-            gate: gate, pool: pool, upstream: upstream, urgency: urgency,
-            owner: JobOwner(shard: ObjectIdentifier(gate), token: token))
+            gate: gate, pool: pool, upstream: upstream, urgency: urgency, token: token)
     }
 
     func now() async -> Instant { await gate.time }
@@ -151,7 +159,7 @@ final class ShardAgentHost: AgentHost {
         guard let upstream else {
             throw AgentError.unavailable(message: "This server has no upstream HTTP client.")
         }
-        return try await upstream.send(request)
+        return try await upstream.send(request, for: token)
     }
 }
 

@@ -83,7 +83,7 @@ extension Shard {
     }
 
     /// Bytes of an owner's transfers.
-    private func upstreamBytes(of owner: EventToken) -> Int { 0 }
+    private func upstreamBytes(of owner: EventToken) -> Int { upstream?.heldBytes(of: owner) ?? 0 }
 
     // MARK: Settling
 

@@ -1,5 +1,6 @@
-// TLS on one connection: the OpenSSL object, and the records that the socket had no room for. What
-// moves bytes through it is TLSWire; what they mean for the connection's life is ShardTLS's.
+// TLS on one connection: the OpenSSL object, the account of what it allocates, and the records that
+// the socket had no room for. What moves bytes through it is TLSWire; what they mean for the
+// connection's life is ShardTLS's.
 //
 //   handshake ──Finished──▶ established ──our close_notify──▶ finished
 //        └───────────────────────┴──────a fatal error───────▶ failed
@@ -30,6 +31,8 @@ final class TLSConnection {
 
     /// The `SSL`.
     let ssl: OpaquePointer
+    /// What pays while OpenSSL works for this connection.
+    let account: NativeAccount
     /// What it was made from; a reload must not take that away from a connection that is open.
     let context: TLSContext
     /// Records that are made and not sent. OpenSSL is never told that the socket is full: it would
@@ -46,8 +49,10 @@ final class TLSConnection {
 
     /// Prepares a server's side of TLS over `bio`; nil when memory is short.
     init?(context: TLSContext, bio: OpaquePointer) {
-        guard let ssl = SSL_new(context.pointer) else { return nil }
+        let account = NativeAccount()
+        guard let ssl = account.charge({ SSL_new(context.pointer) }) else { return nil }
         self.ssl = ssl
+        self.account = account
         self.context = context
         // One reference serves both directions; SSL_free gives it back.
         BIO_up_ref(bio)
@@ -55,13 +60,14 @@ final class TLSConnection {
         SSL_set_accept_state(ssl)
     }
 
-    /// Bytes that it makes the process hold, without `unsent`, which is output. OpenSSL's, as
-    /// measured for an idle connection.
-    var heldBytes: Int { 13_900 }
+    /// Bytes that it makes the process hold: its own, and what OpenSSL has allocated for it.
+    /// Without `unsent`, which is output.
+    var heldBytes: Int { account.heldBytes + NativeMemory.blockBytes(of: self) }
 
     deinit {
         // Without having been shut down, the session would count as broken (SSL_shutdown(3)).
         SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN)
         SSL_free(ssl)
+        context.noteOutlived(account.bytes)
     }
 }

@@ -49,6 +49,7 @@ final class TLSWire {
 
     // The call in progress.
     private var connection: TLSConnection?
+    private var payer = NativePayer.nobody
     private var input = UnsafeRawBufferPointer(start: nil, count: 0)
     /// Where records are written at once; nil: they wait for the turn's flush.
     private var socket: IOHandle?
@@ -220,11 +221,13 @@ final class TLSWire {
     private func begin(_ tls: TLSConnection, input: UnsafeRawBufferPointer, socket: IOHandle?) {
         precondition(connection == nil, "a call into OpenSSL within another")
         connection = tls
+        payer = tls.account.begin()
         self.input = input
         self.socket = socket
     }
 
     private func finish() {
+        payer.end()
         connection = nil
         socket = nil
     }

@@ -48,6 +48,10 @@ package final class UpstreamHTTP: @unchecked Sendable {
     /// Made by the first request, so that a server without upstream services does not pay for it.
     private var multi: UnsafeMutableRawPointer?
     private var transfers: [UInt64: UpstreamTransfer] = [:]
+    /// Who has requests under way.
+    private var charges: [EventToken: UpstreamCharge] = [:]
+    /// Whose request libcurl named last for a socket. Some may have ended.
+    private var payers: [Int32: UpstreamCharge] = [:]
     private var lastTransferID: UInt64 = 0
     private var isShutDown = false
     /// When libcurl wants to be called without a socket being ready.
@@ -88,9 +92,18 @@ package final class UpstreamHTTP: @unchecked Sendable {
     /// Sends a request and returns once the head of the answer is there, whatever its status.
     /// - Throws: `AgentError.upstream` with status 0 when no answer came, `AgentError.overloaded`
     ///   beyond `limits.maxTransfers`, `CancellationError`.
-    package func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse {
-        if isOnLoopThread { return try await begin(request) }
-        return try await withTaskExecutorPreference(executor) { try await self.begin(request) }
+    package func send(
+        _ request: UpstreamRequest, for owner: EventToken? = nil
+    ) async throws -> any UpstreamResponse {
+        if isOnLoopThread { return try await begin(request, for: owner) }
+        return try await withTaskExecutorPreference(executor) {
+            try await self.begin(request, for: owner)
+        }
+    }
+
+    /// Bytes that the requests of an owner make the process hold; 0 without any.
+    package func heldBytes(of owner: EventToken) -> Int {
+        charges.isEmpty ? 0 : charges[owner]?.heldBytes ?? 0
     }
 
     /// Ends every transfer with an error and closes all connections.
@@ -116,10 +129,9 @@ package final class UpstreamHTTP: @unchecked Sendable {
         if readable { ready |= CURL_CSELECT_IN }
         if writable { ready |= CURL_CSELECT_OUT }
         if failed { ready |= CURL_CSELECT_ERR }
-        var running: Int32 = 0
-        curl_multi_socket_action(multi, fd, ready, &running)
-        finishDoneTransfers()
-        armTimer()
+        let payer = payers[fd]?.account.begin() ?? .suspend()
+        defer { payer.end() }
+        enterLibrary { curl_multi_socket_action(multi, fd, ready, &$0) }
     }
 
     /// The timer has fired.
@@ -129,9 +141,7 @@ package final class UpstreamHTTP: @unchecked Sendable {
         let now = loop.now
         if let multi, let curlDeadline, curlDeadline <= now {
             self.curlDeadline = nil
-            var running: Int32 = 0
-            curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &running)
-            finishDoneTransfers()
+            enterLibrary { curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &$0) }
         }
         if let silenceCheck, silenceCheck <= now { endSilentTransfers(at: now) }
         armTimer()
@@ -162,11 +172,11 @@ package final class UpstreamHTTP: @unchecked Sendable {
     // MARK: One request
 
     private nonisolated(nonsending) func begin(
-        _ request: UpstreamRequest
+        _ request: UpstreamRequest, for owner: EventToken?
     ) async throws -> any UpstreamResponse {
         claimThread()
         try Task.checkCancellation()
-        let transfer = try start(request)
+        let transfer = try start(request, for: owner)
         return try await withTaskCancellationHandler {
             let status = try await withCheckedThrowingContinuation { transfer.awaitHead($0) }
             return UpstreamReply(status: status, transfer: transfer, client: self)
@@ -196,24 +206,39 @@ package final class UpstreamHTTP: @unchecked Sendable {
         }
     }
 
-    private func start(_ request: UpstreamRequest) throws -> UpstreamTransfer {
+    private func start(
+        _ request: UpstreamRequest, for owner: EventToken?
+    ) throws -> UpstreamTransfer {
         guard !isShutDown else {
             throw AgentError.upstream(status: 0, message: "The server is stopping.")
         }
         guard transfers.count < limits.maxTransfers else { throw AgentError.overloaded }
         let multi = try readyMulti()
         lastTransferID += 1
+        let charge = owner.flatMap { charges[$0] } ?? UpstreamCharge()
+        let payer = charge.account.begin()
+        defer { payer.end() }
         let transfer = try UpstreamTransfer(
             id: lastTransferID, request: request, limits: limits, authorities: authorities,
-            loop: loop)
+            loop: loop, owner: owner, charge: charge)
         guard curl_multi_add_handle(multi, transfer.easy) == CURLM_OK else {
             transfer.releaseHandle()
             throw AgentError.upstream(status: 0, message: "libcurl refused the request.")
         }
         transfers[transfer.id] = transfer
+        if let owner { charges[owner] = charge }
         watchSilence(of: transfer, at: loop.now)
-        armTimer()
+        // Connects at once, or sends on a kept connection: while it is known who pays, and without
+        // waiting for the loop's next turn.
+        enterLibrary { curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &$0) }
         return transfer
+    }
+
+    private func enterLibrary(_ call: (inout Int32) -> CURLMcode) {
+        var running: Int32 = 0
+        _ = call(&running)
+        finishDoneTransfers()
+        armTimer()
     }
 
     /// A slow consumer has caught up: let the paused transfer go on. libcurl delivers what it kept
@@ -221,6 +246,8 @@ package final class UpstreamHTTP: @unchecked Sendable {
     private func resumeIfDrained(_ transfer: UpstreamTransfer) {
         guard transfer.shouldResume, multi != nil else { return }
         transfer.handleResume()
+        let payer = transfer.charge.account.begin()
+        defer { payer.end() }
         curl_easy_pause(transfer.easy, CURLPAUSE_CONT)
         armTimer()
     }
@@ -238,27 +265,31 @@ package final class UpstreamHTTP: @unchecked Sendable {
             transfer.discardIfCancelled(outcome)
             return
         }
+        // What libcurl keeps from here on is for whoever comes next.
+        let payer = NativePayer.suspend()
+        defer { payer.end() }
         if let multi { curl_multi_remove_handle(multi, transfer.easy) }
         transfer.releaseHandle()
         transfer.handleEnd(outcome)
+        guard let owner = transfer.owner, transfer.charge.transfers == 0 else { return }
+        charges[owner] = nil
     }
 
     // MARK: libcurl
 
-    /// `curl_global_init` may run once per process; a static initialiser does just that.
-    private static let isLibraryReady = curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == CURLE_OK
-
     private func readyMulti() throws -> UnsafeMutableRawPointer {
         if let multi { return multi }
-        guard Self.isLibraryReady, let created = curl_multi_init() else {
+        let payer = NativePayer.suspend()
+        defer { payer.end() }
+        guard NativeMemory.isCurlReady, let created = curl_multi_init() else {
             throw AgentError.unavailable(message: "libcurl could not be started.")
         }
         parley_curl_multi_set_long(
             created, CURLMOPT_MAXCONNECTS, limits.maxIdleConnections)
         parley_curl_multi_set_callbacks(
             created,
-            { _, fd, what, context, _ in
-                UpstreamHTTP.from(context).handleInterest(fd: fd, what: what)
+            { easy, fd, what, context, _ in
+                UpstreamHTTP.from(context).handleInterest(of: easy, fd: fd, what: what)
                 return 0
             },
             { _, milliseconds, context in
@@ -274,10 +305,12 @@ package final class UpstreamHTTP: @unchecked Sendable {
         Unmanaged<UpstreamHTTP>.fromOpaque(context!).takeUnretainedValue()
     }
 
-    private func handleInterest(fd: Int32, what: Int32) {
+    private func handleInterest(of easy: UnsafeMutableRawPointer?, fd: Int32, what: Int32) {
         if what == CURL_POLL_REMOVE {
+            payers[fd] = nil
             loop.unwatch(fd: fd)
         } else {
+            payers[fd] = UpstreamTransfer.transfer(of: easy)?.charge
             loop.watch(
                 fd: fd, readable: what & CURL_POLL_IN != 0, writable: what & CURL_POLL_OUT != 0)
         }
@@ -292,10 +325,10 @@ package final class UpstreamHTTP: @unchecked Sendable {
         guard let multi else { return }
         var remaining: Int32 = 0
         while let message = curl_multi_info_read(multi, &remaining) {
-            guard message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle
+            guard message.pointee.msg == CURLMSG_DONE,
+                let transfer = UpstreamTransfer.transfer(of: message.pointee.easy_handle)
             else { continue }
             let result = parley_curl_message_result(message)
-            let transfer = UpstreamTransfer.owner(of: easy)
             end(transfer, as: transfer.outcome(of: result))
         }
     }

@@ -33,11 +33,15 @@ final class UpstreamTransfer: @unchecked Sendable {
     }
 
     let id: UInt64
+    /// Whose request it is; nil: nobody's in particular.
+    let owner: EventToken?
+    /// Who pays for it.
+    let charge: UpstreamCharge
     /// libcurl's handle; valid until `releaseHandle()`.
     let easy: UnsafeMutableRawPointer
-    private var headerList: UnsafeMutablePointer<curl_slist>?
+    var headerList: UnsafeMutablePointer<curl_slist>?
     /// Where libcurl writes what went wrong, in words.
-    private let errorText: UnsafeMutablePointer<CChar>
+    let errorText: UnsafeMutablePointer<CChar>
     /// Only its clock is read here.
     private unowned let loop: any UpstreamEventLoop
     private let origin: String
@@ -62,7 +66,9 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// Pieces in order; those before `firstPending` have been taken.
     private var pending: [[UInt8]] = []
     private var firstPending = 0
-    private var pendingBytes = 0
+    private var pendingBytes = 0 {
+        didSet { charge.addPending(pendingBytes - oldValue) }
+    }
     /// Since when it has been paused for a slow consumer; nil: it is not.
     private var pausedSince: Instant?
     private var isPaused: Bool { pausedSince != nil }
@@ -76,9 +82,11 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// - Throws: `AgentError.upstream` when the request cannot be expressed.
     init(
         id: UInt64, request: UpstreamRequest, limits: UpstreamLimits, authorities: String?,
-        loop: any UpstreamEventLoop
+        loop: any UpstreamEventLoop, owner: EventToken?, charge: UpstreamCharge
     ) throws {
         self.id = id
+        self.owner = owner
+        self.charge = charge
         self.loop = loop
         origin = Self.origin(of: request.url)
         timeout = request.timeout
@@ -97,8 +105,13 @@ final class UpstreamTransfer: @unchecked Sendable {
         self.easy = easy
         errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
-        configure(request, receiveBufferBytes: limits.receiveBufferBytes)
-        if let authorities { setText(CURLOPT_CAINFO, authorities) }
+        configure(request, receiveBufferBytes: limits.receiveBufferBytes, authorities)
+        charge.handleBeginning(ownBytes: ownBytes)
+    }
+
+    /// What it takes itself, apart from pieces that wait.
+    private var ownBytes: Int {
+        NativeMemory.blockBytes(of: self) + Int(CURL_ERROR_SIZE) + MemoryLayout<Int>.size
     }
 
     deinit { errorText.deallocate() }
@@ -108,6 +121,7 @@ final class UpstreamTransfer: @unchecked Sendable {
         curl_easy_cleanup(easy)
         curl_slist_free_all(headerList)
         headerList = nil
+        charge.handleEnd(ownBytes: ownBytes)
     }
 
     // MARK: Consumer
@@ -200,7 +214,7 @@ final class UpstreamTransfer: @unchecked Sendable {
     }
 
     /// The request would have gone where it may not.
-    private func handlePrivateAddress() {
+    func handlePrivateAddress() {
         refusal = .unavailable(message: "Only servers with a public address may be reached.")
     }
 
@@ -223,7 +237,7 @@ final class UpstreamTransfer: @unchecked Sendable {
         }
     }
 
-    private func handleHead(_ line: UnsafeRawBufferPointer) -> Bool {
+    func handleHead(_ line: UnsafeRawBufferPointer) -> Bool {
         lastActivity = loop.now
         headBytes += line.count
         guard headBytes <= maxHeadBytes else {
@@ -244,7 +258,7 @@ final class UpstreamTransfer: @unchecked Sendable {
     }
 
     /// Takes a piece of the body; false asks libcurl to keep it and pause.
-    private func handleBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    func handleBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
         lastActivity = loop.now
         if let waiter = chunkWaiter {
             chunkWaiter = nil
@@ -331,120 +345,5 @@ extension UpstreamTransfer {
     private static func seconds(_ duration: Duration) -> String {
         let milliseconds = duration.wholeMilliseconds
         return milliseconds % 1_000 == 0 ? "\(milliseconds / 1_000) s" : "\(milliseconds) ms"
-    }
-}
-
-// MARK: - The request as libcurl takes it
-
-extension UpstreamTransfer {
-    /// The transfer that a handle was made for.
-    static func owner(of easy: UnsafeMutableRawPointer) -> UpstreamTransfer {
-        var context: UnsafeMutableRawPointer?
-        parley_curl_info_pointer(easy, CURLINFO_PRIVATE, &context)
-        return from(context)
-    }
-
-    private static func from(_ context: UnsafeMutableRawPointer?) -> UpstreamTransfer {
-        Unmanaged<UpstreamTransfer>.fromOpaque(context!).takeUnretainedValue()
-    }
-
-    private func configure(_ request: UpstreamRequest, receiveBufferBytes: Int) {
-        parley_curl_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText)
-        setText(CURLOPT_URL, request.url)
-        setText(CURLOPT_PROTOCOLS_STR, "http,https")
-        setText(CURLOPT_USERAGENT, "parley")
-        setNumber(CURLOPT_NOSIGNAL, 1)
-        // Otherwise removing a transfer whose name is still being resolved waits for the resolver's
-        // thread, and with it the whole shard.
-        setNumber(CURLOPT_QUICK_EXIT, 1)
-        setNumber(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
-        setNumber(CURLOPT_BUFFERSIZE, receiveBufferBytes)
-        setNumber(CURLOPT_UPLOAD_BUFFERSIZE, Int(CURL_MAX_WRITE_SIZE))
-        // HTTP/2 where TLS offers it, one connection for many turns; HTTP/1.1 otherwise.
-        setNumber(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
-        // Over TLS a request waits for a connection in the making that may carry many; plain HTTP
-        // never can, and would wait for the whole answer before it.
-        if request.url.hasPrefix("https:") { setNumber(CURLOPT_PIPEWAIT, 1) }
-        if request.reachesOnlyPublicAddresses { confineToPublicAddresses() }
-        setMethod(request)
-        // libcurl would wait up to a second for `100 Continue` before a large body.
-        headerList = curl_slist_append(headerList, "Expect:")
-        for field in request.headers {
-            // `Name;` is libcurl's way to send a field without a value.
-            let line = field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
-            headerList = curl_slist_append(headerList, line)
-        }
-        parley_curl_set_pointer(easy, CURLOPT_HTTPHEADER, headerList)
-        parley_curl_set_callbacks(
-            easy,
-            { bytes, size, count, context in
-                let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
-                return UpstreamTransfer.from(context).handleHead(line) ? line.count : 0
-            },
-            { bytes, size, count, context in
-                let piece = UnsafeRawBufferPointer(start: bytes, count: size * count)
-                return UpstreamTransfer.from(context).handleBody(piece)
-                    ? piece.count : Int(CURL_WRITEFUNC_PAUSE)
-            },
-            Unmanaged.passUnretained(self).toOpaque())
-    }
-
-    /// Asks before a request is sent, on a new connection as on a kept one: a name may lead
-    /// anywhere, and differently each time. Without a proxy, whose address it would ask about.
-    private func confineToPublicAddresses() {
-        setText(CURLOPT_PROXY, "")
-        parley_curl_set_address_check(
-            easy,
-            { context, peer, _, _, _ in
-                let address = peer.flatMap { NetworkAddress(String(cString: $0)) }
-                if address?.isPublic == true { return CURL_PREREQFUNC_OK }
-                UpstreamTransfer.from(context).handlePrivateAddress()
-                return CURL_PREREQFUNC_ABORT
-            }, Unmanaged.passUnretained(self).toOpaque())
-    }
-
-    private func setMethod(_ request: UpstreamRequest) {
-        if !request.body.isEmpty || request.method == "POST" {
-            setNumber(CURLOPT_POSTFIELDSIZE, request.body.count)
-            // libcurl's own copy of the body: ours may move.
-            request.body.withUnsafeBytes { body in
-                _ = parley_curl_set_pointer(
-                    easy, CURLOPT_COPYPOSTFIELDS, body.baseAddress ?? UnsafeRawPointer(easy))
-            }
-        }
-        if request.method == "HEAD" {
-            setNumber(CURLOPT_NOBODY, 1)
-        } else if request.method != "POST" {
-            setText(CURLOPT_CUSTOMREQUEST, request.method)
-        }
-    }
-
-    private func setNumber(_ option: CURLoption, _ value: Int) {
-        let result = parley_curl_set_long(easy, option, value)
-        precondition(result == CURLE_OK, "libcurl refuses option \(option.rawValue)")
-    }
-
-    private func setText(_ option: CURLoption, _ value: String) {
-        _ = value.withCString { parley_curl_set_pointer(easy, option, $0) }
-    }
-
-    /// Whether a field cannot smuggle another one into the request (RFC 9110 §5.5).
-    private static func isSafe(_ text: String) -> Bool {
-        text.utf8.allSatisfy { $0 >= 32 && $0 != 127 || $0 == 9 }
-    }
-
-    /// Scheme and authority without credentials.
-    private static func origin(of url: String) -> String {
-        let bytes = Array(url.utf8)
-        var start = 0
-        if let colon = bytes.firstIndex(of: UInt8(ascii: ":")),
-            bytes[colon...].starts(with: "://".utf8)
-        {
-            start = colon + 3
-        }
-        let end = bytes[start...].firstIndex { "/?#".utf8.contains($0) } ?? bytes.count
-        let authority = bytes[start..<end]
-        let host = authority.lastIndex(of: UInt8(ascii: "@")).map { authority[($0 + 1)...] }
-        return String(decoding: bytes[..<start] + (host ?? authority), as: UTF8.self)
     }
 }

@@ -24,7 +24,8 @@ extension TidyRule {
             Layer(
                 folder: "Sources/Server",
                 imports: language.union([
-                    "Codec", "Session", "Agents", "CCurl", "CLinux", "COpenSSL", "Logging",
+                    "Codec", "Session", "Agents", "CCurl", "CLinux", "CNativeMemory", "COpenSSL",
+                    "Logging",
                 ])),
             Layer(
                 folder: "Sources/parley",

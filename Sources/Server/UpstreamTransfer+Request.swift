@@ -1,0 +1,125 @@
+// One HTTP request as libcurl takes it: its options, fields and body, and the callbacks by which
+// the answer comes. What the answer does is in UpstreamTransfer.
+//
+// Invariant: nothing that a client has named reaches a field or a scheme that it should not.
+
+import CCurl
+import Codec
+import Session
+
+extension UpstreamTransfer {
+    /// The transfer that a handle was made for; nil for one of libcurl's own.
+    static func transfer(of easy: UnsafeMutableRawPointer?) -> UpstreamTransfer? {
+        guard let easy else { return nil }
+        var context: UnsafeMutableRawPointer?
+        parley_curl_info_pointer(easy, CURLINFO_PRIVATE, &context)
+        return context.map { Unmanaged<UpstreamTransfer>.fromOpaque($0).takeUnretainedValue() }
+    }
+
+    private static func from(_ context: UnsafeMutableRawPointer?) -> UpstreamTransfer {
+        Unmanaged<UpstreamTransfer>.fromOpaque(context!).takeUnretainedValue()
+    }
+
+    func configure(
+        _ request: UpstreamRequest, receiveBufferBytes: Int, _ authorities: String?
+    ) {
+        parley_curl_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText)
+        setText(CURLOPT_URL, request.url)
+        setText(CURLOPT_PROTOCOLS_STR, "http,https")
+        setText(CURLOPT_USERAGENT, "parley")
+        if let authorities { setText(CURLOPT_CAINFO, authorities) }
+        setNumber(CURLOPT_NOSIGNAL, 1)
+        // Otherwise removing a transfer whose name is still being resolved waits for the resolver's
+        // thread, and with it the whole shard.
+        setNumber(CURLOPT_QUICK_EXIT, 1)
+        setNumber(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1)
+        setNumber(CURLOPT_BUFFERSIZE, receiveBufferBytes)
+        setNumber(CURLOPT_UPLOAD_BUFFERSIZE, Int(CURL_MAX_WRITE_SIZE))
+        // HTTP/2 where TLS offers it, one connection for many turns; HTTP/1.1 otherwise.
+        setNumber(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
+        // Over TLS a request waits for a connection in the making that may carry many; plain HTTP
+        // never can, and would wait for the whole answer before it.
+        if request.url.hasPrefix("https:") { setNumber(CURLOPT_PIPEWAIT, 1) }
+        if request.reachesOnlyPublicAddresses { confineToPublicAddresses() }
+        setMethod(request)
+        // libcurl would wait up to a second for `100 Continue` before a large body.
+        headerList = curl_slist_append(headerList, "Expect:")
+        for field in request.headers {
+            // `Name;` is libcurl's way to send a field without a value.
+            let line = field.value.isEmpty ? "\(field.name);" : "\(field.name): \(field.value)"
+            headerList = curl_slist_append(headerList, line)
+        }
+        parley_curl_set_pointer(easy, CURLOPT_HTTPHEADER, headerList)
+        parley_curl_set_callbacks(
+            easy,
+            { bytes, size, count, context in
+                let line = UnsafeRawBufferPointer(start: bytes, count: size * count)
+                return UpstreamTransfer.from(context).handleHead(line) ? line.count : 0
+            },
+            { bytes, size, count, context in
+                let piece = UnsafeRawBufferPointer(start: bytes, count: size * count)
+                return UpstreamTransfer.from(context).handleBody(piece)
+                    ? piece.count : Int(CURL_WRITEFUNC_PAUSE)
+            },
+            Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    /// Asks before a request is sent, on a new connection as on a kept one: a name may lead
+    /// anywhere, and differently each time. Without a proxy, whose address it would ask about.
+    private func confineToPublicAddresses() {
+        setText(CURLOPT_PROXY, "")
+        parley_curl_set_address_check(
+            easy,
+            { context, peer, _, _, _ in
+                let address = peer.flatMap { NetworkAddress(String(cString: $0)) }
+                if address?.isPublic == true { return CURL_PREREQFUNC_OK }
+                UpstreamTransfer.from(context).handlePrivateAddress()
+                return CURL_PREREQFUNC_ABORT
+            }, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    private func setMethod(_ request: UpstreamRequest) {
+        if !request.body.isEmpty || request.method == "POST" {
+            setNumber(CURLOPT_POSTFIELDSIZE, request.body.count)
+            // libcurl's own copy of the body: ours may move.
+            request.body.withUnsafeBytes { body in
+                _ = parley_curl_set_pointer(
+                    easy, CURLOPT_COPYPOSTFIELDS, body.baseAddress ?? UnsafeRawPointer(easy))
+            }
+        }
+        if request.method == "HEAD" {
+            setNumber(CURLOPT_NOBODY, 1)
+        } else if request.method != "POST" {
+            setText(CURLOPT_CUSTOMREQUEST, request.method)
+        }
+    }
+
+    private func setNumber(_ option: CURLoption, _ value: Int) {
+        let result = parley_curl_set_long(easy, option, value)
+        precondition(result == CURLE_OK, "libcurl refuses option \(option.rawValue)")
+    }
+
+    private func setText(_ option: CURLoption, _ value: String) {
+        _ = value.withCString { parley_curl_set_pointer(easy, option, $0) }
+    }
+
+    /// Whether a field cannot smuggle another one into the request (RFC 9110 §5.5).
+    static func isSafe(_ text: String) -> Bool {
+        text.utf8.allSatisfy { $0 >= 32 && $0 != 127 || $0 == 9 }
+    }
+
+    /// Scheme and authority without credentials.
+    static func origin(of url: String) -> String {
+        let bytes = Array(url.utf8)
+        var start = 0
+        if let colon = bytes.firstIndex(of: UInt8(ascii: ":")),
+            bytes[colon...].starts(with: "://".utf8)
+        {
+            start = colon + 3
+        }
+        let end = bytes[start...].firstIndex { "/?#".utf8.contains($0) } ?? bytes.count
+        let authority = bytes[start..<end]
+        let host = authority.lastIndex(of: UInt8(ascii: "@")).map { authority[($0 + 1)...] }
+        return String(decoding: bytes[..<start] + (host ?? authority), as: UTF8.self)
+    }
+}
