@@ -9,7 +9,6 @@ import Session
 
 /// Collects one answer.
 struct AnthropicMessagesReply: StreamedAnswer {
-    private let parser = JSONParser(limits: .ofAnAnswer)
     private var calls = CallSequence()
     private var stopReason: String?
     private var isDone = false
@@ -19,13 +18,22 @@ struct AnthropicMessagesReply: StreamedAnswer {
     private var newlyCachedTokens = 0
     private var outputTokens: Int?
 
-    mutating func handle(event data: String) throws(AgentError) -> [ModelDelta] {
+    mutating func handle(
+        event data: UnsafeRawBufferPointer
+    ) throws(AgentError) -> [ModelDelta] {
         guard !data.isEmpty else { return [] }
-        return try handle(parser.piece(data))
+        return try AnswerParsers.read(data) { (event) throws(AgentError) in try handle(event) }
     }
 
     mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta] {
-        let message = try parser.piece(String(decoding: body, as: UTF8.self))
+        try body.span.bytes.withUnsafeBytes { (bytes) throws(AgentError) in
+            try AnswerParsers.read(bytes) { (message) throws(AgentError) in
+                try handle(whole: message)
+            }
+        }
+    }
+
+    private mutating func handle(whole message: JSONValue) throws(AgentError) -> [ModelDelta] {
         guard let content = message["content"]?.elements else { return try handle(message) }
         noteUsage(message["usage"])
         var deltas: [ModelDelta] = []

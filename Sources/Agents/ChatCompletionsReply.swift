@@ -19,7 +19,6 @@ struct ChatCompletionsReply: StreamedAnswer {
         var hasStarted = false
     }
 
-    private let parser = JSONParser(limits: .ofAnAnswer)
     private var calls: [Call] = []
     private var completionID = ""
     private var finishReason: String?
@@ -31,18 +30,27 @@ struct ChatCompletionsReply: StreamedAnswer {
     /// Takes the data of one event of the stream.
     /// - Returns: what can be passed on at once.
     /// - Throws: `.malformedReply`, or `.upstream` when the service reports an error.
-    mutating func handle(event data: String) throws(AgentError) -> [ModelDelta] {
-        if data == "[DONE]" {
+    mutating func handle(
+        event data: UnsafeRawBufferPointer
+    ) throws(AgentError) -> [ModelDelta] {
+        if data.elementsEqual("[DONE]".utf8) {
             isDone = true
             return []
         }
         guard !isDone, !data.isEmpty else { return [] }
-        return try handle(parser.piece(data))
+        return try AnswerParsers.read(data) { (piece) throws(AgentError) in try handle(piece) }
+    }
+
+    /// Once a choice has come, and with it the completion's id, text is all that a piece changes.
+    func text(ofEvent data: UnsafeRawBufferPointer) -> String? {
+        hasChoice && !isDone ? ChatDeltaScanner.text(of: data) : nil
     }
 
     /// Takes a whole answer that was not streamed.
     mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta] {
-        let deltas = try handle(event: String(decoding: body, as: UTF8.self))
+        let deltas = try body.span.bytes.withUnsafeBytes { (bytes) throws(AgentError) in
+            try handle(event: bytes)
+        }
         guard hasChoice else {
             throw .malformedReply(message: "The model server's answer holds no choice.")
         }

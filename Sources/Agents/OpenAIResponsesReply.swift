@@ -9,7 +9,6 @@ import Session
 
 /// Collects one answer.
 struct OpenAIResponsesReply: StreamedAnswer {
-    private let parser = JSONParser(limits: .ofAnAnswer)
     private var calls = CallSequence()
     /// Items whose text has come in pieces, by their place in the output.
     private var toldItems: Set<Int> = []
@@ -17,14 +16,23 @@ struct OpenAIResponsesReply: StreamedAnswer {
     private var incompleteReason: String?
     private var usage: ModelDelta?
 
-    mutating func handle(event data: String) throws(AgentError) -> [ModelDelta] {
+    mutating func handle(
+        event data: UnsafeRawBufferPointer
+    ) throws(AgentError) -> [ModelDelta] {
         // Some compatible servers end the stream as they do that of chat completions.
-        guard !isDone, !data.isEmpty, data != "[DONE]" else { return [] }
-        return try handle(parser.piece(data))
+        guard !isDone, !data.isEmpty, !data.elementsEqual("[DONE]".utf8) else { return [] }
+        return try AnswerParsers.read(data) { (event) throws(AgentError) in try handle(event) }
     }
 
     mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta] {
-        let response = try parser.piece(String(decoding: body, as: UTF8.self))
+        try body.span.bytes.withUnsafeBytes { (bytes) throws(AgentError) in
+            try AnswerParsers.read(bytes) { (response) throws(AgentError) in
+                try handle(whole: response)
+            }
+        }
+    }
+
+    private mutating func handle(whole response: JSONValue) throws(AgentError) -> [ModelDelta] {
         guard let items = response["output"]?.elements else { return try handle(response) }
         var deltas: [ModelDelta] = []
         for (place, item) in items.enumerated() { deltas += end(item, at: place) }

@@ -75,21 +75,34 @@ public struct RetryPolicy: Sendable {
     func perform<Value: Sendable>(
         on host: any AgentHost, _ attempt: (RequestAttempt) async throws -> Value
     ) async throws -> Value {
-        budget.handleRequest()
+        handleRequest()
         var retries = 0
         while true {
             let progress = RequestAttempt()
             do {
                 return try await attempt(progress)
             } catch let error as AgentError {
-                guard retries < maxRetries, progress.mayBeRepeated, Self.mayPass(error),
-                    let delay = delay(before: retries, asked: progress.retryAfter),
-                    budget.takeRetry()
-                else { throw error }
-                retries += 1
+                guard let delay = delay(after: error, of: progress, retries: &retries) else {
+                    throw error
+                }
                 try await host.sleep(for: delay)
             }
         }
+    }
+
+    /// A request is made for the first time.
+    func handleRequest() { budget.handleRequest() }
+
+    /// After what delay a request that has failed is to be made again; nil: not at all.
+    /// - Parameter retries: how often it was; counted on.
+    func delay(
+        after error: AgentError, of attempt: RequestAttempt, retries: inout Int
+    ) -> Duration? {
+        guard retries < maxRetries, attempt.mayBeRepeated, Self.mayPass(error),
+            let delay = delay(before: retries, asked: attempt.retryAfter), budget.takeRetry()
+        else { return nil }
+        retries += 1
+        return delay
     }
 
     /// Half of an exponential delay, and a random part of the other half; at least what the service

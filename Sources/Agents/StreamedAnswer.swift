@@ -12,7 +12,11 @@ protocol StreamedAnswer: SendableMetatype {
     /// Takes the data of one event of the stream.
     /// - Returns: what can be passed on at once.
     /// - Throws: `.malformedReply`, or `.upstream` when the service reports an error.
-    mutating func handle(event data: String) throws(AgentError) -> [ModelDelta]
+    mutating func handle(event data: UnsafeRawBufferPointer) throws(AgentError) -> [ModelDelta]
+
+    /// The text of an event that brings nothing else and changes nothing here, where that is told
+    /// faster than by handling it; nil, the default: it must be handled.
+    func text(ofEvent data: UnsafeRawBufferPointer) -> String?
 
     /// Takes a whole answer that was not streamed.
     mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta]
@@ -23,6 +27,11 @@ protocol StreamedAnswer: SendableMetatype {
     mutating func finish() throws(AgentError) -> [ModelDelta]
 }
 
+extension StreamedAnswer {
+    /// Every event is handled.
+    func text(ofEvent data: UnsafeRawBufferPointer) -> String? { nil }
+}
+
 /// Posts requests to a model service and passes on its answers.
 struct AnswerStream<Answer: StreamedAnswer> {
     let service: UpstreamService
@@ -31,11 +40,10 @@ struct AnswerStream<Answer: StreamedAnswer> {
     /// Limit of the time until the first delta, retries included, or nil: only silence is limited.
     let firstTokenTimeout: Duration?
 
-    /// Bytes of one answer, its framing included, that are read at most: 16 MiB, far above any
-    /// model's longest reply at about 200 bytes of framing per token.
-    static var maxReplyBytes: Int { 16 << 20 }
-
     /// Posts a request and passes on what is answered, as it comes.
+    ///
+    /// One function from the request to its last delta: what lies suspended between two deltas is
+    /// memory of every turn in flight, about 1 kB for each function that calls the next.
     /// - Parameter encoded: makes the request's body.
     func pass(
         _ request: ModelRequest, _ encoded: @escaping @Sendable () -> [UInt8],
@@ -43,77 +51,102 @@ struct AnswerStream<Answer: StreamedAnswer> {
     ) async throws {
         // Audio has to be decoded, and images are megabytes: no other session waits for that.
         let isLong = request.messages.neededAbilities != ModelAbilities()
-        let body = isLong ? try await host.compute(encoded) : encoded()
-        try await pass(body, on: host, reply)
-    }
-
-    private func pass(
-        _ body: [UInt8], on host: any AgentHost,
-        _ reply: @Sendable (ModelDelta) async throws -> Void
-    ) async throws {
+        var body = isLong ? try await host.compute(encoded) : encoded()
         let patience = Patience(limit: firstTokenTimeout, start: await host.now(), host: host)
-        try await service.retries.perform(on: host) { attempt in
-            let response = try await patience.wait(attempt) {
-                try await service.post(
-                    body, "application/json", to: path, accepting: "text/event-stream", on: host,
-                    attempt)
+        service.retries.handleRequest()
+        var retries = 0
+        while true {
+            let attempt = RequestAttempt()
+            do {
+                let response = try await patience.wait(attempt) { [body] in
+                    try await service.post(
+                        body, "application/json", to: path, accepting: "text/event-stream",
+                        on: host, attempt)
+                }
+                var reading = AnswerReading<Answer>()
+                var isOver = false
+                while !isOver {
+                    let chunk =
+                        attempt.hasDelivered
+                        ? try await response.nextChunk()
+                        : try await patience.wait(attempt) { try await response.nextChunk() }
+                    isOver = chunk == nil
+                    if let chunk { try reading.take(chunk) } else { try reading.finish() }
+                    for delta in reading.deltas {
+                        attempt.handleDelivery()
+                        // It is asked for once only, and may be the whole conversation.
+                        body = []
+                        try await reply(delta)
+                    }
+                }
+                return
+            } catch let error as AgentError {
+                guard
+                    let delay = service.retries.delay(after: error, of: attempt, retries: &retries)
+                else { throw error }
+                try await host.sleep(for: delay)
             }
-            try await read(response, patience, attempt, reply)
+        }
+    }
+}
+
+/// One answer as far as it has come.
+struct AnswerReading<Answer: StreamedAnswer> {
+    /// Bytes of one answer, its framing included, that are read at most: 16 MiB, far above any
+    /// model's longest reply at about 200 bytes of framing per token.
+    static var maxReplyBytes: Int { 16 << 20 }
+
+    /// What the last piece has brought.
+    private(set) var deltas: [ModelDelta] = []
+    private var answer = Answer()
+    private var events = ServerSentEventsParser()
+    /// Servers that do not stream answer with one JSON object, which no event stream begins with.
+    private var plain: [UInt8] = []
+    private var isPlain: Bool?
+    private var received = 0
+
+    /// Takes the next piece.
+    mutating func take(_ chunk: [UInt8]) throws {
+        deltas.removeAll(keepingCapacity: true)
+        received += chunk.count
+        guard received <= Self.maxReplyBytes else {
+            throw AgentError.malformedReply(message: "The model server's answer is too large.")
+        }
+        if isPlain == nil {
+            isPlain = chunk.first { !$0.isJSONSpace }.map { $0 == UInt8(ascii: "{") }
+        }
+        if isPlain == true {
+            plain += chunk
+        } else {
+            try takeEvents(chunk)
         }
     }
 
-    private func read(
-        _ response: any UpstreamResponse, _ patience: Patience, _ attempt: RequestAttempt,
-        _ reply: (ModelDelta) async throws -> Void
-    ) async throws {
-        var answer = Answer()
-        var events = ServerSentEventsParser()
-        // Servers that do not stream answer with one JSON object, which no event stream begins
-        // with.
-        var plain: [UInt8] = []
-        var isPlain: Bool?
-        var received = 0
-        func pass(_ deltas: [ModelDelta]) async throws {
-            for delta in deltas {
-                attempt.handleDelivery()
-                try await reply(delta)
-            }
-        }
-        func nextChunk() async throws -> [UInt8]? {
-            if attempt.hasDelivered { return try await response.nextChunk() }
-            return try await patience.wait(attempt) { try await response.nextChunk() }
-        }
-        while let chunk = try await nextChunk() {
-            received += chunk.count
-            guard received <= Self.maxReplyBytes else {
-                throw AgentError.malformedReply(message: "The model server's answer is too large.")
-            }
-            if isPlain == nil {
-                isPlain = chunk.first { !$0.isJSONSpace }.map { $0 == UInt8(ascii: "{") }
-            }
-            if isPlain == true {
-                plain += chunk
-            } else {
-                try await pass(Self.deltas(in: chunk, events: &events, answer: &answer))
-            }
-        }
-        if isPlain == true { try await pass(answer.handle(whole: plain)) }
-        try await pass(answer.finish())
+    /// The answer has ended.
+    mutating func finish() throws {
+        deltas = isPlain == true ? try answer.handle(whole: plain) : []
+        deltas += try answer.finish()
     }
 
-    private static func deltas(
-        in chunk: [UInt8], events: inout ServerSentEventsParser, answer: inout Answer
-    ) throws -> [ModelDelta] {
-        var deltas: [ModelDelta] = []
+    private mutating func takeEvents(_ chunk: [UInt8]) throws {
+        // Taken out, so that the rest can change while it works.
+        var parser = ServerSentEventsParser()
+        swap(&parser, &events)
+        defer { swap(&parser, &events) }
         do {
             try chunk.withUnsafeBytes { bytes in
-                try events.append(bytes) { deltas += try answer.handle(event: $0.data) }
+                try parser.appendLending(bytes) { _, data in
+                    if let text = answer.text(ofEvent: data) {
+                        deltas.append(.text(text))
+                    } else {
+                        deltas += try answer.handle(event: data)
+                    }
+                }
             }
         } catch let error as ServerSentEventsError {
             throw AgentError.malformedReply(
                 message: "The model server's event stream cannot be read.", detail: "\(error)")
         }
-        return deltas
     }
 }
 
@@ -123,7 +156,9 @@ private struct Patience: Sendable {
     let start: Instant
     let host: any AgentHost
 
-    /// Waits for a step of the answer, within what is left of the limit.
+    /// Waits for a step of the answer, within what is left of the limit. Not inlined: the group's
+    /// state would be part of the caller's, and suspended with it to the end of the answer.
+    @inline(never)
     func wait<Value: Sendable>(
         _ attempt: RequestAttempt, for step: @escaping @Sendable () async throws -> Value
     ) async throws -> Value {

@@ -2,8 +2,11 @@
 // stream"). Lines end in CR LF, LF or CR; an empty line ends an event. What the data means is up to
 // the agent that asked. A reply is never resumed, so `id` and `retry`, which serve reconnection,
 // are passed over like unknown fields.
+// An event that lies whole in one piece, as nearly every one of a model does, is lent where it lies.
 // Invariant: the events are a function of the bytes alone, however they were split; what is held
 // between two calls is one incomplete event, within `maxEventBytes`.
+
+import Glibc
 
 /// One event of a stream.
 public struct ServerSentEvent: Equatable, Sendable {
@@ -61,6 +64,50 @@ public struct ServerSentEventsParser: Sendable {
     public mutating func append(
         _ bytes: UnsafeRawBufferPointer, _ onEvent: (ServerSentEvent) throws -> Void
     ) throws {
+        try appendLending(bytes) { type, data in
+            try onEvent(ServerSentEvent(type: type, data: String(decoding: data, as: UTF8.self)))
+        }
+    }
+
+    /// The same without a copy: an event's data is lent for the time of the call, as it came, UTF-8
+    /// or not.
+    public mutating func appendLending(
+        _ bytes: UnsafeRawBufferPointer,
+        _ onEvent: (_ type: String, _ data: UnsafeRawBufferPointer) throws -> Void
+    ) throws {
+        var rest = bytes
+        while isBetweenEvents, let event = Self.wholeEvent(at: rest, limit: maxEventBytes) {
+            try onEvent("message", event.data)
+            rest = UnsafeRawBufferPointer(rebasing: rest[event.end...])
+        }
+        try appendInLines(rest, onEvent)
+    }
+
+    private var isBetweenEvents: Bool {
+        line.isEmpty && data.isEmpty && type.isEmpty && !endedWithCarriageReturn && !isFirstLine
+    }
+
+    /// The event at the front of the bytes, where it is one line of data, an empty line, and line
+    /// feeds; nil: it may be anything.
+    private static func wholeEvent(
+        at bytes: UnsafeRawBufferPointer, limit: Int
+    ) -> (data: UnsafeRawBufferPointer, end: Int)? {
+        guard bytes.count > 6, let base = bytes.baseAddress,
+            bytes.prefix(5).elementsEqual("data:".utf8),
+            let found = memchr(base, 0x0A, bytes.count)
+        else { return nil }
+        let end = base.distance(to: UnsafeRawPointer(found))
+        let start = bytes[5] == UInt8(ascii: " ") ? 6 : 5
+        guard end + 1 < bytes.count, bytes[end + 1] == 0x0A, end <= limit, end - start < limit,
+            memchr(base, 0x0D, end) == nil
+        else { return nil }
+        return (UnsafeRawBufferPointer(rebasing: bytes[start..<end]), end + 2)
+    }
+
+    private mutating func appendInLines(
+        _ bytes: UnsafeRawBufferPointer,
+        _ onEvent: (_ type: String, _ data: UnsafeRawBufferPointer) throws -> Void
+    ) throws {
         var start = 0
         for (index, byte) in bytes.enumerated() {
             let isLineFeed = byte == 0x0A
@@ -81,7 +128,8 @@ public struct ServerSentEventsParser: Sendable {
     }
 
     private mutating func endLine(
-        _ end: UnsafeRawBufferPointer, _ onEvent: (ServerSentEvent) throws -> Void
+        _ end: UnsafeRawBufferPointer,
+        _ onEvent: (_ type: String, _ data: UnsafeRawBufferPointer) throws -> Void
     ) throws {
         guard end.count <= maxEventBytes - line.count else {
             throw ServerSentEventsError.eventTooLarge
@@ -97,7 +145,8 @@ public struct ServerSentEventsParser: Sendable {
     }
 
     private mutating func interpret(
-        _ line: UnsafeRawBufferPointer, _ onEvent: (ServerSentEvent) throws -> Void
+        _ line: UnsafeRawBufferPointer,
+        _ onEvent: (_ type: String, _ data: UnsafeRawBufferPointer) throws -> Void
     ) throws {
         var line = line[...]
         if isFirstLine && line.starts(with: [0xEF, 0xBB, 0xBF]) { line = line.dropFirst(3) }
@@ -118,15 +167,17 @@ public struct ServerSentEventsParser: Sendable {
         }
     }
 
-    private mutating func dispatch(_ onEvent: (ServerSentEvent) throws -> Void) throws {
+    private mutating func dispatch(
+        _ onEvent: (_ type: String, _ data: UnsafeRawBufferPointer) throws -> Void
+    ) throws {
         defer {
             data.removeAll(keepingCapacity: data.capacity <= Self.keptBytes)
             type = ""
         }
         guard !data.isEmpty else { return }
-        try onEvent(
-            ServerSentEvent(
-                type: type.isEmpty ? "message" : type,
-                data: String(decoding: data.dropLast(), as: UTF8.self)))
+        try data.withUnsafeBytes {
+            let whole = UnsafeRawBufferPointer(rebasing: $0.dropLast())
+            try onEvent(type.isEmpty ? "message" : type, whole)
+        }
     }
 }

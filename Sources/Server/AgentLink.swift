@@ -280,7 +280,9 @@ final class AgentLink {
             // that creates and cancels responses would get the work of all of them.
             guard !Task.isCancelled else { return }
             await body { event in
-                await gate.deliver(AgentDelivery(token: token, serial: serial, event: event))
+                let delivery = AgentDelivery(token: token, serial: serial, event: event)
+                if gate.deliverAtOnce(delivery) { return }
+                await gate.deliver(delivery)
             }
         }
         let bytes = purpose.taskBytes + askedBytes

@@ -46,7 +46,7 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
 
 /// The distributions of one shard.
 package enum ShardHistogram: Int, CaseIterable, Sendable {
-    case transcript, firstToken, firstAudio, eventLoopLag, eventLoopTurn, sessionScan
+    case transcript, firstToken, firstAudio, eventLoopLag, eventLoopTurn, sessionScan, deltaDelay
 }
 
 /// One shard's cells.
@@ -109,14 +109,14 @@ package final class ShardMetrics: Sendable {
     }
 
     /// The same without the 128 bits of a `Duration`, whose arithmetic costs 200 instructions.
-    func observe(_ histogram: ShardHistogram, nanoseconds: Int) {
+    func observe(_ histogram: ShardHistogram, nanoseconds: Int, times: Int = 1) {
         let nanoseconds = max(0, nanoseconds)
         // The bounds double, so the bucket is the number of bits above the first bound.
         let units = UInt(max(0, nanoseconds - 1) / ShardMetrics.firstBoundNanoseconds)
         let bucket = min(UInt.bitWidth - units.leadingZeroBitCount, ShardMetrics.boundCount)
         let first = firstCell(of: histogram)
-        addToCell(first + bucket, 1)
-        addToCell(first + ShardMetrics.boundCount + 1, nanoseconds)
+        addToCell(first + bucket, times)
+        addToCell(first + ShardMetrics.boundCount + 1, nanoseconds * times)
     }
 
     /// Observations per bucket, the last of them beyond all bounds; and their sum in nanoseconds.

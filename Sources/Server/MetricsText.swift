@@ -281,6 +281,10 @@ private struct HistogramFamily {
             name: "parley_session_scan_seconds",
             help: "Work of looking through a shard's connections for an operator, over some turns.",
             samples: [("", .sessionScan)]),
+        HistogramFamily(
+            name: "parley_delta_delay_seconds",
+            help: "From the turn that read a delta of a model to the write of it to its client.",
+            samples: [("", .deltaDelay)]),
     ]
 }
 

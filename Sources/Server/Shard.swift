@@ -68,7 +68,7 @@ package final class Shard<Backend: IO> {
     /// bytes wait unread and their pings unsent.
     @exclusivity(unchecked) private(set) var peerClock: Instant
     /// When the last turn ended.
-    @exclusivity(unchecked) private var turnEnd: Instant
+    @exclusivity(unchecked) var turnEnd: Instant
     /// Whether the shard takes nothing new and ends once its connections have.
     package internal(set) var isStopping = false
     /// Nil until the shard is told to drain.
@@ -132,8 +132,11 @@ package final class Shard<Backend: IO> {
     let sessionContext: SessionContext
     @exclusivity(unchecked) private var load: ShardLoad
     /// What was last published of the codecs.
-    @exclusivity(unchecked) private var publishedCodecs: CodecUse?
-    private let upstreamPort: UpstreamPort<Backend>
+    @exclusivity(unchecked) var publishedCodecs: CodecUse?
+    @exclusivity(unchecked) private var takenDeliveries: [AgentDelivery] = []
+    /// Pieces of models' replies that this turn has taken.
+    @exclusivity(unchecked) var deltasInTurn = 0
+    let upstreamPort: UpstreamPort<Backend>
     let upstream: (any UpstreamClient)?
 
     /// Creates a shard that listens to nobody yet. The calling thread is its thread until another
@@ -232,6 +235,7 @@ package final class Shard<Backend: IO> {
         reviewMemory()
         removeClosed()
         turnEnd = io.now
+        noteDeltas()
         if let (share, seconds) = load.handleTurn(from: now, to: turnEnd) {
             handleLoad(share, seconds: seconds)
         }
@@ -366,10 +370,22 @@ package final class Shard<Backend: IO> {
         if upstreamPort.takeExpired(at: now) { upstream?.handleTimer() }
     }
 
+    /// Deliveries whose room is kept for the next turn. 256: a delta for each report of a turn, and
+    /// as many again for those that brought several.
+    private static var maxKeptDeliveries: Int { 256 }
+
     /// Hands what agents produced to the sessions that still want it.
     private func stepSessions() {
         guard gate.hasDeliveries else { return }
-        for delivery in gate.assumeIsolated({ $0.takeDeliveries() }) {
+        var taken: [AgentDelivery] = []
+        swap(&taken, &takenDeliveries)
+        gate.assumeIsolated { $0.takeDeliveries(into: &taken) }
+        defer {
+            taken.removeAll(keepingCapacity: taken.count <= Self.maxKeptDeliveries)
+            swap(&taken, &takenDeliveries)
+        }
+        for delivery in taken {
+            if case .modelDelta = delivery.event { deltasInTurn += 1 }
             guard delivery.token.kind == .connection else {
                 handleTextDelivery(delivery)
                 continue
@@ -423,35 +439,5 @@ package final class Shard<Backend: IO> {
         stopTextTurns()
         upstream?.shutdown()
         _ = deadlines.schedule(.drainLimit, at: now + configuration.closeTimeout)
-    }
-
-    // MARK: Metrics
-
-    private func publishMetrics() {
-        let counters = sessionContext.counters
-        metrics.set(.turns, to: counters.turns)
-        metrics.set(.samplesIn, to: counters.samplesIn)
-        metrics.set(.millisecondsOut, to: counters.millisecondsOut)
-        metrics.set(.decodeErrors, to: counters.decodeErrors)
-        metrics.set(.interruptions, to: counters.interruptions)
-        metrics.set(.falseInterruptions, to: counters.falseInterruptions)
-        metrics.set(.packetsRecovered, to: counters.packetsRecovered)
-        metrics.set(.packetsConcealed, to: counters.packetsConcealed)
-        metrics.set(.packetsLate, to: counters.packetsLate)
-        publishCodecs(before: &publishedCodecs)
-        metrics.set(.responsesCompleted, to: counters.responsesCompleted)
-        metrics.set(.responsesCancelled, to: counters.responsesCancelled)
-        metrics.set(.responsesIncomplete, to: counters.responsesIncomplete)
-        metrics.set(.responsesFailed, to: counters.responsesFailed)
-        metrics.set(.toolCallsCompleted, to: counters.toolCallsCompleted)
-        metrics.set(.toolCallsFailed, to: counters.toolCallsFailed)
-        metrics.set(.connectionsOpen, to: connections.count)
-        metrics.set(.sendBufferBytes, to: chunks.heldBytes)
-        let shared = scratch.count + (wire?.sharedBytes ?? 0) + compression.heldBytes
-        metrics.set(.scratchBytes, to: readBuffer.count + shared)
-        metrics.set(.compressionContextBytes, to: compression.contextBytes)
-        metrics.set(.agentTasks, to: agentLink.runningTasks)
-        metrics.set(.upstreamTransfers, to: upstreamPort.watchCount)
-        metrics.observe(.eventLoopTurn, nanoseconds: Int(turnEnd.nanoseconds - now.nanoseconds))
     }
 }

@@ -38,6 +38,11 @@ actor ShardGate {
     /// samples, far more than is made between two turns of a shard that keeps up.
     static let maxUntakenSpeechBytes = 64 << 10
 
+    /// Deliveries that one task may leave in a row before it must give way: a model that never waits
+    /// would else say everything within one turn, before anybody can hold it up. 16: a piece of an
+    /// answer has few events.
+    private static let maxRun = 16
+
     /// A task that waits until what holds it up is over.
     private struct Waiter {
         let id: UInt64
@@ -45,9 +50,13 @@ actor ShardGate {
     }
 
     nonisolated let executor: ShardExecutor
-    private var deliveries: [AgentDelivery] = []
+    // Touched on the shard's thread only, which is the actor's: also by what is not isolated.
+    @exclusivity(unchecked) private nonisolated(unsafe) var deliveries: [AgentDelivery] = []
+    /// Who delivered last since the shard took what was there, and how often in a row.
+    @exclusivity(unchecked) private nonisolated(unsafe) var lastSerial: UInt64 = 0
+    @exclusivity(unchecked) private nonisolated(unsafe) var run = 0
     /// What holds tasks up now, and who waits for the end of each, in order.
-    private var holds: [Hold: [Waiter]] = [:]
+    @exclusivity(unchecked) private nonisolated(unsafe) var holds: [Hold: [Waiter]] = [:]
     /// Bytes of speech that the shard has not taken yet, by the task that left them.
     private var untakenSpeech: [UInt64: Int] = [:]
     /// The tasks that wait for that, in order.
@@ -76,6 +85,21 @@ actor ShardGate {
     }
 
     // MARK: For agents' tasks
+
+    /// Leaves something for the shard's next step, where the caller is on its thread and nothing
+    /// holds it up: a task that produces 50 pieces a second then never leaves its place for it,
+    /// which would be two jobs each.
+    /// - Returns: false: `deliver` must do it.
+    nonisolated func deliverAtOnce(_ delivery: AgentDelivery) -> Bool {
+        if case .speech = delivery.event { return false }
+        guard executor.isOnThread, holds.isEmpty else { return false }
+        run = delivery.serial == lastSerial ? run + 1 : 1
+        lastSerial = delivery.serial
+        guard run <= Self.maxRun else { return false }
+        deliveries.append(delivery)
+        hasDeliveries = true
+        return true
+    }
 
     /// Leaves something for the shard's next step. Suspends the caller first while the peer of its
     /// session reads too slowly, or while enough of its speech waits to be sent; a cancelled caller
@@ -209,14 +233,15 @@ actor ShardGate {
     }
 
     /// Takes what was delivered, in order.
-    func takeDeliveries() -> [AgentDelivery] {
+    /// - Parameter taken: empty; its memory is used for the next ones.
+    func takeDeliveries(into taken: inout [AgentDelivery]) {
         hasDeliveries = false
+        run = 0
         if !untakenSpeech.isEmpty {
             for hold in untakenHolds { end(hold) }
             untakenHolds.removeAll(keepingCapacity: untakenHolds.count <= 64)
             untakenSpeech.removeAll(keepingCapacity: untakenSpeech.count <= 64)
         }
-        defer { deliveries.removeAll(keepingCapacity: deliveries.count <= 64) }
-        return deliveries
+        swap(&deliveries, &taken)
     }
 }

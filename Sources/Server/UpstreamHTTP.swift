@@ -42,7 +42,7 @@ package final class UpstreamHTTP: @unchecked Sendable {
     /// system's.
     private let authorities: String?
     private unowned let loop: any UpstreamEventLoop
-    private let executor: any TaskExecutor
+    let executor: any TaskExecutor
     /// `pthread_self()` of the loop, from its first call; 0 before.
     private let loopThread = Atomic<UInt>(0)
     /// Made by the first request, so that a server without upstream services does not pay for it.
@@ -152,12 +152,13 @@ package final class UpstreamHTTP: @unchecked Sendable {
     /// Whether the caller runs on the loop's thread, where it may touch transfers.
     var isOnLoopThread: Bool { loopThread.load(ordering: .relaxed) == UInt(pthread_self()) }
 
-    /// The next piece of an answer; the counterpart of `UpstreamResponse.nextChunk()`.
-    func nextChunk(of transfer: UpstreamTransfer) async throws -> [UInt8]? {
-        if isOnLoopThread { return try await chunk(of: transfer) }
-        return try await withTaskExecutorPreference(executor) {
-            try await self.chunk(of: transfer)
-        }
+    /// Takes the next piece of an answer, if it has come.
+    func takeChunk(of transfer: UpstreamTransfer) -> UpstreamTransfer.Taken {
+        claimThread()
+        if Task.isCancelled { cancel(transfer) }
+        let taken = transfer.takeChunk()
+        if case .chunk = taken { resumeIfDrained(transfer) }
+        return taken
     }
 
     /// Ends a transfer that nobody wants any more, from any thread.
@@ -182,27 +183,6 @@ package final class UpstreamHTTP: @unchecked Sendable {
             return UpstreamReply(status: status, transfer: transfer, client: self)
         } onCancel: {
             self.abandon(transfer)
-        }
-    }
-
-    private nonisolated(nonsending) func chunk(
-        of transfer: UpstreamTransfer
-    ) async throws -> [UInt8]? {
-        claimThread()
-        if Task.isCancelled { cancel(transfer) }
-        switch transfer.takeChunk() {
-        case .chunk(let bytes):
-            resumeIfDrained(transfer)
-            return bytes
-        case .end(let error):
-            if let error { throw error }
-            return nil
-        case .empty:
-            return try await withTaskCancellationHandler {
-                try await withCheckedThrowingContinuation { transfer.awaitChunk($0) }
-            } onCancel: {
-                self.abandon(transfer)
-            }
         }
     }
 
@@ -362,6 +342,7 @@ package final class UpstreamHTTP: @unchecked Sendable {
 
     private func claimThread() {
         let current = UInt(pthread_self())
+        guard loopThread.load(ordering: .relaxed) != current else { return }
         let (_, owner) = loopThread.compareExchange(
             expected: 0, desired: current, ordering: .relaxed)
         precondition(

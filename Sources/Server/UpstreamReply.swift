@@ -26,6 +26,23 @@ final class UpstreamReply: UpstreamResponse {
     func header(_ name: String) -> String? { kept?.name == name ? kept?.value : nil }
 
     func nextChunk() async throws -> [UInt8]? {
-        try await client.nextChunk(of: transfer)
+        guard client.isOnLoopThread else {
+            return try await withTaskExecutorPreference(client.executor) {
+                try await self.nextChunk()
+            }
+        }
+        // Nothing lies between here and the wait: a function that calls another is memory of every
+        // transfer, and time of every piece.
+        switch client.takeChunk(of: transfer) {
+        case .chunk(let bytes): return bytes
+        case .end(let error?): throw error
+        case .end(nil): return nil
+        case .empty:
+            return try await withTaskCancellationHandler { [transfer] in
+                try await withUnsafeThrowingContinuation { transfer.awaitChunk($0) }
+            } onCancel: { [client, transfer] in
+                client.abandon(transfer)
+            }
+        }
     }
 }

@@ -76,7 +76,8 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// moves it, the deadline follows.
     private var lastActivity: Instant
     private var headWaiter: CheckedContinuation<Int, any Error>?
-    private var chunkWaiter: CheckedContinuation<[UInt8]?, any Error>?
+    /// Not a checked one, which would allocate for every piece of an answer.
+    private var chunkWaiter: UnsafeContinuation<[UInt8]?, any Error>?
 
     /// Prepares a request; `UpstreamHTTP` hands it to libcurl.
     /// - Throws: `AgentError.upstream` when the request cannot be expressed.
@@ -160,7 +161,7 @@ final class UpstreamTransfer: @unchecked Sendable {
     }
 
     /// Registers who waits for the next piece; resumes at once when the transfer has ended.
-    func awaitChunk(_ waiter: CheckedContinuation<[UInt8]?, any Error>) {
+    func awaitChunk(_ waiter: UnsafeContinuation<[UInt8]?, any Error>) {
         precondition(chunkWaiter == nil, "an upstream answer has one consumer")
         switch takeChunk() {
         case .chunk(let bytes): waiter.resume(returning: bytes)

@@ -1,0 +1,41 @@
+// Parsers for the pieces of models' answers, lent for one piece at a time. A parser's buffers are
+// some 30 kB; a turn in flight needs one for a microsecond every 20 ms, so there are as many as
+// threads that read at once, and they stay in the cache.
+
+import Codec
+import Session
+import Synchronization
+
+/// The parsers of the process that nobody uses now.
+enum AnswerParsers {
+    /// Used by one thread at a time: whoever has taken it.
+    private struct Parser: @unchecked Sendable {
+        let json = JSONParser(limits: .ofAnAnswer)
+    }
+
+    private static let free = Mutex<[Parser]>([])
+
+    /// Reads a piece of an answer. Bytes that are no UTF-8 are replaced, as the standard of event
+    /// streams demands.
+    /// - Throws: `.malformedReply`, or what `body` throws.
+    static func read<Result>(
+        _ bytes: UnsafeRawBufferPointer, _ body: (JSONValue) throws(AgentError) -> Result
+    ) throws(AgentError) -> Result {
+        let parser = free.withLock { $0.popLast() } ?? Parser()
+        defer { free.withLock { $0.append(parser) } }
+        return try body(piece(bytes, parser.json))
+    }
+
+    private static func piece(
+        _ bytes: UnsafeRawBufferPointer, _ parser: JSONParser
+    ) throws(AgentError) -> JSONValue {
+        do {
+            return try parser.parse(bytes)
+        } catch  where error.reason == .invalidUTF8 {
+            return try parser.piece(String(decoding: bytes, as: UTF8.self))
+        } catch {
+            throw .malformedReply(
+                message: "The model server's answer cannot be read: \(error.explanation).")
+        }
+    }
+}
