@@ -42,6 +42,7 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case compressionContextBytes
     case memoryClosesConnection, memoryClosesTotal
     case ledgerBytes, sendBufferBytes, scratchBytes, agentTasks, upstreamTransfers
+    case memoryReturns
 }
 
 /// The distributions of one shard.

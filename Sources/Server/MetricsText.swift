@@ -223,6 +223,9 @@ private struct MetricFamily {
             "parley_phrases_total", "Phrases to be spoken, by whether they were in the cache.",
             "result", [("hit", .phraseHits), ("miss", .phraseMisses)]),
         .gauge("parley_phrase_cache_bytes", "Speech that is kept to be said again.", .phraseBytes),
+        .counter(
+            "parley_memory_returns_total", "Times memory was given back after many had left.",
+            .memoryReturns),
         .gauge("parley_agent_tasks", "Agents' tasks in flight.", .agentTasks),
         .gauge(
             "parley_upstream_transfers", "Descriptors of transfers to model servers.",

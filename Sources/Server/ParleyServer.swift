@@ -378,6 +378,7 @@ public final class ParleyServer: Sendable {
         services.makeUpstream = { [authorities = configuration.serviceCA] in
             UpstreamHTTP(loop: $0, executor: $1, authorities: authorities)
         }
+        services.returnMemory = AllocatorPages.giveBack
         let shard = Shard(io: backend, services: services)
         shard.duty = duty
         do throws(IOError) {

@@ -26,10 +26,7 @@ final class ChunkPool {
 
     deinit {
         precondition(chunksInUse == 0, "a send buffer outlived its pool")
-        while let memory = idle {
-            idle = SendBuffer.Chunk(memory: memory).next
-            memory.deallocate()
-        }
+        releaseIdle()
     }
 
     /// Bytes that the pool makes the process hold.
@@ -39,6 +36,15 @@ final class ChunkPool {
 
     /// Bytes of a chunk with its header, and the allocator's.
     static let blockBytes = HeapBlock.bytes(ChunkPool.chunkBytes + SendBuffer.Chunk.headerBytes)
+
+    /// Lets go of the chunks that are kept.
+    func releaseIdle() {
+        while let memory = idle {
+            idle = SendBuffer.Chunk(memory: memory).next
+            memory.deallocate()
+        }
+        idleCount = 0
+    }
 
     @inline(__always)
     fileprivate func take() -> SendBuffer.Chunk {

@@ -25,6 +25,8 @@ enum DeadlineOwner {
     case draining(DrainStep)
     /// The keys of session tickets may be too old.
     case ticketRotation
+    /// Much was let go: whether memory is to be given back.
+    case memoryReturn
     /// A turn over HTTP: its session's time, or the end of waiting for its client.
     case textTurn(EventToken)
     /// Shards that have not answered a survey are waited for no longer.
@@ -107,6 +109,7 @@ package final class Shard<Backend: IO> {
     var lastAcceptPause: Instant?
 
     let chunks = ChunkPool()
+    var memoryReturn = MemoryReturn()
     /// Nil: plain TCP.
     let wire: TLSWire?
     var backlogs = OutputBacklogPool()
@@ -234,6 +237,7 @@ package final class Shard<Backend: IO> {
         settleLedgers()
         reviewMemory()
         removeClosed()
+        noteHeldMemory()
         turnEnd = io.now
         noteDeltas()
         if let (share, seconds) = load.handleTurn(from: now, to: turnEnd) {
@@ -363,6 +367,7 @@ package final class Shard<Backend: IO> {
             case .drainLimit: connections.forEach(close)
             case .draining(let step): handleDrainDeadline(step)
             case .ticketRotation: rotateTicketKeys()
+            case .memoryReturn: reviewMemoryReturn()
             case .textTurn(let token): handleTextDeadline(token)
             case .survey(let id): endSurvey(id)
             }

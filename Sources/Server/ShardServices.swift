@@ -38,6 +38,9 @@ package struct ShardServices {
     package var tls: TLSContext?
     /// Nil: agents have no HTTP client.
     package var makeUpstream: UpstreamFactory?
+    /// Gives back to the system what nobody uses any more. On a worker thread; a simulation, whose
+    /// process is a test's, has nothing to give.
+    package var returnMemory: @Sendable () -> Void = {}
     /// Seed of each new session. Unpredictable by default; a simulation counts.
     package var makeSessionSeed: () -> UInt64 = { .random(in: .min ... .max) }
     /// Seconds since 1970. The time of day by default; a simulation counts its own.
