@@ -57,7 +57,8 @@ struct LatencyHistogram: Sendable {
     var summary: LatencySummary? {
         guard count > 0 else { return nil }
         func at(_ percentile: Double) -> Double {
-            Double(histogram.valueAtPercentile(percentile)) / 1_000
+            // A bucket's upper bound may be beyond what was recorded in it.
+            Double(min(histogram.valueAtPercentile(percentile), longest)) / 1_000
         }
         return LatencySummary(
             count: count, mean: histogram.mean / 1_000, p50: at(50), p90: at(90), p95: at(95),

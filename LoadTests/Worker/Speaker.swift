@@ -30,11 +30,19 @@ struct Speaker {
     private var playing: (item: (UInt64, UInt64), begin: Int64, position: Int)?
 
     init(_ speech: SpokenLoop, interruptsAfter: Int64?) {
-        packets = speech.packets.count
-        speechPackets = speech.speechPackets
-        firstLoudPacket = speech.firstLoudPacket
+        self.init(
+            packets: speech.packets.count, speechPackets: speech.speechPackets,
+            firstLoudPacket: speech.firstLoudPacket, interruptsAfter: interruptsAfter)
+    }
+
+    /// A speaker of a recording: so many packets in all, and up to the end of its speech, and the
+    /// first that is loud.
+    init(packets: Int, speechPackets: Int, firstLoudPacket: Int, interruptsAfter: Int64?) {
+        self.packets = packets
+        self.speechPackets = speechPackets
+        self.firstLoudPacket = firstLoudPacket
         self.interruptsAfter = interruptsAfter
-        position = interruptsAfter == nil ? 0 : speech.firstLoudPacket
+        position = interruptsAfter == nil ? 0 : firstLoudPacket
     }
 
     /// Takes the packet that is due.
