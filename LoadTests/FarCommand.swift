@@ -66,13 +66,13 @@ struct FarCommand: ParsableCommand {
             scenario.seconds = seconds
             scenario.settleSeconds = 3
             (scenario.tokens, scenario.tokenRate, scenario.turnEvery) = (100, 50, 4)
-            let kernelBefore = SystemLimit.kernelKilobytes
+            let kernelBefore = SystemLimit.kernelBytes
             var peak = 0
             var options = load
             // Everything shares all cores: no process is worth a core of its own here.
             options.pinned = false
             let result = try options.run(scenario, processes: processes) {
-                peak = max(peak, SystemLimit.kernelKilobytes ?? 0)
+                peak = max(peak, SystemLimit.kernelBytes ?? 0)
             }
             let heading = table + "\n\n" + kernel(before: kernelBefore, peak: peak)
             print(kernel(before: kernelBefore, peak: peak) + "\n")
@@ -85,8 +85,9 @@ struct FarCommand: ParsableCommand {
 
     private func kernel(before: Int?, peak: Int) -> String {
         guard let before, peak > before else { return "The kernel does not say what it holds." }
-        let each = Double(peak - before) * 1_024 / Double(sessions)
-        return "The kernel's tables (Slab) grew by \(grouped((peak - before) / 1_000)) MB, "
-            + "\(grouped(Int(each))) bytes for both ends of a session."
+        let each = (peak - before) / sessions
+        return
+            "The kernel's own objects grew by \(grouped((peak - before) / 1_000_000)) MB at most, "
+            + "\(grouped(each)) bytes for both ends of a session."
     }
 }

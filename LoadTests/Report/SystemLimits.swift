@@ -68,8 +68,20 @@ struct SystemLimit: Equatable {
             }.joined(separator: "\n")
     }
 
-    /// What the kernel holds for sockets and tables, in kB; nil where it does not say.
-    static var kernelKilobytes: Int? { meminfo("Slab:") }
+    /// What the kernel's objects take that are in use (sockets, files, entries of tables), in
+    /// bytes. Only root is told; nil for others.
+    static var kernelBytes: Int? {
+        guard let bytes = try? readWholeFile("/proc/slabinfo") else { return nil }
+        var sum = 0
+        for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n").dropFirst(2) {
+            let words = line.split(separator: " ")
+            guard words.count > 3, let objects = Int(words[1]), let size = Int(words[3]) else {
+                continue
+            }
+            sum += objects * size
+        }
+        return sum
+    }
 
     private static var ports: Int? {
         let path = "/proc/sys/net/ipv4/ip_local_port_range"
