@@ -18,7 +18,7 @@ struct ParleyLoad: ParsableCommand {
               parley-load all                        every scenario, small, one table
               parley-load run idle --sessions 10000  one scenario
               parley-load run LoadTests/scenarios/evening.yaml --output .build/load/evening
-              parley-load scale                      memory, CPU, latency over 1k … 19.8k sessions
+              parley-load scale                      cost over 1,000 … 19,800 sessions
               parley-load far                        100,000 sessions over six servers
               parley-load claims --only streaming    Node, FastAPI, … beside Parley
               parley-load model --port 9300          the scripted model, for other servers
