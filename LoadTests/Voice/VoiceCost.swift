@@ -159,7 +159,7 @@ final class VoiceCost {
             | sessions per core, Parley / bare | \(Int(1_000 / Spread(server).median)) \
             / \(Int(1_000 / Spread(bare).median)) |
             | private memory per speaking session | \(memory) kB |
-            | counted by the server, codecs included | \(audio) kB |
+            | counted by the server in its ledger | \(audio) kB |
             | event-loop lag p99 (bucket bound) | \(lagText) |
             | generator's own lateness p50 / p99 | \(milliseconds(lateness.quantile(0.5))) \
             / \(milliseconds(lateness.quantile(0.99))) |
