@@ -9,7 +9,8 @@ import Testing
 
 @Suite struct ConnectionTableTests {
     private func insert(into table: inout ConnectionTable) throws -> Connection {
-        let token = try #require(table.reserveToken())
+        let reserved = table.reserveToken()
+        let token = try #require(reserved)
         let connection = Connection(token: token, handle: 1, at: Instant(nanoseconds: 0))
         table.insert(connection)
         return connection
