@@ -14,7 +14,7 @@ struct ClaimsCommand: ParsableCommand {
             model, in turns, and prints a table in Markdown; --output also writes it with the \
             figures as JSON and a bar chart per claim. `make claims` installs and builds what it \
             takes and runs it from the repository's root: 25 minutes with nothing else running, \
-            ARGS=--quick 4 minutes. The server under test is pinned to core 0, the load to core 1.
+            ARGS=--quick 5 minutes. The server under test is pinned to core 0, the load to core 1.
 
             Names: \(Claim.names.joined(separator: ", "))
 

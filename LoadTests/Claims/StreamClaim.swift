@@ -19,7 +19,9 @@ extension Claim {
                     unit: "ms", places: 1),
             ],
             contenders: size.streams.flatMap { count in
-                stacks.map { Contender(stack: $0, variant: "\(count) streams", size: count) }
+                stacks.map {
+                    Contender(stack: $0, variant: "\(grouped(count)) streams", size: count)
+                }
             }, rounds: 1,
             remarks: """
                 Each stream gets a delta a second for \(size.streamDeltas) s; they begin evenly \
