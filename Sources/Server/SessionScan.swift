@@ -30,15 +30,21 @@ struct SessionCandidate {
 struct SessionRanking {
     let limit: Int
     private var heap: [SessionCandidate] = []
-    /// Candidates that were offered.
-    private(set) var offered = 0
+    /// Candidates that were counted.
+    private(set) var counted = 0
 
     /// - Parameter limit: how many are kept, 1 or more.
     init(limit: Int) { self.limit = limit }
 
+    /// Counts a candidate, of whom only the value is known yet.
+    /// - Returns: whether it may be among those that are kept: only then it is to be offered.
+    mutating func mayTake(_ value: Int) -> Bool {
+        counted += 1
+        return heap.count < limit || value >= heap[0].rank.value
+    }
+
     /// Takes a candidate in, if it comes before the last of those that are kept.
     mutating func offer(_ candidate: SessionCandidate) {
-        offered += 1
         if heap.count < limit {
             heap.append(candidate)
             moveUp(from: heap.count - 1)
@@ -104,7 +110,7 @@ struct SessionScan {
         let query = question.query
         if let wanted = query.id {
             let id = id()
-            guard id == wanted else { return }
+            guard id == wanted, ranking.mayTake(0) else { return }
             ranking.offer(SessionCandidate(rank: SessionRank(value: 0, id: id), token: token))
             return
         }
@@ -115,8 +121,10 @@ struct SessionScan {
             case .age: Int(-started.nanoseconds)
             case .id: 0
             }
-        let rank = SessionRank(value: value, id: id())
-        ranking.offer(SessionCandidate(rank: rank, token: token))
+        // The id is read only of those who may come in: it is a place in memory that nobody has
+        // touched for long.
+        guard ranking.mayTake(value) else { return }
+        ranking.offer(SessionCandidate(rank: SessionRank(value: value, id: id()), token: token))
     }
 }
 

@@ -92,14 +92,15 @@ extension Shard {
         }
     }
 
+    /// What it was doing and holding when its ledger was last settled, at the end of a turn: that is
+    /// beside the rest, where the session itself is somewhere else in memory.
     private func look(at connection: Connection, _ scan: inout SessionScan) {
         guard connection.state != .closed else { return }
-        let live = connection.live
         scan.look(
-            at: connection.token, in: connection.sessionState,
+            at: connection.token, in: connection.chargedState ?? .connection,
             bytes: Int(connection.charged),
-            started: time(ofPeerTime: live?.started ?? connection.phaseStart),
-            id: live?.session.id ?? id(of: connection))
+            started: time(ofPeerTime: connection.live?.started ?? connection.phaseStart),
+            id: connection.live?.session.id ?? id(of: connection))
     }
 
     private func look(at turn: TextTurn, _ scan: inout SessionScan) {
@@ -115,7 +116,7 @@ extension Shard {
 
     private func report(_ scan: SessionScan) -> SurveyReport {
         var report = SurveyReport(states: scan.states)
-        report.matching = scan.ranking.offered
+        report.matching = scan.ranking.counted
         report.connections = connections.count
         report.ledgerBytes = ledgerBytes
         let hasParts = scan.question.query.id != nil
@@ -135,24 +136,25 @@ extension Shard {
     ) -> SessionRow {
         let live = connection.live
         let isWebSocket = connection.state == .webSocket
+        let parts = hasParts ? ledger(of: connection) : nil
         return SessionRow(
-            rank: rank, shard: services.index, state: connection.sessionState,
-            bytes: Int(connection.charged),
+            rank: rank, shard: services.index, state: connection.chargedState ?? .connection,
+            bytes: parts?.total ?? Int(connection.charged),
             age: peerClock - (live?.started ?? connection.phaseStart),
             idle: peerClock - (isWebSocket ? connection.lastMessage : connection.lastReceived),
             client: client(of: connection), model: live?.session.parameters.model,
-            turns: Int(live?.turns ?? 0), lastTurn: live?.shownTurn,
-            parts: hasParts ? ledger(of: connection) : nil)
+            turns: Int(live?.turns ?? 0), lastTurn: live?.shownTurn, parts: parts)
     }
 
     private func row(of turn: TextTurn, _ rank: SessionRank, hasParts: Bool) -> SessionRow {
         let session = turn.live.session
+        let parts = hasParts ? ledger(of: turn) : nil
         return SessionRow(
-            rank: rank, shard: services.index, state: session.state, bytes: Int(turn.charged),
-            age: peerClock - turn.live.started, idle: peerClock - turn.lastActive,
+            rank: rank, shard: services.index, state: session.state,
+            bytes: parts?.total ?? Int(turn.charged), age: peerClock - turn.live.started,
+            idle: peerClock - turn.lastActive,
             client: turn.client, model: session.parameters.model, turns: Int(turn.live.turns),
-            lastTurn: turn.live.shownTurn,
-            parts: hasParts ? ledger(of: turn) : nil)
+            lastTurn: turn.live.shownTurn, parts: parts)
     }
 
     /// Who is at the other end, as far as is known without keeping it: the kernel knows the peer,

@@ -211,14 +211,18 @@ extension RouteContent {
         ObjectTable(
             "SessionParts", "Bytes by what holds them.",
             [
-                FieldEntry("connection", count, "The connection itself and its places in the server's tables."),
+                FieldEntry(
+                    "connection", count,
+                    "The connection itself and its places in the server's tables."),
                 FieldEntry("receive", count, "Bytes that came and are not used yet."),
                 FieldEntry("send", count, "Output that waits for the socket."),
                 FieldEntry("tls", count, "The state of TLS."),
                 FieldEntry("compression", count, "Contexts of permessage-deflate."),
                 FieldEntry("session", count, "The session itself, its settings and tools."),
                 FieldEntry("codec", count, "Decoder, encoder, resampler."),
-                FieldEntry("listening", count, "Voice activity, prosody, noise reduction, the reply's echo."),
+                FieldEntry(
+                    "listening", count,
+                    "Voice activity, prosody, noise reduction, the reply's echo."),
                 FieldEntry("input_audio", count, "The user's audio that no item has taken."),
                 FieldEntry("conversation", count, "Items with their text and kept audio."),
                 FieldEntry("response", count, "Responses in flight and their speech."),
