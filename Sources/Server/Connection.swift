@@ -45,7 +45,7 @@ final class HTTPState {
             + (answer?.heldBytes ?? 0)
     }
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(72)
+    static let objectBytes = HeapBlock.bytes(80)
     /// Bytes that anybody may send before his request is judged. 64 KiB.
     static let maxUnjudgedBytes = 64 << 10
     /// The request whose body is still due.
@@ -97,8 +97,6 @@ final class LiveSession {
     let writer: ServerEventWriter
     /// Number of the next event.
     var eventNumber: UInt64 = 1
-    /// When it began, by the peers' clock.
-    let started: Instant
     /// When it wants to be called again, as of its last draining.
     var deadline: Instant?
     /// How its last turn went. Six bytes, which lie in the padding behind `deadline`.
@@ -112,9 +110,8 @@ final class LiveSession {
     /// What its credential limits; nil where that is nothing.
     var grant: SessionGrant?
 
-    init(session: VoiceSession, at now: Instant) {
+    init(session: VoiceSession) {
         self.session = session
-        started = now
         writer = ServerEventWriter(sessionID: session.id)
     }
 }
@@ -165,7 +162,7 @@ final class Connection {
     var deadline = DeadlineQueue<DeadlineOwner>.Handle.none
     /// When bytes came last. Like the other times here, by the peers' clock (`Shard.peerClock`).
     @exclusivity(unchecked) var lastReceived: Instant
-    /// When the request in progress began, or the closing.
+    /// When the request in progress began, or the closing; of a WebSocket its handshake.
     var phaseStart: Instant
     /// By when the unfinished WebSocket message must have ended, as of the bytes it has brought;
     /// `noMessageDue` while there is none.

@@ -2,9 +2,9 @@
 // It reads no clock and calls nobody; the shard asks it once per turn.
 //
 // Invariant: no entry is earlier than its parent, and `positions` of each entry's handle is where
-// the entry is. Equal deadlines expire in the order in which they were scheduled. Up to the capacity
-// nothing is ever moved to make room: memory is asked for at once, and the kernel gives it page by
-// page as it is used. A queue that was long and is short again gives it back.
+// the entry is. Equal deadlines expire in the order in which they were scheduled. Up to the
+// capacity nothing is ever moved to make room: memory is asked for at once, and the kernel gives it
+// page by page as it is used. A queue that was long and is short again gives it back.
 
 import Session
 

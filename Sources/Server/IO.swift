@@ -1,4 +1,4 @@
-// What a shard needs of an operating system: thirteen calls and a clock. `EpollIO` (beside this file)
+// What a shard needs of an operating system: thirteen calls and a clock. `EpollIO` (beside this)
 // is the kernel's; `SimulatedIO` (Tests/Simulation) is driven by a seed and a virtual clock, so
 // that the same shard code runs under both.
 //

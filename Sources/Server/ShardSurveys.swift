@@ -92,21 +92,21 @@ extension Shard {
         }
     }
 
-    /// What it was doing and holding when its ledger was last settled, at the end of a turn: that is
-    /// beside the rest, where the session itself is somewhere else in memory.
+    /// What it was doing and holding when its ledger was last settled, at the end of a turn: that
+    /// is beside the rest, where the session itself is somewhere else in memory.
     private func look(at connection: Connection, _ scan: inout SessionScan) {
         guard connection.state != .closed else { return }
         scan.look(
             at: connection.token, in: connection.chargedState ?? .connection,
             bytes: Int(connection.charged),
-            started: time(ofPeerTime: connection.live?.started ?? connection.phaseStart),
+            started: time(ofPeerTime: connection.phaseStart),
             id: connection.live?.session.id ?? id(of: connection))
     }
 
     private func look(at turn: TextTurn, _ scan: inout SessionScan) {
         scan.look(
             at: turn.token, in: turn.live.session.state, bytes: Int(turn.charged),
-            started: time(ofPeerTime: turn.live.started), id: turn.live.session.id)
+            started: time(ofPeerTime: turn.started), id: turn.live.session.id)
     }
 
     /// A name for a connection that has no session.
@@ -140,7 +140,7 @@ extension Shard {
         return SessionRow(
             rank: rank, shard: services.index, state: connection.chargedState ?? .connection,
             bytes: parts?.total ?? Int(connection.charged),
-            age: peerClock - (live?.started ?? connection.phaseStart),
+            age: peerClock - connection.phaseStart,
             idle: peerClock - (isWebSocket ? connection.lastMessage : connection.lastReceived),
             client: client(of: connection), model: live?.session.parameters.model,
             turns: Int(live?.turns ?? 0), lastTurn: live?.shownTurn, parts: parts)
@@ -151,7 +151,7 @@ extension Shard {
         let parts = hasParts ? ledger(of: turn) : nil
         return SessionRow(
             rank: rank, shard: services.index, state: session.state,
-            bytes: parts?.total ?? Int(turn.charged), age: peerClock - turn.live.started,
+            bytes: parts?.total ?? Int(turn.charged), age: peerClock - turn.started,
             idle: peerClock - turn.lastActive,
             client: turn.client, model: session.parameters.model, turns: Int(turn.live.turns),
             lastTurn: turn.live.shownTurn, parts: parts)

@@ -70,8 +70,7 @@ extension Shard {
         parameters.turnDetection = nil
         let live = LiveSession(
             session: VoiceSession(
-                parameters: parameters, context: sessionContext, seed: services.makeSessionSeed()),
-            at: peerClock)
+                parameters: parameters, context: sessionContext, seed: services.makeSessionSeed()))
         live.grant = grant
         return live
     }
@@ -89,7 +88,7 @@ extension Shard {
         let chat = asked.chatID.map { ChatKey(principal: caller.chatOwner, id: $0) }
         let turn = TextTurn(
             token: token, live: live, log: log, chat: chat,
-            client: source(of: request, on: connection).client)
+            client: source(of: request, on: connection).client, at: peerClock)
         textTurns.insert(turn)
         metrics.add(.textTurnsOpen)
         sessionLog.noteStart(of: session.id, session.parameters)

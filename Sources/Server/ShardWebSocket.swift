@@ -156,7 +156,7 @@ extension Shard {
     ) {
         let session = VoiceSession(
             parameters: parameters, context: sessionContext, seed: services.makeSessionSeed())
-        let live = LiveSession(session: session, at: peerClock)
+        let live = LiveSession(session: session)
         live.grant = grant
         connection.live = live
         metrics.add(.sessionsStarted)

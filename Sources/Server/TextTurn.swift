@@ -30,7 +30,8 @@ final class TextTurn {
     var calls: [Int] = []
     /// Its entry in the shard's deadline queue, while it has one.
     var deadline: DeadlineQueue<DeadlineOwner>.Handle?
-    /// When something of it last came or went; by the peers' clock.
+    /// When it began, and when something of it last came or went; by the peers' clock.
+    let started: Instant
     var lastActive: Instant
     /// When nobody waits for it any more; nil while somebody reads it.
     var expiry: Instant?
@@ -43,17 +44,19 @@ final class TextTurn {
     /// Bytes of its places in the shard's table and queue, about.
     static let placeBytes = 64
     /// Bytes of the object itself, and of its places.
-    static let objectBytes = HeapBlock.bytes(136) + placeBytes
+    static let objectBytes = HeapBlock.bytes(160) + placeBytes
 
     init(
-        token: EventToken, live: LiveSession, log: ReplyLog, chat: ChatKey?, client: NetworkAddress
+        token: EventToken, live: LiveSession, log: ReplyLog, chat: ChatKey?, client: NetworkAddress,
+        at now: Instant
     ) {
         self.token = token
         self.live = live
         self.log = log
         self.chat = chat
         self.client = client
-        lastActive = live.started
+        started = now
+        lastActive = now
     }
 }
 

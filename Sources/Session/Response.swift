@@ -38,10 +38,9 @@ final class Response {
     private var bytesWritten = 0
     private var incompleteReason: String?
     private var usage = ResponseUsage()
-    /// When the user stopped speaking, until the first token has been measured from it.
-    private var speechEnd: Instant?
-    /// The same of when the client asked for the response, where nobody has spoken.
-    private var asked: Instant?
+    /// When the user stopped speaking, until the first token has been measured from it; or where
+    /// nobody has, when the client asked for the response.
+    private var speechEnd: Instant?, asked: Instant?
 
     var id: String { description.id }
     /// Whether its items belong to the conversation.
@@ -77,7 +76,7 @@ final class Response {
     var playedOut: Instant? { speech.playout.playedOut }
 
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(952)
+    static let objectBytes = HeapBlock.bytes(961)
 
     /// Bytes of all of it but what encodes it.
     var heldBytes: Int {

@@ -105,7 +105,7 @@ struct TopMetrics: Equatable {
     var busy: [Double] = []
     /// Responses that have ended.
     var responses = 0.0
-    /// How late deadlines were: the upper bounds of the buckets in seconds, and what is within them.
+    /// How late deadlines were: the buckets' upper bounds in seconds, and what is within them.
     var lag: [(bound: Double, count: Double)] = []
 
     /// Reads a page; what it does not know is left out.

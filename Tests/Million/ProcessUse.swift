@@ -1,19 +1,13 @@
-// What the process has used of the machine, as the kernel and the allocator count it.
+// What the process has used of the machine, as the kernel counts it.
 
-import CLinux
 import Glibc
 
 /// A look at the process's memory, in bytes.
 struct MemoryUse {
     /// Pages that are its own and written to (smaps_rollup, Private_Dirty).
     let privateBytes: Int
-    /// What malloc has given out (mallinfo2), whole pages of large blocks included.
-    let allocatedBytes: Int
-
     /// Looks now.
     init() {
-        let use = mallinfo2()
-        allocatedBytes = Int(use.uordblks + use.hblkhd)
         privateBytes = Self.privateDirty()
     }
 

@@ -66,7 +66,6 @@ struct CensusRow {
     var count = 0
     /// Since nothing was open, per session.
     var privateBytes = 0.0
-    var allocatedBytes = 0.0
     var ledgerBytes = 0.0
     /// Microseconds of CPU per session that was opened.
     var opening = 0.0
@@ -156,7 +155,6 @@ final class CensusWorld {
         row.longestTurn = Double(longestTurn) / 1_000
         let use = MemoryUse()
         row.privateBytes = Double(use.privateBytes - before.privateBytes) / Double(count)
-        row.allocatedBytes = Double(use.allocatedBytes - before.allocatedBytes) / Double(count)
         row.ledgerBytes = Double(metrics.total(of: .ledgerBytes)) / Double(count)
         let pings = io.pings
         let keeping = microseconds { run(for: pingInterval) }
@@ -262,10 +260,9 @@ struct CensusReport {
             "One process, one shard; \(before.privateBytes / 1_024) KiB private before the first "
                 + "session, \(CensusIO.bytesPerSocket) bytes of them for each simulated socket.",
             "",
-            "| sessions | bytes of user space each (Private_Dirty) | allocated each (mallinfo2) "
-                + "| ledger each | CPU to open, µs | longest turn, µs | CPU per ping, µs "
+            "| sessions | bytes of user space each (Private_Dirty) | ledger each | CPU to open, µs | longest turn, µs | CPU per ping, µs "
                 + "| CPU per reply, µs | delta p50 / p99 / max, µs | in turns |",
-            "|---|---|---|---|---|---|---|---|---|---|",
+            "|---|---|---|---|---|---|---|---|---|",
         ]
         for row in rows {
             let delays =
@@ -273,7 +270,7 @@ struct CensusReport {
                 ? "–"
                 : [0.5, 0.99, 1].map { tenths(row.delays.quantile($0)) }.joined(separator: " / ")
             lines.append(
-                "| \(row.count) | \(Int(row.privateBytes)) | \(Int(row.allocatedBytes)) "
+                "| \(row.count) | \(Int(row.privateBytes)) "
                     + "| \(Int(row.ledgerBytes)) | \(tenths(row.opening)) "
                     + "| \(Int(row.longestTurn)) | \(tenths(row.keeping)) "
                     + "| \(tenths(row.talking)) | \(delays) | \(row.delays.turns) |")

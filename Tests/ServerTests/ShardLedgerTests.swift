@@ -42,7 +42,8 @@ private func block(of object: AnyObject) -> Int {
             style: .whole(.init(id: "chatcmpl-1", created: 0, model: "m")), fields: HTTPFields(),
             answering: request, keepAlive: true, at: .milliseconds(0))
         let turn = TextTurn(
-            token: connection.token, live: live, log: log, chat: nil, client: .unspecified)
+            token: connection.token, live: live, log: log, chat: nil, client: .unspecified,
+            at: .milliseconds(0))
         let sizes: [(AnyObject, Int)] = [
             (connection, Connection.objectBytes), (live, LiveSession.objectBytes),
             (http, HTTPState.objectBytes), (OutputBacklog(), OutputBacklog.objectBytes),
