@@ -1,5 +1,6 @@
 // Scenario files: what they may say, and what they are told when it is wrong.
 
+import Foundation
 import Testing
 
 @testable import parley_load
@@ -63,6 +64,18 @@ import Testing
         #expect(problem("sessions: 5").hasPrefix("f.yaml: \"scenario\" is missing"))
         #expect(problem("- a\n- b").hasPrefix("f.yaml: the file must hold fields"))
         #expect(problem("a: [").hasPrefix("f.yaml: this is not YAML"))
+    }
+
+    @Test func theReadyOnesAreRight() throws {
+        let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent().deletingLastPathComponent()
+        let folder = root.appendingPathComponent(ScenarioFile.folder)
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+        #expect(names.count >= 7)
+        for name in names {
+            let text = try String(contentsOf: folder.appendingPathComponent(name), encoding: .utf8)
+            #expect(problem(text) == "", "\(name)")
+        }
     }
 
     @Test func partsMustFitTheWhole() {
