@@ -43,7 +43,9 @@ final class LocalParley {
         if roles.chatting > 0 || roles.speaking > 0 {
             let port = try freePort()
             var command = [Machine.executable, "model", "--quiet", "--port", "\(port)"]
-            if roles.chatting == 0 { command.append("--plain") }
+            // Spoken replies are a sentence, of words or of moments, that ends before the user's
+            // next one begins. Those that chat say how long theirs are.
+            command += roles.chatting == 0 ? ["--plain", "--tokens", "13"] : ["--tokens", "4"]
             let model = try PinnedProcess(command, core: setup.generatorCore)
             try model.awaitListening(on: port, name: "the scripted model")
             self.model = model

@@ -59,7 +59,7 @@ struct Scenario: Codable, Equatable, Sendable {
     /// Whether speech is recognised and answered; otherwise it is decoded and listened to.
     var replies = true
     /// Silence after each run of the recording.
-    var pause = 4.0
+    var pause = 6.0
     /// How much of a reply is heard before it is interrupted.
     var interruptAfter = 0.5
     /// How long a session stays (`churn`); they come at `connectRate`.
