@@ -290,7 +290,6 @@ final class Response {
     /// What is written and, if it is to be heard, all sent, is done. While sent audio is held back
     /// nothing of it is: it may have to be sent again, and nothing follows an item's done events.
     private func completeOutputs(_ conversation: inout Conversation) {
-        // Nearly always it is open; a copy of it would count references to all it holds.
         for index in outputs.indices where !outputs[index].isOpen && !outputs[index].isComplete {
             let output = outputs[index]
             guard !output.awaitsSpeech, !output.awaitsTool,

@@ -53,10 +53,10 @@ import Testing
         configuration.maxConnectionsPerAddress = 0
         configuration.handshakesPerSecondPerAddress = 0
         let server = try SimulatedServer(configuration: configuration)
-        let peers = (0..<2_500).map { _ in server.connect() }
+        let peers = (0..<7_000).map { _ in server.connect() }
         server.run()
-        #expect(server.metrics.total(of: .connectionsOpen) == 2_500)
-        for peer in peers.dropLast(2_000) { peer.reset() }
+        #expect(server.metrics.total(of: .connectionsOpen) == 7_000)
+        for peer in peers.dropLast(6_000) { peer.reset() }
         server.run(for: .seconds(3))
         #expect(server.metrics.total(of: .memoryReturns) == 0)
         for peer in peers { peer.reset() }

@@ -87,7 +87,7 @@ def main():
     seconds = time.monotonic() - begin
     after = settled_bytes(options.pid)
     print(
-        f"TLS {options.tls}: {len(streams)} idle {'sessions' if options.session else 'connections'}, "
+        f"TLS {options.tls}: {len(streams)} idle times {path}, "
         f"{(after - before) / len(streams):.0f} bytes each "
         f"({before / 1e6:.1f} → {after / 1e6:.1f} MB), opened in {seconds:.1f} s"
     )
