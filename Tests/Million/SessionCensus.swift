@@ -76,6 +76,9 @@ struct CensusRow {
     /// Microseconds of CPU per reply of a session that talks, pings aside.
     var talking = 0.0
     var delays = DeltaDelays()
+    /// Milliseconds of CPU until an operator knows who is there, and the longest turn meanwhile.
+    var asking = 0.0
+    var longestAsking = 0.0
 }
 
 /// What is left when all have gone.
@@ -159,6 +162,9 @@ final class CensusWorld {
         let pings = io.pings
         let keeping = microseconds { run(for: pingInterval) }
         row.keeping = keeping / Double(max(1, io.pings - pings))
+        longestTurn = 0
+        row.asking = microseconds { ask() } / 1_000
+        row.longestAsking = Double(longestTurn) / 1_000_000
         guard talking > 0 else { return row }
         let pingsBefore = io.pings
         let all = microseconds { row.delays = talk(talking) }
@@ -211,6 +217,13 @@ final class CensusWorld {
         return delays
     }
 
+    /// Somebody asks for the sessions.
+    private func ask() {
+        let before = io.operatorBytes
+        io.connectOperator()
+        while io.operatorBytes == before { run(for: .zero) }
+    }
+
     private func closeOpen() {
         for handle in firstOpen..<(firstOpen + IOHandle(opened)) {
             io.send(.close, from: handle)
@@ -260,9 +273,11 @@ struct CensusReport {
             "One process, one shard; \(before.privateBytes / 1_024) KiB private before the first "
                 + "session, \(CensusIO.bytesPerSocket) bytes of them for each simulated socket.",
             "",
-            "| sessions | bytes of user space each (Private_Dirty) | ledger each | CPU to open, µs | longest turn, µs | CPU per ping, µs "
-                + "| CPU per reply, µs | delta p50 / p99 / max, µs | in turns |",
-            "|---|---|---|---|---|---|---|---|---|",
+            "| sessions | bytes of user space each (Private_Dirty) | ledger each "
+                + "| CPU to open, µs | longest turn, µs | CPU per ping, µs "
+                + "| CPU per reply, µs | delta p50 / p99 / max, µs | in turns "
+                + "| list of sessions, ms of CPU | longest turn of it, ms |",
+            "|---|---|---|---|---|---|---|---|---|---|---|",
         ]
         for row in rows {
             let delays =
@@ -273,7 +288,8 @@ struct CensusReport {
                 "| \(row.count) | \(Int(row.privateBytes)) "
                     + "| \(Int(row.ledgerBytes)) | \(tenths(row.opening)) "
                     + "| \(Int(row.longestTurn)) | \(tenths(row.keeping)) "
-                    + "| \(tenths(row.talking)) | \(delays) | \(row.delays.turns) |")
+                    + "| \(tenths(row.talking)) | \(delays) | \(row.delays.turns) "
+                    + "| \(tenths(row.asking)) | \(tenths(row.longestAsking)) |")
         }
         lines += [
             "",
