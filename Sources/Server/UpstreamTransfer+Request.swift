@@ -20,6 +20,15 @@ extension UpstreamTransfer {
         Unmanaged<UpstreamTransfer>.fromOpaque(context!).takeUnretainedValue()
     }
 
+    /// Connects, whatever connection is kept.
+    func connectAnew() { setNumber(CURLOPT_FRESH_CONNECT, 1) }
+
+    /// Closes its connection at the end. One in which other requests are under way stays open.
+    func closeConnection() {
+        keepsConnection = false
+        setNumber(CURLOPT_FORBID_REUSE, 1)
+    }
+
     func configure(
         _ request: UpstreamRequest, receiveBufferBytes: Int, _ authorities: String?
     ) {
@@ -39,7 +48,7 @@ extension UpstreamTransfer {
         setNumber(CURLOPT_HTTP_VERSION, Int(CURL_HTTP_VERSION_2TLS))
         // Over TLS a request waits for a connection in the making that may carry many; plain HTTP
         // never can, and would wait for the whole answer before it.
-        if request.url.hasPrefix("https:") { setNumber(CURLOPT_PIPEWAIT, 1) }
+        if isOverTLS { setNumber(CURLOPT_PIPEWAIT, 1) }
         if request.reachesOnlyPublicAddresses { confineToPublicAddresses() }
         setMethod(request)
         // libcurl would wait up to a second for `100 Continue` before a large body.

@@ -45,6 +45,10 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// Only its clock is read here.
     private unowned let loop: any UpstreamEventLoop
     private let origin: String
+    /// Whether the request goes over TLS.
+    let isOverTLS: Bool
+    /// Whether its connection may serve another request when it has ended.
+    var keepsConnection = true
     private let timeout: Duration
     /// When it has lasted too long, whatever it does; nil: never. Pauses move it on.
     private var lastInstant: Instant?
@@ -90,6 +94,7 @@ final class UpstreamTransfer: @unchecked Sendable {
         self.charge = charge
         self.loop = loop
         origin = Self.origin(of: request.url)
+        isOverTLS = request.url.hasPrefix("https:")
         timeout = request.timeout
         lastInstant = request.totalTimeout.map { loop.now + $0 }
         maxBufferedBytes = limits.maxBufferedBytes

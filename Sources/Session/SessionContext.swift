@@ -125,6 +125,10 @@ public final class SessionContext {
     /// Outputs of the session that was last mutated; drained before the next mutation, so that one
     /// queue serves all and an idle session holds none.
     var outputs = OutputQueue()
+    /// What sessions begin with.
+    var startingParameters = NewestParameters()
+    /// What their clients make of it.
+    var updatedParameters = NewestParameters()
     /// Decoding and encoding space.
     let scratch = AudioScratch()
     /// What the server says about codecs.

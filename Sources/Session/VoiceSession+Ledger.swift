@@ -9,7 +9,7 @@ import Codec
 
 extension VoiceSession {
     /// Bytes of the object itself.
-    public static let objectBytes = HeapBlock.bytes(840)
+    public static let objectBytes = HeapBlock.bytes(400)
 
     /// What the session holds, by part.
     public var ledger: MemoryLedger {

@@ -24,16 +24,13 @@ public final class VoiceSession {
     /// `sess_…`
     public let id: String
     /// The effective session.
-    public internal(set) var parameters: SessionParameters {
-        didSet { parameterBytes = UInt32(clamping: parameters.heapBytes) }
-    }
-    /// Bytes of what the parameters refer to.
-    private(set) var parameterBytes: UInt32
+    ///
+    /// Read in place: a copy would count a reference for each of a dozen fields.
+    public var parameters: SessionParameters { _read { yield settledParameters.value } }
+    /// Shared with sessions that are alike.
+    private var settledParameters: SettledParameters
 
     let context: SessionContext
-    /// What the session's model understands. Where it hears audio its replies wait for no
-    /// transcript, and without `audio.input.transcription` there is none.
-    let abilities: ModelAbilities
     var ids: IdentifierSource
     let conversationID: String
     var conversation: Conversation
@@ -45,6 +42,12 @@ public final class VoiceSession {
     var retrievals: [String] = []
     /// When the user finished saying words that no response has taken up yet.
     var unansweredSince: Instant?
+    // Small fields follow the instants, whose padding they fill: 32 bytes of each session.
+    /// What the session's model understands. Where it hears audio its replies wait for no
+    /// transcript, and without `audio.input.transcription` there is none.
+    let abilities: ModelAbilities
+    /// Bytes of the parameters, where they are not another session's too.
+    private(set) var parameterBytes: UInt32
     /// Responses in flight: at most one in the conversation.
     var responses: [Response] = []
     /// The newest response in the conversation, where the client has truncated what it was saying.
@@ -59,16 +62,16 @@ public final class VoiceSession {
     var lostAudio: [LostAudio] = []
     /// Knows the replies in the user's audio; nil until both have come.
     var echo: EchoCheck?
-    /// Whether a reply's own words have come back as the user's.
-    var hasHeardItself = false
     /// Since when nobody has spoken after a response: from the end of its playing.
     var quietSince: Instant?
-    /// Where on the audio timeline that was.
-    var quietPosition = 0
+    /// Whether a reply's own words have come back as the user's.
+    var hasHeardItself = false
     /// Whether any reply was heard.
     private var hasSpoken = false
     /// Whether the session's kind is settled: by the connection, or by the client's first event.
     private var isKindSettled: Bool
+    /// Where on the audio timeline that quiet began.
+    var quietPosition = 0
 
     /// Creates a session in its initial state; emits nothing before `start(at:)`.
     /// - Parameters:
@@ -81,11 +84,13 @@ public final class VoiceSession {
         conversationID = ids.make("conv_")
         self.ids = ids
         self.context = context
-        self.parameters = parameters
-        parameterBytes = UInt32(clamping: parameters.heapBytes)
+        var starting = parameters
+        if context.voiceActivityModel == nil { starting.turnDetection = nil }
+        let (settled, ownBytes) = context.startingParameters.settle(starting)
+        settledParameters = settled
+        parameterBytes = UInt32(clamping: ownBytes)
         abilities = context.abilities(parameters.model)
         isKindSettled = parameters.kind != .realtime
-        if context.voiceActivityModel == nil { self.parameters.turnDetection = nil }
         conversation = Conversation(
             maxItems: context.limits.maxConversationItems,
             maxBytes: context.limits.maxConversationBytes
@@ -310,7 +315,9 @@ public final class VoiceSession {
         let updated = try context.parameters(parameters, changedBy: update)
         try checkVoice(updated.voice, param: "session.audio.output.voice")
         let before = parameters
-        parameters = updated
+        let (settled, ownBytes) = context.updatedParameters.settle(updated)
+        settledParameters = settled
+        parameterBytes = UInt32(clamping: ownBytes)
         isKindSettled = true
         listener?.handleUpdate(from: before, to: updated, context)
         if updated.turnDetection?.interruptResponse != true { forgetInterruption(at: now) }

@@ -32,6 +32,7 @@ private func block(of object: AnyObject) -> Int {
             (encoder, OutputAudioEncoder.objectBytes), (playout, ReplyPlayout.objectBytes),
             (EchoCheck(lead: .milliseconds(500)), EchoCheck.objectBytes),
             (SessionTools(), SessionTools.objectBytes), (response, Response.objectBytes),
+            (SettledParameters(parameters), SettledParameters.objectBytes),
         ]
         for (object, bytes) in sizes {
             let size = instanceSize(type(of: object))
@@ -114,6 +115,27 @@ private func block(of object: AnyObject) -> Int {
         script.send(.sessionUpdate(update), at: 0)
         script.run(until: 1)
         let grown = script.session.ledger.session - before.session
-        #expect((10_000..<10_300).contains(grown), "\(grown)")
+        #expect((10_000..<11_000).contains(grown), "\(grown)")
+    }
+
+    @Test func sessionsThatAreAlikeShareTheirParameters() {
+        let context = ScriptedSession({ _ in }).context
+        let sessions = (1...3).map {
+            VoiceSession(
+                parameters: SessionParameters(model: "m"), context: context, seed: UInt64($0))
+        }
+        var update = SessionUpdate()
+        update.instructions = .value(String(repeating: "x", count: 10_000))
+        func send(to session: VoiceSession) {
+            session.handle(
+                .sessionUpdate(update), eventID: nil, audio: RawSpan(), at: .milliseconds(1))
+            while session.nextOutput() != nil {}
+        }
+        sessions.forEach(send)
+        let own = sessions.map { $0.ledger.session - VoiceSession.objectBytes }
+        #expect(own[0] > 10_000 && own[1] == 0 && own[2] == 0, "\(own)")
+        update.instructions = .value("another")
+        send(to: sessions[1])
+        #expect(sessions.map(\.parameters.instructions.utf8.count) == [10_000, 7, 10_000])
     }
 }
