@@ -50,16 +50,7 @@ struct TalkCommand: ParsableCommand {
     @Option(help: "The model to ask for.")
     var model = "default"
 
-    @Option(help: "The key to send as a bearer token (or PARLEY_API_KEY, or PARLEY_KEY).")
-    var key: String?
-
-    @Option(
-        name: .customLong("ca"),
-        help: "Trust the authorities in this PEM file, for example a self-signed certificate.")
-    var authoritiesPath: String?
-
-    @Flag(name: .customLong("insecure"), help: "Do not check the server's certificate.")
-    var trustsAnybody = false
+    @OptionGroup var access: ServerAccessOptions
 
     @Option(name: .customLong("wav"), help: "Say this recording; again for the next turn.")
     var recordings: [String] = []
@@ -88,28 +79,18 @@ struct TalkCommand: ParsableCommand {
     func validate() throws {
         let modes = [!recordings.isEmpty, !lines.isEmpty, usesMicrophone].count { $0 }
         if modes > 1 { throw ValidationError("give only one of --wav, --text and --mic") }
-        if authoritiesPath != nil && trustsAnybody {
-            throw ValidationError("give only one of --ca and --insecure")
-        }
         if outputPath != nil && recordings.isEmpty && lines.isEmpty {
             throw ValidationError("--out needs --wav or --text")
         }
     }
 
-    private var trust: ServerTrust {
-        if let authoritiesPath { return .authorities(path: authoritiesPath) }
-        return trustsAnybody ? .anybody : .system
-    }
-
     func run() throws {
         try reportingFailure {
             let address = try RealtimeURL(url, model: model)
-            let key =
-                key ?? environmentValue("PARLEY_API_KEY") ?? environmentValue("PARLEY_KEY")
             // Files are read first: a mistyped name should not cost a connection.
             let spoken = try recordings.map { try Recording(path: $0, format: format) }
             let conversation = try TalkConversation(
-                client: RealtimeClient(url: address, key: key, trust: trust),
+                client: RealtimeClient(url: address, key: access.key, trust: access.trust),
                 printer: TalkPrinter(printsJSON: printsJSON),
                 parameters: TalkParameters(
                     format: format, transport: transport, instructions: instructions,

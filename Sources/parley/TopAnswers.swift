@@ -3,7 +3,8 @@
 // TopView's, where they come from PageClient's.
 //
 // Invariant: whatever a server answers becomes a value or a `CommandFailure`; text of its clients
-// never reaches the terminal as anything but printable characters.
+// never reaches the terminal as anything but printable characters, and numbers are 0…2^53, so that
+// sums and percentages of them fit an Int.
 
 import Codec
 import Session
@@ -24,22 +25,22 @@ struct TopRow: Equatable, Sendable {
 
     init(_ value: JSONValue) throws(CommandFailure) {
         guard let id = value["id"]?.string, let state = value["state"]?.string,
-            let bytes = value["bytes"]?.int
+            let bytes = value["bytes"]?.count
         else { throw CommandFailure(description: "the server's list of sessions is not as known") }
         self.id = id.printable
         self.state = state.printable
         self.bytes = bytes
-        shard = value["shard"]?.int ?? 0
-        ageMilliseconds = value["age_ms"]?.int ?? 0
-        idleMilliseconds = value["idle_ms"]?.int ?? 0
+        shard = value["shard"]?.count ?? 0
+        ageMilliseconds = value["age_ms"]?.count ?? 0
+        idleMilliseconds = value["idle_ms"]?.count ?? 0
         client = (value["client"]?.string ?? "").printable
         model = (value["model"]?.string ?? "").printable
-        turns = value["turns"]?.int ?? 0
+        turns = value["turns"]?.count ?? 0
         lastTurn = [:]
         guard let turn = value["last_turn"] else { return }
-        lastTurn[.transcript] = turn["transcript_ms"]?.int
-        lastTurn[.firstToken] = turn["first_token_ms"]?.int
-        lastTurn[.firstAudio] = turn["first_audio_ms"]?.int
+        lastTurn[.transcript] = turn["transcript_ms"]?.count
+        lastTurn[.firstToken] = turn["first_token_ms"]?.count
+        lastTurn[.firstAudio] = turn["first_audio_ms"]?.count
     }
 }
 
@@ -60,16 +61,16 @@ struct TopList: Equatable {
     /// - Throws: a `CommandFailure` when it is something else.
     init(_ body: [UInt8], parser: JSONParser) throws(CommandFailure) {
         let value = try parser.object(body)
-        guard let data = value["data"]?.elements, let ledgerBytes = value["ledger_bytes"]?.int
+        guard let data = value["data"]?.elements, let ledgerBytes = value["ledger_bytes"]?.count
         else { throw CommandFailure(description: "the server's list of sessions is not as known") }
-        shards = value["shards"]?.int ?? 1
-        silentShards = shards - (value["shards_answered"]?.int ?? shards)
-        connections = value["connections"]?.int ?? 0
+        shards = value["shards"]?.count ?? 1
+        silentShards = shards - (value["shards_answered"]?.count ?? shards)
+        connections = value["connections"]?.count ?? 0
         self.ledgerBytes = ledgerBytes
-        residentBytes = value["resident_bytes"]?.int ?? 0
+        residentBytes = value["resident_bytes"]?.count ?? 0
         hasMore = value["has_more"]?.bool ?? false
         if let members = value["states"]?.members {
-            for (name, count) in members { states[name.printable] = count.int }
+            for (name, count) in members { states[name.printable] = count.count }
         }
         for row in data { rows.append(try TopRow(row)) }
     }
@@ -94,7 +95,7 @@ struct TopDetail: Equatable {
         row = try TopRow(value)
         guard let members = value["parts"]?.members else { return }
         for (name, bytes) in members {
-            parts.append(Part(name: name.printable, bytes: bytes.int ?? 0))
+            parts.append(Part(name: name.printable, bytes: bytes.count ?? 0))
         }
     }
 }
@@ -112,16 +113,17 @@ struct TopMetrics: Equatable {
     init(parsing text: String) {
         for line in text.split(separator: "\n") where !line.hasPrefix("#") {
             guard let space = line.lastIndex(of: " "),
-                let value = Double(line[line.index(after: space)...])
+                let value = Double(line[line.index(after: space)...]), value.isCount
             else { continue }
             let series = line[..<space]
             if series.hasPrefix("parley_shard_busy_ratio{") {
                 busy.append(value)
             } else if series.hasPrefix("parley_responses_total{") {
-                responses += value
+                responses = min(responses + value, Double(greatestCount))
             } else if series.hasPrefix("parley_event_loop_lag_seconds_bucket{le=\"") {
                 let bound = series.drop { $0 != "\"" }.dropFirst().prefix { $0 != "\"" }
-                lag.append((bound == "+Inf" ? .infinity : Double(bound) ?? .infinity, value))
+                let seconds = Double(bound).flatMap { $0.isCount ? $0 : nil }
+                lag.append((seconds ?? .infinity, value))
             }
         }
     }
@@ -139,6 +141,21 @@ struct TopMetrics: Equatable {
         let counts = lag.indices.map { lag[$0].count - (before?[$0] ?? 0) }
         guard let total = counts.last, total > 0 else { return nil }
         return counts.firstIndex { $0 >= total * 0.99 }.map { lag[$0].bound }
+    }
+}
+
+/// The greatest number that is taken from a server: 2^53, up to which a Double has every whole one.
+private let greatestCount = 1 << 53
+
+extension Double {
+    /// Whether it is a number that a server can mean.
+    fileprivate var isCount: Bool { (0...Double(greatestCount)).contains(self) }
+}
+
+extension JSONValue {
+    /// A whole number that a server can mean; nil for any other value.
+    fileprivate var count: Int? {
+        int.flatMap { (0...greatestCount).contains($0) ? $0 : nil }
     }
 }
 

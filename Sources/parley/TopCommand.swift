@@ -26,16 +26,7 @@ struct TopCommand: ParsableCommand {
     @Option(help: "Where the server is; https:// for TLS.")
     var url = "http://127.0.0.1:8080"
 
-    @Option(help: "An operator's key (or PARLEY_API_KEY, or PARLEY_KEY).")
-    var key: String?
-
-    @Option(
-        name: .customLong("ca"),
-        help: "Trust the authorities in this PEM file, for example a self-signed certificate.")
-    var authoritiesPath: String?
-
-    @Flag(name: .customLong("insecure"), help: "Do not check the server's certificate.")
-    var trustsAnybody = false
+    @OptionGroup var access: ServerAccessOptions
 
     @Option(help: "What comes first: bytes, age or id.")
     var order = "bytes"
@@ -66,24 +57,15 @@ struct TopCommand: ParsableCommand {
         guard (1...TopView.maxRows).contains(limit) else {
             throw ValidationError("--limit is 1 to \(TopView.maxRows)")
         }
-        if authoritiesPath != nil && trustsAnybody {
-            throw ValidationError("give only one of --ca and --insecure")
-        }
-    }
-
-    private var trust: ServerTrust {
-        if let authoritiesPath { return .authorities(path: authoritiesPath) }
-        return trustsAnybody ? .anybody : .system
     }
 
     func run() throws {
         try reportingFailure {
             let address = try RealtimeURL(url, model: "any")
-            let key = key ?? environmentValue("PARLEY_API_KEY") ?? environmentValue("PARLEY_KEY")
             let scheme = address.isSecure ? "https" : "http"
             var view = TopView(server: "\(scheme)://\(address.authority)")
             (view.order, view.filter) = (order, state)
-            let watch = TopWatch(PageClient(address, key: key, trust: trust))
+            let watch = TopWatch(PageClient(address, key: access.key, trust: access.trust))
             if once {
                 try watch.refresh(&view, rows: limit)
                 writeAll(view.plainText, to: STDOUT_FILENO)

@@ -117,13 +117,13 @@ enum TopText {
 
     /// `12.3`
     static func tenths(_ value: Double) -> String {
-        let scaled = Int(clamping: Int64((min(value, 1e15) * 10).rounded()))
+        let scaled = value > 0 ? Int((min(value, 1e15) * 10).rounded()) : 0
         return "\(scaled / 10).\(scaled % 10)"
     }
 
     /// `12,345`
     static func grouped(_ number: Int) -> String {
-        var digits = Array("\(abs(number))")
+        var digits = Array("\(number.magnitude)")
         for position in stride(from: digits.count - 3, to: 0, by: -3) {
             digits.insert(",", at: position)
         }

@@ -106,6 +106,35 @@ private final class Screen {
         #expect(TopMetrics(parsing: "").lagBound(since: metrics) == nil)
     }
 
+    /// `top` asks whatever address it is given: no number may end it.
+    @Test(arguments: [
+        "9223372036854775807", "-9223372036854775808", "1e300", "-1", "9007199254740992", "0.5",
+    ]) func anyNumberOfAServerCanBeShown(number: String) throws {
+        let text = Self.list([Self.row("sess_a")])
+        let digits = text.replacing(#/:\d+/#) { _ in ":\(number)" }
+        // Where bytes are no number that a server can mean, the list is not a list.
+        var list = try? parse(digits)
+        #expect((list == nil) == (number != "9007199254740992"))
+        list = try list ?? parse(text)
+        for value in [number, "nan", "inf", "-inf", "1e308"] {
+            let page = Self.metrics.replacing(#/ [0-9.]+$/#.anchorsMatchLineEndings()) { _ in
+                " \(value)"
+            }
+            let bounds = Self.metrics.replacing(#/le="[^"]+"/#) { _ in "le=\"\(value)\"" }
+            for metrics in [page, bounds].map(TopMetrics.init(parsing:)) {
+                var view = TopView(server: "http://h:1")
+                view.update(try #require(list), TopMetrics(parsing: Self.metrics), at: 1)
+                view.update(try #require(list), metrics, at: 2)
+                #expect(!view.lines(width: 200, height: 20).isEmpty && !view.plainText.isEmpty)
+                var first = TopView(server: "http://h:1")
+                first.update(try #require(list), metrics, at: 1)
+                #expect(!first.plainText.isEmpty)
+            }
+        }
+        #expect(TopText.grouped(.min) == "-9,223,372,036,854,775,808")
+        #expect(TopText.tenths(.nan).isEmpty == false)
+    }
+
     // MARK: The table
 
     @Test func aNarrowWindowKeepsWhatMattersMost() throws {
