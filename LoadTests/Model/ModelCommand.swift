@@ -12,6 +12,7 @@ struct ModelCommand: ParsableCommand {
             object, without "stream": true). Every delta is a space and the moment at which it \
             was sent, in nanoseconds of the machine's monotonic clock: a client on the same \
             machine subtracts it from its own clock and knows how long the delta was under way. \
+            Deltas that a client held up by not reading have the moments at which they were due. \
             The last user message may change the script of its answer: "tokens=500 rate=20 \
             first=1000" (first in milliseconds).
 

@@ -15,6 +15,8 @@ final class ModelStream {
         let number: Int
         /// Deltas that have been sent.
         var sent = 0
+        /// Whether the client did not read, so that what is due now is late by its fault.
+        var wasHeldUp = false
     }
 
     /// The socket; closed with its owner.

@@ -186,18 +186,22 @@ final class ScriptedModel {
         let now = monotonicNanoseconds()
         output.removeAll()
         if answer.sent == 0 { writeHead(of: answer) }
-        let stamp = answer.script.isPlain ? nil : monotonicNanoseconds()
-        while answer.sent < answer.script.tokens,
-            answer.begin + answer.script.offset(of: answer.sent) <= now
-        {
-            writeDelta(of: answer, stamp: stamp)
+        let stamp = monotonicNanoseconds()
+        while answer.sent < answer.script.tokens {
+            let due = answer.begin + answer.script.offset(of: answer.sent)
+            guard due <= now else { break }
+            // What a client did not read in time was under way since it was due.
+            let moment = answer.wasHeldUp ? due : stamp
+            writeDelta(of: answer, stamp: answer.script.isPlain ? nil : moment)
             answer.sent += 1
         }
+        answer.wasHeldUp = false
         let isOver = answer.sent >= answer.script.tokens
         if isOver { writeEnd(of: answer) }
         stream.answer = isOver ? nil : answer
         guard output.withUnsafeBytes({ stream.send($0) }) else { return drop(token) }
         if stream.isStalled {
+            stream.answer?.wasHeldUp = true
             watch(stream, forRoom: true)
         } else if !isOver {
             wheel.set(token, at: answer.begin + answer.script.offset(of: answer.sent))
