@@ -85,28 +85,14 @@ final class EchoTarget {
         setsockopt(descriptor, Int32(IPPROTO_IP), IP_BIND_ADDRESS_NO_PORT, &yes, 4)
         let source = 0x7F00_0101 + opened / 8_000 % 200
         opened &+= 1
-        guard call(bind, descriptor, address: source, port: 0) == 0,
-            call(CLinux.connect, descriptor, address: INADDR_LOOPBACK, port: port) == 0
-        else {
+        let isConnected =
+            withLoopbackName(source, 0) { bind(descriptor, $0, $1) } == 0
+            && withLoopbackName(INADDR_LOOPBACK, port) { CLinux.connect(descriptor, $0, $1) } == 0
+        guard isConnected else {
             let failure = LoadFailure.system("cannot connect to port \(port)")
             close(descriptor)
             throw failure
         }
         return descriptor
-    }
-
-    private func call(
-        _ function: (Int32, UnsafePointer<sockaddr>?, socklen_t) -> Int32, _ descriptor: Int32,
-        address: UInt32, port: UInt16
-    ) -> Int32 {
-        var name = sockaddr_in()
-        name.sin_family = sa_family_t(AF_INET)
-        name.sin_addr.s_addr = address.bigEndian
-        name.sin_port = port.bigEndian
-        return withUnsafePointer(to: name) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                function(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-            }
-        }
     }
 }
