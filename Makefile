@@ -109,7 +109,7 @@ load: setup-tests ## Every load scenario at a reduced size, one table; ARGS="--o
 	@$(release_build) --product parley-load
 	@exec scripts/load.sh $(ARGS)
 
-claims: setup-tests ## Claims about Node, FastAPI, … measured: 25 minutes; ARGS=--quick: 5
+claims: setup-tests ## Claims about Node, FastAPI, … measured: 25 minutes; ARGS=--quick: 4
 	@scripts/setup-peers.sh nio
 	@$(release_build) --product parley
 	@$(release_build) --product parley-load
