@@ -1,4 +1,6 @@
 // `parley-load all`: every scenario at a reduced size, each against a server of its own, one table.
+// It shows that everything works and which way the figures point; the sizes that count are those of
+// `run`, `scale` and `far`.
 
 import ArgumentParser
 

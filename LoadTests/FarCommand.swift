@@ -74,17 +74,22 @@ struct FarCommand: ParsableCommand {
             let result = try options.run(scenario, processes: processes) {
                 peak = max(peak, SystemLimit.kernelBytes ?? 0)
             }
-            let heading = table + "\n\n" + kernel(before: kernelBefore, peak: peak)
-            print(kernel(before: kernelBefore, peak: peak) + "\n")
+            let kernel = Self.kernel(
+                before: kernelBefore, peak: peak, sessions: result.openSessions)
+            let heading = table + "\n\n" + kernel
+            print(kernel + "\n")
             print(MarkdownReport(results: [result]).text)
             if let output = load.output {
                 try ReportFolder(output).write([result], heading: heading)
             }
+            try result.checkNobodyWasLost()
         }
     }
 
-    private func kernel(before: Int?, peak: Int) -> String {
-        guard let before, peak > before else { return "The kernel does not say what it holds." }
+    private static func kernel(before: Int?, peak: Int, sessions: Int) -> String {
+        guard let before, peak > before, sessions > 0 else {
+            return "The kernel does not say what it holds."
+        }
         let each = (peak - before) / sessions
         return
             "The kernel's own objects grew by \(grouped((peak - before) / 1_000_000)) MB at most, "

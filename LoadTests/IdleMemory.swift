@@ -13,7 +13,7 @@ struct IdleMemoryCommand: ParsableCommand {
         abstract: "Measure the server's memory per idle WebSocket.",
         discussion: """
             Starts a server of its own, opens the connections (all of them first, and only then \
-            upgrades them, as after a restart), and prints the growth of its private memory per \
+            upgrades them, as after a restart), and prints the growth of its anonymous memory per \
             connection (smaps_rollup). Some connections come and go first, so that buffers that \
             all connections share are not counted.
             """)
@@ -71,7 +71,7 @@ struct IdleMemoryCommand: ParsableCommand {
             | \(connections) idle WebSockets at \(path) | before, KiB | with them, KiB \
             | bytes per connection |
             |---|---|---|---|
-            \(row("private memory (Private_Dirty)", \.privateDirty))
+            \(row("anonymous memory (Anonymous)", \.anonymous))
             \(row("resident (Rss)", \.resident))
             """
     }
@@ -91,7 +91,7 @@ struct IdleMemoryCommand: ParsableCommand {
 /// Sums over a process's memory maps, in bytes.
 struct MemoryMap {
     let resident: Int
-    let privateDirty: Int
+    let anonymous: Int
 
     /// Reads /proc/PID/smaps_rollup.
     init(of process: Int32) throws(LoadFailure) {
@@ -106,6 +106,6 @@ struct MemoryMap {
             return 0
         }
         resident = bytes("Rss:")
-        privateDirty = bytes("Private_Dirty:")
+        anonymous = bytes("Anonymous:")
     }
 }

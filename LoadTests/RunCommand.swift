@@ -24,7 +24,7 @@ struct RunCommand: ParsableCommand {
 
             It is an open loop: everything is due by the clock, whatever the server does, and \
             every latency counts from the moment at which a thing was due. Latencies are of \
-            histograms with three digits; memory is Private_Dirty of smaps_rollup, after 64 \
+            histograms with three digits; memory is Anonymous of smaps_rollup, after 64 \
             sessions have come and gone so that what all share is not counted; the server's \
             own ledger stands beside it where its /metrics has one.
 

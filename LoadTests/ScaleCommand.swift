@@ -13,7 +13,8 @@ struct ScaleCommand: ParsableCommand {
             of 100 deltas every 4 s, so that processor time grows with the sessions and latency \
             can be measured. Memory per session is that of the idle sessions, before the first \
             turn. A straight line is put through the sizes: its slope is the cost of a session, \
-            and the greatest distance from it shows whether there is a cliff.
+            and the greatest distance from it shows whether there is a cliff. Where a session is \
+            lost, the table says so and the command fails.
 
             Takes about two minutes and a half. 19,800 is what fits beside 20,000 descriptors of a \
             process. With --tls the sessions are on TLS, which takes longer to open.
@@ -55,6 +56,7 @@ struct ScaleCommand: ParsableCommand {
                 try ReportFolder(output).write(
                     results, heading: heading, plots: ResultPlots.overSessions(results))
             }
+            for result in results { try result.checkNobodyWasLost() }
         }
     }
 
@@ -73,10 +75,10 @@ struct ScaleCommand: ParsableCommand {
     /// The table of sizes, and the lines through them.
     static func heading(_ results: [ScenarioResult]) -> String {
         var lines = [
-            "| sessions | private memory, MB | bytes per session | by the ledger "
+            "| sessions | lost | anonymous memory, MB | bytes per session | by the ledger "
                 + "| CPU of a core | µs of CPU per session and second "
                 + "| delta p50 | p99 | p99.9, ms |",
-            "|---|---|---|---|---|---|---|---|---|",
+            "|---|---|---|---|---|---|---|---|---|---|",
         ]
         for result in results {
             let share = result.serverCPUSeconds.map { $0 / result.measuredSeconds }
@@ -84,11 +86,12 @@ struct ScaleCommand: ParsableCommand {
             func whole(_ value: Double?) -> String {
                 value.map { grouped(Int($0.rounded())) } ?? "–"
             }
-            let memory = result.opened.map { decimal(Double($0.privateBytes) / 1e6) } ?? "–"
+            let memory = result.opened.map { decimal(Double($0.anonymousBytes) / 1e6) } ?? "–"
             let percent = share.map { decimal($0 * 100) + "%" } ?? "–"
-            let sessions = Double(result.scenario.sessions)
+            let sessions = Double(max(1, result.openSessions))
             let each = share.map { decimal($0 * 1e6 / sessions, 2) } ?? "–"
-            var cells = [grouped(result.scenario.sessions), memory, whole(result.bytesPerSession)]
+            var cells = [grouped(result.openSessions), grouped(result.counts.lost), memory]
+            cells += [whole(result.bytesPerSession)]
             cells += [whole(result.ledgerBytesPerSession), percent, each]
             cells += [delta?.p50, delta?.p99, delta?.p999].map { MarkdownReport.latency($0) }
             lines.append("| " + cells.joined(separator: " | ") + " |")
@@ -98,11 +101,11 @@ struct ScaleCommand: ParsableCommand {
 
     private static func fits(_ results: [ScenarioResult]) -> String {
         let memory = results.compactMap { result in
-            result.opened.map { (x: Double(result.scenario.sessions), y: Double($0.privateBytes)) }
+            result.opened.map { (x: Double($0.sessions), y: Double($0.anonymousBytes)) }
         }
         let cpu = results.compactMap { result in
             result.serverCPUSeconds.map {
-                (x: Double(result.scenario.sessions), y: $0 / result.measuredSeconds)
+                (x: Double(result.openSessions), y: $0 / result.measuredSeconds)
             }
         }
         var sentences: [String] = []

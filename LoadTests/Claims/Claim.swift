@@ -1,6 +1,7 @@
 // What a claim is: what was published, who is compared, which figures tell, and how one sample of
 // them is taken. How the samples of all are taken in turns is ClaimsRun's, how they are shown is
-// ClaimsReport's. The claims themselves are in ClaimCatalogue and the files beside it.
+// ClaimsReport's. The claims themselves are in the files whose names end in Claim or Claims; their
+// list is in ClaimsCommand.
 
 /// A figure that is measured for each contender of a claim.
 struct Measure: Codable, Hashable, Sendable {

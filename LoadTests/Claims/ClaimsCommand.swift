@@ -1,4 +1,6 @@
-// `parley-load claims`: the command line of the claims table, and the files that it writes.
+// `parley-load claims`: the command line of the claims table, the list of all claims, and the files
+// that a run writes: Markdown, JSON, a chart per claim. What a claim is, is in Claim.swift; how
+// they are measured in turns, in ClaimsRun.
 
 import ArgumentParser
 import CLinux
@@ -14,7 +16,7 @@ struct ClaimsCommand: ParsableCommand {
             model, in turns, and prints a table in Markdown; --output also writes it with the \
             figures as JSON and a bar chart per claim. `make claims` installs and builds what it \
             takes and runs it from the repository's root: 25 minutes with nothing else running, \
-            ARGS=--quick 5 minutes. The server under test is pinned to core 0, the load to core 1.
+            ARGS=--quick 4 minutes. The server under test is pinned to core 0, the load to core 1.
 
             Names: \(Claim.names.joined(separator: ", "))
 

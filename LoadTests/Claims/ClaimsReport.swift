@@ -17,7 +17,9 @@ struct ClaimsReport: Codable {
 
             The server under test has one core, the load and the scripted model the other; each \
             stack is one process, started anew for every sample. Figures are medians (least … \
-            greatest) of the rounds, in which all take turns in a new order.
+            greatest) of the rounds, in which all take turns in a new order. In the summary, a \
+            stack that was measured in several ways has all of them, by name, and the ratio is to \
+            the last.
             """
         return ([opening, summary] + outcomes.map(table)).joined(separator: "\n\n") + "\n"
     }
@@ -35,11 +37,15 @@ struct ClaimsReport: Codable {
     private func summaryRow(_ outcome: ClaimOutcome) -> String {
         guard let measure = outcome.measures.first else { return "| \(outcome.title) |" }
         func main(_ stack: Stack) -> Spread? {
-            row(of: stack, in: outcome).flatMap { outcome.spread($0, measure) }
+            rows(of: stack, in: outcome).last.flatMap { outcome.spread($0, measure) }
         }
         func text(_ stack: Stack) -> String {
-            guard let row = row(of: stack, in: outcome) else { return "–" }
-            return outcome.spread(row, measure).map { figure($0.median, measure) } ?? "failed"
+            let rows = rows(of: stack, in: outcome)
+            let figures = rows.map { row in
+                (outcome.spread(row, measure).map { figure($0.median, measure) } ?? "failed")
+                    + (row.variant.map { " (\($0))" } ?? "")
+            }
+            return figures.isEmpty ? "–" : figures.joined(separator: "; ")
         }
         func ratio(_ stack: Stack) -> String {
             guard let parley = main(.parley), let other = main(stack), other.median > 0 else {
@@ -52,17 +58,19 @@ struct ClaimsReport: Codable {
             + "| `\(outcome.command)` |"
     }
 
-    /// The row that the summary shows of a stack: the largest load that it has figures for and
-    /// Parley as well, so that like is put beside like.
-    private func row(of stack: Stack, in outcome: ClaimOutcome) -> Contender? {
-        guard let measure = outcome.measures.first else { return nil }
+    /// The rows that the summary shows of a stack. Of sizes, the largest load that all named
+    /// stacks have figures for, so that like is put beside like; of ways to do the same, all: the
+    /// last is what compares with Parley's, which does such work on its pool too.
+    private func rows(of stack: Stack, in outcome: ClaimOutcome) -> [Contender] {
+        guard let measure = outcome.measures.first else { return [] }
         let rows = outcome.contenders.filter { $0.stack == stack }
         let named: Set<Stack> = [.parley, .node, .fastapi]
         let common = rows.last { row in
             outcome.contenders.filter { named.contains($0.stack) && $0.size == row.size }
                 .allSatisfy { outcome.spread($0, measure) != nil }
         }
-        return rows.contains { $0.size > 0 } ? common ?? rows.first : rows.first
+        guard rows.contains(where: { $0.size > 0 }) else { return rows }
+        return (common ?? rows.first).map { [$0] } ?? []
     }
 
     private func table(_ outcome: ClaimOutcome) -> String {

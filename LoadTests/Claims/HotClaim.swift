@@ -6,7 +6,7 @@ import CLinux
 extension Claim {
     /// One session's hot work beside the others' turns.
     static func hot(_ size: ClaimSize) -> Claim {
-        let aside = "in a thread"
+        let (inLoop, aside) = ("in its loop", "in a thread")
         return Claim(
             name: "hot", title: "One session's work for the processor, and the others",
             published: "a CPU-heavy task blocks Node's event loop",
@@ -18,23 +18,27 @@ extension Claim {
             contenders: size.stacks.flatMap { stack in
                 switch stack {
                 case .node, .fastapi:
-                    [Contender(stack: stack), Contender(stack: stack, variant: aside)]
-                default: [Contender(stack: stack)]
+                    [
+                        Contender(stack: stack, variant: inLoop),
+                        Contender(stack: stack, variant: aside),
+                    ]
+                case .parley: [Contender(stack: stack, variant: "on its worker pool")]
+                default: [Contender(stack: stack, variant: inLoop)]
                 }
             }, rounds: size.longRounds,
             remarks: """
-                50 sessions in turns at 20 deltas a second; one more calls a tool that computes \
-                for 300 ms, again and again, inside the server: where the session is, or in a \
-                thread (Node's worker_threads, Python's asyncio.to_thread). Parley has no code of \
-                a session's own on its event loop: its hot session says a minute of speech at \
-                once, again and again, so that the embedded recogniser always computes, on the \
+                50 sessions in a turn each, at 20 deltas a second; one more calls a tool that \
+                computes for 300 ms, again and again, inside the server: where the session is, or \
+                in a thread (Node's worker_threads, Python's asyncio.to_thread). Parley has no \
+                code of a session's own on its event loop: its hot session says a minute of speech \
+                at once, again and again, so that the embedded recogniser always computes, on the \
                 worker pool. All of it on the server's one core.
                 """
         ) { (bench, contender) throws(LoadFailure) in
             let server = try bench.start(contender.stack)
             let work =
                 contender.stack == .parley
-                ? ["speech"] : ["burn", "300"] + (contender.variant == nil ? [] : ["aside"])
+                ? ["speech"] : ["burn", "300"] + (contender.variant == aside ? ["aside"] : [])
             let hot = try PinnedProcess(
                 [
                     "\(bench.paths.environment)/bin/python", "\(bench.paths.peers)/hot_session.py",
@@ -43,12 +47,8 @@ extension Claim {
             guard let ready = hot.readLine(), ready.elementsEqual("hot".utf8) else {
                 throw LoadFailure("the hot session did not begin")
             }
-            var scenario = Scenario(.chat)
-            scenario.sessions = 50
+            var scenario = turnsInFlight(50, of: 50, rate: 20, size)
             scenario.connectRate = 500
-            (scenario.tokens, scenario.tokenRate, scenario.turnEvery) = (60, 20, 3.3)
-            scenario.settleSeconds = 0.5
-            scenario.seconds = size.chatSeconds
             let result = try bench.run(scenario, against: server)
             try server.checkIsRunning()
             guard hot.isRunning else { throw LoadFailure("the hot session ended by itself") }

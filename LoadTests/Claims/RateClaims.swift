@@ -1,4 +1,6 @@
 // Claims about rates that need no model: echoes over WebSocket, and the smallest answers over HTTP.
+// Both are closed loops, one request in flight on each connection: they say what a core moves, and
+// nothing about latency under a given load.
 
 import CLinux
 import Foundation

@@ -25,7 +25,8 @@ extension Claim {
             }, rounds: 1,
             remarks: """
                 Each stream gets a delta a second for \(size.streamDeltas) s; they begin evenly \
-                over 4 s. A stream that is refused, breaks off or lacks a delta fails the row. \
+                over 4 s, which is \(grouped((size.streams.max() ?? 0) / 4)) requests a second for \
+                the most. A stream that is refused, breaks off or lacks a delta fails the row. \
                 9,500 instead of 10,000, as a stream is two descriptors (client and model) of the \
                 20,000 of a process here.
                 """

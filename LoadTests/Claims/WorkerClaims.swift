@@ -11,12 +11,12 @@ extension Claim {
             published: "Node 80–120 MB, Python 120–150 MB",
             measures: [
                 Measure(word: "resident", title: "resident", unit: "MiB"),
-                Measure(word: "private", title: "of it private and written to", unit: "MiB"),
+                Measure(word: "anonymous", title: "of it anonymous", unit: "MiB"),
             ],
             contenders: Stack.allCases.map { Contender(stack: $0) }, rounds: size.rounds,
             remarks: """
                 The agent server of each stack, one process, 1.5 s after its start, before any \
-                connection: `Rss` and `Private_Dirty` of /proc/PID/smaps_rollup.
+                connection: `Rss` and `Anonymous` of /proc/PID/smaps_rollup.
                 """
         ) { (bench, contender) throws(LoadFailure) in
             let server = try bench.start(contender.stack)
@@ -25,7 +25,7 @@ extension Claim {
             let mebibyte = Double(1 << 20)
             return [
                 "resident": Double(memory.resident) / mebibyte,
-                "private": Double(memory.privateDirty) / mebibyte,
+                "anonymous": Double(memory.anonymous) / mebibyte,
             ]
         }
     }

@@ -1,4 +1,6 @@
 // Results as Markdown, ready to be put into a document: tables, the command, the date, the machine.
+// What a result knows is shown whole, the unpleasant as well: what was lost, failed, or never
+// begun. Sums behind the figures are ScenarioResult's.
 
 /// The tables of some results.
 struct MarkdownReport {
@@ -78,15 +80,15 @@ struct MarkdownReport {
             lines.append("| \(title) | " + cells.joined(separator: " | ") + " |")
         }
         row("sessions") { grouped($0.sessions) }
-        row("private memory, kB") { grouped($0.privateBytes / 1_000) }
+        row("anonymous memory, kB") { grouped($0.anonymousBytes / 1_000) }
         row("resident memory, kB") { grouped($0.residentBytes / 1_000) }
         row("ledger, kB") { $0.ledgerBytes.map { grouped(Int($0 / 1_000)) } }
-        guard let before = result.before, before.privateBytes > 0 else {
+        guard let before = result.before, before.anonymousBytes > 0 else {
             return lines.joined(separator: "\n")
         }
         row("growth per session, bytes") { sample in
             guard sample.sessions > 0 else { return nil }
-            return grouped((sample.privateBytes - before.privateBytes) / sample.sessions)
+            return grouped((sample.anonymousBytes - before.anonymousBytes) / sample.sessions)
         }
         row("ledger's growth per session, bytes") { sample in
             guard sample.sessions > 0, let now = sample.ledgerBytes, let was = before.ledgerBytes
@@ -94,7 +96,7 @@ struct MarkdownReport {
             return grouped(Int(now - was) / sample.sessions)
         }
         row("ledger against the process's growth") { sample in
-            let grown = Double(sample.privateBytes - before.privateBytes)
+            let grown = Double(sample.anonymousBytes - before.anonymousBytes)
             guard sample.sessions > 0, grown > 0, let now = sample.ledgerBytes,
                 let was = before.ledgerBytes
             else { return nil }
@@ -118,10 +120,10 @@ struct MarkdownReport {
         if counts.turnsBegun + counts.turnsCompleted + counts.turnsFailed > 0 {
             rows.append(
                 (
-                    "turns begun / completed / cancelled / failed",
+                    "turns begun / completed / cancelled / failed / due and never begun",
                     [
                         counts.turnsBegun, counts.turnsCompleted, counts.turnsCancelled,
-                        counts.turnsFailed,
+                        counts.turnsFailed, counts.turnsNeverBegun,
                     ].map { grouped($0) }.joined(separator: " / ")
                 ))
             rows.append(("text deltas", grouped(counts.deltas)))
@@ -150,8 +152,8 @@ struct MarkdownReport {
                 "CPU of the server / of the generator, s",
                 "\(cpu) / \(decimal(result.generatorCPUSeconds, 2))"
             ))
-        if let spent = result.openingCPUSeconds, counts.begun > 0 {
-            let each = decimal(spent * 1e6 / Double(result.scenario.sessions))
+        if let spent = result.openingCPUSeconds, result.openSessions > 0 {
+            let each = decimal(spent * 1e6 / Double(result.openSessions))
             rows.append(
                 ("CPU of the server while they opened", "\(decimal(spent, 2)) s, \(each) µs each"))
         }
@@ -178,7 +180,7 @@ struct MarkdownReport {
     private static func memory(_ result: ScenarioResult) -> String {
         let samples = [result.before, result.with, result.after]
         guard samples.contains(where: { $0 != nil }) else { return "–" }
-        return samples.map { $0.map { decimal(Double($0.privateBytes) / 1e6) } ?? "–" }
+        return samples.map { $0.map { decimal(Double($0.anonymousBytes) / 1e6) } ?? "–" }
             .joined(separator: " → ") + " MB"
     }
 

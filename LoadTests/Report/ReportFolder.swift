@@ -1,4 +1,6 @@
-// The files of a run: results.json (all of it, to be read by programs), results.md, and plots.
+// The files of a run: results.json (all of it, to be read by programs), results.md, and plots. An
+// earlier run's files of the same names are replaced; others in the folder are left alone. What is
+// in them is MarkdownReport's and ResultPlots's.
 
 import Foundation
 

@@ -60,7 +60,7 @@ enum ResultPlots {
                 }, isMarked: true)
         }
         let memory = [
-            series("private memory") { $0.opened.map { Double($0.privateBytes) / 1e6 } },
+            series("anonymous memory") { $0.opened.map { Double($0.anonymousBytes) / 1e6 } },
             series("ledger") { $0.opened?.ledgerBytes.map { $0 / 1e6 } },
         ].filter { !$0.points.isEmpty }
         let kind = results.first?.mainLatency?.kind.title ?? "latency"

@@ -58,6 +58,8 @@ final class LocalParley {
         if setup.isSecure { options += try Self.certificate() }
         // A minute, the default, is longer than most runs.
         if scenario.kind == .slowReaders { options += ["--slow-reader-timeout-ms", "5000"] }
+        // What --serve says comes later, and counts.
+        options = Self.room(for: scenario, in: setup.processes) + options
         var servers: [PinnedProcess] = []
         var urls: [String] = []
         for _ in 0..<setup.processes {
@@ -76,6 +78,15 @@ final class LocalParley {
         target = Target(
             name: setup.processes == 1 ? "Parley" : "Parley, \(setup.processes) processes",
             urls: urls, processes: servers.map(\.identifier), hasMetrics: true)
+    }
+
+    /// Limits of a server that has its share of a plan: the default of 10,000 sessions would
+    /// turn away what the plan is about. Those of the warm-up may not have gone yet, and questions
+    /// for /metrics are connections too.
+    static func room(for scenario: Scenario, in processes: Int) -> [String] {
+        let share = (scenario.sessions + processes - 1) / processes
+        let room = max(10_000, share + 200)
+        return ["--max-connections", "\(room + 100)", "--max-sessions", "\(room)"]
     }
 
     /// Options for a certificate that the run makes for itself.

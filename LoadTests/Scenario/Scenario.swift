@@ -56,6 +56,10 @@ struct Scenario: Codable, Equatable, Sendable {
     var firstToken = 0.2
     /// From the beginning of a session's turn to that of its next (`chat`).
     var turnEvery = 5.0
+    /// The time over which the first turns begin, when every turn lasts past the measured part:
+    /// from then on all of them are in flight, and only then deltas and the server's processor time
+    /// are measured (`chat`). 0: they begin over `turnEvery`, and all of the part is measured.
+    var ramp = 0.0
     /// Whether speech is recognised and answered; otherwise it is decoded and listened to.
     var replies = true
     /// Silence after each run of the recording.
@@ -87,6 +91,9 @@ struct Scenario: Codable, Equatable, Sendable {
         if kind == .churn { (sessions, connectRate) = (1_000, 500) }
     }
 
+    /// From the beginning of the measured part until deltas of all turns come; 0 without a ramp.
+    var rampSeconds: Double { ramp > 0 ? ramp + firstToken : 0 }
+
     /// Whether sessions are echoes, of which the server knows no session.
     var isEcho: Bool { kind == .echo || kind == .slowReaders }
 
@@ -117,6 +124,7 @@ struct Scenario: Codable, Equatable, Sendable {
         // Servers are not to be full of what is never read.
         if kind == .slowReaders { small.kind = .echo }
         (small.tokens, small.tokenRate, small.firstToken, small.turnEvery) = (10, 100, 0.05, 1)
+        small.ramp = 0
         small.seconds = all.speaking > 0 ? 3 : 1.5
         return small
     }

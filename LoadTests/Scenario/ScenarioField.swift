@@ -77,6 +77,9 @@ struct ScenarioField {
                 name: "turn-every", storage: .duration(\.turnEvery, 0.01...86_400),
                 meaning: "from a session's turn to its next (chat, mixed)"),
             ScenarioField(
+                name: "ramp", storage: .duration(\.ramp, 0...3_600),
+                meaning: "first turns begin over it, last past the end, and are measured after it"),
+            ScenarioField(
                 name: "replies", storage: .flag(\.replies),
                 meaning: "whether speech is answered (voice, mixed)"),
             ScenarioField(

@@ -96,6 +96,15 @@ enum ScenarioFile {
         guard scenario.kind != .mixed || busy > 0 else {
             throw LoadFailure("mixed needs chatting or speaking")
         }
+        guard scenario.ramp > 0 else { return }
+        let turn = scenario.firstToken + Double(scenario.tokens) / scenario.tokenRate
+        guard scenario.rampSeconds < scenario.seconds, turn >= scenario.seconds,
+            scenario.turnEvery >= scenario.seconds
+        else {
+            throw LoadFailure(
+                "with a ramp, duration is longer than ramp and first-token together, and a turn "
+                    + "(tokens, token-rate) and turn-every are as long as duration")
+        }
     }
 
     private static func unknown(

@@ -18,9 +18,9 @@ struct ScenarioResult: Codable, Sendable {
     var opened: ServerSample?
     var with: ServerSample?
     var after: ServerSample?
-    /// Seconds of the measured part, as they were.
+    /// Seconds of the measured part without its ramp, as they were.
     var measuredSeconds = 0.0
-    /// What the target's processes spent in the measured part, in seconds. Nil: unknown.
+    /// What the target's processes spent in these seconds. Nil: unknown.
     var serverCPUSeconds: Double?
     /// What they spent while the sessions were opened.
     var openingCPUSeconds: Double?
@@ -37,22 +37,25 @@ struct ScenarioResult: Codable, Sendable {
     /// What made it.
     var command = ""
 
-    /// Bytes of private memory that the server grew by for each session that was open; nil when
+    /// Turns that were due and had not ended well when the run's patience was over.
+    var turnsOpen: Int { counts.turnsBegun - counts.turnsCompleted + counts.turnsNeverBegun }
+
+    /// Bytes of anonymous memory that the server grew by for each session that was open; nil when
     /// it was not measured.
-    var bytesPerSession: Double? { perSession(opened) { Double($0.privateBytes) } }
+    var bytesPerSession: Double? { perSession(opened) { Double($0.anonymousBytes) } }
 
     /// The same by the server's own ledger.
     var ledgerBytesPerSession: Double? { perSession(opened) { $0.ledgerBytes } }
 
     /// The same at the end of the measured part, when sessions have done what they do.
-    var busyBytesPerSession: Double? { perSession(with) { Double($0.privateBytes) } }
+    var busyBytesPerSession: Double? { perSession(with) { Double($0.anonymousBytes) } }
 
     /// By how much the ledger's growth differs from the process's, in percent of the process's;
     /// positive when the ledger says more. At the end of the measured part.
     var ledgerDifferencePercent: Double? {
         guard let before, let with, let was = before.ledgerBytes, let ledger = with.ledgerBytes
         else { return nil }
-        let grown = Double(with.privateBytes - before.privateBytes)
+        let grown = Double(with.anonymousBytes - before.anonymousBytes)
         return grown > 0 ? ((ledger - was) / grown - 1) * 100 : nil
     }
 
@@ -63,6 +66,20 @@ struct ScenarioResult: Codable, Sendable {
             let first = value(before), let second = value(sample)
         else { return nil }
         return (second - first) / Double(sample.sessions)
+    }
+
+    /// Sessions that were open before the measured part; as many as were planned, where nothing
+    /// was lost.
+    var openSessions: Int { opened?.sessions ?? counts.opened }
+
+    /// - Throws: `LoadFailure` when a session was lost, or never opened: figures for each session
+    ///   would be about others than the plan says.
+    func checkNobodyWasLost() throws(LoadFailure) {
+        guard counts.lost > 0 else { return }
+        let most = errors.max { ($0.value, $0.key) < ($1.value, $1.key) }
+        throw LoadFailure(
+            "\(scenario.name): \(grouped(counts.lost)) of \(grouped(scenario.sessions)) sessions "
+                + "were lost" + (most.map { ": \($0.key) (\(grouped($0.value)) times)" } ?? ""))
     }
 
     /// The latency that this kind of scenario is about.
@@ -88,6 +105,9 @@ struct LoadCounts: Codable, Equatable, Sendable {
     var turnsCompleted = 0
     var turnsCancelled = 0
     var turnsFailed = 0
+    /// Turns that were due in the measured part, while the session's turn before was still in
+    /// flight at its end.
+    var turnsNeverBegun = 0
     /// Text deltas.
     var deltas = 0
     var transcripts = 0
@@ -104,7 +124,8 @@ struct LoadCounts: Codable, Equatable, Sendable {
         [
             \.begun, \.opened, \.lost, \.slowClosed, \.messagesSent, \.messagesReceived,
             \.bytesReceived, \.turnsBegun, \.turnsCompleted, \.turnsCancelled, \.turnsFailed,
-            \.deltas, \.transcripts, \.interruptions, \.audioPackets, \.latePackets,
+            \.turnsNeverBegun, \.deltas, \.transcripts, \.interruptions, \.audioPackets,
+            \.latePackets,
         ]
     }
 }
@@ -179,8 +200,9 @@ struct LatencySummary: Codable, Equatable, Sendable {
 struct ServerSample: Codable, Equatable, Sendable {
     /// Sessions that the generator had open.
     var sessions: Int
-    /// Private_Dirty and Rss of smaps_rollup, all processes together.
-    var privateBytes: Int
+    /// Anonymous and Rss of smaps_rollup, all processes together. Not Private_Dirty: of a binary
+    /// that was just written, that counts pages of the file as well, as long as the disk has not.
+    var anonymousBytes: Int
     var residentBytes: Int
     /// `parley_ledger_total_bytes`, all shards together; nil where the server has none.
     var ledgerBytes: Double?

@@ -133,7 +133,8 @@ final class ScenarioRun {
         let start = monotonicNanoseconds() + 100_000_000
         let end = start + Int64(scenario.seconds * 1e9)
         try workers.call(.measure(begin: start, end: end))
-        try pump(workers, until: start) { false }
+        // The server's time is that of the same span as the deltas' delays.
+        try pump(workers, until: start + Int64(scenario.rampSeconds * 1e9)) { false }
         let spentBefore = generatorSeconds(workers)
         let serverBefore = probe.cpuSeconds
         let began = monotonicNanoseconds()

@@ -1,4 +1,6 @@
-// What a server's processes take, read from outside: /proc, and /metrics where there is one.
+// What a server's processes take, read from outside: /proc, and /metrics where there is one. When
+// that is read is ScenarioRun's. A process that has ended is a failure, never a zero: a server that
+// crashed would otherwise look thrifty.
 
 import CLinux
 import Codec
@@ -17,11 +19,11 @@ struct ServerProbe {
     func sample(sessions: Int) throws(LoadFailure) -> ServerSample? {
         guard isPossible else { return nil }
         var sample = ServerSample(
-            sessions: sessions, privateBytes: 0, residentBytes: 0, ledgerBytes: try ledgerBytes(),
+            sessions: sessions, anonymousBytes: 0, residentBytes: 0, ledgerBytes: try ledgerBytes(),
             cpuSeconds: cpuSeconds)
         for process in target.processes {
             let map = try MemoryMap(of: process)
-            sample.privateBytes += map.privateDirty
+            sample.anonymousBytes += map.anonymous
             sample.residentBytes += map.resident
         }
         return sample

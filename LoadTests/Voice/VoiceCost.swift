@@ -107,7 +107,7 @@ final class VoiceCost {
         let spent = processorNanoseconds(of: server.identifier) - begin
         return Round(
             server: Double(spent) / packets, bare: try bareNanoseconds(),
-            memory: Double(memory.privateDirty - before.privateDirty) / Double(sessions),
+            memory: Double(memory.anonymous - before.anonymous) / Double(sessions),
             audio: page.sum(of: "parley_ledger_total_bytes") / Double(sessions))
     }
 
@@ -158,7 +158,7 @@ final class VoiceCost {
             | ratio | \(cell(rounds.map { $0.server / $0.bare }, 3)) |
             | sessions per core, Parley / bare | \(Int(1_000 / Spread(server).median)) \
             / \(Int(1_000 / Spread(bare).median)) |
-            | private memory per speaking session | \(memory) kB |
+            | anonymous memory per speaking session | \(memory) kB |
             | counted by the server in its ledger | \(audio) kB |
             | event-loop lag p99 (bucket bound) | \(lagText) |
             | generator's own lateness p50 / p99 | \(milliseconds(lateness.quantile(0.5))) \

@@ -41,7 +41,8 @@ extension Crowd {
             case .echo, .slow: session.nextDue = begin + spread(messageInterval)
             case .chat:
                 session.chat = ChatTurns()
-                session.nextDue = begin + spread(Int64(scenario.turnEvery * 1e9))
+                let first = scenario.ramp > 0 ? scenario.ramp : scenario.turnEvery
+                session.nextDue = begin + spread(Int64(first * 1e9))
             case .voice: scheduleSpeech(session, from: begin)
             }
         }
@@ -52,8 +53,8 @@ extension Crowd {
         guard let speech else { return }
         let interrupts = scenario.kind == .bargeIn
         session.speaker = Speaker(
-            speech,
-            interruptsAfter: interrupts ? Int64(scenario.interruptAfter * 1e9) : nil)
+            speech, interruptsAfter: interrupts ? Int64(scenario.interruptAfter * 1e9) : nil,
+            awaitsReplies: scenario.replies)
         let round = Int64(speech.packets.count) * SpokenLoop.packetNanoseconds
         session.nextDue = begin + spread(interrupts ? 2_000_000_000 : round)
     }
@@ -165,7 +166,7 @@ extension Crowd {
     private func handle(
         _ event: UnsafeRawBufferPointer, of session: LoadSession, at now: Int64
     ) {
-        switch ServerEventHead(event) {
+        switch ServerEventHead(event, parser) {
         case .sessionCreated: configure(session)
         case .sessionUpdated: becomeReady(session)
         case .textDelta(let start): handleDelta(event, start, of: session, at: now)
@@ -208,7 +209,10 @@ extension Crowd {
             session.chat?.hasFirstDelta = true
             latencies.record(.firstDelta, now - intended)
         }
-        ServerEventHead.moments(in: event, from: start) { latencies.record(.delta, now - $0) }
+        ServerEventHead.moments(in: event, from: start) { sent in
+            // By its sending: a delta that waits past the end is not left out for being late.
+            if steady?.contains(sent) ?? true { latencies.record(.delta, now - sent) }
+        }
     }
 
     private func endTurn(of session: LoadSession, at now: Int64) {

@@ -20,6 +20,7 @@ final class Crowd {
     let scenario: Scenario
     let speech: SpokenLoop?
     let wheel: TimerWheel
+    let parser = JSONParser()
     private let servers: [LoadServer]
     private let epoll: Int32
     private(set) var sessions: [LoadSession] = []
@@ -32,6 +33,9 @@ final class Crowd {
     private(set) var unsettled: Int
     /// The measured part, once it is ordered.
     private(set) var window: Range<Int64>?
+    /// The part of it whose deltas are measured, by their sending: the ramp is over, and all turns
+    /// are in flight.
+    private(set) var steady: Range<Int64>?
     /// Turns whose end has not come.
     var turnsInFlight = 0
     /// An echo's message, made once.
@@ -139,9 +143,18 @@ final class Crowd {
     /// Begins the measured part.
     func begin(_ window: Range<Int64>) {
         self.window = window
+        let ramp = Int64(scenario.rampSeconds * 1e9)
+        if ramp > 0 {
+            steady = min(window.lowerBound + ramp, window.upperBound)..<window.upperBound
+        }
         // These are about sessions that come during it, not about those that were there.
         if scenario.kind == .churn || scenario.kind == .reconnect { latencies.reset() }
         for session in sessions where session.phase == .ready { schedule(session) }
+    }
+
+    /// Counts the turns that were due and have not begun: the turn before was in flight too long.
+    func countOverdue() {
+        counts.turnsNeverBegun = sessions.reduce(0) { $0 + ($1.chat?.overdue.count ?? 0) }
     }
 
     /// Ends all sessions.
@@ -234,7 +247,6 @@ final class Crowd {
 
     private func comeBack(_ session: LoadSession, at time: Int64) {
         session.phase = .waiting
-        session.isConfigured = false
         session.begun = TimerWheel.rounded(time)
         unsettled += 1
     }

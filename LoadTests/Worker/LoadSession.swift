@@ -34,8 +34,6 @@ final class LoadSession {
     var nextDue: Int64 = 0
     /// Whether the epoll reports room in the socket.
     var isRoomWatched = false
-    /// Whether `session.update` was answered, where one is sent.
-    var isConfigured = false
     var chat: ChatTurns?
     var speaker: Speaker?
 
@@ -53,6 +51,6 @@ struct ChatTurns {
     var intended: Int64?
     var hasFirstDelta = false
     /// Turns that were due while another was in flight, the oldest first. Their latency counts
-    /// from when they were due.
+    /// from when they were due; those that are left at the end are counted as never begun.
     var overdue: [Int64] = []
 }

@@ -1,11 +1,14 @@
-// What the generator reads of a server's event: its type, and of a delta the moments in it. A
-// generator that parsed every event would measure itself. Pure.
+// What the generator reads of a server's event: its type, of a delta the moments in it, and how a
+// response ended. A generator that parsed every event would measure itself; only the one that ends
+// a response is. Pure.
 
 import CLinux
+import Codec
 
 /// The types that count.
 enum ServerEventHead: Equatable {
     case sessionCreated, sessionUpdated
+    /// How a response ended: `responseFailed` is also what was cut short, or does not say.
     case responseCreated, responseCancelled, responseFailed, responseCompleted
     /// A piece of a reply's text; where its text begins in the event.
     case textDelta(at: Int)
@@ -16,7 +19,7 @@ enum ServerEventHead: Equatable {
 
     /// Finds an event's type: the first member of that name is its own. Whether a server writes
     /// blanks around colons does not matter.
-    init(_ event: UnsafeRawBufferPointer) {
+    init(_ event: UnsafeRawBufferPointer, _ parser: JSONParser) {
         guard let type = Self.value(of: "\"type\"", in: event, before: 256) else {
             self = .other
             return
@@ -28,11 +31,7 @@ enum ServerEventHead: Equatable {
         } else if isType("response.created\"") {
             self = .responseCreated
         } else if isType("response.done\"") {
-            if Self.holds(event, "\"cancelled\"") {
-                self = .responseCancelled
-            } else {
-                self = Self.holds(event, "\"failed\"") ? .responseFailed : .responseCompleted
-            }
+            self = Self.end(ofResponseIn: event, parser)
         } else if isType("session.created\"") {
             self = .sessionCreated
         } else if isType("session.updated\"") {
@@ -78,8 +77,14 @@ enum ServerEventHead: Equatable {
         return position + 1
     }
 
-    private static func holds(_ event: UnsafeRawBufferPointer, _ text: StaticString) -> Bool {
-        find(text, in: event, before: event.count) != nil
+    private static func end(
+        ofResponseIn event: UnsafeRawBufferPointer, _ parser: JSONParser
+    ) -> ServerEventHead {
+        switch (try? parser.parse(event))?["response"]?["status"]?.string {
+        case "completed": .responseCompleted
+        case "cancelled": .responseCancelled
+        default: .responseFailed
+        }
     }
 
     private static func find(

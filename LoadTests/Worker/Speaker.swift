@@ -12,6 +12,8 @@ struct Speaker {
 
     /// Nanoseconds of reply after which it interrupts; nil: it never does.
     let interruptsAfter: Int64?
+    /// Whether a turn without a reply has failed.
+    private let awaitsReplies: Bool
     private let packets: Int
     private let speechPackets: Int
     private let firstLoudPacket: Int
@@ -29,15 +31,20 @@ struct Speaker {
     /// The reply item whose audio arrives: when its first packet came, and that packet's position.
     private var playing: (item: (UInt64, UInt64), begin: Int64, position: Int)?
 
-    init(_ speech: SpokenLoop, interruptsAfter: Int64?) {
+    init(_ speech: SpokenLoop, interruptsAfter: Int64?, awaitsReplies: Bool) {
         self.init(
             packets: speech.packets.count, speechPackets: speech.speechPackets,
-            firstLoudPacket: speech.firstLoudPacket, interruptsAfter: interruptsAfter)
+            firstLoudPacket: speech.firstLoudPacket, interruptsAfter: interruptsAfter,
+            awaitsReplies: awaitsReplies)
     }
 
     /// A speaker of a recording: so many packets in all, and up to the end of its speech, and the
     /// first that is loud.
-    init(packets: Int, speechPackets: Int, firstLoudPacket: Int, interruptsAfter: Int64?) {
+    init(
+        packets: Int, speechPackets: Int, firstLoudPacket: Int, interruptsAfter: Int64?,
+        awaitsReplies: Bool = true
+    ) {
+        self.awaitsReplies = awaitsReplies
         self.packets = packets
         self.speechPackets = speechPackets
         self.firstLoudPacket = firstLoudPacket
@@ -53,7 +60,11 @@ struct Speaker {
         if interruptsAfter != nil { considerInterrupting(due, &latencies, &counts) }
         let packet = position
         position += 1
-        if position == speechPackets { endOfSpeech = due }
+        if position == speechPackets {
+            // The turn before has had all this time, and no reply.
+            if awaitsReplies, endOfSpeech != nil { counts.turnsFailed += 1 }
+            endOfSpeech = due
+        }
         if position >= packets { position = interruptsAfter == nil ? 0 : packets - 1 }
         return packet
     }
@@ -109,18 +120,18 @@ struct Speaker {
             }
             endOfSpeech = nil
         }
-        let position = Int(
+        let samplePosition = Int(
             UInt32(littleEndian: audio.loadUnaligned(fromByteOffset: 4, as: UInt32.self)))
         let item = (
             audio.loadUnaligned(fromByteOffset: 8, as: UInt64.self),
             audio.loadUnaligned(fromByteOffset: 16, as: UInt64.self)
         )
         guard let playing, playing.item == item else {
-            playing = (item, now, position)
+            playing = (item, now, samplePosition)
             return
         }
         // A listener without any buffer hears a packet this long after the item's first.
-        let offset = Int64(position - playing.position) * 1_000_000_000 / 48_000
+        let offset = Int64(samplePosition - playing.position) * 1_000_000_000 / 48_000
         let lateness = now - (playing.begin + offset)
         latencies.record(.audioLateness, max(0, lateness))
         if lateness > 0 { counts.latePackets += 1 }

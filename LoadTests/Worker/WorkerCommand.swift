@@ -112,6 +112,7 @@ private final class Worker {
         if let window = crowd.window, !saysMeasured, isOver(window, at: now) {
             saysMeasured = true
             crowd.drainSlow()
+            crowd.countOverdue()
             Self.say(
                 .measured(
                     WorkerResult(

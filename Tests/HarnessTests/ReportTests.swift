@@ -15,7 +15,8 @@ import Testing
             count: 9, mean: 1, p50: 0.5, p90: 1, p95: 1.5, p99: 2, p999: 3, max: 1_234.5)
         func sample(_ sessions: Int, _ bytes: Int, _ ledger: Double) -> ServerSample {
             ServerSample(
-                sessions: sessions, privateBytes: bytes, residentBytes: bytes, ledgerBytes: ledger,
+                sessions: sessions, anonymousBytes: bytes, residentBytes: bytes,
+                ledgerBytes: ledger,
                 cpuSeconds: 0)
         }
         result.before = sample(0, 4_000_000, 1_000)
@@ -37,6 +38,57 @@ import Testing
         #expect(result().ledgerBytesPerSession == 900)
         #expect(result().busyBytesPerSession == 2_000)
         #expect(((result().ledgerDifferencePercent ?? 0) + 5).magnitude < 1e-9)
+    }
+
+    /// Turns that are due while another one is late are not forgotten.
+    @Test func turnsThatNeverBeganAreOpen() {
+        var result = result()
+        (result.counts.turnsBegun, result.counts.turnsCompleted) = (10, 9)
+        result.counts += result.counts
+        result.counts.turnsNeverBegun = 3
+        #expect(result.turnsOpen == 5)
+        #expect(MarkdownReport.details(result).contains("| 20 / 18 / 0 / 0 / 3 |"))
+    }
+
+    @Test func lostSessionsAreShownAndFailACommand() {
+        var result = result()
+        #expect(throws: Never.self) { try result.checkNobodyWasLost() }
+        result.counts.lost = 500
+        result.opened?.sessions = 1_500
+        result.errors = ["refused": 500]
+        #expect(throws: LoadFailure.self) { try result.checkNobodyWasLost() }
+        #expect(ScaleCommand.heading([result]).contains("| 1,500 | 500 | 6.0 | 1,333 |"))
+    }
+
+    /// The default of the server would turn half of them away.
+    @Test func aServerOfTheHarnessHasRoomForItsPlan() {
+        var scenario = Scenario(.idle)
+        scenario.sessions = 19_800
+        let options = LocalParley.room(for: scenario, in: 1)
+        #expect(options == ["--max-connections", "20100", "--max-sessions", "20000"])
+        scenario.sessions = 100_000
+        #expect(LocalParley.room(for: scenario, in: 6).last == "16867")
+    }
+
+    /// Work in an event loop is not put beside work in a pool.
+    @Test func theSummaryNamesTheWaysThatAStackWasMeasured() {
+        let measure = Measure(word: "p99", title: "p99", unit: "ms")
+        var outcome = ClaimOutcome(
+            name: "hot", title: "Hot", published: "–", remarks: "", command: "c")
+        outcome.cells = [("in its loop", 300.0), ("in a thread", 5)].map {
+            ClaimOutcome.Cell(
+                contender: Contender(stack: .node, variant: $0.0), measure: measure,
+                values: [$0.1])
+        }
+        outcome.cells.append(
+            ClaimOutcome.Cell(
+                contender: Contender(stack: .parley, variant: "on its worker pool"),
+                measure: measure, values: [10]))
+        let report = ClaimsReport(machine: "", date: "", command: "", outcomes: [outcome])
+        #expect(
+            report.markdown.contains(
+                "| 300.0 ms (in its loop); 5.0 ms (in a thread) | – | 10.0 ms (on its worker pool) "
+                    + "| 2.00, – |"))
     }
 
     @Test func theOverviewHasALinePerResult() {

@@ -83,6 +83,7 @@ import Testing
             problem("scenario: mixed\nsessions: 10\nspeaking: 8\nchatting: 8")
                 == "f.yaml: sessions is 10, but 16 of them speak, chat or do not read")
         #expect(problem("scenario: slow-readers\nslow: 0").contains("needs slow"))
+        #expect(problem("scenario: chat\nramp: 2 s").contains("with a ramp"))
     }
 
     @Test func whatAFieldWritesItReads() throws {

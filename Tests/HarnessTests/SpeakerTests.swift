@@ -80,6 +80,22 @@ import Testing
         #expect(latencies[.replyStopped]?.milliseconds(atPercentile: 100)?.rounded() == 80)
     }
 
+    @Test(arguments: [true, false])
+    mutating func aTurnWithoutAReplyHasFailedWhereOneIsAwaited(awaitsReplies: Bool) {
+        var speaker = Speaker(
+            packets: 3, speechPackets: 2, firstLoudPacket: 0, interruptsAfter: nil,
+            awaitsReplies: awaitsReplies)
+        // Four turns, of which the second is answered, and the last may still be.
+        for number in 0..<11 {
+            _ = speaker.nextPacket(
+                due: Int64(number) * Self.packet, into: &latencies, &counts)
+            guard number == 4 else { continue }
+            speaker.handleResponse()
+            hear(audio(item: 7, position: 0), at: 5 * Self.packet, &speaker)
+        }
+        #expect(counts.turnsFailed == (awaitsReplies ? 2 : 0))
+    }
+
     @Test mutating func aTurnThatNobodyAnswersIsSaidAnew() {
         var speaker = Speaker(
             packets: 10, speechPackets: 2, firstLoudPacket: 1, interruptsAfter: 100_000_000)

@@ -7,8 +7,10 @@ import Testing
 @testable import parley_load
 
 @Suite struct WireTests {
+    private let parser = JSONParser()
+
     private func head(_ text: String) -> ServerEventHead {
-        Array(text.utf8).withUnsafeBytes { ServerEventHead($0) }
+        Array(text.utf8).withUnsafeBytes { ServerEventHead($0, parser) }
     }
 
     @Test func eventsAreToldByTheirType() {
@@ -29,13 +31,24 @@ import Testing
         #expect(head("") == .other)
     }
 
+    /// Words of the reply, and the states of its items, are not the response's.
+    @Test(arguments: [
+        (#"{"output":[{"status":"incomplete","text":"failed"}],"status":"completed"}"#, true),
+        (#"{"status":"incomplete","output":[{"status":"completed"}]}"#, false),
+        (#"{"output":[{"status":"completed"}]}"#, false),
+    ]) func aResponseEndedAsItsStatusSays(response: String, isCompleted: Bool) {
+        let event = #"{"type":"response.done","response":\#(response)}"#
+        #expect(head(event) == (isCompleted ? .responseCompleted : .responseFailed))
+        #expect(head(String(event.dropLast())) == .responseFailed)
+    }
+
     @Test func deltasGiveTheirMomentsBack() {
         let event = Array(
             #"{"type": "response.output_text.delta", "delta": " 60174608253192 60174608253999"}"#
                 .utf8)
         var moments: [Int64] = []
         event.withUnsafeBytes { bytes in
-            guard case .textDelta(let start) = ServerEventHead(bytes) else { return }
+            guard case .textDelta(let start) = ServerEventHead(bytes, parser) else { return }
             ServerEventHead.moments(in: bytes, from: start) { moments.append($0) }
         }
         #expect(moments == [60_174_608_253_192, 60_174_608_253_999])
@@ -47,7 +60,7 @@ import Testing
                 .utf8)
         var moments: [Int64] = []
         event.withUnsafeBytes { bytes in
-            guard case .textDelta(let start) = ServerEventHead(bytes) else { return }
+            guard case .textDelta(let start) = ServerEventHead(bytes, parser) else { return }
             ServerEventHead.moments(in: bytes, from: start) { moments.append($0) }
         }
         #expect(moments.allSatisfy { $0 < 1_000_000_000_000_000_000 })

@@ -4,18 +4,19 @@ import Glibc
 
 /// A look at the process's memory, in bytes.
 struct MemoryUse {
-    /// Pages that are its own and written to (smaps_rollup, Private_Dirty).
-    let privateBytes: Int
+    /// Pages that are its own and written to (smaps_rollup, Anonymous: the memory
+    /// that it asked for, without written pages of its binary).
+    let anonymousBytes: Int
     /// Looks now.
     init() {
-        privateBytes = Self.privateDirty()
+        anonymousBytes = Self.anonymous()
     }
 
-    private static func privateDirty() -> Int {
+    private static func anonymous() -> Int {
         guard let file = fopen("/proc/self/smaps_rollup", "r") else { return 0 }
         defer { fclose(file) }
         return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 512) { line in
-            let name = "Private_Dirty:"
+            let name = "Anonymous:"
             while fgets(line.baseAddress, 512, file) != nil {
                 let text = String(cString: line.baseAddress!)
                 guard text.hasPrefix(name) else { continue }

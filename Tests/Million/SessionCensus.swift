@@ -65,7 +65,7 @@ struct SessionCensus: ParsableCommand {
 struct CensusRow {
     var count = 0
     /// Since nothing was open, per session.
-    var privateBytes = 0.0
+    var anonymousBytes = 0.0
     var ledgerBytes = 0.0
     /// Microseconds of CPU per session that was opened.
     var opening = 0.0
@@ -90,7 +90,7 @@ struct CensusEnd {
     var closing = 0.0
     var longestTurn = 0.0
     /// Beyond what was there before anything was opened.
-    var privateBytes = 0
+    var anonymousBytes = 0
     /// The same once malloc has given back what it can.
     var trimmedBytes = 0
 }
@@ -157,7 +157,7 @@ final class CensusWorld {
         row.opening = microseconds { open(new) } / Double(new)
         row.longestTurn = Double(longestTurn) / 1_000
         let use = MemoryUse()
-        row.privateBytes = Double(use.privateBytes - before.privateBytes) / Double(count)
+        row.anonymousBytes = Double(use.anonymousBytes - before.anonymousBytes) / Double(count)
         row.ledgerBytes = Double(metrics.total(of: .ledgerBytes)) / Double(count)
         let pings = io.pings
         let keeping = microseconds { run(for: pingInterval) }
@@ -182,9 +182,9 @@ final class CensusWorld {
         end.ledgerBytes = metrics.total(of: .ledgerBytes)
         end.connections = metrics.total(of: .connectionsOpen)
         end.chunks = shard.chunksInUse
-        end.privateBytes = MemoryUse().privateBytes - before.privateBytes
+        end.anonymousBytes = MemoryUse().anonymousBytes - before.anonymousBytes
         malloc_trim(0)
-        end.trimmedBytes = MemoryUse().privateBytes - before.privateBytes
+        end.trimmedBytes = MemoryUse().anonymousBytes - before.anonymousBytes
         return end
     }
 
@@ -270,10 +270,10 @@ struct CensusReport {
     /// As Markdown.
     var text: String {
         var lines = [
-            "One process, one shard; \(before.privateBytes / 1_024) KiB private before the first "
-                + "session, \(CensusIO.bytesPerSocket) bytes of them for each simulated socket.",
+            "One process, one shard; \(before.anonymousBytes / 1_024) KiB anonymous before the "
+                + "first session, \(CensusIO.bytesPerSocket) bytes of them for each simulated socket.",
             "",
-            "| sessions | bytes of user space each (Private_Dirty) | ledger each "
+            "| sessions | bytes of user space each (Anonymous) | ledger each "
                 + "| CPU to open, µs | longest turn, µs | CPU per ping, µs "
                 + "| CPU per reply, µs | delta p50 / p99 / max, µs | in turns "
                 + "| list of sessions, ms of CPU | longest turn of it, ms |",
@@ -285,7 +285,7 @@ struct CensusReport {
                 ? "–"
                 : [0.5, 0.99, 1].map { tenths(row.delays.quantile($0)) }.joined(separator: " / ")
             lines.append(
-                "| \(row.count) | \(Int(row.privateBytes)) "
+                "| \(row.count) | \(Int(row.anonymousBytes)) "
                     + "| \(Int(row.ledgerBytes)) | \(tenths(row.opening)) "
                     + "| \(Int(row.longestTurn)) | \(tenths(row.keeping)) "
                     + "| \(tenths(row.talking)) | \(delays) | \(row.delays.turns) "
@@ -295,8 +295,8 @@ struct CensusReport {
             "",
             "All closed: \(tenths(end.closing)) µs of CPU each, longest turn "
                 + "\(Int(end.longestTurn)) µs; ledger \(end.ledgerBytes), connections "
-                + "\(end.connections), chunks \(end.chunks); private memory "
-                + "\(end.privateBytes / 1_024) KiB above the start, "
+                + "\(end.connections), chunks \(end.chunks); anonymous memory "
+                + "\(end.anonymousBytes / 1_024) KiB above the start, "
                 + "\(end.trimmedBytes / 1_024) KiB after malloc_trim.",
         ]
         return lines.joined(separator: "\n")
