@@ -122,7 +122,7 @@ final class CensusIO: IO {
             .close: frame(.close, [3, 232]),
             .turn: frame(.text, Array(item.utf8)) + frame(.text, Array(response.utf8)),
             .survey: Array(
-                "GET /admin/sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".utf8),
+                "GET /admin/sessions HTTP/1.1\r\nHost: localhost\r\nConnection:close\r\n\r\n".utf8),
         ]
     }
 

@@ -19,7 +19,7 @@ CONTROL = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Screen:
-    """A program at a terminal of its own; its screen is the last whole frame that it has written."""
+    """A program at a terminal of its own; its screen is the last whole frame it has written."""
 
     def __init__(self, *arguments, columns=100, rows=20):
         self.rows = rows
