@@ -271,7 +271,8 @@ struct CensusReport {
     var text: String {
         var lines = [
             "One process, one shard; \(before.anonymousBytes / 1_024) KiB anonymous before the "
-                + "first session, \(CensusIO.bytesPerSocket) bytes of them for each simulated socket.",
+                + "first session, \(CensusIO.bytesPerSocket) bytes of them for each simulated "
+                + "socket.",
             "",
             "| sessions | bytes of user space each (Anonymous) | ledger each "
                 + "| CPU to open, µs | longest turn, µs | CPU per ping, µs "
