@@ -16,14 +16,17 @@ struct ConnectionTable {
     /// What a new slot begins with: no slot that was given back has had it.
     private var firstGeneration: UInt32 = 0
     private let capacity: Int
+    private let longCount: Int
     /// Open connections.
     private(set) var count = 0
 
     /// An empty table.
-    /// - Parameter capacity: connections that never make it move; beyond it more cost a copy now
-    ///   and then.
-    init(capacity: Int = 0) {
+    /// - Parameters:
+    ///   - capacity: connections that never make it move; beyond it more cost a copy now and then.
+    ///   - longCount: from how many slots on it gives memory back.
+    init(capacity: Int = 0, longCount: Int = Self.longCount) {
         self.capacity = capacity
+        self.longCount = longCount
         reserve()
     }
 
@@ -69,17 +72,17 @@ struct ConnectionTable {
         return reference(inSlot: token.index)
     }
 
-    /// The same by slot.
+    /// The same by slot. One that was noted before the table was given back is nobody's.
     func reference(inSlot slot: Int) -> Unmanaged<Connection>? {
-        guard let connection = slots[slot] else { return nil }
+        guard slot < slots.count, let connection = slots[slot] else { return nil }
         return .passUnretained(connection)
     }
 
     /// Slots that were ever used; those above them hold nobody.
     var slotCount: Int { slots.count }
 
-    /// The connection in a slot.
-    subscript(slot slot: Int) -> Connection? { slots[slot] }
+    /// The connection in a slot. One that was noted before the table was given back is nobody's.
+    subscript(slot slot: Int) -> Connection? { slot < slots.count ? slots[slot] : nil }
 
     /// Frees a connection's slot; its token means nothing from now on.
     mutating func remove(_ connection: Connection) {
@@ -89,7 +92,7 @@ struct ConnectionTable {
         generations[slot] &+= 1
         freeSlots.append(UInt32(slot))
         count -= 1
-        if count == 0, slots.count >= Self.longCount { giveBack() }
+        if count == 0, slots.count >= longCount { giveBack() }
     }
 
     private mutating func giveBack() {

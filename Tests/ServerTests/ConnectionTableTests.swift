@@ -3,6 +3,7 @@
 import Codec
 import Session
 import Simulation
+import Synchronization
 import Testing
 
 @testable import Server
@@ -39,6 +40,52 @@ import Testing
             #expect(table.count == 0 && table.slotCount == 0)
         }
         #expect(old.allSatisfy { table[$0] == nil })
+    }
+
+    private func clear(_ client: SimulatedClient, times: Int) {
+        for _ in 0..<times { client.send(#"{"type":"input_audio_buffer.clear"}"#) }
+    }
+
+    /// Messages wait for the next turn, and their connection is the last that leaves in this one.
+    @Test func whoeverIsNotedForTheNextTurnMayBeGoneWithTheTable() throws {
+        let server = try SimulatedServer()
+        server.shard.connections = ConnectionTable(longCount: 3)
+        let peers = (0..<3).map { _ in server.connect() }
+        let client = server.openClient()
+        #expect(server.run())
+        clear(client, times: ServerConfiguration().maxMessagesPerTurn * 4)
+        #expect(server.shard.turn())
+        #expect(server.shard.unfinishedSlots == [3])
+        for peer in peers { peer.reset() }
+        client.peer.reset()
+        #expect(server.shard.turn())
+        #expect(server.shard.unfinishedSlots == [3] && server.shard.connections.slotCount == 0)
+        server.shard.dirtySlots.append(3)
+        server.shard.touchedSlots.append(3)
+        #expect(server.run())
+        #expect(server.io.openHandles == 0 && server.shard.unfinishedSlots.isEmpty)
+    }
+
+    /// An operator's question is under way while everybody leaves.
+    @Test func aScanEndsWhereTheTableHasBegunAnew() throws {
+        let server = try SimulatedServer()
+        server.shard.connections = ConnectionTable(longCount: 3)
+        let peers = (0..<6).map { _ in server.connect() }
+        #expect(server.run())
+        let answers = Mutex<[SurveyReport]>([])
+        server.shard.surveys.begin(
+            SurveyQuestion(query: SessionQuery()) { report in
+                answers.withLock { $0.append(report) }
+            })
+        let begun = server.shard.surveys.takeScan()
+        var scan = try #require(begun)
+        scan.nextSlot = 5
+        for peer in peers { peer.reset() }
+        #expect(server.shard.turn())
+        #expect(server.shard.connections.slotCount == 0)
+        server.shard.surveys.giveBack(scan)
+        #expect(server.run())
+        #expect(answers.withLock { $0.map(\.connections) } == [0])
     }
 
     @Test func theIndexOfAddressesIsADictionary() {
