@@ -41,8 +41,8 @@ struct DeadlineQueue<Owner> {
     private var firstFree: Int32 = -1
     private var nextSequence: UInt64 = 0
     private let capacity: Int
-    /// The longest since memory was last given back.
-    private var longest = 0
+    /// Whether it was long since the entries last moved to memory of their own.
+    private var wasLong = false
 
     /// An empty queue.
     /// - Parameter capacity: deadlines that never cost more than their own; beyond it the queue is
@@ -72,7 +72,7 @@ struct DeadlineQueue<Owner> {
         heap.append(
             Entry(deadline: deadline, sequence: takeSequence(), handle: handle, owner: owner))
         positions[Int(handle)] = Int32(heap.count - 1)
-        longest = max(longest, heap.count)
+        if heap.count >= Self.longCount { wasLong = true }
         moveUp(from: heap.count - 1)
         return Handle(index: handle)
     }
@@ -148,23 +148,27 @@ struct DeadlineQueue<Owner> {
         positions[Int(entry.handle)] = -2 - firstFree
         firstFree = entry.handle
         if position != last { restore(at: position) }
-        if longest >= Self.longCount, heap.count <= Self.shortCount { giveBack() }
+        if heap.count <= Self.shortCount { giveBack() }
         return entry
     }
 
-    /// The few entries that are left move into memory of their own. Handles stay what they are, so
-    /// that their places can only go with the last of them.
+    /// The few entries that are left move into memory of their own, once for each time that the
+    /// queue was long. Handles stay what they are, so that their places can only go with the last
+    /// of them.
     private mutating func giveBack() {
-        if heap.isEmpty {
-            (heap, positions, firstFree, longest) = ([], [], -1, 0)
+        if heap.isEmpty, positions.count >= Self.longCount {
+            (heap, positions, firstFree, wasLong) = ([], [], -1, false)
             reserve()
-        } else if heap.count == Self.shortCount {
+        } else if wasLong {
             var fresh: [Entry] = []
             fresh.reserveCapacity(capacity)
             fresh += heap
-            heap = fresh
+            (heap, wasLong) = (fresh, false)
         }
     }
+
+    /// Entries that it has memory for.
+    var roomCount: Int { heap.capacity }
 
     private mutating func restore(at position: Int) {
         moveUp(from: position)

@@ -83,6 +83,26 @@ import Testing
         }
     }
 
+    /// A queue that was long once and never empty since moves its entries once, not each time that
+    /// it is short again.
+    @Test func movesItsEntriesOnceForEachTimeThatItWasLong() {
+        var queue = DeadlineQueue<Int>()
+        let long = DeadlineQueue<Int>.longCount
+        for _ in 0..<2 {
+            var handles = (0..<long).map { queue.schedule($0, at: .milliseconds($0)) }
+            while queue.count > 64 { queue.cancel(handles.removeLast()) }
+            #expect(queue.roomCount < 500)
+            for _ in 0..<3 {
+                let more = (0..<1_000).map { queue.schedule($0, at: .milliseconds($0)) }
+                for handle in more { queue.cancel(handle) }
+                #expect(queue.count == 64 && queue.roomCount >= 1_000)
+            }
+            queue.checkInvariants()
+            #expect(drain(&queue, at: .milliseconds(long)).count == 64)
+            #expect(queue.count == 0 && queue.roomCount == 0)
+        }
+    }
+
     @Test func refusesAHandleThatHasExpired() async {
         await #expect(processExitsWith: .failure) {
             var queue = DeadlineQueue<Int>()
