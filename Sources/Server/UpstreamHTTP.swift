@@ -135,9 +135,12 @@ package final class UpstreamHTTP: @unchecked Sendable {
         if readable { ready |= CURL_CSELECT_IN }
         if writable { ready |= CURL_CSELECT_OUT }
         if failed { ready |= CURL_CSELECT_ERR }
-        let payer = payers[fd]?.account.begin() ?? .suspend()
-        defer { payer.end() }
-        enterLibrary { curl_multi_socket_action(multi, fd, ready, &$0) }
+        // Its last request may end in there, and its account is to outlive that.
+        withExtendedLifetime(payers[fd]) { charge in
+            let payer = charge?.account.begin() ?? .suspend()
+            defer { payer.end() }
+            enterLibrary { curl_multi_socket_action(multi, fd, ready, &$0) }
+        }
     }
 
     /// The timer has fired.
@@ -203,7 +206,8 @@ package final class UpstreamHTTP: @unchecked Sendable {
         lastTransferID += 1
         let charge = owner.flatMap { charges[$0] } ?? UpstreamCharge()
         let payer = charge.account.begin()
-        defer { payer.end() }
+        // The request may end at once, and its account is to outlive that.
+        defer { withExtendedLifetime(charge) { payer.end() } }
         let transfer = try UpstreamTransfer(
             id: lastTransferID, request: request, limits: limits, authorities: authorities,
             loop: loop, owner: owner, charge: charge)
