@@ -6,6 +6,7 @@
 // its older versions: they cost the server more than the client that asks for them, and every
 // client that the guideline names can do without.
 
+import CLinux
 import COpenSSL
 import Session
 import Synchronization
@@ -40,10 +41,12 @@ package final class TLSContext: @unchecked Sendable {
     private let outlived = Atomic<Int>(0)
     /// What its connections have left behind when they were freed, in OpenSSL's caches.
     var outlivedBytes: Int { outlived.load(ordering: .relaxed) }
-    /// Bytes that a context's connections may leave behind, all together. 64 KiB: the first ones
-    /// fill OpenSSL's caches of algorithms and its threads' generators, 16 to 20 kB, and a private
-    /// key's own 3; after that a connection leaves nothing, and holds 14 kB while it lives.
-    private static let maxOutlivedBytes = 64 << 10
+    /// Bytes that a context's connections may leave behind, all together: the first ones fill
+    /// OpenSSL's caches of algorithms, a private key's own 3 kB, and on each shard's thread its
+    /// generators, 16 to 20 kB; after that a connection leaves nothing, and holds 14 kB while it
+    /// lives. 32 KiB, and as much for each processor, which has a shard.
+    private static let maxOutlivedBytes =
+        (32 << 10) * (1 + max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))))
 
     /// Whether connections may hold a copy of an OCSP response.
     var hasStaple: Bool { staple != nil }
