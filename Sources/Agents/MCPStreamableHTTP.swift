@@ -106,6 +106,8 @@ final class MCPStreamableHTTP: MCPTransport {
         var inbox = Inbox(id: request.id, isStream: isStream)
         var received = 0
         var answered = 0
+        var charged = 0
+        defer { host.charge(-charged) }
         while inbox.result == nil, let chunk = try await response.nextChunk() {
             received += chunk.count
             guard received <= Self.maxAnswerBytes else {
@@ -113,6 +115,7 @@ final class MCPStreamableHTTP: MCPTransport {
                     code: -32_000, message: "The MCP server's answer is too large.")
             }
             try inbox.append(chunk)
+            host.charge(inbox.heldBytes, insteadOf: &charged)
             for answer in inbox.takeAnswers() {
                 answered += 1
                 guard answered <= Self.maxServerRequests else {
@@ -189,6 +192,9 @@ private struct Inbox {
     private var answers: [[UInt8]] = []
     private var events = ServerSentEventsParser()
     private var body: [UInt8] = []
+
+    /// Bytes of what has come and could not be read yet.
+    var heldBytes: Int { body.heapBytes + events.heldBytes }
 
     init(id: String?, isStream: Bool) {
         self.id = id

@@ -57,7 +57,7 @@ public struct OpenAITranscription: SpeechRecognizer {
                 body, contentType, to: "/audio/transcriptions",
                 accepting: streams ? "text/event-stream, application/json" : "application/json",
                 on: host, attempt)
-            return try await Self.text(of: response) { part in
+            return try await Self.text(of: response, on: host) { part in
                 attempt.handleDelivery()
                 try await partial(part)
             }
@@ -65,17 +65,22 @@ public struct OpenAITranscription: SpeechRecognizer {
     }
 
     private static func text(
-        of response: any UpstreamResponse, partial: (String) async throws -> Void
+        of response: any UpstreamResponse, on host: any AgentHost,
+        partial: (String) async throws -> Void
     ) async throws -> String {
         var answer = TranscriptionReply()
         var received = 0
+        var charged = 0
+        defer { host.charge(-charged) }
         while let chunk = try await response.nextChunk() {
             received += chunk.count
             guard received <= maxReplyBytes else {
                 throw AgentError.malformedReply(
                     message: "The transcription service's answer is too large.")
             }
-            for part in try answer.append(chunk) { try await partial(part) }
+            let parts = try answer.append(chunk)
+            host.charge(answer.heldBytes, insteadOf: &charged)
+            for part in parts { try await partial(part) }
         }
         return try answer.finish()
     }
@@ -90,6 +95,9 @@ private struct TranscriptionReply {
     private var object: [UInt8] = []
     private var said = ""
     private var whole: String?
+
+    /// Bytes of what has come and could not be read yet.
+    var heldBytes: Int { object.heapBytes + events.heldBytes }
 
     /// Takes more of the answer; returns the text that it adds.
     mutating func append(_ chunk: [UInt8]) throws(AgentError) -> [String] {

@@ -55,7 +55,11 @@ struct AnswerStream<Answer: StreamedAnswer> {
         let patience = Patience(limit: firstTokenTimeout, start: await host.now(), host: host)
         service.retries.handleRequest()
         var retries = 0
+        // Memory of this turn that nobody else knows: the body, and an answer that is not complete.
+        var charged = 0
+        defer { host.charge(-charged) }
         while true {
+            host.charge(body.heapBytes, insteadOf: &charged)
             let attempt = RequestAttempt()
             do {
                 let response = try await patience.wait(attempt) { [body] in
@@ -72,10 +76,11 @@ struct AnswerStream<Answer: StreamedAnswer> {
                         : try await patience.wait(attempt) { try await response.nextChunk() }
                     isOver = chunk == nil
                     if let chunk { try reading.take(chunk) } else { try reading.finish() }
+                    // It is asked for once only, and may be the whole conversation.
+                    if !reading.deltas.isEmpty { body = [] }
+                    host.charge(body.heapBytes + reading.heldBytes, insteadOf: &charged)
                     for delta in reading.deltas {
                         attempt.handleDelivery()
-                        // It is asked for once only, and may be the whole conversation.
-                        body = []
                         try await reply(delta)
                     }
                 }
@@ -104,6 +109,9 @@ struct AnswerReading<Answer: StreamedAnswer> {
     private var plain: [UInt8] = []
     private var isPlain: Bool?
     private var received = 0
+
+    /// Bytes of what has come and could not be read yet.
+    var heldBytes: Int { plain.heapBytes + events.heldBytes }
 
     /// Takes the next piece.
     mutating func take(_ chunk: [UInt8]) throws {

@@ -56,7 +56,7 @@ extension AgentLink {
         }
         let host = host.serving(token)
         let logger = logger
-        start(.toolList(connection: itemID), for: token, work: &work) { report in
+        start(.toolList(connection: itemID), for: token, on: host, work: &work) { report in
             do {
                 guard let connection else { throw AgentLink.unknownConnection }
                 let tools = try await connection.listTools(on: host)
@@ -76,7 +76,7 @@ extension AgentLink {
         let host = host.serving(token)
         let logger = logger
         let purpose = AgentWork.Purpose.toolCall(itemID: itemID, connection: connection)
-        start(purpose, for: token, work: &work) { report in
+        start(purpose, for: token, on: host, work: &work) { report in
             do {
                 guard let open else { throw AgentLink.unknownConnection }
                 let text = try await open.call(name, arguments: arguments, id: itemID, on: host)

@@ -28,6 +28,8 @@ struct AgentWork {
         let task: Task<Void, Never>
         /// Bytes of the task, and of what it was asked.
         let bytes: Int
+        /// Whom it tells what it holds beside that.
+        let host: ShardAgentHost
         /// Whether it speaks and is held up, because enough of its speech waits to be sent.
         fileprivate(set) var isHeldUp = false
     }
@@ -49,7 +51,9 @@ struct AgentWork {
 
     /// Bytes of the tasks and of what waits for them.
     var heldBytes: Int {
-        let tasks = running.reduce(running.heapBytes + waiting.heapBytes) { $0 + $1.bytes }
+        let tasks = running.reduce(running.heapBytes + waiting.heapBytes) {
+            $0 + $1.bytes + $1.host.chargedBytes
+        }
         return waiting.reduce(tasks) { $0 + $1.request.text.heapBytes }
     }
 
@@ -168,7 +172,10 @@ final class AgentLink {
         let recognizer = agents.recognizer
         let host = host.serving(token)
         let logger = logger
-        start(.transcription(itemID: itemID), for: token, work: &work) { report in
+        start(
+            .transcription(itemID: itemID), for: token, on: host, work: &work,
+            askedBytes: utterance.audio.decodedBytes
+        ) { report in
             do {
                 guard let recognizer else { throw AgentLink.missing("speech recogniser") }
                 let text = try await recognizer.transcribe(utterance, on: host) { part in
@@ -194,7 +201,10 @@ final class AgentLink {
             case .probableTranscript: .expected
             }
         let host = host.serving(token, urgency)
-        start(.hypothesis(itemID: itemID), for: token, work: &work) { report in
+        start(
+            .hypothesis(itemID: itemID), for: token, on: host, work: &work,
+            askedBytes: utterance.audio.decodedBytes
+        ) { report in
             // What goes wrong here goes wrong again, and is told, in `transcribe`.
             if let text = try? await recognizer?.transcribe(utterance, on: host) {
                 await report(.hypothesis(itemID: itemID, text: text))
@@ -209,7 +219,10 @@ final class AgentLink {
         work: inout AgentWork
     ) {
         let host = host.serving(token)
-        start(.encoding(itemID: itemID), for: token, work: &work) { report in
+        start(
+            .encoding(itemID: itemID), for: token, on: host, work: &work,
+            askedBytes: audio.decodedBytes * 2
+        ) { report in
             // A busy server gives the words alone.
             let bytes = try? await host.compute { try audio.encoded(as: format) }
             await report(.audioEncoded(itemID: itemID, bytes ?? []))
@@ -224,7 +237,7 @@ final class AgentLink {
         let host = host.serving(token)
         let logger = logger
         start(
-            .model(responseID: responseID), for: token, work: &work,
+            .model(responseID: responseID), for: token, on: host, work: &work,
             askedBytes: request.heldBytes
         ) { report in
             do {
@@ -251,7 +264,7 @@ final class AgentLink {
         let synthesizer = agents.synthesizer
         let host = host.serving(token)
         let logger = logger
-        start(purpose, for: token, work: &work) { report in
+        start(purpose, for: token, on: host, work: &work) { report in
             do {
                 guard let synthesizer else { throw AgentLink.missing("speech synthesiser") }
                 try await synthesizer.speak(request, on: host) { chunk in
@@ -267,8 +280,8 @@ final class AgentLink {
     }
 
     func start(
-        _ purpose: AgentWork.Purpose, for token: EventToken, work: inout AgentWork,
-        askedBytes: Int = 0,
+        _ purpose: AgentWork.Purpose, for token: EventToken, on host: ShardAgentHost,
+        work: inout AgentWork, askedBytes: Int = 0,
         _ body: @escaping @Sendable (_ report: @Sendable (AgentEvent) async -> Void) async -> Void
     ) {
         nextSerial += 1
@@ -286,7 +299,8 @@ final class AgentLink {
             }
         }
         let bytes = purpose.taskBytes + askedBytes
-        work.running.append(.init(serial: serial, purpose: purpose, task: task, bytes: bytes))
+        work.running.append(
+            .init(serial: serial, purpose: purpose, task: task, bytes: bytes, host: host))
     }
 
     // MARK: Ending

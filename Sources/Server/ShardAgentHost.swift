@@ -80,6 +80,8 @@ final class ShardAgentHost: AgentHost {
     private let urgency: JobUrgency
     /// The connection, or the turn over HTTP, whose work it is for.
     private let token: EventToken?
+    /// Bytes that its task has said to hold.
+    private let charged = Atomic<Int>(0)
     private var owner: JobOwner? {
         token.map { JobOwner(shard: ObjectIdentifier(gate), token: $0) }
     }
@@ -102,6 +104,16 @@ final class ShardAgentHost: AgentHost {
     func serving(_ token: EventToken, _ urgency: JobUrgency = .awaited) -> ShardAgentHost {
         ShardAgentHost(
             gate: gate, pool: pool, upstream: upstream, urgency: urgency, token: token)
+    }
+
+    /// Bytes that its task holds beside what it was asked.
+    var chargedBytes: Int { max(0, charged.load(ordering: .relaxed)) }
+
+    func charge(_ bytes: Int) {
+        guard bytes != 0 else { return }
+        charged.add(bytes, ordering: .relaxed)
+        // Nothing else may happen to its session for long.
+        if let token { gate.noteCharge(of: token) }
     }
 
     func now() async -> Instant { await gate.time }

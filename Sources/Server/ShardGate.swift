@@ -38,9 +38,9 @@ actor ShardGate {
     /// samples, far more than is made between two turns of a shard that keeps up.
     static let maxUntakenSpeechBytes = 64 << 10
 
-    /// Deliveries that one task may leave in a row before it must give way: a model that never waits
-    /// would else say everything within one turn, before anybody can hold it up. 16: a piece of an
-    /// answer has few events.
+    /// Deliveries that one task may leave in a row before it must give way: a model that never
+    /// waits would else say everything within one turn, before anybody can hold it up. 16: a piece
+    /// of an answer has few events.
     private static let maxRun = 16
 
     /// A task that waits until what holds it up is over.
@@ -57,6 +57,8 @@ actor ShardGate {
     @exclusivity(unchecked) private nonisolated(unsafe) var run = 0
     /// What holds tasks up now, and who waits for the end of each, in order.
     @exclusivity(unchecked) private nonisolated(unsafe) var holds: [Hold: [Waiter]] = [:]
+    /// Whose tasks hold other than at the last turn's end; some several times.
+    @exclusivity(unchecked) private nonisolated(unsafe) var chargedOwners: [EventToken] = []
     /// Bytes of speech that the shard has not taken yet, by the task that left them.
     private var untakenSpeech: [UInt64: Int] = [:]
     /// The tasks that wait for that, in order.
@@ -116,6 +118,12 @@ actor ShardGate {
         let hold = Hold.untakenSpeech(serial: delivery.serial)
         if holds[hold] == nil { untakenHolds.append(hold) }
         begin(hold)
+    }
+
+    /// A task holds more or less than before. One on another thread is seen with the next thing
+    /// that happens to its session.
+    nonisolated func noteCharge(of owner: EventToken) {
+        if executor.isOnThread { chargedOwners.append(owner) }
     }
 
     /// What holds a delivery up now. Only sound waits for sound to be sent: that a clause is over
@@ -230,6 +238,13 @@ actor ShardGate {
             sleepers.removeValue(forKey: id)?.continuation.resume()
         }
         nextDeadline = deadlines.next
+    }
+
+    /// Takes whose tasks hold other than before. On the shard's thread.
+    nonisolated func takeChargedOwners() -> [EventToken] {
+        guard !chargedOwners.isEmpty else { return [] }
+        defer { chargedOwners = [] }
+        return chargedOwners
     }
 
     /// Takes what was delivered, in order.

@@ -31,6 +31,18 @@ final class ScriptedAgentHost: AgentHost {
     /// The requests so far.
     var requests: [UpstreamRequest] { sent.withLock { $0 } }
 
+    private let charges = Mutex<(now: Int, most: Int)>((0, 0))
+
+    /// What it was told to be held: now, and at most.
+    var charged: (now: Int, most: Int) { charges.withLock { $0 } }
+
+    func charge(_ bytes: Int) {
+        charges.withLock { charges in
+            charges.now += bytes
+            charges.most = max(charges.most, charges.now)
+        }
+    }
+
     /// How long it was asked to wait, each time.
     var sleeps: [Duration] { slept.withLock { $0 } }
 

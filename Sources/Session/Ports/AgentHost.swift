@@ -28,11 +28,28 @@ public protocol AgentHost: Sendable {
     /// answer is there.
     /// - Throws: `AgentError.upstream`, or `CancellationError`.
     func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse
+
+    /// Takes note that the turn makes the process hold so many bytes more, or less where negative,
+    /// beside what it was asked: a request's body, an answer that is not complete. Whatever is left
+    /// of it ends with the turn. The default counts nothing.
+    func charge(_ bytes: Int)
 }
 
 extension AgentHost {
     /// Time does not pass.
     public func now() async -> Instant { Instant(nanoseconds: 0) }
+
+    /// Nothing is counted.
+    public func charge(_ bytes: Int) {}
+
+    /// Says what is held now where it said something else before, if the difference is 1 KiB or
+    /// more: less is within what a task is taken to hold.
+    /// - Parameter charged: what it said last.
+    public func charge(_ bytes: Int, insteadOf charged: inout Int) {
+        guard abs(bytes - charged) >= 1_024 else { return }
+        charge(bytes - charged)
+        charged = bytes
+    }
 }
 
 /// An HTTP request to a model or speech service.
