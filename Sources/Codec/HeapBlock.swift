@@ -5,8 +5,9 @@
 // Nothing is asked of the allocator: a figure here is the same in every run, and costs no call.
 // Tests compare all of them with `malloc_usable_size` of the real thing.
 //
-// Source: glibc's malloc (64 bit): a block has a header of 8 bytes, is a multiple of 16 and at least
-// 32. Swift 6: a string of more than 15 bytes, an array and an object begin with 32, 32 and 16.
+// Source: glibc's malloc (64 bit): a block has a header of 8 bytes, is a multiple of 16 and at
+// least 32. Swift 6: a string of more than 15 bytes, an array and an object begin with 32, 32
+// and 16.
 
 /// Sizes of blocks on the heap.
 public enum HeapBlock {

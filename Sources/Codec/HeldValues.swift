@@ -1,7 +1,8 @@
-// Bytes that values of the protocol hold on the heap, beyond the room that each takes where it lies.
-// For the memory ledger (Session/MemoryLedger); rounding is HeapBlock's.
+// Bytes that values of the protocol hold on the heap, beyond the room that each takes where it
+// lies. For the memory ledger (Session/MemoryLedger); rounding is HeapBlock's.
 //
-// Strings that are shared count wherever they are met: who adds up values that share theirs says so.
+// Strings that are shared count wherever they are met: who adds up values that share theirs says
+// so.
 
 extension RawJSON {
     /// Bytes of its text.

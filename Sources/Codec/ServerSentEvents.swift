@@ -1,8 +1,8 @@
 // The event stream that language models answer with (WHATWG HTML §9.2.6, "Interpreting an event
 // stream"). Lines end in CR LF, LF or CR; an empty line ends an event. What the data means is up to
 // the agent that asked. A reply is never resumed, so `id` and `retry`, which serve reconnection,
-// are passed over like unknown fields.
-// An event that lies whole in one piece, as nearly every one of a model does, is lent where it lies.
+// are passed over like unknown fields. An event that lies whole in one piece, as nearly every one
+// of a model does, is lent where it lies.
 // Invariant: the events are a function of the bytes alone, however they were split; what is held
 // between two calls is one incomplete event, within `maxEventBytes`.
 

@@ -7,7 +7,6 @@
 // sees at once what it has taken and given back. Shared by all shards; only waking another takes a
 // lock, which happens beyond the limit alone.
 
-import CLinux
 import Session
 import Synchronization
 
@@ -18,6 +17,9 @@ package final class MemoryBudget: Sendable {
     /// From what part of the limit on nobody new is taken, in percent. 90: what is there may still
     /// grow, as every session does that begins to speak.
     private static let nearPercent = 90
+    /// Time between two attempts to give memory back, while it is short. 10 s: it takes the
+    /// allocator from everybody for milliseconds, and finds little so soon again.
+    private static let returnInterval = Duration.seconds(10)
 
     /// Bytes that the process may hold; `.max`: as many as there are.
     let limit: Int
@@ -30,6 +32,9 @@ package final class MemoryBudget: Sendable {
     private let resident = Atomic<Int>(0)
     private let ledgersThen = Atomic<Int>(0)
     private let readAt = Atomic<Int64>(.min)
+    /// When memory was last to be given back, and whether nobody has begun to yet.
+    private let returnedAt = Atomic<Int64>(.min)
+    private let wantsReturn = Atomic<Bool>(false)
     private let shards = Mutex<[Int: @Sendable () -> Void]>([:])
 
     /// - Parameter readResident: what the kernel says; a simulation says it itself.
@@ -57,22 +62,32 @@ package final class MemoryBudget: Sendable {
                 expected: last, desired: now.nanoseconds, ordering: .relaxed
             ).exchanged
         {
-            read(ledgers: ledgers)
+            read(ledgers: ledgers, at: now)
         }
         let moved = ledgers - ledgersThen.load(ordering: .relaxed)
         return max(resting + ledgers, resident.load(ordering: .relaxed) + moved)
     }
 
     /// Asks the kernel. Near the limit, what was freed and is only kept by the allocator goes back
-    /// first: nobody must be turned away for it.
-    private func read(ledgers: Int) {
-        var bytes = readResident()
+    /// first, on a worker, and the next reading judges: nobody must be turned away for it.
+    private func read(ledgers: Int, at now: Instant) {
+        let bytes = readResident()
         if bytes > near, bytes > resting + ledgers {
-            malloc_trim(0)
-            bytes = readResident()
+            let last = returnedAt.load(ordering: .relaxed)
+            if last == .min
+                || now.nanoseconds - last >= Self.returnInterval.wholeNanoseconds
+            {
+                returnedAt.store(now.nanoseconds, ordering: .relaxed)
+                return wantsReturn.store(true, ordering: .relaxed)
+            }
         }
         resident.store(bytes, ordering: .relaxed)
         ledgersThen.store(ledgers, ordering: .relaxed)
+    }
+
+    /// Whether what the allocator keeps is to be given back; whoever asks sees to it.
+    func takeReturnRequest() -> Bool {
+        wantsReturn.load(ordering: .relaxed) && wantsReturn.exchange(false, ordering: .relaxed)
     }
 
     /// How a shard is asked to give somebody up. Called once a shard, at its start.

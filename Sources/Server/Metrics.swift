@@ -41,7 +41,8 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case deflatedBytesIn, inflatedBytesIn, deflatedBytesOut, inflatedBytesOut
     case compressionContextBytes
     case memoryClosesConnection, memoryClosesTotal
-    case ledgerBytes, sendBufferBytes, scratchBytes, agentTasks, upstreamTransfers
+    case ledgerBytes, largestLedgerBytes, sendBufferBytes, scratchBytes, agentTasks
+    case upstreamTransfers
     case memoryReturns
 }
 
@@ -203,11 +204,11 @@ package final class ServerMetrics: Sendable {
         shards.reduce(0) { $0 + $1.value(of: metric) }
     }
 
-    /// The shard whose connections hold the most.
+    /// The shard where the connection may be that holds the most; the first of several. What the
+    /// cells say was true when each shard last looked, or is more.
     var shardWithLargestLedger: Int {
-        shards.indices.max {
-            shards[$0].value(of: .ledgerBytes) < shards[$1].value(of: .ledgerBytes)
-        } ?? 0
+        let bytes = shards.map { $0.value(of: .largestLedgerBytes) }
+        return bytes.indices.reduce(0) { bytes[$1] > bytes[$0] ? $1 : $0 }
     }
 
     /// Writes the whole exposition.

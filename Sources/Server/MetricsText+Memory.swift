@@ -1,5 +1,7 @@
-// Memory in the exposition: how many connections hold how much, by what they are doing, and beside
-// it what the kernel says of the process. What is charged is in LedgerBook.
+// Memory in the exposition: how many connections hold how much, by shard and by what they are
+// doing, and beside it what the kernel says of the process. What is charged is in LedgerBook.
+//
+// Invariant: each cell is shown once, so that sums over labels are those of the server.
 
 import Codec
 import Session
@@ -10,26 +12,14 @@ extension MetricsText {
     func writeLedgers(into text: inout ByteWriter) {
         let name = "parley_session_memory_bytes"
         writeHead(
-            name, "histogram", "What each connection holds now, by what its session is doing.",
+            name, "histogram",
+            "What each connection holds now, by its shard and what its session is doing.",
             into: &text)
-        for state in SessionState.allCases {
-            let label = "state=\"\(state.rawValue)\""
-            var buckets = [Int](repeating: 0, count: LedgerBook.boundCount + 1)
-            var bytes = 0
-            for shard in metrics.shards {
-                let (counts, sum) = shard.ledgers(of: state)
-                for index in buckets.indices { buckets[index] += counts[index] }
-                bytes += sum
+        for (index, shard) in metrics.shards.enumerated() {
+            for state in SessionState.allCases {
+                let label = "shard=\"\(index)\",state=\"\(state.rawValue)\""
+                writeLedgers(shard.ledgers(of: state), of: name, label, into: &text)
             }
-            var total = 0
-            for (index, count) in buckets.enumerated() {
-                total += count
-                let isLast = index == LedgerBook.boundCount
-                let bound = isLast ? "+Inf" : "\(LedgerBook.firstBoundBytes << index)"
-                writeLine("\(name)_bucket", "\(label),le=\"\(bound)\"", "\(total)", into: &text)
-            }
-            writeLine("\(name)_sum", label, "\(bytes)", into: &text)
-            writeLine("\(name)_count", label, "\(total)", into: &text)
         }
         let memory = ProcessMemory.current
         writeHead(
@@ -40,5 +30,20 @@ extension MetricsText {
             "parley_private_memory_bytes", "gauge",
             "Resident memory that is no file's: what the process itself has written.", into: &text)
         writeLine("parley_private_memory_bytes", "", "\(memory.private)", into: &text)
+    }
+
+    private func writeLedgers(
+        _ ledgers: (buckets: [Int], sum: Int), of name: String, _ label: String,
+        into text: inout ByteWriter
+    ) {
+        var total = 0
+        for (index, count) in ledgers.buckets.enumerated() {
+            total += count
+            let isLast = index == LedgerBook.boundCount
+            let bound = isLast ? "+Inf" : "\(LedgerBook.firstBoundBytes << index)"
+            writeLine("\(name)_bucket", "\(label),le=\"\(bound)\"", "\(total)", into: &text)
+        }
+        writeLine("\(name)_sum", label, "\(ledgers.sum)", into: &text)
+        writeLine("\(name)_count", label, "\(total)", into: &text)
     }
 }

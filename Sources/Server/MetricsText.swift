@@ -286,7 +286,8 @@ private struct HistogramFamily {
             samples: [("", .sessionScan)]),
         HistogramFamily(
             name: "parley_delta_delay_seconds",
-            help: "From the turn that read a delta of a model to the write of it to its client.",
+            help: "From the beginning of the turn that read a delta of a model to its write to the "
+                + "client; its wait in the socket before that turn is left out.",
             samples: [("", .deltaDelay)]),
     ]
 }

@@ -1,5 +1,5 @@
-// What the process takes of the machine's memory, and how much of it there is: the kernel's figures.
-// They are read when somebody asks; nothing here is kept.
+// What the process takes of the machine's memory, and how much of it there is: the kernel's
+// figures. They are read when somebody asks; nothing here is kept.
 //
 // Source: proc(5) for statm, the kernel's cgroup-v2.rst for memory.max.
 

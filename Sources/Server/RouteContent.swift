@@ -144,7 +144,7 @@ extension RouteContent {
         var content = RouteContent.value("There is a place for a session.", "text/plain")
         content.answers.append(
             RouteAnswer(
-                status: 503, "The server is full, or stops.",
+                status: 503, "The server is full, is short of memory, or stops.",
                 RouteBody("application/json", .object(failure))))
         return content
     }

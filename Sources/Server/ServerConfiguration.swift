@@ -221,7 +221,8 @@ public struct ServerConfiguration: Sendable {
     /// Bytes that the whole process may hold, counted by its connections' ledgers or by the kernel,
     /// whichever is more. From nine tenths on new sessions are answered with 503; beyond it those
     /// that hold the most are closed with 1013, one after another. 0…; 0 is no limit. Four fifths
-    /// of what its control group or the machine has: the rest is the kernel's, for its sockets.
+    /// of what its control group or the machine has: the rest is the kernel's, for its sockets. It
+    /// is each process's own: several in one group need a share each.
     public var maxMemoryBytes = ServerConfiguration.memoryBudget
     /// Seconds that `Retry-After` names when the server is full. 5.
     public var retryAfterSeconds = 5

@@ -1,5 +1,7 @@
 // What an operator asks of the sessions: the parameters of `GET /admin/sessions` and the id of
 // `GET /admin/sessions/{id}`, as values. What answers is SessionScan.
+//
+// Invariant: a query is within its limits; what is not is refused where it is read.
 
 import Codec
 import Session

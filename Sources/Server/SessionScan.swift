@@ -2,8 +2,7 @@
 // the query the first few in its order. It goes on over several turns, some connections in each, so
 // that a shard with a hundred thousand of them serves the others meanwhile.
 //
-// Invariant: at most `limit` candidates are held, whatever the number of connections; nothing is
-// allocated per connection.
+// Invariant: at most `limit` candidates are held, whatever the number of connections.
 
 import Codec
 import Session

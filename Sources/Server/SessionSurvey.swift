@@ -1,7 +1,7 @@
 // A survey: one shard was asked over HTTP for the sessions of the server, asks all shards through
 // their mailboxes, and answers when all have, or when it has waited long enough. Here are the
-// values that travel, and who is asked; what a shard does is in ShardSurveys, what an answer has
-// in SurveyAnswer.
+// values that travel, and who is asked; what a shard does is in ShardSurveys, what an answer has in
+// SurveyAnswer.
 //
 // Invariant: nobody waits for a shard, and no lock is held while one works; a server that nobody
 // asks does nothing.

@@ -92,9 +92,7 @@ package final class Shard<Backend: IO> {
     let maxLedgerBytes: UInt32
     /// Those that hold more, until the end of the turn.
     @exclusivity(unchecked) var oversized: [EventToken] = []
-    /// When the server's memory is next looked at, and what was charged when it was last.
-    @exclusivity(unchecked) var memoryReview = Instant(nanoseconds: .min)
-    @exclusivity(unchecked) var reviewedTotal = 0
+    @exclusivity(unchecked) var memoryWatch = MemoryWatch()
     /// Turns until a debug build checks all ledgers.
     var auditCountdown = 0
     /// Slots to be removed at the end of the turn.
@@ -139,6 +137,7 @@ package final class Shard<Backend: IO> {
     @exclusivity(unchecked) private var takenDeliveries: [AgentDelivery] = []
     /// Pieces of models' replies that this turn has taken.
     @exclusivity(unchecked) var deltasInTurn = 0
+    @exclusivity(unchecked) var jobBacklog: JobBacklog
     let upstreamPort: UpstreamPort<Backend>
     let upstream: (any UpstreamClient)?
 
@@ -193,6 +192,7 @@ package final class Shard<Backend: IO> {
             toolServers: services.agents.toolServers?.policy,
             codecs: services.configuration.codecs)
         load = ShardLoad(since: now)
+        jobBacklog = JobBacklog(at: now)
         executor.adoptThread()
         rotateTicketKeys()
         services.directory.join(services.index) { [commands] in commands.post(.answerSurvey($0)) }
@@ -215,6 +215,7 @@ package final class Shard<Backend: IO> {
     package func run() {
         executor.adoptThread()
         while turn() {}
+        noteLargest(0)
         services.directory.leave(services.index)
     }
 
@@ -231,7 +232,7 @@ package final class Shard<Backend: IO> {
         if surveys.isScanning { continueScans() }
         expireDeadlines()
         gate.handleTurn(at: now)
-        executor.runJobs(atMost: configuration.maxJobsPerTurn)
+        runJobs()
         stepSessions()
         flushWrites()
         settleLedgers()

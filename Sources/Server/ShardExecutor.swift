@@ -88,6 +88,9 @@ final class ShardExecutor: Sendable {
     /// Whether jobs wait that this thread enqueued. Those of other threads wake it instead.
     var hasJobs: Bool { !queue.local.isEmpty }
 
+    /// Jobs that wait, those of other threads aside.
+    var jobCount: Int { queue.local.count }
+
     /// Runs what is ready, including what that makes ready, up to a number of jobs.
     /// - Returns: how many ran.
     @discardableResult

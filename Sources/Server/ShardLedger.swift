@@ -1,8 +1,8 @@
-// What each connection of a shard makes the process hold, by part, and what all of them do. A ledger
-// is read off the objects (Session/MemoryLedger); what a connection keeps of it is the total, 4
-// bytes. That is settled once at the end of a turn, for those that the turn touched, and the
-// shard's sum moves by the difference: an echo pays a few comparisons for it, and nobody is looked
-// at who had nothing to do.
+// What each connection of a shard makes the process hold, by part, and what all of them do. A
+// ledger is read off the objects (Session/MemoryLedger); what a connection keeps of it is the
+// total, 4 bytes. That is settled once at the end of a turn, for those that the turn touched, and
+// the shard's sum moves by the difference: an echo pays a few comparisons for it, and nobody is
+// looked at who had nothing to do.
 //
 // Invariant: the sum of what connections and turns over HTTP are charged is the shard's total, and
 // after a turn each is charged what its ledger says. Without any the total is 0. Debug builds check
@@ -30,6 +30,10 @@ extension Connection {
     fileprivate var mayHoldMessage: Bool {
         messageDue != Connection.noMessageDue || !held.isEmpty || state != .webSocket
     }
+
+    /// Whether it would let go of something. Whoever was given up already holds no more than what
+    /// he is still sent.
+    var canBeGivenUp: Bool { state != .closed && state != .lingering }
 
     /// What it is doing.
     var sessionState: SessionState { live?.session.state ?? .connection }
@@ -97,6 +101,13 @@ extension Shard {
 
     /// Charges the connections that the turn touched what they hold now.
     func settleLedgers() {
+        for owner in gate.takeChargedOwners() {
+            if let turn = textTurns[owner], owner.kind == .textTurn {
+                settle(turn)
+            } else if owner.kind == .connection, let connection = connections[owner] {
+                touch(connection)
+            }
+        }
         for slot in touchedSlots {
             connections.reference(inSlot: slot)?._withUnsafeGuaranteedRef {
                 $0.isTouched = false
@@ -117,6 +128,7 @@ extension Shard {
         connection.charged = bytes
         connection.chargedState = state
         if bytes > maxLedgerBytes { oversized.append(connection.token) }
+        if bytes > memoryWatch.largestCharge, connection.canBeGivenUp { noteLargest(bytes) }
     }
 
     /// Charges a turn over HTTP what it holds now.
@@ -126,7 +138,16 @@ extension Shard {
         let before: SessionState? = turn.charged == 0 ? nil : .replying
         book.move(from: turn.charged, before, to: bytes, .replying)
         turn.charged = bytes
-        if bytes > maxLedgerBytes, !turn.isOver { oversized.append(turn.token) }
+        guard !turn.isOver else { return }
+        if bytes > maxLedgerBytes { oversized.append(turn.token) }
+        if bytes > memoryWatch.largestCharge { noteLargest(bytes) }
+    }
+
+    /// Somebody may be charged this, and nobody more. The other shards see it, so that whoever
+    /// holds the most of the whole server is found without asking all of them.
+    func noteLargest(_ bytes: UInt32) {
+        memoryWatch.largestCharge = bytes
+        metrics.set(.largestLedgerBytes, to: Int(bytes))
     }
 
     /// A connection is gone: nothing of it is charged any more.

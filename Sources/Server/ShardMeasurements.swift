@@ -1,15 +1,54 @@
 // What a shard measures of each turn, at its end, and shows to whoever scrapes. Counting what
 // happens within a turn is done where it happens.
+//
+// Invariant: what is measured is never less than what passed, as far as this process can know it;
+// how long bytes lay in a socket before the turn that found them, the kernel tells nobody.
 
 import Session
 
+/// Since when agents' jobs wait that turns have left to the next ones. They run in the order in
+/// which they came, so that some are counted off and the others are younger.
+struct JobBacklog {
+    /// Jobs that were left when those before them had run, and the earliest turn that they are of.
+    private var count = 0
+    private var since: Instant
+    /// The first turn after that, of which the jobs behind them may be.
+    private var sinceNext: Instant?
+    /// When the turn began that the oldest job of this turn is of, at the latest.
+    private(set) var turnSince: Instant
+
+    init(at now: Instant) { (since, turnSince) = (now, now) }
+
+    /// A turn begins to run jobs.
+    mutating func begin(at now: Instant) {
+        if sinceNext == nil { sinceNext = now }
+        turnSince = count > 0 ? since : now
+    }
+
+    /// It has run some, and left some.
+    mutating func end(ran: Int, left: Int) {
+        count -= ran
+        guard count <= 0, let next = sinceNext.take() else { return }
+        (count, since) = (left, next)
+    }
+}
+
 extension Shard {
+    /// Runs what agents' tasks have to do, up to a turn's share.
+    func runJobs() {
+        jobBacklog.begin(at: now)
+        let ran = executor.runJobs(atMost: configuration.maxJobsPerTurn)
+        jobBacklog.end(ran: ran, left: executor.jobCount)
+    }
+
     /// What the turn has read of models' replies was handed to the kernel in it, or waits for peers
-    /// that are slow: what its last delta took, all did at most.
+    /// that are slow: what its last delta took, all did at most. A piece whose task had to wait for
+    /// a later turn counts from the turn that read it.
     func noteDeltas() {
         guard deltasInTurn > 0 else { return }
         metrics.observe(
-            .deltaDelay, nanoseconds: Int(turnEnd.nanoseconds - now.nanoseconds),
+            .deltaDelay,
+            nanoseconds: Int(turnEnd.nanoseconds - jobBacklog.turnSince.nanoseconds),
             times: deltasInTurn)
         deltasInTurn = 0
     }

@@ -1,12 +1,29 @@
-// What a shard does when memory runs short: who asks for a session is told to come back later; beyond
-// the limit the connection, or the turn over HTTP, that holds the most is given up, one after
-// another until it is enough; and one that holds more than any may is given up in any case.
+// What a shard does when memory runs short: who asks for a session is told to come back later;
+// beyond the limit the connection, or the turn over HTTP, that holds the most of the whole server
+// is given up, one after another until it is enough; and one that holds more than any may is given
+// up in any case.
+//
+// Whose it is that holds the most is known by a number that each shard publishes: the most that any
+// of its own may be charged. It only grows, as ledgers are settled, and is looked up anew by the
+// shard that is asked to give somebody up: so nobody looks through his connections before memory is
+// short, and a shard with many small ones gives none of them up for a large one elsewhere.
 //
 // Invariant: whoever is given up is told why, unless he does not read: then a farewell would only
 // wait behind what he should let go of.
 
 import Codec
 import Session
+
+/// What a shard remembers between two looks at memory.
+struct MemoryWatch {
+    /// When the server's memory is next looked at, and what was charged when it was last.
+    var review = Instant(nanoseconds: .min)
+    var reviewedTotal = 0
+    /// What nobody of the shard is charged more than; it is exact where it was just looked up.
+    var largestCharge: UInt32 = 0
+    /// When somebody may next be given up for the others: those who were before are gone by then.
+    var nextGivingUp = Instant(nanoseconds: .min)
+}
 
 extension Shard {
     /// Growth of the shard's ledgers after which it looks at the budget before it is time. 1 MiB.
@@ -15,12 +32,15 @@ extension Shard {
     private static var reviewInterval: Duration { .milliseconds(100) }
     /// Who holds less is never given up for the others: 2 KiB, little more than an idle session.
     private static var leastOffence: Int { 2_048 }
+    /// How many are given up in one look at all connections. 64: a turn stays short, and another
+    /// look goes on.
+    private static var maxOffenders: Int { 64 }
 
     /// Looks at those who have become too large, and now and then at the budget. Once a turn.
     func reviewMemory() {
         if !oversized.isEmpty { giveUpOversized() }
         guard services.memory.isLimited,
-            now >= memoryReview || book.total > reviewedTotal + Self.notableGrowth
+            now >= memoryWatch.review || book.total > memoryWatch.reviewedTotal + Self.notableGrowth
         else { return }
         judgeMemory()
     }
@@ -31,43 +51,72 @@ extension Shard {
             services.metrics.isShortOfMemory.load(ordering: .relaxed)
         else { return false }
         // It may have been long ago that anybody looked.
-        judgeMemory()
+        if now >= memoryWatch.review { judgeMemory() }
         return services.metrics.isShortOfMemory.load(ordering: .relaxed)
     }
 
     /// Looks at the budget, and gives up who holds the most while it is exceeded.
     func judgeMemory() {
-        memoryReview = now + Self.reviewInterval
-        reviewedTotal = book.total
+        memoryWatch.review = now + Self.reviewInterval
+        memoryWatch.reviewedTotal = book.total
         let budget = services.memory
         let ledgers = services.metrics.total(of: .ledgerBytes)
-        var held = budget.held(ledgers: ledgers, at: now)
+        let held = budget.held(ledgers: ledgers, at: now)
+        if budget.takeReturnRequest(), services.pool.submit(.spare, services.returnMemory) {
+            metrics.add(.memoryReturns)
+        }
         services.metrics.isShortOfMemory.store(held > budget.near, ordering: .relaxed)
         // Where all of them together are not what is too much, giving them up would not help.
         guard held > budget.limit, ledgers > held - budget.limit else { return }
-        let fullest = services.metrics.shardWithLargestLedger
-        guard fullest == services.index else { return budget.wake(shard: fullest) }
-        while held > budget.limit, let freed = giveUpLargest() { held -= freed }
+        giveUpLargest(held - budget.limit)
     }
 
     // MARK: Giving up
 
-    /// - Returns: bytes that will be charged no more; nil: nobody holds enough to matter.
-    private func giveUpLargest() -> Int? {
-        var largest: (token: EventToken, bytes: UInt32)?
-        connections.forEach { connection in
-            // Whoever was given up already holds no more than what he is still sent.
-            guard connection.charged > largest?.bytes ?? 0, connection.state != .closed,
-                connection.state != .lingering
-            else { return }
-            largest = (connection.token, connection.charged)
+    /// Gives up those who hold the most, as long as nobody on another shard may hold more. What is
+    /// missing then is seen at the next look, when they have let go of all that they held.
+    /// - Parameter excess: bytes that are to be charged no more.
+    private func giveUpLargest(_ excess: Int) {
+        guard holdsTheLargest else { return passOn() }
+        guard now >= memoryWatch.nextGivingUp else { return }
+        memoryWatch.nextGivingUp = now + Self.reviewInterval
+        let offenders = largestOffenders
+        var next = offenders[...]
+        noteLargest(UInt32(clamping: next.first?.rank.value ?? 0))
+        var left = excess
+        while left > 0, holdsTheLargest, let offender = next.popFirst() {
+            giveUp(offender.token, .shortOfMemory)
+            left -= offender.rank.value
+            // Those that were not found hold no more than the last that was.
+            let rest = offenders.count < Self.maxOffenders ? 0 : offender.rank.value
+            noteLargest(UInt32(clamping: next.first?.rank.value ?? rest))
         }
-        for turn in textTurns.all where turn.charged > largest?.bytes ?? 0 && !turn.isOver {
-            largest = (turn.token, turn.charged)
+    }
+
+    private var holdsTheLargest: Bool {
+        services.metrics.shardWithLargestLedger == services.index
+    }
+
+    /// Has the shard look that may hold the largest.
+    private func passOn() {
+        let all = services.metrics
+        let fullest = all.shardWithLargestLedger
+        guard all.shards[fullest].value(of: .largestLedgerBytes) >= Self.leastOffence
+        else { return }
+        services.memory.wake(shard: fullest)
+    }
+
+    /// Those who hold the most, and enough to matter, the largest first.
+    private var largestOffenders: [SessionCandidate] {
+        var ranking = SessionRanking(limit: Self.maxOffenders)
+        func rank(_ token: EventToken, _ charged: UInt32) {
+            guard charged >= Self.leastOffence, ranking.mayTake(Int(charged)) else { return }
+            let rank = SessionRank(value: Int(charged), id: "")
+            ranking.offer(SessionCandidate(rank: rank, token: token))
         }
-        guard let largest, largest.bytes >= Self.leastOffence else { return nil }
-        giveUp(largest.token, .shortOfMemory)
-        return Int(largest.bytes)
+        connections.forEach { if $0.canBeGivenUp { rank($0.token, $0.charged) } }
+        for turn in textTurns.all where !turn.isOver { rank(turn.token, turn.charged) }
+        return ranking.sorted
     }
 
     private func giveUpOversized() {
@@ -76,12 +125,17 @@ extension Shard {
     }
 
     private func giveUp(_ token: EventToken, _ reason: MemoryOffence) {
-        metrics.add(reason.metric)
         if let turn = textTurns[token], token.kind == .textTurn {
+            // It may have grown many times in the turn in which it ended.
+            guard !turn.isOver else { return }
+            metrics.add(reason.metric)
             note(reason, bytes: turn.charged, session: turn.live.session.id)
             return giveUp(turn, reason)
         }
-        guard token.kind == .connection, let connection = connections[token] else { return }
+        guard token.kind == .connection, let connection = connections[token],
+            connection.state != .closed
+        else { return }
+        metrics.add(reason.metric)
         note(
             reason, bytes: connection.charged, session: connection.live?.session.id ?? "none")
         switch connection.state {

@@ -38,13 +38,16 @@ extension Shard {
         return nil
     }
 
-    /// Whether a request comes from this machine, and nobody else's was handed on.
+    /// Whether a request comes from this machine, and nobody else's was handed on. A proxy is known
+    /// by what it adds; only one that is trusted and names its client can speak for him.
     private func isLocal(_ request: HTTPRequest, on connection: Connection) -> Bool {
         guard let http = connection.http else { return false }
-        let isForwarded = ["X-Forwarded-For", "Forwarded"].contains {
+        let named = "X-Forwarded-For"
+        let namesClient = admission.trusts(http.client) && request.fields.count(of: named) > 0
+        let isForwarded = [named, "Forwarded", "Via", "X-Real-IP"].contains {
             request.fields.count(of: $0) > 0
         }
-        if isForwarded, !admission.trusts(http.client) { return false }
+        if isForwarded, !namesClient { return false }
         return source(of: request, on: connection).client.isLoopback
     }
 
@@ -74,7 +77,8 @@ extension Shard {
         var slots = SessionScan.slotsPerTurn
         while slots > 0, var scan = surveys.takeScan() {
             let start = io.now
-            let end = min(connections.slotCount, scan.nextSlot + slots)
+            // Fewer than were looked at, where the table was given back meanwhile.
+            let end = max(scan.nextSlot, min(connections.slotCount, scan.nextSlot + slots))
             slots -= max(1, end - scan.nextSlot)
             for slot in scan.nextSlot..<end {
                 connections.reference(inSlot: slot)?._withUnsafeGuaranteedRef {
@@ -82,7 +86,7 @@ extension Shard {
                 }
             }
             scan.nextSlot = end
-            let isOver = end == connections.slotCount
+            let isOver = end >= connections.slotCount
             if isOver { textTurns.forEach { look(at: $0, &scan) } }
             let report = isOver ? report(scan) : nil
             scan.nanoseconds += Int(io.now.nanoseconds - start.nanoseconds)

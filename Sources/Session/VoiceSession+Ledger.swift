@@ -1,9 +1,9 @@
 // What a session holds, by part, read off its values. Memory that is kept where it is used says so
 // itself (`heldBytes`).
 //
-// It is read after every turn of the shard that touched the session, with a packet in it fifty times
-// a second: everything here is a sum of a few numbers, and what may be many (items, runs of audio,
-// tools) keeps its own.
+// It is read after every turn of the shard that touched the session, with a packet in it fifty
+// times a second: everything here is a sum of a few numbers, and what may be many (items, runs of
+// audio, tools) keeps its own.
 
 import Codec
 

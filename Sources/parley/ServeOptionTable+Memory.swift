@@ -1,4 +1,6 @@
-// Options of `parley serve` for what connections make the process hold.
+// Options of `parley serve` for what connections make the process hold. What is counted, and who is
+// given up beyond a limit, is the server's business; the ranges here are held against
+// SettingRange's by a test.
 
 extension ServeOptionTable {
     static let memory: [ServeOption] = [
@@ -14,7 +16,7 @@ extension ServeOptionTable {
             "max-memory-bytes", \.server.maxMemoryBytes, 0...(65_536 << 30), unit: "bytes",
             in: .limits,
             """
-            What the whole server may hold, by its own count or the kernel's, whichever is more. \
+            What the whole process may hold, by its own count or the kernel's, whichever is more. \
             From nine tenths on new sessions get 503; beyond it those that hold the most are \
             closed with 1013. 0 is no limit. The default is four fifths of what its control group \
             or the machine has.

@@ -1,6 +1,6 @@
-// The scanner of chat completion chunks against the parser of all JSON: it knows the usual chunks of
-// the services in use, finds the same text, and accepts nothing that the parser refuses, whatever
-// is done to a chunk.
+// The scanner of chat completion chunks against the parser of all JSON: it knows the usual chunks
+// of the services in use, finds the same text, and accepts nothing that the parser refuses,
+// whatever is done to a chunk.
 
 import Codec
 import Simulation
@@ -15,9 +15,10 @@ import Testing
     private static let usual = [
         plain,
         """
-        {"id":"c","object":"chat.completion.chunk","created":1,"model":"gpt","service_tier":"default",\
-        "system_fingerprint":null,"choices":[{"index":0,"delta":{"content":" hello"},"logprobs":null,\
-        "finish_reason":null}],"usage":null,"obfuscation":"x"}
+        {"id":"c","object":"chat.completion.chunk","created":1,"model":"gpt",\
+        "service_tier":"default","system_fingerprint":null,"choices":[{"index":0,\
+        "delta":{"content":" hello"},"logprobs":null,"finish_reason":null}],"usage":null,\
+        "obfuscation":"x"}
         """,
         """
         {"choices":[{"finish_reason":null,"index":0,"delta":{"role":"assistant","content":" hello",\

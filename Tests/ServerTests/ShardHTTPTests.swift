@@ -30,8 +30,8 @@ func text(_ response: HTTPResponse) -> String { String(decoding: response.body, 
         "\(method) \(path) HTTP/1.1\r\nHost: localhost\r\n\(headers)\r\n"
     }
 
-    /// Sends requests on a new connection and returns the answers. The server goes with the call, so
-    /// `isKept` says whether it left the connection open.
+    /// Sends requests on a new connection and returns the answers. The server goes with the call,
+    /// so `isKept` says whether it left the connection open.
     private func answers(
         _ requests: String, methods: [HTTPMethod] = [.get],
         configuration: ServerConfiguration = ServerConfiguration()

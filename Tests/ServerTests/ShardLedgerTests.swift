@@ -135,7 +135,7 @@ private func block(of object: AnyObject) -> Int {
     }
 
     @Test func aTurnOverHTTPIsChargedAsLongAsItLasts() throws {
-        let world = try TextWorld(long(400)) { $0.maxUnreadReplyBytes = 30_000 }
+        let world = try TextWorld(long(2_000)) { $0.maxUnreadReplyBytes = 30_000 }
         let peer = world.send(TextWorld.post("/v1/chat/completions", Self.chat), window: 1_000)
         let turn = try #require(world.server.shard.textTurns.all.first)
         let ledger = world.server.shard.ledger(of: turn)
@@ -152,7 +152,7 @@ private func block(of object: AnyObject) -> Int {
     }
 
     @Test func aTurnOverHTTPThatHoldsTooMuchEnds() throws {
-        let world = try TextWorld(long(400)) {
+        let world = try TextWorld(long(2_000)) {
             $0.maxUnreadReplyBytes = 1 << 20
             $0.maxConnectionMemoryBytes = 30_000
         }
@@ -219,9 +219,18 @@ private func block(of object: AnyObject) -> Int {
         #expect(server.run(for: .seconds(2)))
         old.send(question("Hi"))
         #expect(server.run())
+        // What the allocator only keeps goes back first, and the next reading judges.
+        #expect(server.metrics.total(of: .memoryReturns) == 1)
+        let early = server.openClient()
+        #expect(server.run())
+        #expect(early.isOpen)
+        #expect(server.run(for: .seconds(2)))
+        old.send(question("Hi"))
+        #expect(server.run())
         let new = server.openClient()
         #expect(server.run())
         #expect(!new.isOpen && old.isOpen)
+        #expect(server.metrics.total(of: .memoryReturns) == 1)
         #expect(new.answer?.status == 503)
         #expect(new.answer?.fields["Retry-After"] == "5")
         #expect(server.metrics.total(of: .sessionsRefused) == 1)
@@ -248,6 +257,105 @@ private func block(of object: AnyObject) -> Int {
         #expect(clients.map(\.closeCode) == [nil, nil, 1013, nil])
         #expect(server.metrics.total(of: .memoryClosesTotal) == 1)
         #expect(server.shard.ledgerBytes < 300_000)
+    }
+
+    /// Many small ones hold more together than one large one; it is that one that is given up.
+    @Test func theLargestOfAllShardsGoesFirst() throws {
+        var configuration = ServerConfiguration()
+        configuration.maxMemoryBytes = 500_000
+        let first = try SimulatedServer(configuration: configuration, seed: 1, shards: 2)
+        let second = try SimulatedServer(configuration: configuration, seed: 2, besides: first)
+        let small = (0..<50).map { _ in first.openClient() }
+        let large = second.openClient()
+        first.run()
+        second.run()
+        for client in small { client.send(question(String(repeating: "x", count: 3_000))) }
+        for _ in 0..<80 { large.send(question(String(repeating: "x", count: 1_000))) }
+        first.run()
+        second.run()
+        #expect(first.shard.ledgerBytes > second.shard.ledgerBytes)
+        #expect(second.shard.ledgerBytes > 80_000)
+        // Both shards have looked by then; the sum passes the limit in the first.
+        let before = first.shard.ledgerBytes + second.shard.ledgerBytes
+        #expect(before < 500_000)
+        for client in small {
+            client.send(question(String(repeating: "x", count: (510_000 - before) / 50)))
+        }
+        first.run(for: .seconds(1))
+        second.run(for: .seconds(1))
+        first.run(for: .seconds(1))
+        #expect(large.closeCode == 1013)
+        #expect(small.allSatisfy { $0.isOpen && $0.closeCode == nil })
+        #expect(first.metrics.total(of: .memoryClosesTotal) == 1)
+    }
+
+    /// More than one look finds: the shard goes on in its next turns.
+    @Test func manyAreGivenUpOneLookAfterAnother() throws {
+        let server = try limited { $0.maxMemoryBytes = 1 << 20 }
+        let clients = (0..<100).map { _ in server.openClient() }
+        #expect(server.run())
+        for client in clients { client.send(question(String(repeating: "x", count: 3_000))) }
+        #expect(server.run(for: .seconds(1)))
+        let held = server.shard.ledgerBytes
+        server.memory.resident.store((1 << 20) + held * 8 / 10, ordering: .relaxed)
+        let closed = { server.metrics.total(of: .memoryClosesTotal) }
+        #expect(server.run(for: .seconds(1)))
+        #expect(closed() == 0, "the allocator's pages go first")
+        #expect(server.run(for: .seconds(1)))
+        #expect(closed() == 64)
+        #expect(server.run(for: .milliseconds(200)))
+        #expect((75...85).contains(closed()), "\(closed())")
+        #expect(server.run(for: .milliseconds(500)))
+        #expect(clients.filter { $0.closeCode == 1013 }.count == closed())
+        #expect(server.shard.isBalanced)
+    }
+
+    /// A task says what it holds while nothing else happens to its session.
+    @Test func whatATaskSaysToHoldIsChargedAtOnce() throws {
+        let model = ClosureModel { _, host, _ in
+            try await host.sleep(for: .seconds(1))
+            host.charge(40_000)
+            try await host.sleep(for: .seconds(1))
+            host.charge(-30_000)
+            try await host.sleep(for: .seconds(1))
+            host.charge(90_000)
+            try await host.sleep(for: .seconds(10))
+        }
+        var configuration = ServerConfiguration()
+        configuration.maxConnectionMemoryBytes = 80_000
+        let server = try SimulatedServer(
+            configuration: configuration, agents: AgentSet(model: model))
+        let client = server.openClient()
+        #expect(server.run())
+        client.send(question("Hi"))
+        client.send(#"{"type":"response.create","response":{"output_modalities":["text"]}}"#)
+        #expect(server.run(for: .milliseconds(500)))
+        let charged = { Int(server.shard.connections[slot: 0]?.charged ?? 0) }
+        let before = charged()
+        #expect(server.run(for: .seconds(1)))
+        #expect(charged() == before + 40_000)
+        #expect(server.run(for: .seconds(1)))
+        #expect(charged() == before + 10_000 && client.isOpen)
+        #expect(server.run(for: .seconds(1)))
+        #expect(client.closeCode == 1008)
+        #expect(server.run(for: .seconds(20)))
+        #expect(server.shard.ledgerBytes == 0)
+    }
+
+    /// A piece of a model's answer counts from the turn that read it, however many jobs wait.
+    @Test func jobsThatWaitForALaterTurnAreAsOldAsTheirOwn() {
+        var backlog = JobBacklog(at: .milliseconds(0))
+        func turn(_ now: Int, ran: Int, left: Int) -> Int {
+            backlog.begin(at: .milliseconds(now))
+            defer { backlog.end(ran: ran, left: left) }
+            return Int(backlog.turnSince.nanoseconds / 1_000_000)
+        }
+        #expect(turn(10, ran: 5, left: 0) == 10)
+        #expect(turn(20, ran: 5, left: 8) == 20)
+        #expect(turn(30, ran: 5, left: 9) == 20)
+        #expect(turn(40, ran: 5, left: 4) == 20)
+        #expect(turn(50, ran: 4, left: 0) == 30)
+        #expect(turn(60, ran: 1, left: 0) == 60)
     }
 
     @Test func memoryThatIsNobodysClosesNobody() throws {

@@ -327,6 +327,19 @@ private struct Row: Equatable {
             #expect(response.status == status, "\(client)")
         }
     }
+
+    /// A proxy that is not trusted is known by what it adds; one that is must name its client.
+    @Test func aProxyOnThisMachineDoesNotMakeItsClientsLocal() throws {
+        var trusting = ServerConfiguration()
+        trusting.trustedProxies = [try #require(AddressRange("127.0.0.1"))]
+        for configuration in [ServerConfiguration(), trusting] {
+            let server = try SimulatedServer(configuration: configuration)
+            for field in ["Via: 1.1 a", "X-Real-IP: 127.0.0.1", "Forwarded: for=127.0.0.1"] {
+                let response = try get("/admin/sessions", from: server, fields: field + "\r\n")
+                #expect(response.status == 403, "\(field)")
+            }
+        }
+    }
 }
 
 @Suite struct SessionStateTests {

@@ -54,6 +54,7 @@ package final class SimulatedServer {
     package let metrics: ServerMetrics
     package let authenticator: Authenticator
     private let directory: ShardDirectory
+    private let budget: MemoryBudget
     package let memory = SimulatedMemory()
     /// Whether the shard has stopped.
     package private(set) var hasStopped = false
@@ -82,9 +83,12 @@ package final class SimulatedServer {
         services.directory = directory
         services.voiceActivityModel = voiceActivityModel
         services.tls = tls
-        services.memory = MemoryBudget(configuration) { [memory] in
-            memory.resident.load(ordering: .relaxed)
-        }
+        budget =
+            first?.budget
+            ?? MemoryBudget(configuration) { [memory] in
+                memory.resident.load(ordering: .relaxed)
+            }
+        services.memory = budget
         authenticator = Authenticator(configuration, rules: credentials)
         services.authenticator = authenticator
         services.wallSeconds = { [io] in

@@ -20,10 +20,12 @@ def server():
         yield server
 
 
-def metric(server, name):
-    """The sum of a metric's lines."""
+def metric(server, name, label=""):
+    """The sum of a metric's lines, of those with a label where one is given."""
     lines = server.get("/metrics")[2].decode().splitlines()
-    return sum(float(line.split()[-1]) for line in lines if line.startswith(name))
+    return sum(
+        float(line.split()[-1]) for line in lines if line.startswith(name) and label in line
+    )
 
 
 def status(server, fields=()):
@@ -93,4 +95,4 @@ def test_everything_is_given_back(server):
     while metric(server, "parley_ledger_total_bytes") > 4_000:
         assert time.monotonic() < deadline
         time.sleep(0.05)
-    assert metric(server, 'parley_session_memory_bytes_count{state="idle"}') == 0
+    assert metric(server, "parley_session_memory_bytes_count", 'state="idle"') == 0
