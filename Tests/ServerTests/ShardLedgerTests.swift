@@ -154,7 +154,7 @@ private func block(of object: AnyObject) -> Int {
     @Test func aTurnOverHTTPThatHoldsTooMuchEnds() throws {
         let world = try TextWorld(long(2_000)) {
             $0.maxUnreadReplyBytes = 1 << 20
-            $0.maxConnectionMemoryBytes = 30_000
+            $0.maxConnectionMemoryBytes = 130_000
         }
         let peer = world.send(TextWorld.post("/v1/chat/completions", Self.chat), window: 1_000)
         #expect(world.server.metrics.total(of: .memoryClosesConnection) == 1)
