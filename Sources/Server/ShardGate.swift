@@ -32,15 +32,17 @@ actor ShardGate {
         case enoughSpeech(serial: UInt64)
         /// A task has left so much speech that the shard should first say whether it is enough.
         case untakenSpeech(serial: UInt64)
+        /// A task has left so much in a row that the shard should first say who reads it.
+        case untakenRun(serial: UInt64)
     }
 
     /// Bytes of speech that one task may leave before the shard takes them. 64 KiB: two seconds of
     /// samples, far more than is made between two turns of a shard that keeps up.
     static let maxUntakenSpeechBytes = 64 << 10
 
-    /// Deliveries that one task may leave in a row before it must give way: a model that never
-    /// waits would else say everything within one turn, before anybody can hold it up. 16: a piece
-    /// of an answer has few events.
+    /// Deliveries that one task may leave in a row before it waits for the shard to take them: a
+    /// model that never waits would else say everything within one turn, before anybody can hold
+    /// it up. 16: a piece of an answer has few events.
     private static let maxRun = 16
 
     /// A task that waits until what holds it up is over.
@@ -111,11 +113,17 @@ actor ShardGate {
         while let hold = hold(on: delivery), !Task.isCancelled { await waitForEnd(of: hold) }
         deliveries.append(delivery)
         hasDeliveries = true
-        guard case .speech(_, let chunk) = delivery.event else { return }
-        let bytes = untakenSpeech[delivery.serial, default: 0] + chunk.byteCount
-        untakenSpeech[delivery.serial] = bytes
-        guard bytes >= Self.maxUntakenSpeechBytes else { return }
-        let hold = Hold.untakenSpeech(serial: delivery.serial)
+        if case .speech(_, let chunk) = delivery.event {
+            let bytes = untakenSpeech[delivery.serial, default: 0] + chunk.byteCount
+            untakenSpeech[delivery.serial] = bytes
+            guard bytes >= Self.maxUntakenSpeechBytes else { return }
+            beginUntaken(.untakenSpeech(serial: delivery.serial))
+        } else if run > Self.maxRun, lastSerial == delivery.serial {
+            beginUntaken(.untakenRun(serial: delivery.serial))
+        }
+    }
+
+    private func beginUntaken(_ hold: Hold) {
         if holds[hold] == nil { untakenHolds.append(hold) }
         begin(hold)
     }
@@ -132,6 +140,8 @@ actor ShardGate {
         guard !holds.isEmpty else { return nil }
         let slowReader = Hold.slowReader(delivery.token)
         if holds[slowReader] != nil { return slowReader }
+        let untakenRun = Hold.untakenRun(serial: delivery.serial)
+        if holds[untakenRun] != nil { return untakenRun }
         guard case .speech = delivery.event else { return nil }
         let enoughSpeech = Hold.enoughSpeech(serial: delivery.serial)
         if holds[enoughSpeech] != nil { return enoughSpeech }
@@ -252,9 +262,11 @@ actor ShardGate {
     func takeDeliveries(into taken: inout [AgentDelivery]) {
         hasDeliveries = false
         run = 0
-        if !untakenSpeech.isEmpty {
+        if !untakenHolds.isEmpty {
             for hold in untakenHolds { end(hold) }
             untakenHolds.removeAll(keepingCapacity: untakenHolds.count <= 64)
+        }
+        if !untakenSpeech.isEmpty {
             untakenSpeech.removeAll(keepingCapacity: untakenSpeech.count <= 64)
         }
         swap(&deliveries, &taken)

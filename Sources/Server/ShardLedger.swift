@@ -39,6 +39,12 @@ extension Connection {
     var sessionState: SessionState { live?.session.state ?? .connection }
 }
 
+extension TextTurn {
+    /// Whether it would let go of something: of its work, or of a reply that nobody reads and that
+    /// is only kept in case its reader comes back.
+    var canBeGivenUp: Bool { !isOver || log.status.readers == 0 }
+}
+
 extension Shard {
     /// Turns between two checks of all ledgers in a debug build.
     private static var turnsPerAudit: Int { 64 }
@@ -138,9 +144,8 @@ extension Shard {
         let before: SessionState? = turn.charged == 0 ? nil : .replying
         book.move(from: turn.charged, before, to: bytes, .replying)
         turn.charged = bytes
-        guard !turn.isOver else { return }
-        if bytes > maxLedgerBytes { oversized.append(turn.token) }
         if bytes > memoryWatch.largestCharge { noteLargest(bytes) }
+        if bytes > maxLedgerBytes, turn.canBeGivenUp { oversized.append(turn.token) }
     }
 
     /// Somebody may be charged this, and nobody more. The other shards see it, so that whoever

@@ -115,7 +115,7 @@ extension Shard {
             ranking.offer(SessionCandidate(rank: rank, token: token))
         }
         connections.forEach { if $0.canBeGivenUp { rank($0.token, $0.charged) } }
-        for turn in textTurns.all where !turn.isOver { rank(turn.token, turn.charged) }
+        for turn in textTurns.all where turn.canBeGivenUp { rank(turn.token, turn.charged) }
         return ranking.sorted
     }
 
@@ -127,10 +127,11 @@ extension Shard {
     private func giveUp(_ token: EventToken, _ reason: MemoryOffence) {
         if let turn = textTurns[token], token.kind == .textTurn {
             // It may have grown many times in the turn in which it ended.
-            guard !turn.isOver else { return }
+            guard turn.canBeGivenUp else { return }
             metrics.add(reason.metric)
             note(reason, bytes: turn.charged, session: turn.live.session.id)
-            return giveUp(turn, reason)
+            // Nobody reads what is only kept in case its reader comes back.
+            return turn.isOver ? remove(turn) : giveUp(turn, reason)
         }
         guard token.kind == .connection, let connection = connections[token],
             connection.state != .closed
@@ -145,7 +146,8 @@ extension Shard {
             linger(connection)
             connection.webSocket = nil
         case .http where connection.output.isEmpty && connection.http?.answer == nil:
-            refuse(routes.shortOfMemory.response, on: connection)
+            let failure = reason == .tooLarge ? routes.tooMuchMemory : routes.shortOfMemory
+            refuse(failure.response, on: connection)
         case .proxyHeader, .http, .webSocket, .closing, .lingering: close(connection)
         case .closed: break
         }
@@ -162,6 +164,12 @@ extension Shard {
 }
 
 extension Routes {
+    /// The answer to a request that takes more than one connection may; again it would be so.
+    var tooMuchMemory: RouteFailure {
+        RouteFailure(
+            status: 413, code: "request_too_large", message: "The request takes too much memory.")
+    }
+
     /// The answer when there is no memory for another session.
     var shortOfMemory: RouteFailure {
         .unavailable(

@@ -278,7 +278,8 @@ extension Shard {
         services.metrics.textTurns.subtract(1, ordering: .relaxed)
     }
 
-    private func remove(_ turn: TextTurn) {
+    /// Forgets a turn, which ends with it where it is not over.
+    func remove(_ turn: TextTurn) {
         if !turn.isOver {
             metrics.add(.textTurnsAbandoned)
             finish(turn)

@@ -71,8 +71,8 @@ private func block(of object: AnyObject) -> Int {
             let before = Int(mallinfo2().uordblks)
             for index in 0..<1_000 {
                 let text = String(repeating: "word ", count: 5 + index % 20) + "\(index)"
-                let content: [ContentPart] =
-                    index % 3 == 0 ? [.inputText(text), .inputText(text + "!")] : [.inputText(text)]
+                var content = [ContentPart.inputText(text)]
+                if index % 3 == 0 { content.append(.inputText(text + "!")) }
                 let item = ConversationItem(
                     id: "item_\(10_000 + index)", kind: .message(role: .user, content: content))
                 _ = conversation.append(item)

@@ -35,7 +35,8 @@ def status(server, fields=()):
 
 def message(size):
     """An event whose text is so long."""
-    item = {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "x" * size}]}
+    content = [{"type": "input_text", "text": "x" * size}]
+    item = {"type": "message", "role": "user", "content": content}
     return frame(1, json.dumps({"type": "conversation.item.create", "item": item}).encode())
 
 
