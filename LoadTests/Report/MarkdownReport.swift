@@ -83,6 +83,7 @@ struct MarkdownReport {
         row("anonymous memory, kB") { grouped($0.anonymousBytes / 1_000) }
         row("resident memory, kB") { grouped($0.residentBytes / 1_000) }
         row("ledger, kB") { $0.ledgerBytes.map { grouped(Int($0 / 1_000)) } }
+        row("in use on the heap, kB") { $0.allocatedBytes.map { grouped(Int($0 / 1_000)) } }
         guard let before = result.before, before.anonymousBytes > 0 else {
             return lines.joined(separator: "\n")
         }
@@ -101,6 +102,12 @@ struct MarkdownReport {
                 let was = before.ledgerBytes
             else { return nil }
             return signedPercent(((now - was) / grown - 1) * 100)
+        }
+        row("ledger against the growth of what is in use") { sample in
+            guard sample.sessions > 0, let now = sample.ledgerBytes, let was = before.ledgerBytes,
+                let used = sample.allocatedBytes, let base = before.allocatedBytes, used > base
+            else { return nil }
+            return signedPercent(((now - was) / (used - base) - 1) * 100)
         }
         return lines.joined(separator: "\n")
     }

@@ -206,6 +206,8 @@ struct ServerSample: Codable, Equatable, Sendable {
     var residentBytes: Int
     /// `parley_ledger_total_bytes`, all shards together; nil where the server has none.
     var ledgerBytes: Double?
+    /// `parley_allocated_memory_bytes`: without what the allocator only keeps; nil likewise.
+    var allocatedBytes: Double?
     /// What its processes have spent of the processor so far, in seconds.
     var cpuSeconds: Double
 }

@@ -19,8 +19,9 @@ struct ServerProbe {
     func sample(sessions: Int) throws(LoadFailure) -> ServerSample? {
         guard isPossible else { return nil }
         var sample = ServerSample(
-            sessions: sessions, anonymousBytes: 0, residentBytes: 0, ledgerBytes: try ledgerBytes(),
-            cpuSeconds: cpuSeconds)
+            sessions: sessions, anonymousBytes: 0, residentBytes: 0,
+            ledgerBytes: try sum(of: "parley_ledger_total_bytes"),
+            allocatedBytes: try sum(of: "parley_allocated_memory_bytes"), cpuSeconds: cpuSeconds)
         for process in target.processes {
             let map = try MemoryMap(of: process)
             sample.anonymousBytes += map.anonymous
@@ -47,14 +48,14 @@ struct ServerProbe {
         return sum
     }
 
-    /// The sum of all ledgers, as the server's /metrics have it; nil where it keeps none.
-    private func ledgerBytes() throws(LoadFailure) -> Double? {
+    /// The sum of a metric in the servers' /metrics; nil where they have none of the name.
+    private func sum(of metric: String) throws(LoadFailure) -> Double? {
         guard target.hasMetrics else { return nil }
         var sum: Double?
         for url in target.urls {
             let page = try MetricsPage(of: ServerAddress(url))
-            guard page.has("parley_ledger_total_bytes") else { continue }
-            sum = (sum ?? 0) + page.sum(of: "parley_ledger_total_bytes")
+            guard page.has(metric) else { continue }
+            sum = (sum ?? 0) + page.sum(of: metric)
         }
         return sum
     }

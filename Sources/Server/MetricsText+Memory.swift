@@ -30,6 +30,10 @@ extension MetricsText {
             "parley_private_memory_bytes", "gauge",
             "Resident memory that is no file's: what the process itself has written.", into: &text)
         writeLine("parley_private_memory_bytes", "", "\(memory.private)", into: &text)
+        writeHead(
+            "parley_allocated_memory_bytes", "gauge",
+            "Memory in use on the heap; the allocator keeps what was freed beside it.", into: &text)
+        writeLine("parley_allocated_memory_bytes", "", "\(ProcessMemory.allocated)", into: &text)
     }
 
     private func writeLedgers(

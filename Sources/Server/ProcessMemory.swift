@@ -22,6 +22,14 @@ package struct ProcessMemory: Equatable, Sendable {
             resident: fields[1] * page, private: max(0, fields[1] - fields[2]) * page)
     }
 
+    /// Bytes that are allocated now. What was freed, and the allocator keeps for the next or cannot
+    /// give back between what is used, is resident beside them. It locks one arena of the
+    /// allocator after another and looks at what is free in it.
+    package static var allocated: Int {
+        let heap = mallinfo2()
+        return Int(heap.uordblks) + Int(heap.hblkhd)
+    }
+
     /// Bytes that the process may take at most: the smallest limit of its control groups, or the
     /// machine's memory; nil where neither is known.
     package static var available: Int? {
