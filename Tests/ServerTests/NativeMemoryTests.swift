@@ -189,8 +189,9 @@ import Testing
             #expect(world.client.heldBytes(of: session) == 0)
         }
         #expect(world.connections.count == 1)
-        // The first has made the connection.
-        #expect(held[0] > held[1] && held[1] == held[2], "\(held)")
+        // The first has made the connection. Blocks of the same request may differ by what the
+        // allocator could not split off.
+        #expect(held[0] > held[1] + 10_000 && abs(held[1] - held[2]) < 128, "\(held)")
     }
 }
 
