@@ -45,16 +45,14 @@ final class ClaimBench {
     static let loadCore = 1
 
     let paths: StackPaths
-    let isQuick: Bool
     /// This program.
     let executable: String
     private var nextPort: UInt16
     private var model: (process: PinnedProcess, url: String)?
 
     /// Prepares a bench and starts nothing yet.
-    init(paths: StackPaths, isQuick: Bool, firstPort: UInt16, executable: String) {
+    init(paths: StackPaths, firstPort: UInt16, executable: String) {
         self.paths = paths
-        self.isQuick = isQuick
         self.executable = executable
         nextPort = firstPort
     }

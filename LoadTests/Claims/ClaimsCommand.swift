@@ -74,7 +74,7 @@ struct ClaimsCommand: ParsableCommand {
             var paths = StackPaths()
             (paths.parley, paths.environment, paths.nio) = (parley, environment, nio)
             let bench = ClaimBench(
-                paths: paths, isQuick: quick, firstPort: firstPort,
+                paths: paths, firstPort: firstPort,
                 executable: CommandLine.arguments[0])
             try bench.keepToLoadCore()
             let flags = quick ? " --quick" : ""
