@@ -101,10 +101,14 @@ public struct ModelRouter: LanguageModel {
         let candidates = try candidates(for: request)
         for (position, provider) in candidates.enumerated() {
             let next = position + 1 < candidates.count ? candidates[position + 1] : nil
-            // One that nobody can stand in for is asked however it fares.
-            if let next, await !provider.health.takesTurn(at: host.now()) {
-                next.health.handleFallback()
-                continue
+            // A provider without a fallback is asked however it fares.
+            var turn = ProviderTurn.ordinary
+            if let next {
+                guard let permitted = await provider.health.permit(at: host.now()) else {
+                    next.health.handleFallback()
+                    continue
+                }
+                turn = permitted
             }
             let attempt = RequestAttempt()
             do {
@@ -116,12 +120,13 @@ public struct ModelRouter: LanguageModel {
                 return
             } catch {
                 if Task.isCancelled || error is CancellationError {
-                    provider.health.handleCancelled()
+                    provider.health.handleCancelled(turn, at: await host.now())
                     throw error
                 }
-                let isItsFault = Self.isProvidersFault(error)
-                provider.health.handleFailed(isItsFault: isItsFault, at: await host.now())
-                guard let next, isItsFault, !attempt.hasDelivered else { throw error }
+                let blame = FailureBlame(error)
+                provider.health.handleFailed(
+                    turn, isItsFault: blame == .provider, at: await host.now())
+                guard let next, blame != .request, !attempt.hasDelivered else { throw error }
                 report(provider.name, next.name, error)
                 next.health.handleFallback()
             }
@@ -155,15 +160,41 @@ public struct ModelRouter: LanguageModel {
         }
         return candidates
     }
+}
 
-    /// Whether an error speaks against the provider, so that another may do better: not where this
-    /// server is what lacks, and not where the request is wrong.
-    private static func isProvidersFault(_ error: any Error) -> Bool {
-        guard let error = error as? AgentError else { return true }
-        return switch error {
-        case .upstream(let status, _): ![400, 413, 422].contains(status)
-        case .malformedReply: true
-        case .overloaded, .unavailable, .unknownModel: false
+/// What a failed turn speaks against.
+private enum FailureBlame {
+    /// The provider: another may do better, and further failures pause it.
+    case provider
+    /// What the client asked this provider for, such as a model that it does not have (404):
+    /// another provider may have it. It never pauses a provider, or the requests of one client
+    /// would send the turns of all others to the fallback.
+    case requestToProvider
+    /// The request, or this server: no provider could answer.
+    case request
+
+    init(_ error: any Error) {
+        guard let error = error as? AgentError else {
+            self = .provider
+            return
         }
+        self =
+            switch error {
+            case .upstream(let status, _): Self(status: status)
+            case .malformedReply: .provider
+            case .overloaded, .unavailable, .unknownModel: .request
+            }
+    }
+
+    /// By the meaning of the status (RFC 9110 §15.5, RFC 6585): a client error is the request's,
+    /// but for those that follow from the operator's key or the provider's load.
+    private init(status: Int) {
+        self =
+            switch status {
+            case 400, 413, 422: .request
+            case 401, 402, 403, 407, 408, 425, 429: .provider
+            case 404..<500: .requestToProvider
+            default: .provider
+            }
     }
 }

@@ -7,6 +7,14 @@
 import Session
 import Synchronization
 
+/// How a provider is asked.
+enum ProviderTurn {
+    /// It is not paused.
+    case ordinary
+    /// It was paused, and this turn finds out whether it works again.
+    case trial
+}
+
 /// State of one provider, shared by all shards.
 public final class ProviderHealth: Sendable {
     private struct State {
@@ -41,17 +49,17 @@ public final class ProviderHealth: Sendable {
         }
     }
 
-    /// Whether it is to be asked now. At the end of a pause this is so once, and the pause starts
-    /// again for all others until that turn has succeeded.
-    func takesTurn(at now: Instant) -> Bool {
+    /// Whether it may be asked now; nil while it is paused. At the end of a pause one turn is a
+    /// trial, and the pause starts again for all others until that turn has succeeded.
+    func permit(at now: Instant) -> ProviderTurn? {
         state.withLock { state in
-            guard state.failuresInARow >= maxFailures else { return true }
+            guard state.failuresInARow >= maxFailures else { return .ordinary }
             guard state.pauseEnd <= now else {
                 state.counts.skipped += 1
-                return false
+                return nil
             }
             state.pauseEnd = now + pause
-            return true
+            return .trial
         }
     }
 
@@ -65,17 +73,28 @@ public final class ProviderHealth: Sendable {
 
     /// It has failed a turn.
     /// - Parameter isItsFault: false where the request was wrong, which says nothing of it.
-    func handleFailed(isItsFault: Bool, at now: Instant) {
+    func handleFailed(_ turn: ProviderTurn, isItsFault: Bool, at now: Instant) {
         state.withLock { state in
             state.counts.failed += 1
-            guard isItsFault else { return }
+            guard isItsFault else { return Self.endTrial(turn, in: &state, at: now) }
             state.failuresInARow += 1
             state.pauseEnd = now + pause
         }
     }
 
     /// The turn was cancelled.
-    func handleCancelled() { state.withLock { $0.counts.cancelled += 1 } }
+    func handleCancelled(_ turn: ProviderTurn, at now: Instant) {
+        state.withLock { state in
+            state.counts.cancelled += 1
+            Self.endTrial(turn, in: &state, at: now)
+        }
+    }
+
+    /// A trial without a result makes the next turn the trial. Otherwise a client that cancels its
+    /// turns could keep a provider paused.
+    private static func endTrial(_ turn: ProviderTurn, in state: inout State, at now: Instant) {
+        if turn == .trial { state.pauseEnd = now }
+    }
 
     /// It takes over a turn that another has failed.
     func handleFallback() { state.withLock { $0.counts.fallbacks += 1 } }

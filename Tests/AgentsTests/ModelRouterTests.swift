@@ -219,12 +219,38 @@ private final class EndlessPings: UpstreamResponse {
 
     @Test func whileOneTurnTriesAProviderTheOthersGoPastIt() {
         let health = ProviderHealth(maxFailures: 1, pause: .seconds(30))
-        health.handleFailed(isItsFault: true, at: .milliseconds(0))
-        #expect(!health.takesTurn(at: .milliseconds(29_999)))
-        #expect(health.takesTurn(at: .milliseconds(30_000)))
-        #expect(!health.takesTurn(at: .milliseconds(30_001)))
+        health.handleFailed(.ordinary, isItsFault: true, at: .milliseconds(0))
+        #expect(health.permit(at: .milliseconds(29_999)) == nil)
+        #expect(health.permit(at: .milliseconds(30_000)) == .trial)
+        #expect(health.permit(at: .milliseconds(30_001)) == nil)
         health.handleAnswered()
-        #expect(health.takesTurn(at: .milliseconds(30_002)))
+        #expect(health.permit(at: .milliseconds(30_002)) == .ordinary)
+    }
+
+    @Test(arguments: [404, 405, 415, 431])
+    func requestsThatTheProviderCannotServeDoNotPauseIt(status: Int) async throws {
+        let first = ScriptedProvider(
+            Array(repeating: .upstream(status: status, message: ""), count: 5))
+        let router = pair(first, ScriptedProvider(saying: ["b"]))
+        for _ in 0..<5 {
+            #expect(try await router.deltas(for: request("m"), on: ClockHost()).text == "b.")
+        }
+        #expect(!router.providers[0].isPaused)
+        #expect(try await router.deltas(for: request("m"), on: ClockHost()).text == ".")
+        #expect(first.asked == 6)
+    }
+
+    @Test func aTrialWithoutAResultMakesTheNextTurnTheTrial() {
+        let health = ProviderHealth(maxFailures: 1, pause: .seconds(30))
+        health.handleFailed(.ordinary, isItsFault: true, at: .milliseconds(0))
+        #expect(health.permit(at: .milliseconds(30_000)) == .trial)
+        health.handleCancelled(.trial, at: .milliseconds(30_100))
+        #expect(health.permit(at: .milliseconds(30_101)) == .trial)
+        health.handleFailed(.trial, isItsFault: false, at: .milliseconds(30_200))
+        #expect(health.permit(at: .milliseconds(30_201)) == .trial)
+        // Turns that began before the pause do not end it.
+        health.handleCancelled(.ordinary, at: .milliseconds(30_300))
+        #expect(health.permit(at: .milliseconds(30_301)) == nil)
     }
 
     @Test func oneWithoutAStandInIsAskedHoweverItFares() async {
