@@ -56,8 +56,9 @@ package final class WorkerPool: Sendable {
 
 /// What the threads share. It outlives the pool until the last thread has ended.
 private final class WorkerQueue: @unchecked Sendable {
-    /// A third of a shard's share of a contended core.
-    private static let niceness: Int32 = 5
+    /// How much nicer a worker is than the process. 5: it gets a third of an event loop's share of
+    /// a contended core.
+    private static let addedNiceness: Int32 = 5
 
     /// Guards everything below; signalled for each new job and when stopping.
     private let lock = ConditionLock()
@@ -155,10 +156,12 @@ private final class WorkerQueue: @unchecked Sendable {
 
     /// The life of one thread.
     private func runJobs() {
+        // Event loops come first: a model that is a little later is not heard, late audio is. Linux
+        // keeps one nice value per thread, and nice(2) adds to that of its caller, which is the
+        // process's own so far; the kernel stops at 19.
+        _ = nice(Self.addedNiceness)
+        // The name comes last: a thread that has it has its niceness, too.
         pthread_setname_np(pthread_self(), "worker")
-        // Linux keeps one nice value per thread. Shards come first: a model that is a little later
-        // is not heard, late audio is.
-        setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, Self.niceness)
         while let job = takeJob() {
             job()
             lock.withLock { tally.running -= 1 }
