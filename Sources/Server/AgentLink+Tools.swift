@@ -54,7 +54,7 @@ extension AgentLink {
             tools.byItem[itemID] = connection
             work.tools = tools
         }
-        let host = host.serving(token)
+        let host = host.serving(token, of: work.caller)
         let logger = logger
         start(.toolList(connection: itemID), for: token, on: host, work: &work) { report in
             do {
@@ -73,7 +73,7 @@ extension AgentLink {
         for token: EventToken, work: inout AgentWork
     ) {
         let open = work.tools?.byItem[connection]
-        let host = host.serving(token)
+        let host = host.serving(token, of: work.caller)
         let logger = logger
         let purpose = AgentWork.Purpose.toolCall(itemID: itemID, connection: connection)
         start(purpose, for: token, on: host, work: &work) { report in

@@ -45,6 +45,10 @@ struct AgentWork {
     fileprivate(set) var waiting: [Clause] = []
     /// Connections to MCP servers; nil: none was ever wanted.
     var tools: ToolConnections?
+    /// Whose session it is: what is computed for all sessions of a caller counts together.
+    let caller: CallerTag
+
+    init(caller: CallerTag) { self.caller = caller }
 
     /// Whether anything is at work, or waits for it.
     var isBusy: Bool { !running.isEmpty || !waiting.isEmpty || tools != nil }
@@ -170,7 +174,7 @@ final class AgentLink {
         _ itemID: String, _ utterance: Utterance, for token: EventToken, work: inout AgentWork
     ) {
         let recognizer = agents.recognizer
-        let host = host.serving(token)
+        let host = host.serving(token, of: work.caller)
         let logger = logger
         start(
             .transcription(itemID: itemID), for: token, on: host, work: &work,
@@ -200,7 +204,7 @@ final class AgentLink {
             case .display: .spare
             case .probableTranscript: .expected
             }
-        let host = host.serving(token, urgency)
+        let host = host.serving(token, of: work.caller, urgency)
         start(
             .hypothesis(itemID: itemID), for: token, on: host, work: &work,
             askedBytes: utterance.audio.decodedBytes
@@ -218,7 +222,7 @@ final class AgentLink {
         _ audio: HeardAudio, of itemID: String, as format: AudioFormat, for token: EventToken,
         work: inout AgentWork
     ) {
-        let host = host.serving(token)
+        let host = host.serving(token, of: work.caller)
         start(
             .encoding(itemID: itemID), for: token, on: host, work: &work,
             askedBytes: audio.decodedBytes * 2
@@ -234,7 +238,7 @@ final class AgentLink {
         work: inout AgentWork
     ) {
         let model = agents.model
-        let host = host.serving(token)
+        let host = host.serving(token, of: work.caller)
         let logger = logger
         start(
             .model(responseID: responseID), for: token, on: host, work: &work,
@@ -262,7 +266,7 @@ final class AgentLink {
         else { return }
         let request = work.waiting.remove(at: index).request
         let synthesizer = agents.synthesizer
-        let host = host.serving(token)
+        let host = host.serving(token, of: work.caller)
         let logger = logger
         start(purpose, for: token, on: host, work: &work) { report in
             do {

@@ -101,17 +101,19 @@ final class LiveSession {
     var deadline: Instant?
     /// How its last turn went. Six bytes, which lie in the padding behind `deadline`.
     var lastTurn = TurnLatencies()
-    /// Responses that it has begun.
-    var turns: UInt32 = 0
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.bytes(104)
     /// Agents at work for it.
-    var work = AgentWork()
+    var work: AgentWork
+    /// Responses that it has begun. Four bytes, which lie in the padding behind `work`.
+    var turns: UInt32 = 0
     /// What its credential limits; nil where that is nothing.
     var grant: SessionGrant?
 
-    init(session: VoiceSession) {
+    /// - Parameter caller: whose session it is.
+    init(session: VoiceSession, caller: CallerTag) {
         self.session = session
+        work = AgentWork(caller: caller)
         writer = ServerEventWriter(sessionID: session.id)
     }
 }

@@ -339,6 +339,11 @@ struct MetricsText {
             "Jobs refused because too many waited.", into: &text)
         writeLine("parley_worker_refused_jobs_total", "", "\(workers.refused)", into: &text)
         writeHead(
+            "parley_worker_evicted_jobs_total", "counter",
+            "Jobs that lost their place in a full queue to a caller with a smaller share.",
+            into: &text)
+        writeLine("parley_worker_evicted_jobs_total", "", "\(workers.evicted)", into: &text)
+        writeHead(
             "parley_draining", "gauge", "1 while the server drains.", into: &text)
         let isDraining = metrics.isDraining.load(ordering: .relaxed)
         writeLine("parley_draining", "", isDraining ? "1" : "0", into: &text)

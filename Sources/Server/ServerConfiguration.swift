@@ -228,7 +228,8 @@ public struct ServerConfiguration: Sendable {
     public var retryAfterSeconds = 5
     /// Threads for embedded speech models, 1…. One per core.
     public var workerThreads = ServerConfiguration.coreCount
-    /// Jobs that wait for a worker; more fail with `server_overloaded`. 64.
+    /// Jobs that wait for a worker. Beyond that a job of the caller with the most jobs fails with
+    /// `server_overloaded`. 1…. 64: some 25 s of work for one thread, with utterances of 10 s.
     public var maxQueuedJobs = 64
 
     // MARK: Output

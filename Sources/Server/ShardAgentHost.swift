@@ -4,49 +4,6 @@
 import Session
 import Synchronization
 
-/// How much depends on a job.
-package enum JobUrgency: Sendable {
-    /// Somebody waits for it: it is queued where no thread is free.
-    case awaited
-    /// Somebody will probably wait for it in a moment: it is refused where no thread is free.
-    case expected
-    /// Nobody waits for it: it is refused unless another thread stays free for those that are
-    /// awaited. A pool of one thread takes it when that one is free.
-    case spare
-}
-
-/// Whose a job is: one session of one shard.
-package struct JobOwner: Equatable, Sendable {
-    private let shard: ObjectIdentifier?
-    private let token: EventToken
-
-    /// - Parameter shard: tells sessions of different shards apart, whose tokens may be the same.
-    package init(shard: ObjectIdentifier? = nil, token: EventToken) {
-        self.shard = shard
-        self.token = token
-    }
-}
-
-/// Runs CPU-heavy work elsewhere. `WorkerPool` does so on threads, tests at once.
-package protocol ComputePool: Sendable {
-    /// Takes a job, or returns false when too many wait, or when it may not wait at all. A taken
-    /// job is run exactly once. Owners take turns: one that submits many does not delay another;
-    /// nil: nobody's.
-    func submit(
-        _ urgency: JobUrgency, for owner: JobOwner?, _ job: @escaping @Sendable () -> Void
-    ) -> Bool
-}
-
-extension ComputePool {
-    /// Takes a job that is nobody's in particular.
-    package func submit(
-        _ urgency: JobUrgency, _ job: @escaping @Sendable () -> Void
-    ) -> Bool { submit(urgency, for: nil, job) }
-
-    /// Takes a job that somebody waits for.
-    package func submit(_ job: @escaping @Sendable () -> Void) -> Bool { submit(.awaited, job) }
-}
-
 /// An HTTP client on a shard's event loop. `UpstreamHTTP` is one; tests script another.
 package protocol UpstreamClient: AnyObject, Sendable {
     /// Sends a request and returns once the head of the answer is there.
@@ -78,22 +35,19 @@ final class ShardAgentHost: AgentHost {
     private let pool: any ComputePool
     private let upstream: (any UpstreamClient)?
     private let urgency: JobUrgency
-    /// The connection, or the turn over HTTP, whose work it is for.
-    private let token: EventToken?
+    /// The session whose work it is for; nil: the shard's own work.
+    private let owner: JobOwner?
     /// Bytes that its task has said to hold.
     private let charged = Atomic<Int>(0)
-    private var owner: JobOwner? {
-        token.map { JobOwner(shard: ObjectIdentifier(gate), token: $0) }
-    }
 
     /// - Parameters:
     ///   - urgency: of everything that is computed through this host.
-    ///   - token: whose it is; nil: the shard's own.
+    ///   - owner: the session whose work it is for; nil: the shard's own work.
     init(
         gate: ShardGate, pool: any ComputePool, upstream: (any UpstreamClient)?,
-        urgency: JobUrgency = .awaited, token: EventToken? = nil
+        urgency: JobUrgency = .awaited, owner: JobOwner? = nil
     ) {
-        self.token = token
+        self.owner = owner
         self.gate = gate
         self.pool = pool
         self.upstream = upstream
@@ -101,9 +55,15 @@ final class ShardAgentHost: AgentHost {
     }
 
     /// The same host for the work of one session.
-    func serving(_ token: EventToken, _ urgency: JobUrgency = .awaited) -> ShardAgentHost {
+    /// - Parameters:
+    ///   - token: the session's connection, or its turn over HTTP.
+    ///   - caller: whose session it is.
+    func serving(
+        _ token: EventToken, of caller: CallerTag, _ urgency: JobUrgency = .awaited
+    ) -> ShardAgentHost {
         ShardAgentHost(
-            gate: gate, pool: pool, upstream: upstream, urgency: urgency, token: token)
+            gate: gate, pool: pool, upstream: upstream, urgency: urgency,
+            owner: JobOwner(caller: caller, shard: ObjectIdentifier(gate), token: token))
     }
 
     /// Bytes that its task holds beside what it was asked.
@@ -113,7 +73,7 @@ final class ShardAgentHost: AgentHost {
         guard bytes != 0 else { return }
         charged.add(bytes, ordering: .relaxed)
         // Nothing else may happen to its session for long.
-        if let token { gate.noteCharge(of: token) }
+        if let owner { gate.noteCharge(of: owner.token) }
     }
 
     func now() async -> Instant { await gate.time }
@@ -128,15 +88,18 @@ final class ShardAgentHost: AgentHost {
         let interest = ComputeInterest()
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
-                let isTaken = pool.submit(urgency, for: owner) {
+                let job = ComputeJob {
                     // A turn that was interrupted while it queued must not cost others a worker.
                     guard !interest.isLost else {
                         continuation.resume(throwing: CancellationError())
                         return
                     }
                     continuation.resume(with: Swift.Result(catching: work))
+                } evicted: {
+                    continuation.resume(throwing: AgentError.overloaded)
                 }
-                if !isTaken { continuation.resume(throwing: AgentError.overloaded) }
+                guard !pool.submit(urgency, for: owner, job) else { return }
+                continuation.resume(throwing: AgentError.overloaded)
             }
         } onCancel: {
             interest.lose()
@@ -148,7 +111,7 @@ final class ShardAgentHost: AgentHost {
         each: @Sendable (Element) async throws -> Void
     ) async throws {
         let pieces = ComputePieces<Element>(limit: ShardAgentHost.maxWaitingPieces)
-        let isTaken = pool.submit(urgency, for: owner) {
+        let job = ComputeJob {
             guard !pieces.isAbandoned else { return }
             do {
                 try work { pieces.append($0) }
@@ -156,8 +119,10 @@ final class ShardAgentHost: AgentHost {
             } catch {
                 pieces.finish(throwing: error)
             }
+        } evicted: {
+            pieces.finish(throwing: AgentError.overloaded)
         }
-        guard isTaken else { throw AgentError.overloaded }
+        guard pool.submit(urgency, for: owner, job) else { throw AgentError.overloaded }
         // Whatever ends the consumer, the worker must hear of it.
         defer { pieces.abandon() }
         try await withTaskCancellationHandler {
@@ -171,7 +136,7 @@ final class ShardAgentHost: AgentHost {
         guard let upstream else {
             throw AgentError.unavailable(message: "This server has no upstream HTTP client.")
         }
-        return try await upstream.send(request, for: token)
+        return try await upstream.send(request, for: owner?.token)
     }
 }
 

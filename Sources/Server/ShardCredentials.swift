@@ -35,6 +35,14 @@ extension Shard {
         return caller
     }
 
+    /// What the work of a caller's sessions counts under: its credential, or else its address.
+    func tag(
+        of caller: Caller, sending request: HTTPRequest, on connection: Connection
+    ) -> CallerTag {
+        CallerTag(
+            principal: caller.principal, address: source(of: request, on: connection).client)
+    }
+
     /// Counts a refusal, and makes its answer.
     func credentialRefusal(_ reason: RefusalReason, on connection: Connection) -> HTTPResponse {
         noteRefusal(reason, of: connection.http?.client ?? .unspecified)

@@ -318,13 +318,15 @@ extension Shard {
             guard reserveSession() else {
                 return send(routes.full.response, to: request, on: connection)
             }
+            // The address is known as long as the connection speaks HTTP.
+            let tag = tag(of: caller, sending: request, on: connection)
             accept(upgrade, on: connection)
             guard connection.state == .webSocket else {
                 // The answer was the byte too many for a reader this slow; nobody takes the place.
                 services.metrics.sessions.subtract(1, ordering: .relaxed)
                 return
             }
-            startSession(parameters, grant: grant, on: connection)
+            startSession(parameters, of: tag, grant: grant, on: connection)
         case .echo:
             accept(upgrade, on: connection)
         }

@@ -62,7 +62,9 @@ extension Shard {
         let budget = services.memory
         let ledgers = services.metrics.total(of: .ledgerBytes)
         let held = budget.held(ledgers: ledgers, at: now)
-        if budget.takeReturnRequest(), services.pool.submit(.spare, services.returnMemory) {
+        if budget.takeReturnRequest(),
+            services.pool.submit(.spare, for: nil, ComputeJob(run: services.returnMemory))
+        {
             metrics.add(.memoryReturns)
         }
         services.metrics.isShortOfMemory.store(held > budget.near, ordering: .relaxed)

@@ -71,7 +71,7 @@ extension Shard {
         case .giveBack:
             chunks.releaseIdle()
             // Where every worker is busy the pages wait for the next time.
-            _ = services.pool.submit(.spare, services.returnMemory)
+            _ = services.pool.submit(.spare, for: nil, ComputeJob(run: services.returnMemory))
             metrics.add(.memoryReturns)
         }
     }

@@ -45,7 +45,8 @@ extension Shard {
             return routes.full.response
         }
         do throws(RefusalReason) {
-            let live = try makeTextSession(for: asked, caller)
+            let live = try makeTextSession(
+                for: asked, caller, tag: tag(of: caller, sending: request, on: connection))
             metrics.add(front.metric)
             begin(asked, live, by: caller, request, fields: fields, on: connection)
             return nil
@@ -59,7 +60,7 @@ extension Shard {
     /// counts as for a WebSocket: whoever made it chose the model, and may have meant a session
     /// that only transcribes.
     private func makeTextSession(
-        for asked: ChatRequest, _ caller: Caller
+        for asked: ChatRequest, _ caller: Caller, tag: CallerTag
     ) throws(RefusalReason) -> LiveSession {
         if let session = caller.session, session.kind != .realtime {
             throw .insufficientCredential
@@ -70,7 +71,8 @@ extension Shard {
         parameters.turnDetection = nil
         let live = LiveSession(
             session: VoiceSession(
-                parameters: parameters, context: sessionContext, seed: services.makeSessionSeed()))
+                parameters: parameters, context: sessionContext, seed: services.makeSessionSeed()),
+            caller: tag)
         live.grant = grant
         return live
     }

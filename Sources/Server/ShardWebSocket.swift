@@ -152,11 +152,12 @@ extension Shard {
 
     /// Gives a connection its session. The place for it is already reserved.
     func startSession(
-        _ parameters: SessionParameters, grant: SessionGrant?, on connection: Connection
+        _ parameters: SessionParameters, of caller: CallerTag, grant: SessionGrant?,
+        on connection: Connection
     ) {
         let session = VoiceSession(
             parameters: parameters, context: sessionContext, seed: services.makeSessionSeed())
-        let live = LiveSession(session: session)
+        let live = LiveSession(session: session, caller: caller)
         live.grant = grant
         connection.live = live
         metrics.add(.sessionsStarted)

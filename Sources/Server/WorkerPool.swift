@@ -1,9 +1,10 @@
 // The threads that run embedded models, so that a busy model never holds up a shard. One pool per
 // server, its queue bounded: a full queue is an answer (`AgentError.overloaded`), not a delay.
-// Sessions take turns in it: who submits many jobs at once waits for his own, nobody else does.
-// How a job's results travel back to its shard is ShardAgentHost's.
+// Whose job is next, and whose job makes room in a full queue, is FairJobQueue's. How a job's
+// results travel back to its shard is ShardAgentHost's.
 //
-// Invariant: a job that was taken runs exactly once, also when the pool is shutting down.
+// Invariant: a job that was taken runs or is evicted, exactly once, also when the pool is shutting
+// down.
 
 import CLinux
 import Session
@@ -16,6 +17,8 @@ package struct WorkerCounts: Equatable, Sendable {
     package var running = 0
     /// Awaited jobs refused because the queue was full, since the start.
     package var refused = 0
+    /// Jobs that lost their place in a full queue to a job of another owner, since the start.
+    package var evicted = 0
 
     /// All zero.
     package init() {}
@@ -32,7 +35,7 @@ package final class WorkerPool: Sendable {
     /// - Parameters:
     ///   - threads: at least 1; the machine's cores are a good number.
     ///   - maxQueued: jobs that may wait beyond those that run. Each is a user who waits, so a few
-    ///     per thread are useful and hundreds only make everyone late.
+    ///     per thread are useful and hundreds only make all of them late.
     package init(threads: Int, maxQueued: Int) {
         precondition(threads > 0 && maxQueued >= 0)
         queue = WorkerQueue(maxQueued: maxQueued)
@@ -41,14 +44,16 @@ package final class WorkerPool: Sendable {
 
     deinit { queue.stop(waitForThreads: false) }
 
-    /// Runs a job on the next free thread, each owner's in the order of submission.
-    /// - Returns: false, and the job is not run, when the queue is full, when no thread is free
-    ///   for a job that nobody awaits, or when the pool is shut down.
+    /// Runs a job on the next free thread, the jobs of a session in the order of submission. An
+    /// awaited job that finds the queue full takes the place of a job whose owner has a larger
+    /// share of the queue.
+    /// - Returns: false, and the job is not run, when the queue is full and no share is larger,
+    ///   when no thread is free for a job that is not awaited, or when the pool is shut down.
     package func submit(
-        _ urgency: JobUrgency, for owner: JobOwner?, _ job: @escaping @Sendable () -> Void
+        _ urgency: JobUrgency, for owner: JobOwner?, _ job: ComputeJob
     ) -> Bool { queue.submit(urgency, owner, job) }
 
-    /// Takes no more jobs, runs those that were taken, and waits for the threads to end. Cancel
+    /// Takes no more jobs, runs those that wait, and waits for the threads to end. Cancel
     /// what is no longer wanted first.
     /// - Precondition: not called from a job.
     package func shutdown() { queue.stop(waitForThreads: true) }
@@ -63,19 +68,8 @@ private final class WorkerQueue: @unchecked Sendable {
     /// Guards everything below; signalled for each new job and when stopping.
     private let lock = ConditionLock()
     private let maxQueued: Int
-    private struct Queued {
-        /// Every owner has at most one job in each round.
-        let round: UInt64
-        let owner: JobOwner?
-        let job: @Sendable () -> Void
-    }
-
-    /// In the order of submission, which decides within a round. Few, so that a search costs less
-    /// than a queue for each owner.
-    private var queued: [Queued] = []
-    /// Of the job that was taken last.
-    private var round: UInt64 = 0
-    /// Its `queued` is made up when it is asked for.
+    private var waiting = FairJobQueue<ComputeJob>()
+    /// Its `queued` stays 0; `counts` fills it in.
     private var tally = WorkerCounts()
     private var isStopping = false
     private var threads: [pthread_t] = []
@@ -86,7 +80,7 @@ private final class WorkerQueue: @unchecked Sendable {
     var counts: WorkerCounts {
         lock.withLock {
             var counts = tally
-            counts.queued = queued.count
+            counts.queued = waiting.count
             return counts
         }
     }
@@ -114,27 +108,37 @@ private final class WorkerQueue: @unchecked Sendable {
         }
     }
 
-    func submit(
-        _ urgency: JobUrgency, _ owner: JobOwner?, _ job: @escaping @Sendable () -> Void
-    ) -> Bool {
-        lock.withLock {
-            // What waits may have been given a thread that has not come for it yet.
-            let busy = queued.count + tally.running
-            let room =
-                switch urgency {
-                case .awaited: maxQueued + threadCount
-                case .expected: threadCount
-                case .spare: max(1, threadCount - 1)
-                }
-            guard !isStopping, busy < room else {
-                if urgency == .awaited { tally.refused += 1 }
-                return false
+    func submit(_ urgency: JobUrgency, _ owner: JobOwner?, _ job: ComputeJob) -> Bool {
+        let (isTaken, evicted) = lock.withLock { take(job, urgency, owner) }
+        // Without the lock: it may submit another job.
+        evicted?.evicted()
+        return isTaken
+    }
+
+    /// Puts a job into the queue if there is room, or if another job makes room.
+    /// - Returns: whether it is in the queue, and the job that is not any more.
+    private func take(
+        _ job: ComputeJob, _ urgency: JobUrgency, _ owner: JobOwner?
+    ) -> (isTaken: Bool, evicted: ComputeJob?) {
+        // A job that waits may have a thread already that has not come for it yet.
+        let busy = waiting.count + tally.running
+        let room =
+            switch urgency {
+            case .awaited: maxQueued + threadCount
+            case .expected: threadCount
+            case .spare: max(1, threadCount - 1)
             }
-            let own = owner == nil ? 0 : queued.count { $0.owner == owner }
-            queued.append(Queued(round: round + UInt64(own), owner: owner, job: job))
-            lock.signal()
-            return true
+        let isFull = busy >= room
+        let mayEvict = isFull && urgency == .awaited && !isStopping
+        let evicted = mayEvict ? waiting.evict(for: owner) : nil
+        guard !isStopping, !isFull || evicted != nil else {
+            if urgency == .awaited { tally.refused += 1 }
+            return (false, nil)
         }
+        if evicted != nil { tally.evicted += 1 }
+        waiting.append(job, of: owner)
+        lock.signal()
+        return (true, evicted)
     }
 
     func stop(waitForThreads: Bool) {
@@ -162,21 +166,18 @@ private final class WorkerQueue: @unchecked Sendable {
         _ = nice(Self.addedNiceness)
         // The name comes last: a thread that has it has its niceness, too.
         pthread_setname_np(pthread_self(), "worker")
-        while let job = takeJob() {
-            job()
+        while let job = nextJob() {
+            job.run()
             lock.withLock { tally.running -= 1 }
         }
     }
 
-    private func takeJob() -> (@Sendable () -> Void)? {
+    private func nextJob() -> ComputeJob? {
         lock.withLock {
-            while queued.isEmpty, !isStopping { lock.wait() }
-            guard let first = queued.indices.min(by: { queued[$0].round < queued[$1].round })
-            else { return nil }
-            let next = queued.remove(at: first)
-            round = next.round
+            while waiting.count == 0, !isStopping { lock.wait() }
+            guard let job = waiting.popFirst() else { return nil }
             tally.running += 1
-            return next.job
+            return job
         }
     }
 }

@@ -177,7 +177,7 @@ enum ServeOptionTable {
             "Threads for embedded speech models. One per core."),
         .integer(
             "max-queued-jobs", \.server.maxQueuedJobs, 1...1_000_000, unit: "jobs", in: .agents,
-            "Jobs that wait for a worker; more fail with server_overloaded."),
+            "Jobs that wait for a worker; beyond that, one of the largest caller's fails."),
     ]
 
     private static let limits: [ServeOption] = [

@@ -256,9 +256,7 @@ final class CensusWorld {
 
 /// Takes no job: nothing of a census is computed elsewhere.
 private struct IdlePool: ComputePool {
-    func submit(
-        _ urgency: JobUrgency, for owner: JobOwner?, _ job: @escaping @Sendable () -> Void
-    ) -> Bool { false }
+    func submit(_ urgency: JobUrgency, for owner: JobOwner?, _ job: ComputeJob) -> Bool { false }
 }
 
 /// The tables.

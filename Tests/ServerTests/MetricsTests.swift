@@ -17,7 +17,8 @@ import Testing
     @Test func addsUpTheShards() {
         let metrics = ServerMetrics(shards: 3) {
             var counts = WorkerCounts()
-            (counts.queued, counts.running, counts.refused) = (4, 2, 9)
+            (counts.queued, counts.running) = (4, 2)
+            (counts.refused, counts.evicted) = (9, 3)
             return counts
         }
         for (index, shard) in metrics.shards.enumerated() {
@@ -33,6 +34,7 @@ import Testing
         #expect(lines.contains("parley_worker_queue_jobs 4"))
         #expect(lines.contains("parley_worker_running_jobs 2"))
         #expect(lines.contains("parley_worker_refused_jobs_total 9"))
+        #expect(lines.contains("parley_worker_evicted_jobs_total 3"))
     }
 
     @Test(arguments: [

@@ -261,7 +261,7 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
         let journal = Journal()
         let log = LogRecord()
         let token = EventToken(.connection, index: 4, generation: 2)
-        var work = AgentWork()
+        var work = AgentWork(caller: CallerTag(principal: nil, address: .unspecified))
         var now = 0
 
         init(pool: any ComputePool = InlineComputePool(), hasSpeech: Bool = true) {

@@ -1,4 +1,5 @@
-// What one client can make a shard do in a turn: messages, audio, and output that it does not read.
+// What one client can make a shard do in a turn: messages, audio, and output that it does not read;
+// and what one caller can take of the worker pool that all shards share.
 
 import Codec
 import Session
@@ -225,5 +226,127 @@ import Testing
         #expect(server.run())
         #expect(client.eventTypes.filter { $0 == "response.done" }.count == 2)
         #expect(server.metrics.total(of: .responsesCompleted) == 1)
+    }
+
+    // MARK: The worker pool
+
+    /// Notes what a worker hears, in its order: the victim's utterance is the longer one.
+    private final class Scribe: SpeechRecognizer {
+        let order = Mutex<[String]>([])
+
+        func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
+            try await host.compute {
+                let speaker = utterance.sampleCount < 4_000 ? "attacker" : "victim"
+                self.order.withLock { $0.append(speaker) }
+                return speaker
+            }
+        }
+    }
+
+    /// What tells the attackers' sessions from the victim's.
+    enum Distinction: CaseIterable {
+        case key, clientSecret, address, network
+    }
+
+    private static let keys = ["sk-attacker-0123456789", "sk-victim-0123456789"]
+
+    /// Opens a session that commits its turns itself.
+    private func openSpeaker(
+        _ server: SimulatedServer, key: String?, from address: String
+    ) throws -> SimulatedClient {
+        let client = server.openClient(key: key, from: address)
+        #expect(server.run())
+        try #require(client.isOpen)
+        client.send(
+            """
+            {"type":"session.update","session":{"type":"realtime","audio":{"input":{"format":
+            {"type":"audio/pcm","rate":24000},"turn_detection":null,
+            "transcription":{"model":"scripted"}}}}}
+            """)
+        #expect(server.run())
+        return client
+    }
+
+    private func commit(
+        milliseconds: Int, from client: SimulatedClient, to server: SimulatedServer
+    ) {
+        client.send(.binary, [UInt8](repeating: 1, count: 48 * milliseconds))
+        client.send(#"{"type":"input_audio_buffer.commit"}"#)
+        #expect(server.run())
+    }
+
+    private func openSpeakers(
+        _ server: SimulatedServer, toldApartBy distinction: Distinction
+    ) throws -> (attackers: [SimulatedClient], victim: SimulatedClient) {
+        func open(_ key: String?, _ address: String = "192.0.2.1") throws -> SimulatedClient {
+            try openSpeaker(server, key: key, from: address)
+        }
+        let keys = Self.keys
+        switch distinction {
+        case .key:
+            return (try (0..<3).map { _ in try open(keys[0]) }, try open(keys[1]))
+        case .clientSecret:
+            let secrets = try (0..<2).map { _ in try clientSecret(server, key: keys[0]) }
+            return (try ([keys[0]] + secrets).map { try open($0) }, try open(keys[1]))
+        case .address:
+            return (try (0..<3).map { _ in try open(nil) }, try open(nil, "192.0.2.2"))
+        case .network:
+            let attackers = try (1...3).map { try open(nil, "2001:db8::\($0)") }
+            return (attackers, try open(nil, "2001:db8:0:1::1"))
+        }
+    }
+
+    private func clientSecret(_ server: SimulatedServer, key: String) throws -> String {
+        let peer = server.connect()
+        peer.send(
+            "POST /v1/realtime/client_secrets HTTP/1.1\r\nHost: localhost\r\n"
+                + "Authorization: Bearer \(key)\r\nContent-Type: application/json\r\n"
+                + "Content-Length: 2\r\n\r\n{}")
+        #expect(server.run())
+        let (responses, _) = try parseResponses(peer.receive(), answering: [.post])
+        let answer = try JSONParser().parse(try #require(responses.first).body)
+        return try #require(answer["value"]?.string)
+    }
+
+    /// Three sessions of one caller fill the queue. The utterance of another caller is taken all
+    /// the same, and is heard after one of theirs.
+    @Test(arguments: Distinction.allCases)
+    func aFullQueueTakesTheUtteranceOfAnotherCaller(_ distinction: Distinction) throws {
+        var rules = APIKeys()
+        if distinction == .key || distinction == .clientSecret {
+            let text = Self.keys.joined(separator: "\n")
+            try rules.add(
+                ConfiguredFile(option: "api-keys-file", path: "k", bytes: Array(text.utf8)))
+        }
+        let pool = WorkerPool(threads: 1, maxQueued: 4)
+        let gate = Gate()
+        let scribe = Scribe()
+        #expect(pool.submit { gate.pass() })
+        gate.awaitWaiting(1)
+        let server = try SimulatedServer(
+            agents: AgentSet(model: SilentModel(), recognizer: scribe), pool: pool,
+            credentials: CredentialRules(keys: rules))
+        let (attackers, victim) = try openSpeakers(server, toldApartBy: distinction)
+        for _ in 0..<2 {
+            for attacker in attackers { commit(milliseconds: 100, from: attacker, to: server) }
+        }
+        #expect(pool.counts.queued == 4 && pool.counts.refused == 2)
+        commit(milliseconds: 400, from: victim, to: server)
+        #expect(pool.counts.queued == 4 && pool.counts.evicted == 1)
+        gate.open()
+        pool.shutdown()
+        #expect(server.run())
+        #expect(scribe.order.withLock { $0 } == ["attacker", "victim", "attacker", "attacker"])
+        let (completed, failed) = (
+            "conversation.item.input_audio_transcription.completed",
+            "conversation.item.input_audio_transcription.failed"
+        )
+        #expect(victim.eventTypes.contains(completed) && !victim.eventTypes.contains(failed))
+        let events = attackers.flatMap(\.eventTypes)
+        #expect(events.filter { $0 == completed }.count == 3)
+        #expect(events.filter { $0 == failed }.count == 3, "two refused, one evicted")
+        let reasons = attackers.flatMap(\.texts).filter { $0.contains(failed) }
+        #expect(reasons.allSatisfy { $0.contains(#""code":"server_overloaded""#) })
+        #expect(server.metrics.total(of: .agentTasks) == 0)
     }
 }

@@ -18,10 +18,10 @@ package final class InlineComputePool: ComputePool {
     }
 
     package func submit(
-        _ urgency: JobUrgency, for owner: JobOwner?, _ job: @escaping @Sendable () -> Void
+        _ urgency: JobUrgency, for owner: JobOwner?, _ job: ComputeJob
     ) -> Bool {
         guard !refused.contains(urgency) else { return false }
-        job()
+        job.run()
         return true
     }
 }

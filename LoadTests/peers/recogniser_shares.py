@@ -1,0 +1,172 @@
+"""How long one speaker waits for a transcript while sessions of another key keep the embedded
+recogniser busy. Every attacker keeps eight utterances of 10 s waiting; the victim commits one of
+some 4 s, waits for its transcript, and pauses. Needs the Python environment of `make test-clients`.
+
+    .venv-clients/bin/python LoadTests/peers/recogniser_shares.py [NAME=BINARY ...]
+
+Options: --attackers 0,1,5,12  --turns 20 (of the victim, in each round)  --rounds 2. Several
+binaries take turns within each number of attackers. Prints a table.
+"""
+
+import argparse
+import asyncio
+import json
+import pathlib
+import subprocess
+import tempfile
+import time
+import urllib.request
+import wave
+
+from websockets.asyncio.client import connect
+
+ATTACKER, VICTIM, PORT = "sk-attacker-0123456789abcdef", "sk-victim-0123456789abcdef", 19_260
+RECORDINGS = pathlib.Path("/usr/share/pocketsphinx/test/data/librivox")
+COMPLETED = "conversation.item.input_audio_transcription.completed"
+FAILED = "conversation.item.input_audio_transcription.failed"
+WAITING, PAUSE, AFTER_REFUSAL = 8, 0.5, 0.25
+
+
+def speech(seconds):
+    """So much speech as PCM at 24 kHz, from Debian's pocketsphinx-testdata at 16 kHz."""
+    samples = []
+    while len(samples) < 16_000 * seconds:
+        for path in sorted(RECORDINGS.glob("*.wav")):
+            with wave.open(str(path)) as recording:
+                samples += memoryview(recording.readframes(recording.getnframes())).cast("h")
+    samples = samples[: 16_000 * seconds]
+    # Linear interpolation: two samples become three.
+    output = bytearray()
+    for first, second, third in zip(samples[0::2], samples[1::2], samples[2::2] + [0]):
+        for value in (first, (first + 2 * second) // 3, (2 * second + third) // 3):
+            output += value.to_bytes(2, "little", signed=True)
+    return bytes(output)
+
+
+class Speaker:
+    """A session that commits its turns itself and only has them transcribed."""
+
+    def __init__(self, link):
+        self.link = link
+
+    async def begin(self):
+        audio = {"input": {"format": {"type": "audio/pcm", "rate": 24_000},
+                           "turn_detection": None, "transcription": {"model": "embedded"}}}
+        session = {"type": "realtime", "audio": audio}
+        await self.link.send(json.dumps({"type": "session.update", "session": session}))
+
+    async def commit(self, audio):
+        for start in range(0, len(audio), 48_000):
+            await self.link.send(audio[start : start + 48_000])
+        await self.link.send(json.dumps({"type": "input_audio_buffer.commit"}))
+
+    async def outcome(self):
+        while (event := json.loads(await self.link.recv()))["type"] not in (COMPLETED, FAILED):
+            if event["type"] == "error":
+                raise RuntimeError(event["error"]["message"])
+        return event["type"]
+
+
+def open_session(key):
+    return connect(
+        f"ws://127.0.0.1:{PORT}/v1/realtime", proxy=None, max_size=None,
+        additional_headers={"Authorization": f"Bearer {key}"},
+    )
+
+
+async def attack(audio):
+    async with open_session(ATTACKER) as link:
+        session = Speaker(link)
+        await session.begin()
+        for _ in range(WAITING):
+            await session.commit(audio)
+        while True:
+            if await session.outcome() == FAILED:
+                await asyncio.sleep(AFTER_REFUSAL)
+            await session.commit(audio)
+
+
+async def measure(attackers, turns, long, short):
+    """Seconds of the victim's turns that were transcribed, and the number of those refused."""
+    async with open_session(VICTIM) as link:
+        victim = Speaker(link)
+        await victim.begin()
+        # The model is loaded by the first turn.
+        await victim.commit(short)
+        await victim.outcome()
+        tasks = [asyncio.create_task(attack(long)) for _ in range(attackers)]
+        # Every attacker has said its eight utterances.
+        await asyncio.sleep(5 if attackers else 0)
+        delays, refused = [], 0
+        for _ in range(turns):
+            await victim.commit(short)
+            begin = time.monotonic()
+            if await victim.outcome() == COMPLETED:
+                delays.append(time.monotonic() - begin)
+            else:
+                refused += 1
+            await asyncio.sleep(PAUSE)
+        for task in tasks:
+            if task.done():
+                task.result()
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    return delays, refused
+
+
+def await_listening():
+    for _ in range(200):
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{PORT}/healthz").read()
+            return
+        except OSError:
+            time.sleep(0.05)
+    raise RuntimeError("the server does not listen")
+
+
+def run(binary, attackers, turns, long, short):
+    with tempfile.TemporaryDirectory() as folder:
+        keys = pathlib.Path(folder) / "keys.txt"
+        keys.write_text(f"{ATTACKER}\n{VICTIM}\n")
+        command = [binary, "serve", "--port", str(PORT), "--api-keys-file", str(keys)]
+        server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            await_listening()
+            return asyncio.run(measure(attackers, turns, long, short))
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def quantile(delays, share):
+    """The smallest delay that so large a share of all does not exceed, in milliseconds."""
+    if not delays:
+        return "–"
+    index = min(len(delays) - 1, max(0, round(share * len(delays) + 0.5) - 1))
+    return f"{1000 * sorted(delays)[index]:,.0f}"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("binaries", nargs="*", default=["now=.build/release/parley"])
+    parser.add_argument("--attackers", default="0,1,5,12")
+    parser.add_argument("--turns", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=2)
+    options = parser.parse_args()
+    binaries = [text.split("=", 1) for text in options.binaries]
+    long, short = speech(10), speech(4)
+    print("| attackers | server | transcripts / turns | p50, ms | p95, ms | max, ms |")
+    print("|---|---|---|---|---|---|")
+    for attackers in map(int, options.attackers.split(",")):
+        found = {name: ([], 0) for name, _ in binaries}
+        for _ in range(options.rounds):
+            for name, binary in binaries:
+                delays, refused = run(binary, attackers, options.turns, long, short)
+                found[name] = (found[name][0] + delays, found[name][1] + refused)
+        for name, (delays, refused) in found.items():
+            figures = " | ".join(quantile(delays, share) for share in (0.5, 0.95, 1))
+            total = len(delays) + refused
+            print(f"| {attackers} | {name} | {len(delays)} / {total} | {figures} |", flush=True)
+
+
+main()

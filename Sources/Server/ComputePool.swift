@@ -1,0 +1,92 @@
+// The port to the threads that run embedded models: what a job is, how urgent it is and whose it
+// is. `WorkerPool` implements it with threads, tests implement it without.
+
+import Codec
+import Session
+
+/// How much depends on a job.
+package enum JobUrgency: Sendable {
+    /// A client waits for the result: the job is queued where no thread is free.
+    case awaited
+    /// A client will probably wait for the result in a moment: the job is refused where no thread
+    /// is free.
+    case expected
+    /// No client waits for the result: the job is refused unless another thread stays free for the
+    /// jobs that are awaited. A pool of one thread takes it when that thread is free.
+    case spare
+}
+
+/// Tells callers apart. The work of all sessions of one caller counts together. A session stores
+/// it, so it is a hash of 32 bits and no table of callers exists.
+///
+/// Two callers have the same tag with a probability of 1 in 4 billion; they then share one turn.
+/// A client cannot choose a tag, because the seed of Swift's `Hasher` is random in each process.
+package struct CallerTag: Hashable, Sendable {
+    private let bits: UInt32
+
+    /// The tag of a caller.
+    /// - Parameters:
+    ///   - principal: of its credential (`Caller.principal`); nil where no credential tells callers
+    ///     apart. Then the address does.
+    ///   - address: of the client, behind a trusted proxy the one that the proxy names. An IPv6
+    ///     address stands for its /64.
+    package init(principal: SHA256Digest?, address: NetworkAddress) {
+        var hasher = Hasher()
+        if let principal {
+            hasher.combine(principal)
+        } else {
+            hasher.combine(address.subscriber)
+        }
+        bits = UInt32(truncatingIfNeeded: hasher.finalize())
+    }
+}
+
+/// Whose a job is: a caller, and one session or turn over HTTP of that caller.
+package struct JobOwner: Equatable, Sendable {
+    /// One session of one shard.
+    package struct Session: Equatable, Sendable {
+        fileprivate let shard: ObjectIdentifier?
+        fileprivate let token: EventToken
+    }
+
+    /// Whose sessions share one turn.
+    package let caller: CallerTag
+    /// The session.
+    package let session: Session
+    /// The connection, or the turn over HTTP, of the session.
+    var token: EventToken { session.token }
+
+    /// Creates the owner of a session's jobs.
+    /// - Parameter shard: tells sessions of different shards apart, whose tokens may be the same.
+    package init(caller: CallerTag, shard: ObjectIdentifier? = nil, token: EventToken) {
+        self.caller = caller
+        session = Session(shard: shard, token: token)
+    }
+}
+
+/// Work for a pool. The pool calls one of the two functions, once, for each job that it takes.
+package struct ComputeJob: Sendable {
+    /// The work. Called on a thread of the pool.
+    package let run: @Sendable () -> Void
+    /// The job lost its place in the queue to another owner and never runs. Called on the thread
+    /// that submitted the other job.
+    package let evicted: @Sendable () -> Void
+
+    /// Creates a job.
+    /// - Parameter evicted: by default it does nothing, for work whose end no task awaits.
+    package init(
+        run: @escaping @Sendable () -> Void, evicted: @escaping @Sendable () -> Void = {}
+    ) {
+        self.run = run
+        self.evicted = evicted
+    }
+}
+
+/// Runs CPU-heavy work elsewhere.
+package protocol ComputePool: Sendable {
+    /// Takes a job or refuses it. Callers take turns, and within a caller its sessions do.
+    /// - Parameter owner: nil: the server itself, which counts as one caller.
+    /// - Returns: false when too many jobs wait, or when the job may not wait at all: then neither
+    ///   function of the job is called. True: exactly one of them is called, once.
+    func submit(_ urgency: JobUrgency, for owner: JobOwner?, _ job: ComputeJob) -> Bool
+}

@@ -1,0 +1,100 @@
+"""What one caller can take from the others: the embedded recogniser, whose queue is full."""
+
+import asyncio
+import contextlib
+import json
+
+from parley_server import ParleyServer
+from recordings import goforward
+from websockets.asyncio.client import connect
+
+ATTACKER, VICTIM = "sk-attacker-0123456789abcdef", "sk-victim-0123456789abcdef"
+COMPLETED = "conversation.item.input_audio_transcription.completed"
+FAILED = "conversation.item.input_audio_transcription.failed"
+PIECE = 48_000
+
+
+class Speaker:
+    """A session that commits its turns itself and only has them transcribed."""
+
+    def __init__(self, link):
+        self.link = link
+
+    async def begin(self):
+        audio = {"input": {"format": {"type": "audio/pcm", "rate": 24_000},
+                           "turn_detection": None, "transcription": {"model": "embedded"}}}
+        await self.send("session.update", session={"type": "realtime", "audio": audio})
+        await self.until("session.updated")
+
+    async def send(self, kind, **fields):
+        await self.link.send(json.dumps({"type": kind, **fields}))
+
+    async def until(self, *kinds):
+        while (event := json.loads(await self.link.recv()))["type"] not in kinds:
+            assert event["type"] != "error", event
+        return event
+
+    async def commit(self, audio):
+        """Says something; what was said is transcribed from now on."""
+        for start in range(0, len(audio), PIECE):
+            await self.link.send(audio[start : start + PIECE])
+        await self.send("input_audio_buffer.commit")
+
+
+@contextlib.asynccontextmanager
+async def speaker(server, key):
+    headers = {"Authorization": f"Bearer {key}"}
+    async with connect(
+        server.realtime_url, additional_headers=headers, proxy=None, max_size=None
+    ) as link:
+        session = Speaker(link)
+        await session.begin()
+        yield session
+
+
+async def attack(server, audio, refused):
+    """Keeps four turns waiting for their transcript, as long as the test lasts."""
+    async with speaker(server, ATTACKER) as session:
+        for _ in range(4):
+            await session.commit(audio)
+        while True:
+            event = await session.until(COMPLETED, FAILED)
+            if event["type"] == FAILED:
+                assert event["error"]["code"] == "server_overloaded"
+                refused.set()
+                # Spares the processor; a place is free for less time than this.
+                await asyncio.sleep(0.05)
+            await session.commit(audio)
+
+
+async def turns_beside_attackers(server, count=5):
+    """What became of a victim's turns, each begun when an attacker has just been refused."""
+    audio, refused, outcomes = goforward(), asyncio.Event(), []
+    attackers = [asyncio.create_task(attack(server, audio, refused)) for _ in range(12)]
+    async with speaker(server, VICTIM) as victim:
+        for _ in range(count):
+            refused.clear()
+            waiting = asyncio.create_task(refused.wait())
+            await asyncio.wait([waiting, *attackers], return_when=asyncio.FIRST_COMPLETED)
+            assert waiting.done(), [task.exception() for task in attackers if task.done()]
+            await victim.commit(audio)
+            outcomes.append(await victim.until(COMPLETED, FAILED))
+    for task in attackers:
+        task.cancel()
+    await asyncio.gather(*attackers, return_exceptions=True)
+    return outcomes
+
+
+def test_one_key_does_not_take_speech_recognition_from_another(tmp_path):
+    keys = tmp_path / "keys.txt"
+    keys.write_text(f"{ATTACKER} name=attacker\n{VICTIM} name=victim operator\n")
+    arguments = ["--api-keys-file", str(keys), "--max-queued-jobs", "6", "--worker-threads", "1"]
+    with ParleyServer(*arguments) as server:
+        outcomes = asyncio.run(turns_beside_attackers(server))
+        headers = {"Authorization": f"Bearer {VICTIM}"}
+        metrics = server.get("/metrics", headers)[2].decode()
+    assert [event["type"] for event in outcomes] == [COMPLETED] * 5, outcomes
+    assert all("meters" in event["transcript"] for event in outcomes)
+    counts = dict(line.split() for line in metrics.splitlines() if line.startswith("parley_worker"))
+    assert float(counts["parley_worker_refused_jobs_total"]) > 0
+    assert float(counts["parley_worker_evicted_jobs_total"]) > 0
