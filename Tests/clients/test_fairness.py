@@ -63,7 +63,7 @@ async def attack(server, audio, refused):
                 assert event["error"]["code"] == "server_overloaded"
                 refused.set()
                 # Spares the processor; a place is free for less time than this.
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.2)
             await session.commit(audio)
 
 
