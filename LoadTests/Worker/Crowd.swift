@@ -285,8 +285,10 @@ final class Crowd {
         wheel.cancel(session.index)
     }
 
-    /// Counts an error; beyond some kinds they are no longer told apart.
+    /// Counts an error; beyond some kinds they are no longer told apart. A server has a part in the
+    /// reason, which ends up on a terminal.
     func countError(_ reason: String) {
+        let reason = reason.visible()
         let known = errors[reason] != nil || errors.count < Self.maxErrorKinds
         errors[known ? reason : "other errors", default: 0] += 1
     }

@@ -2,6 +2,7 @@
 // Argument mistakes that swift-argument-parser finds itself (talk's options) do not come here.
 
 import ArgumentParser
+import Codec
 import Glibc
 
 /// Why a command gave up, as one line for a person.
@@ -22,13 +23,21 @@ func reportingFailure(_ body: () throws -> Void) throws {
     do {
         try body()
     } catch let failure as CommandFailure {
-        writeAll("parley: \(failure.description)\n", to: STDERR_FILENO)
+        reportLine(failure.description)
         throw ExitCode(failure.status)
     }
 }
 
-/// Writes text to a descriptor, again after interruptions, and gives up silently when the reader
-/// is gone: there is nobody left to tell.
+/// Writes one line for a person to standard error. What a server, a file or a model had a part in
+/// is shown and not obeyed.
+func reportLine(_ text: String) {
+    writeAll("parley: \(text.visible())\n", to: STDERR_FILENO)
+}
+
+/// Writes text to a descriptor, again after interruptions. When the reader or the terminal is gone
+/// (EPIPE, EIO) the rest is dropped: it has no other place to go.
+///
+/// The text reaches a terminal as it is: what others had a part in must be `visible` by then.
 func writeAll(_ text: String, to descriptor: Int32) {
     var text = text
     text.withUTF8 { writeAll(UnsafeRawBufferPointer($0), to: descriptor) }

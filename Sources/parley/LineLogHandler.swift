@@ -2,6 +2,7 @@
 // line with one system call to standard error. What is logged, and at which level, is decided by
 // the callers; audio and text of conversations are not logged unless asked for.
 
+import Codec
 import Glibc
 import Logging
 
@@ -94,11 +95,10 @@ struct LineLogHandler: LogHandler {
         }
     }
 
-    /// Text with line breaks and other controls escaped: one log event stays one line, and nothing
-    /// a peer sent can forge a second one.
+    /// Text with what cannot be seen escaped as in JSON: one log event stays one line, nothing that
+    /// a peer sent can forge a second one, and a terminal obeys none of it.
     private func singleLine(_ text: String) -> String {
-        guard text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control })
-        else { return text }
+        guard text.unicodeScalars.contains(where: \.isUnseen) else { return text }
         return String(jsonString(text).dropFirst().dropLast())
     }
 
@@ -109,8 +109,8 @@ struct LineLogHandler: LogHandler {
     }
 }
 
-/// A string as JSON (RFC 8259 §7), quotes included. Escapes what must be escaped, and the two line
-/// separators that some log collectors split at.
+/// A string as JSON (RFC 8259 §7), quotes included. Escapes what must be escaped, and all else that
+/// cannot be seen: some log collectors split at line separators, and terminals obey controls.
 func jsonString(_ text: String) -> String {
     var result = "\""
     for scalar in text.unicodeScalars {
@@ -120,9 +120,7 @@ func jsonString(_ text: String) -> String {
         case "\n": result += "\\n"
         case "\r": result += "\\r"
         case "\t": result += "\\t"
-        case "\u{0}"..<" ", "\u{7f}"..."\u{9f}", "\u{2028}", "\u{2029}":
-            let digits = String(scalar.value, radix: 16)
-            result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
+        case _ where scalar.isUnseen: result += scalar.jsonEscape
         default: result.unicodeScalars.append(scalar)
         }
     }

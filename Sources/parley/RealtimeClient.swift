@@ -126,8 +126,8 @@ final class RealtimeClient {
         }
         guard let (response, consumed) = result else { return nil }
         guard response.status == 101 else {
-            let body = String(decoding: received[consumed...].prefix(300), as: UTF8.self)
-            let reason = body.isEmpty ? "" : ": " + body.split(separator: "\n")[0]
+            let body = String(decoding: response.body.prefix(300), as: UTF8.self)
+            let reason = body.split(separator: "\n").first.map { ": \($0)" } ?? ""
             throw CommandFailure(
                 description: "\(url.authority) refused the session with \(response.status)\(reason)"
             )

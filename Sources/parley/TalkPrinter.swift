@@ -1,12 +1,20 @@
 // What `parley talk` shows: who said what, as it streams, or the events themselves as JSON lines.
 // It decides nothing about the conversation.
+//
+// Invariant: what a server or a model says is shown and not obeyed. The line feeds and tabs of a
+// speaker stay, but a line always begins with a label of ours or with as many blanks, so that no
+// reply looks like a line of this program.
 
+import Codec
 import Glibc
 
 /// Prints a conversation to standard output.
 struct TalkPrinter {
     /// Whose line is being written.
     private enum Speaker { case user, agent }
+
+    /// As wide as the labels of the speakers.
+    private static let indent = "       "
 
     /// Whether events are printed in place of a conversation.
     let printsJSON: Bool
@@ -25,18 +33,18 @@ struct TalkPrinter {
     mutating func showNote(_ text: String) {
         if printsJSON { return }
         endLine()
-        writeAll("       (\(text))\n", to: STDOUT_FILENO)
+        writeAll("\(Self.indent)(\(text.visible()))\n", to: STDOUT_FILENO)
     }
 
     /// Something went wrong that does not end the conversation.
     mutating func showError(_ text: String) {
         endLine()
-        writeAll("parley: \(text)\n", to: STDERR_FILENO)
+        reportLine(text)
     }
 
-    /// An event as the server sent it.
+    /// An event as the server sent it, on one line.
     func showEvent(_ json: String) {
-        if printsJSON { writeAll(json + "\n", to: STDOUT_FILENO) }
+        if printsJSON { writeAll(json.visibleJSON + "\n", to: STDOUT_FILENO) }
     }
 
     /// Asks for a line of input.
@@ -59,6 +67,7 @@ struct TalkPrinter {
             writeAll(label, to: STDOUT_FILENO)
             open = speaker
         }
-        writeAll(text, to: STDOUT_FILENO)
+        let lines = text.visible(.lines).replacing("\n", with: "\n" + Self.indent)
+        writeAll(lines, to: STDOUT_FILENO)
     }
 }

@@ -3,8 +3,8 @@
 // TopView's, where they come from PageClient's.
 //
 // Invariant: whatever a server answers becomes a value or a `CommandFailure`; text of its clients
-// never reaches the terminal as anything but printable characters, and numbers are 0…2^53, so that
-// sums and percentages of them fit an Int.
+// reaches the terminal as visible ASCII only, and numbers are 0…2^53, so that sums and percentages
+// of them fit an Int.
 
 import Codec
 import Session
@@ -27,14 +27,14 @@ struct TopRow: Equatable, Sendable {
         guard let id = value["id"]?.string, let state = value["state"]?.string,
             let bytes = value["bytes"]?.count
         else { throw CommandFailure(description: "the server's list of sessions is not as known") }
-        self.id = id.printable
-        self.state = state.printable
+        self.id = id.visible(.ascii)
+        self.state = state.visible(.ascii)
         self.bytes = bytes
         shard = value["shard"]?.count ?? 0
         ageMilliseconds = value["age_ms"]?.count ?? 0
         idleMilliseconds = value["idle_ms"]?.count ?? 0
-        client = (value["client"]?.string ?? "").printable
-        model = (value["model"]?.string ?? "").printable
+        client = (value["client"]?.string ?? "").visible(.ascii)
+        model = (value["model"]?.string ?? "").visible(.ascii)
         turns = value["turns"]?.count ?? 0
         lastTurn = [:]
         guard let turn = value["last_turn"] else { return }
@@ -70,7 +70,7 @@ struct TopList: Equatable {
         residentBytes = value["resident_bytes"]?.count ?? 0
         hasMore = value["has_more"]?.bool ?? false
         if let members = value["states"]?.members {
-            for (name, count) in members { states[name.printable] = count.count }
+            for (name, count) in members { states[name.visible(.ascii)] = count.count }
         }
         for row in data { rows.append(try TopRow(row)) }
     }
@@ -95,7 +95,7 @@ struct TopDetail: Equatable {
         row = try TopRow(value)
         guard let members = value["parts"]?.members else { return }
         for (name, bytes) in members {
-            parts.append(Part(name: name.printable, bytes: bytes.count ?? 0))
+            parts.append(Part(name: name.visible(.ascii), bytes: bytes.count ?? 0))
         }
     }
 }
@@ -170,15 +170,5 @@ extension JSONParser {
                 description: "the server's answer is no JSON: \(error.explanation)")
         }
         throw CommandFailure(description: "the server's answer is no JSON object")
-    }
-}
-
-extension String {
-    /// The text with all but printable ASCII replaced: a session's model is its client's word, and
-    /// a terminal obeys what it is sent.
-    var printable: String {
-        String(
-            String.UnicodeScalarView(
-                unicodeScalars.map { (0x20...0x7E).contains($0.value) ? $0 : "?" }))
     }
 }

@@ -94,7 +94,7 @@ final class TopWatch {
                 do throws(CommandFailure) {
                     try refresh(&view, rows: view.wantedRows)
                 } catch {
-                    view.trouble = error.description
+                    view.trouble = error.description.visible(.ascii)
                 }
                 due = monotonicSeconds() + interval
             }

@@ -1,5 +1,6 @@
 // Log lines: one event is one line, whatever it contains, and JSON lines are JSON.
 
+import Codec
 import Foundation
 import Logging
 import Synchronization
@@ -38,6 +39,16 @@ import Testing
     @Test func aLineBreakCannotForgeASecondLine() {
         let made = line(.text, "bad name: a\n2026 info ok", metadata: ["key": "x\r\ny"])
         #expect(made.split(separator: "\n", omittingEmptySubsequences: false).count == 2)
+    }
+
+    @Test(arguments: ["\u{1B}[2J", "\u{9B}2J", "\u{7F}", "\u{202E}", "\u{2069}", "\u{2028}", "\r"])
+    func aTerminalObeysNoLine(text: String) {
+        for format in LogFormat.allCases {
+            let made = line(
+                format, "got \(text)", metadata: ["plain": "a\(text)", "quoted": "a \(text)"])
+            #expect(made.hasSuffix("\n"))
+            #expect(!made.dropLast().unicodeScalars.contains { $0.isUnseen })
+        }
     }
 
     @Test func jsonLinesAreObjectsWithTheirFields() throws {

@@ -94,7 +94,7 @@ private final class Screen {
     /// A client names its model; the operator's terminal must not obey it.
     @Test func wordsOfClientsCannotReachTheTerminal() throws {
         let list = try parse(Self.list([Self.row("sess_a", model: #"\u001b]0;x\u0007\u009b1m"#)]))
-        #expect(list.rows.first?.model == "?]0;x??1m")
+        #expect(list.rows.first?.model == #"\u{1b}]0;x\u{7}\u{9b}1m"#)
     }
 
     @Test func numbersAreReadOffTheMetrics() {

@@ -2,9 +2,9 @@
 
 What the last user message says decides the answer: `weather` calls a function, once for each city
 it names, `call NAME ARGUMENTS and NAME ARGUMENTS` calls what it says, `story` is long and slow,
-`limit` stops at the length, `die` breaks the stream off, `refuse` answers 500, everything else is
-repeated. Instructions that say `halfway` make it say HALVES whatever it is asked, and wait between
-the two."""
+`limit` stops at the length, `die` breaks the stream off, `refuse` answers 500, `escapes` says what
+a terminal would obey, everything else is repeated. Instructions that say `halfway` make it say
+HALVES whatever it is asked, and wait between the two."""
 
 import http.server
 import itertools
@@ -14,6 +14,7 @@ import threading
 import time
 
 HALVES = ("The first half is said at once, as it should be. ", "The second half came later.")
+ESCAPES = ["Look: \x1b", "]0;pwned\x07\x1b", "[2J\x9b31m\u202e", "\nparley: forged\r\x7f\tend"]
 STORY = "Once upon a time there was a server that never slept. " * 12
 
 
@@ -84,6 +85,8 @@ class ScriptedModel:
                     self.stream(said(["As ", "far ", "as "]), "length")
                 elif "die" in text:
                     self.stream(said(["This ", "breaks "]), breaks=True)
+                elif "escapes" in text:
+                    self.stream(said(ESCAPES))
                 elif "story" in text:
                     self.stream(said(STORY.split(" "), " "), pause=0.02)
                 else:

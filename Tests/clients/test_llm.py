@@ -1,12 +1,13 @@
 """Turns piped to a chat-completions server: what it is sent, what streams back, how it may fail."""
 
 import json
+import subprocess
 
 import pytest
-from parley_server import ParleyServer, free_port
+from parley_server import BINARY, ParleyServer, free_port
 from realtime_session import append, check_deltas, connect, run, spoken
 from recordings import word_errors, words
-from scripted_model import HALVES
+from scripted_model import ESCAPES, HALVES
 
 
 def test_a_typed_turn_is_piped_and_streamed(piped, model):
@@ -92,6 +93,40 @@ def test_a_failed_reply_is_told_and_ends_with_status_1(piped):
     assert done.returncode == 1
     # What the service says is for the log: it may hold addresses and keys.
     assert "500" in done.stderr and "out of order" not in done.stderr
+
+
+def controls(text):
+    """What of a text a terminal would obey, or what would hide or turn other text."""
+    kept = {"\n", "\t"}
+    unseen = {*map(chr, [*range(0x20), *range(0x7F, 0xA0)]), "\u2028", "\u2029"}
+    turning = set(map(chr, [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]))
+    return set(text) & ((unseen | turning) - kept)
+
+
+def test_what_a_model_says_is_shown_by_the_terminal_and_not_obeyed(piped):
+    done = piped.talk("--text", "escapes")
+    assert done.returncode == 0, done.stderr
+    assert not controls(done.stdout) and not controls(done.stderr)
+    shown = r"Look: \u{1b}]0;pwned\u{7}\u{1b}[2J\u{9b}31m\u{202e}"
+    assert f"agent: {shown}\n       parley: forged" in done.stdout
+
+
+def test_json_of_talk_shows_controls_and_keeps_their_meaning(piped):
+    done = piped.talk("--text", "escapes", "--json")
+    assert done.returncode == 0, done.stderr
+    assert not controls(done.stdout)
+    events = [json.loads(line) for line in done.stdout.splitlines()]
+    deltas = [e["delta"] for e in events if e["type"] == "response.output_text.delta"]
+    assert "".join(deltas) == "".join(ESCAPES)
+
+
+def test_talk_outlives_the_reader_of_its_output(piped):
+    with subprocess.Popen(
+        [BINARY, "talk", "--url", piped.realtime_url, "--text", "hello"],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as talk:
+        talk.stdout.close()
+        assert talk.wait(60) == 0 and talk.stderr.read() == ""
 
 
 def test_a_model_server_that_is_not_there_fails_the_reply():
