@@ -1,6 +1,6 @@
-// The whole server: one listening socket and one thread per shard, the worker threads, and an
-// orderly end on SIGTERM or SIGINT. What a connection does is Shard's business; what is configured,
-// and where logs go, is the caller's.
+// The whole server: one listening socket and one thread per shard, the worker threads, and what
+// signals ask for (ServerSignals): an orderly end, or files read anew. What a connection does is
+// Shard's business; what is configured, and where logs go, is the caller's.
 
 import CLinux
 import Codec
@@ -124,32 +124,33 @@ public final class ParleyServer: Sendable {
     /// The port that is listened on, once `start()` has returned.
     public var port: Int { state.withLock { $0.port } }
 
-    /// Serves until SIGTERM or SIGINT, which drain, or until `drain()` or `stop()` is called
-    /// elsewhere; returns when every connection is closed. A second signal ends the process at
-    /// once. SIGHUP reads the files of TLS and of credentials anew, where there are any.
+    /// Serves until SIGTERM, SIGINT or SIGQUIT, which drain, or until `drain()` or `stop()` is
+    /// called elsewhere; returns when every connection is closed. A second of these signals ends
+    /// the process at once. SIGHUP calls `reload()`; SIGUSR1 and SIGUSR2 are logged.
     ///
     /// Listens on the sockets that a supervisor passed (LISTEN_FDS), or else on the configured host
     /// and port, and tells the supervisor when it does and when it ends (NOTIFY_SOCKET).
     /// - Parameter onListening: is called once with the port, when connections are accepted.
     /// - Throws: `ServerError` when it cannot listen.
     public func run(onListening: (_ port: Int) -> Void = { _ in }) throws(ServerError) {
-        let signals = StopSignals()
-        signals.block()
-        let hasFiles = configuration.isSecure || configuration.asksForCredentials
-        let reload = hasFiles ? ReloadSignal() : nil
-        reload?.block()
+        ServerSignals.standing.block()
+        ServerSignals.ending.block()
         try start(listeningTo: try InheritedSockets.take(configuration))
         onListening(port)
-        reload?.onArrival { [self] in
-            reloadTLS()
-            reloadCredentials()
-        }
-        signals.onArrival { [self] in
+        ServerSignals.standing.onEachArrival { [self] number in handleStanding(signal: number) }
+        ServerSignals.ending.onFirstArrival { [self] in
             SupervisorNotice.stopping.send()
             drain()
         }
         SupervisorNotice.ready.send()
         waitUntilStopped()
+    }
+
+    private func handleStanding(signal number: Int32) {
+        if number == SIGHUP { return reload() }
+        logger.info(
+            "no log to reopen: lines go to standard error",
+            metadata: ["signal": number == SIGUSR1 ? "SIGUSR1" : "SIGUSR2"])
     }
 
     /// Listens on the configured host and port, and starts the shards.
@@ -159,7 +160,7 @@ public final class ParleyServer: Sendable {
     private func start(listeningTo inherited: [ListeningSocket]) throws(ServerError) {
         if let objection = configuration.objection { throw .invalidConfiguration(objection) }
         // A peer that resets its connection must not end the process.
-        StopSignals.ignoreBrokenPipes()
+        ServerSignals.ignoreBrokenPipes()
         let tls = try makeTLSContext()
         try checkServiceAuthorities()
         let authenticator = Authenticator(configuration, rules: try readCredentials())
@@ -278,6 +279,17 @@ public final class ParleyServer: Sendable {
         state.withLock { $0.drains.append(first.drain) }
     }
 
+    /// Reads the files of TLS and of credentials anew, where the configuration names any, and says
+    /// so in the log where it names none. Any thread.
+    public func reload() {
+        guard configuration.isSecure || configuration.hasCredentialFiles else {
+            logger.info("nothing to reload: no file of TLS or of credentials is configured")
+            return
+        }
+        reloadTLS()
+        reloadCredentials()
+    }
+
     /// Reads the files of TLS anew, for connections to come; open ones keep what they began with.
     /// Files that cannot be used change nothing but the log. Any thread.
     public func reloadTLS() {
@@ -295,7 +307,7 @@ public final class ParleyServer: Sendable {
     /// a key that is gone open nothing more. Files that cannot be used change nothing but the log.
     /// Any thread.
     public func reloadCredentials() {
-        guard configuration.asksForCredentials,
+        guard configuration.hasCredentialFiles,
             let authenticator = state.withLock({ $0.authenticator })
         else { return }
         do throws(ServerError) {

@@ -329,6 +329,9 @@ public struct ServerConfiguration: Sendable {
         apiKey != nil || apiKeysFile != nil || jwtKeysFile != nil || jwtSecret != nil
     }
 
+    /// Whether files say which credentials are good; a reload reads them anew.
+    var hasCredentialFiles: Bool { apiKeysFile != nil || jwtKeysFile != nil }
+
     /// Whether nobody gets in without a certificate of his own.
     var asksForCertificates: Bool {
         tlsClientCA != nil && tlsClientAuthentication == .required

@@ -12,7 +12,7 @@ import Session
 struct ServeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve", abstract: "Serve voice sessions.",
-        usage: "parley serve [--NAME VALUE ...] [--print-config] [--example-config]",
+        usage: "parley serve [--NAME VALUE ...] [--print-config] [--example-config] [--strict]",
         discussion: ServeConfigurationText.help())
 
     // The options come from one table that also makes the configuration file, so they are not
@@ -21,6 +21,7 @@ struct ServeCommand: ParsableCommand {
     var arguments: [String] = []
 
     func run() throws {
+        ServerSignals.holdStanding()
         try reportingFailure {
             let invocation = try ServeConfigurationLoader().load(
                 arguments: arguments, environment: environmentValues())
@@ -29,6 +30,7 @@ struct ServeCommand: ParsableCommand {
             } else if invocation.printsExample {
                 print(ServeConfigurationText.example(), terminator: "")
             } else if invocation.printsConfiguration {
+                for warning in invocation.warnings { reportLine("warning: \(warning)") }
                 print(ServeConfigurationText.effective(invocation), terminator: "")
             } else {
                 try serve(invocation)

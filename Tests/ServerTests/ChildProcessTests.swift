@@ -64,6 +64,18 @@ private final class ProgramLog: Sendable {
         child.stop()
     }
 
+    /// The server blocks signals and ignores SIGPIPE; a program that inherited that could neither
+    /// be ended nor end with the reader of its output.
+    @Test func aProgramHasAllSignalsAtTheirDefaults() throws {
+        ServerSignals.ignoreBrokenPipes()
+        let (child, log) = make(
+            "sh", "-c", "grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status | tr -d '\\t\\n 0'; echo; cat"
+        )
+        try child.start()
+        #expect(log.first(2).last == "SigBlk:SigIgn:SigCgt:")
+        child.stop()
+    }
+
     @Test func aProgramThatEndsIsHeldBackBeforeItsNextStart() throws {
         let (child, log) = make("true")
         try child.start()
