@@ -39,7 +39,7 @@ public enum HTTPError: Error, Hashable, Sendable, CaseIterable {
     case missingHost
     /// More than one Host (RFC 9112 §3.2).
     case duplicateHost
-    /// A Host that is not `host` or `host:port` (RFC 9112 §3.2).
+    /// A Host that is not `host` or `host:port`, or names no host (RFC 9112 §3.2).
     case invalidHost
     /// More than one Content-Length, equal or not (RFC 9112 §6.3).
     case duplicateContentLength

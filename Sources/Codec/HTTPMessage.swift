@@ -216,14 +216,14 @@ enum HTTPCharacter {
         byte > 0x20 && byte < 0x7F && byte != UInt8(ascii: "#")
     }
 
-    /// `host` or `host:port` by their characters (RFC 3986 §3.2.2).
+    /// A host by its characters (RFC 3986 §3.2.2), without the comma, which joins fields, and the
+    /// brackets, which `HTTPRequestParser` reads. The colon is of an IPv6 address.
     static func isHost(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
             UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "!"), UInt8(ascii: "$"),
             UInt8(ascii: "%"), UInt8(ascii: "&")...UInt8(ascii: "."), UInt8(ascii: ":"),
-            UInt8(ascii: ";"), UInt8(ascii: "="), UInt8(ascii: "["), UInt8(ascii: "]"),
-            UInt8(ascii: "_"), UInt8(ascii: "~"):
+            UInt8(ascii: ";"), UInt8(ascii: "="), UInt8(ascii: "_"), UInt8(ascii: "~"):
             byte != UInt8(ascii: ",")
         default: false
         }

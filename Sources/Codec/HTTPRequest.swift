@@ -12,7 +12,7 @@ public struct HTTPRequest: Sendable {
     /// What follows the `?`, as on the wire; nil without one.
     public let query: String?
     /// The host and port that the request is for: from an absolute target, which takes precedence
-    /// (RFC 9112 §3.2.2), else from Host; empty when neither names one.
+    /// (RFC 9112 §3.2.2), else from Host; empty only in HTTP/1.0, which needs neither.
     public let host: String
     /// The version.
     public let version: HTTPVersion

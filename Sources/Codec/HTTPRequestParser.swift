@@ -128,9 +128,7 @@ public struct HTTPRequestParser: Sendable {
         let rest = target.dropFirst(scheme.utf8.count)
         guard rest.hasPrefix("://") else { throw .invalidTarget }
         let authority = rest.dropFirst(3).prefix { $0 != "/" && $0 != "?" }
-        guard !authority.isEmpty, authority.utf8.allSatisfy(HTTPCharacter.isHost) else {
-            throw .invalidTarget
-        }
+        guard isAuthority(authority.utf8) else { throw .invalidTarget }
         return (String(authority), target[authority.endIndex...])
     }
 
@@ -150,15 +148,32 @@ public struct HTTPRequestParser: Sendable {
 
     // MARK: The fields
 
+    /// Checks Host (RFC 9112 §3.2). An empty one says that the target has no authority, which a
+    /// target of http and https must have (RFC 9110 §4.2.1, RFC 9112 §3.3): refused as invalid.
     private static func host(
         of fields: HTTPFields, _ startLine: StartLine
     ) throws(HTTPError) -> String {
         let lines = fields.count(of: "Host")
         guard lines <= 1 else { throw .duplicateHost }
         guard lines == 1 || startLine.version == .http10 else { throw .missingHost }
-        let host = fields["Host"] ?? ""
-        guard host.utf8.allSatisfy(HTTPCharacter.isHost) else { throw .invalidHost }
+        guard let host = fields["Host"] else { return startLine.authority ?? "" }
+        guard isAuthority(host.utf8) else { throw .invalidHost }
         return startLine.authority ?? host
+    }
+
+    /// Whether bytes are `host` or `host:port` with a host that is not empty (RFC 3986 §3.2.2,
+    /// §3.2.3): a name or an IPv4 address by its characters, or an address in brackets; digits,
+    /// or none, after the colon. Which hosts exist is not judged here.
+    private static func isAuthority(_ bytes: some BidirectionalCollection<UInt8>) -> Bool {
+        let isLiteral = bytes.first == UInt8(ascii: "[")
+        let end = UInt8(ascii: isLiteral ? "]" : ":")
+        let host = bytes.dropFirst(isLiteral ? 1 : 0).prefix { $0 != end }
+        var rest = bytes[host.endIndex...]
+        if isLiteral, rest.popFirst() == nil { return false }
+        guard !host.isEmpty, host.allSatisfy(HTTPCharacter.isHost) else { return false }
+        guard let colon = rest.popFirst() else { return true }
+        let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
+        return colon == UInt8(ascii: ":") && rest.allSatisfy(digits.contains)
     }
 
     /// How a request's body ends (RFC 9112 §6.3): a request never lasts until the connection ends.

@@ -12,8 +12,6 @@ public enum WebSocketHandshakeError: Error, Hashable, Sendable, CaseIterable {
     case methodNotGET
     /// HTTP/1.0 (RFC 6455 §4.1, 2).
     case httpTooOld
-    /// No host, or an empty one (RFC 6455 §4.2.1, 2).
-    case missingHost
     /// No `Upgrade: websocket` (RFC 6455 §4.2.1, 3).
     case missingUpgrade
     /// No `Connection: Upgrade` (RFC 6455 §4.2.1, 4); typical of a proxy that is not set up for it.
@@ -44,8 +42,8 @@ public enum WebSocketHandshakeError: Error, Hashable, Sendable, CaseIterable {
     public var status: Int {
         switch self {
         case .methodNotGET: 405
-        case .httpTooOld, .missingHost, .missingConnectionUpgrade, .missingKey, .duplicateKey,
-            .invalidKey, .invalidSubprotocols, .invalidExtensions:
+        case .httpTooOld, .missingConnectionUpgrade, .missingKey, .duplicateKey, .invalidKey,
+            .invalidSubprotocols, .invalidExtensions:
             400
         case .missingUpgrade, .unsupportedVersion: 426
         case .notAccepted, .wrongAcceptKey, .unofferedSubprotocol, .unofferedExtension: 502
@@ -57,7 +55,6 @@ public enum WebSocketHandshakeError: Error, Hashable, Sendable, CaseIterable {
         switch self {
         case .methodNotGET: "A WebSocket is opened with GET."
         case .httpTooOld: "A WebSocket is opened over HTTP/1.1."
-        case .missingHost: "The request names no host."
         case .missingUpgrade: "This is a WebSocket: the request needs 'Upgrade: websocket'."
         case .missingConnectionUpgrade:
             "The request needs 'Connection: Upgrade'; is there a proxy that drops it?"
@@ -105,7 +102,7 @@ public enum WebSocketHandshake {
         request.fields.contains(token: "websocket", in: "Upgrade")
     }
 
-    /// Checks a request (RFC 6455 §4.2.1).
+    /// Checks a request (RFC 6455 §4.2.1). That it names a host is HTTPRequestParser's rule.
     /// - Throws: the first rule that it breaks; `refusal(of:)` makes the response.
     public static func validate(
         _ request: HTTPRequest
@@ -113,7 +110,6 @@ public enum WebSocketHandshake {
         let fields = request.fields
         guard request.method == .get else { throw .methodNotGET }
         guard request.version == .http11 else { throw .httpTooOld }
-        guard !request.host.isEmpty else { throw .missingHost }
         guard isRequested(by: request) else { throw .missingUpgrade }
         guard fields.contains(token: "upgrade", in: "Connection") else {
             throw .missingConnectionUpgrade

@@ -156,8 +156,8 @@ struct RequestPolicy {
         return own + AddressRange.loopback.map(HostPattern.addresses)
     }
 
-    /// Whether a request is for one of this server's hosts. Without Host, or with an empty one, it
-    /// comes from no browser.
+    /// Whether a request is for one of this server's hosts. The host is empty only in a request of
+    /// HTTP/1.0 without Host, which no browser sends.
     func allowsHost(_ host: String) -> Bool {
         if host.isEmpty || hosts.contains(.any) { return true }
         guard let authority = WebAuthority(host) else { return false }
