@@ -39,3 +39,9 @@ enum AnswerParsers {
         }
     }
 }
+
+extension JSONValue {
+    /// A count of tokens that a service can mean: 0 to 10⁹, a thousand times what any model reads.
+    /// Nil for any other value, so that sums of counts fit an Int.
+    var tokenCount: Int? { int.flatMap { (0...1_000_000_000).contains($0) ? $0 : nil } }
+}

@@ -115,10 +115,12 @@ struct AnthropicMessagesReply: StreamedAnswer {
     /// Later counts are of the whole answer so far.
     private mutating func noteUsage(_ usage: JSONValue?) {
         guard let usage else { return }
-        if let tokens = usage["input_tokens"]?.int { inputTokens = tokens }
-        if let tokens = usage["cache_read_input_tokens"]?.int { cachedTokens = tokens }
-        if let tokens = usage["cache_creation_input_tokens"]?.int { newlyCachedTokens = tokens }
-        if let tokens = usage["output_tokens"]?.int { outputTokens = tokens }
+        if let tokens = usage["input_tokens"]?.tokenCount { inputTokens = tokens }
+        if let tokens = usage["cache_read_input_tokens"]?.tokenCount { cachedTokens = tokens }
+        if let tokens = usage["cache_creation_input_tokens"]?.tokenCount {
+            newlyCachedTokens = tokens
+        }
+        if let tokens = usage["output_tokens"]?.tokenCount { outputTokens = tokens }
     }
 
     /// The status that an error has when it comes before the stream ("Errors").

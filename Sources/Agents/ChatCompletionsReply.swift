@@ -144,10 +144,10 @@ struct ChatCompletionsReply: StreamedAnswer {
 
     /// Some services repeat the usage so far with every piece; the last one counts.
     private mutating func noteUsage(_ usage: JSONValue) {
-        guard let input = usage["prompt_tokens"]?.int else { return }
+        guard let input = usage["prompt_tokens"]?.tokenCount else { return }
         self.usage = .usage(
             inputTokens: input,
-            cachedTokens: usage["prompt_tokens_details"]?["cached_tokens"]?.int ?? 0,
-            outputTokens: usage["completion_tokens"]?.int ?? 0)
+            cachedTokens: usage["prompt_tokens_details"]?["cached_tokens"]?.tokenCount ?? 0,
+            outputTokens: usage["completion_tokens"]?.tokenCount ?? 0)
     }
 }

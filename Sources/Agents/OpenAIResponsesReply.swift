@@ -110,11 +110,11 @@ struct OpenAIResponsesReply: StreamedAnswer {
 
     /// The response is over.
     private mutating func end(_ response: JSONValue) throws(AgentError) {
-        if let usage = response["usage"], let input = usage["input_tokens"]?.int {
+        if let usage = response["usage"], let input = usage["input_tokens"]?.tokenCount {
             self.usage = .usage(
                 inputTokens: input,
-                cachedTokens: usage["input_tokens_details"]?["cached_tokens"]?.int ?? 0,
-                outputTokens: usage["output_tokens"]?.int ?? 0)
+                cachedTokens: usage["input_tokens_details"]?["cached_tokens"]?.tokenCount ?? 0,
+                outputTokens: usage["output_tokens"]?.tokenCount ?? 0)
         }
         switch response["status"]?.string {
         case "failed", "cancelled":

@@ -225,12 +225,13 @@ public struct ChatCompletionWriter: Sendable {
     }
 
     private static func write(_ usage: ResponseUsage, to json: inout JSONWriter) {
-        let input = usage.inputTextTokens + usage.inputAudioTokens
-        let output = usage.outputTextTokens + usage.outputAudioTokens
+        // The counts come from a model's server: wrapping, because a senseless sum must not trap.
+        let input = usage.inputTextTokens &+ usage.inputAudioTokens
+        let output = usage.outputTextTokens &+ usage.outputAudioTokens
         json.beginObject()
         json.member("prompt_tokens", input)
         json.member("completion_tokens", output)
-        json.member("total_tokens", input + output)
+        json.member("total_tokens", input &+ output)
         json.key("prompt_tokens_details")
         json.beginObject()
         json.member("cached_tokens", usage.cachedTokens)

@@ -5,7 +5,8 @@
 // Invariant: a claim of a wrong type refuses the token; it is never read as absent, which would
 // take a limit away.
 
-/// What a token says of its holder and of itself. Times are seconds since 1970 (RFC 7519 §2).
+/// What a token says of its holder and of itself. Times are seconds since 1970 (RFC 7519 §2),
+/// in `timeRange`.
 public struct TokenClaims: Equatable, Sendable {
     /// Who made it (`iss`).
     public let issuer: String?
@@ -21,6 +22,10 @@ public struct TokenClaims: Equatable, Sendable {
     public let issuedAt: Double?
     /// Limits of its holder: `parley.max_sessions`, `.max_session_seconds` and `.models`.
     public let allowance: SessionAllowance
+
+    /// What a time may be: from 1970 to the end of the year 9999, the last that RFC 3339 can
+    /// write. No clock reaches what lies beyond; it is a mistake, or an attack on a reader.
+    static let timeRange = 0.0...253_402_300_799.0
 
     /// What header and claims may cost: a few kilobytes of flat objects.
     static var jsonLimits: JSONLimits {
@@ -58,7 +63,9 @@ extension JSONValue {
 
     fileprivate func tokenTime(_ name: StaticString) throws(JSONWebTokenError) -> Double? {
         guard let value = self[name] else { return nil }
-        guard let seconds = value.double else { throw .malformed }
+        guard let seconds = value.double, TokenClaims.timeRange.contains(seconds) else {
+            throw .malformed
+        }
         return seconds
     }
 

@@ -35,6 +35,10 @@ struct ReplyPacket: Equatable {
 
 /// Decodes reply audio and keeps it.
 struct ReplyAudio: ~Copyable {
+    /// Where audio of an item can start, at most. A day: more is no place in a reply, and its
+    /// samples need not fit an Int.
+    private static let maxStartMilliseconds = 86_400_000
+
     /// Decoded mono samples of all replies so far, at `rate`.
     private(set) var samples: [Int16] = []
     /// The rate of the format's samples.
@@ -63,6 +67,9 @@ struct ReplyAudio: ~Copyable {
             }
         } catch {
             throw CommandFailure(description: "the server sent audio that is not base64")
+        }
+        guard start.map((0...Self.maxStartMilliseconds).contains) ?? true else {
+            throw CommandFailure(description: "the server sent audio of \(itemID) out of its place")
         }
         return try append(
             payload.copiedBytes[...], itemID: itemID,

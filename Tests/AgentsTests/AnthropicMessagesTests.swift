@@ -110,6 +110,20 @@ import Testing
             [Self.start] + Self.end(stop), gives: [.incomplete(reason: reason), Self.usage])
     }
 
+    /// A service may write any number, and the server must survive their sum.
+    @Test(arguments: ["9223372036854775807", "-1", "1000000001", "1e300", "1.5", #""7""#])
+    func countsThatNoServiceMeansAreNone(count: String) async throws {
+        let whole =
+            #"{"type":"message","content":[{"type":"text","text":"Hi"}],"#
+            + #""stop_reason":"end_turn","usage":{"input_tokens":\#(count),"#
+            + #""cache_read_input_tokens":\#(count),"output_tokens":2}}"#
+        let host = ScriptedAgentHost(answers: [.init(chunks: [Array(whole.utf8)])])
+        #expect(
+            try await model.deltas(for: question, on: host) == [
+                .text("Hi"), .usage(inputTokens: 0, cachedTokens: 0, outputTokens: 2),
+            ])
+    }
+
     @Test func takesAWholeAnswerThatIsNotStreamed() async throws {
         let whole =
             #" {"type":"message","content":[{"type":"text","text":"Hi"},{"type":"tool_use","#

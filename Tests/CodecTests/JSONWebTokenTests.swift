@@ -151,13 +151,30 @@ import Testing
         #"{"parley":{"max_sessions":0}}"#, #"{"parley":{"max_sessions":1.5}}"#,
         #"{"parley":{"max_session_seconds":604801}}"#, #"{"parley":{"max_sesions":1}}"#,
         #"{"parley":{"max_sessions":1,"max_sessions":2}}"#, #"{"parley":{"models":[1]}}"#,
-        #"{"exp":1e999}"#,
+        #"{"exp":1e999}"#, #"{"exp":1e300}"#, #"{"exp":-1}"#, #"{"exp":-1e-300}"#,
+        #"{"exp":253402300800}"#, #"{"exp":9223372036854775808}"#, #"{"exp":NaN}"#,
+        #"{"exp":9223372036854775807}"#, #"{"exp":18446744073709551616}"#,
+        #"{"nbf":1e300}"#, #"{"nbf":-1}"#, #"{"iat":1e300}"#, #"{"iat":-9223372036854775808}"#,
+        #"{"parley":{"max_session_seconds":1e300}}"#, #"{"parley":{"max_sessions":-0.0}}"#,
+        #"{"parley":{"max_session_seconds":9223372036854775808}}"#,
+        #"{"parley":{"max_session_seconds":1e-300}}"#,
     ])
     func claimsOfAWrongTypeRefuseTheToken(claims: String) throws {
         let keys = try secretKeys()
         #expect(throws: JSONWebTokenError.malformed) {
             try JSONWebToken(TestToken.make(claims)).claims(signedBy: keys)
         }
+    }
+
+    @Test(arguments: [
+        ("0", 0), ("-0", 0), ("-0.0", 0), ("1e-300", 1e-300), ("253402300799", 253_402_300_799),
+        ("2.53402300799e11", 253_402_300_799), ("1.5", 1.5),
+    ])
+    func timesUpToTheYear9999AreRead(text: String, seconds: Double) throws {
+        let token = TestToken.make(#"{"exp":\#(text),"nbf":\#(text),"iat":\#(text)}"#)
+        let claims = try JSONWebToken(token).claims(signedBy: secretKeys())
+        #expect(claims.expiry == seconds)
+        #expect(claims.notBefore == seconds && claims.issuedAt == seconds)
     }
 
     @Test func claimsAreRead() throws {

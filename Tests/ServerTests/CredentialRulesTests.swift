@@ -124,8 +124,9 @@ import Testing
     @Test(
         arguments: [
             (#"{"exp":1001}"#, nil), (#"{"exp":1000}"#, .expiredCredential),
-            (#"{"exp":0}"#, .expiredCredential), (#"{"exp":-1e300}"#, .expiredCredential),
-            (#"{"exp":1e300}"#, nil), (#"{}"#, .wrongClaims),
+            (#"{"exp":0}"#, .expiredCredential), (#"{"exp":-1e300}"#, .malformedCredential),
+            (#"{"exp":1e300}"#, .malformedCredential), (#"{}"#, .wrongClaims),
+            (#"{"exp":253402300799}"#, nil), (#"{"exp":253402300800}"#, .malformedCredential),
             (#"{"exp":2000,"nbf":1000}"#, nil), (#"{"exp":2000,"nbf":1001}"#, .wrongClaims),
             (#"{"exp":2000,"iat":1001}"#, .wrongClaims), (#"{"exp":2000,"iat":0}"#, nil),
             (#"{"exp":1000.5}"#, nil),
