@@ -2,7 +2,8 @@
 // its line. libyaml reads the syntax; what the names mean is in ServeConfigurationLoader.
 //
 // What YAML has beyond that is refused rather than guessed at: repeated names, anchors and aliases,
-// and more than one document. Tags are ignored, since options know their own types.
+// more than one document, and deep nesting, whose cost grows with its square in libyaml. Tags are
+// ignored, since options know their own types. How long a file may be is WholeFile's.
 
 import CYAML
 
@@ -73,6 +74,10 @@ extension ConfigurationFileError {
 
 /// From libyaml's events to entries: what lies deeper than a value is skipped.
 private struct EntryCollector {
+    /// Lists and mappings within each other, the file's own mapping included. 16: no option needs
+    /// more than 4 (a mapping of a list's mappings with a list in it).
+    private static let maxDepth = 16
+
     private(set) var entries: [ConfigurationEntry] = []
     private(set) var isComplete = false
     /// The list that is open as an entry's value, as far as it has come.
@@ -151,6 +156,10 @@ private struct EntryCollector {
     }
 
     private mutating func open(line: Int) throws(ConfigurationFileError) {
+        guard depth < Self.maxDepth else {
+            throw ConfigurationFileError(
+                "lists and mappings may be nested \(Self.maxDepth) deep at most", line: line)
+        }
         if depth == 1 {
             guard let (name, nameLine) = pending else {
                 throw ConfigurationFileError("a name must be one word", line: line)

@@ -2,6 +2,7 @@
 // Pacing is not here: see SpokenTurn.
 
 import Codec
+import Server
 
 /// What a person said, ready to be encoded.
 struct Recording {
@@ -28,11 +29,17 @@ struct Recording {
         return last.map { ($0 + 1) * window } ?? samples.count
     }
 
+    /// Bytes of a WAV file, at most. 256 MiB: 46 minutes at 48 kHz, which are sent in real time.
+    private static let maxFileBytes = 256 << 20
+
     /// Reads a WAV file of any rate and channel count.
     /// - Throws: a `CommandFailure` that names the file.
     init(path: String, format: AudioFormat) throws(CommandFailure) {
-        guard let content = try? readWholeFile(path) else {
-            throw CommandFailure(description: "cannot read \(path)")
+        let content: [UInt8]
+        do throws(WholeFileError) {
+            content = try WholeFile.read(path, maxBytes: Self.maxFileBytes)
+        } catch {
+            throw CommandFailure(description: error.problem(of: path))
         }
         do {
             let file = try WAVFile(parsing: content)

@@ -1,7 +1,12 @@
 // From flags, environment and one YAML file to the effective settings. Precedence: flag, then
 // environment variable, then file, then default. Every refusal is one line that names its source.
-// Pure but for reading the file; what the options are is in ServeOptionTable, and what a file may
-// look like in ConfigurationFile.
+// Pure but for reading the file; what the options are is in ServeOptionTable, what a file may look
+// like in ConfigurationFile, and which variables are known in EnvironmentNames.
+//
+// A name that no option has is refused on the command line and in the file, which are written for
+// this program alone. The environment is shared with others, so that such a variable is a warning.
+
+import Server
 
 /// Where a value came from.
 enum SettingOrigin: Equatable, CustomStringConvertible {
@@ -33,6 +38,8 @@ struct ServeInvocation {
     var printsExample = false
     /// Whether `--help` was given.
     var printsHelp = false
+    /// Whether `--strict` was given: what would be a warning is a refusal.
+    var isStrict = false
     /// Lines that deserve a warning, for example variables that no option has.
     var warnings: [String] = []
 }
@@ -41,7 +48,7 @@ struct ServeInvocation {
 struct ServeConfigurationLoader {
     /// Reads a whole file as text.
     var readFile: (_ path: String) throws -> String = {
-        guard let text = String(validating: try readWholeFile($0), as: UTF8.self) else {
+        guard let text = String(validating: try WholeFile.read($0), as: UTF8.self) else {
             throw NotUTF8()
         }
         return text
@@ -67,11 +74,18 @@ struct ServeConfigurationLoader {
             try apply(flag.value, of: option, from: .flag("--\(flag.name)"), to: &invocation)
         }
         try checkProviders(of: invocation, environment)
+        if let warning = EnvironmentNames(settings: invocation.settings).warning(for: environment) {
+            invocation.warnings.append(warning)
+        }
+        if invocation.isStrict, !invocation.warnings.isEmpty {
+            throw .usage("--strict: " + invocation.warnings.joined(separator: "; "))
+        }
         return invocation
     }
 
     private static let configName = "config"
-    private static let configVariable = "PARLEY_CONFIG"
+    /// The variable that names the file.
+    static let configVariable = "PARLEY_CONFIG"
     /// Also what Kubernetes names a service's address, `tcp://10.0.0.1:80`, beside a service that
     /// is named parley.
     private static let portVariable = "PARLEY_PORT"
@@ -83,7 +97,7 @@ struct ServeConfigurationLoader {
         guard option.set(text, &invocation.settings) else {
             let source =
                 if case .file = origin { "\(origin): \(option.name)" } else { "\(origin)" }
-            let shown = option.isSecret ? "the value" : jsonString(text)
+            let shown = option.isSecret ? "the value" : shortened(text)
             throw .usage("\(source): \(shown) is not allowed; it must be \(option.allowed)")
         }
         invocation.origins[option.name] = origin
@@ -110,9 +124,10 @@ struct ServeConfigurationLoader {
             case "--print-config": invocation.printsConfiguration = true
             case "--example-config": invocation.printsExample = true
             case "--help", "-h", "-help": invocation.printsHelp = true
+            case "--strict": invocation.isStrict = true
             default:
                 guard argument.hasPrefix("--") else {
-                    throw .usage("unexpected argument \(jsonString(argument)); see --help")
+                    throw .usage("unexpected argument \(shortened(argument)); see --help")
                 }
                 let parts = argument.dropFirst(2).split(
                     separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
@@ -151,13 +166,6 @@ struct ServeConfigurationLoader {
             let origin = SettingOrigin.environment(variable: option.variable)
             try apply(text, of: option, from: origin, to: &invocation)
         }
-        // Only a warning: Kubernetes injects PARLEY_SERVICE_HOST and its like beside a service
-        // named parley, and a server must start there.
-        let known = Set(ServeOptionTable.all.map(\.variable) + [Self.configVariable])
-        for variable in environment.keys.sorted()
-        where variable.hasPrefix("PARLEY_") && !known.contains(variable) {
-            invocation.warnings.append("the environment variable \(variable) is no option's")
-        }
     }
 
     // MARK: File
@@ -168,6 +176,8 @@ struct ServeConfigurationLoader {
         let text: String
         do {
             text = try readFile(path)
+        } catch let error as WholeFileError {
+            throw .usage("\(source): \(error.problem(of: jsonString(path)))")
         } catch {
             throw .usage("\(source): cannot read \(jsonString(path)) as UTF-8 text")
         }
@@ -175,7 +185,7 @@ struct ServeConfigurationLoader {
             let place = "\(path):\(entry.line)"
             guard let option = ServeOptionTable.option(named: entry.name) else {
                 let near = suggestion(for: entry.name)
-                throw .usage("\(place): unknown key \(jsonString(entry.name))\(near)")
+                throw .usage("\(place): unknown key \(shortened(entry.name))\(near)")
             }
             let list = option.hasRecords ? entry.records ?? entry.items : entry.items
             let items = option.isList ? list?.joined(separator: ",") : nil
@@ -201,25 +211,7 @@ struct ServeConfigurationLoader {
     // MARK: Near misses
 
     private func suggestion(for name: String) -> String {
-        let near = ServeOptionTable.all.map { ($0.name, editDistance($0.name, name)) }
-            .min { $0.1 < $1.1 }
-        guard let near, near.1 <= 2 else { return "; see parley serve --help" }
-        return "; did you mean \(near.0)?"
-    }
-
-    /// Levenshtein's distance: insertions, deletions and replacements from one word to another.
-    private func editDistance(_ left: String, _ right: String) -> Int {
-        let right = Array(right)
-        var row = Array(0...right.count)
-        for (index, letter) in left.enumerated() {
-            var diagonal = row[0]
-            row[0] = index + 1
-            for column in right.indices {
-                let replaced = diagonal + (letter == right[column] ? 0 : 1)
-                diagonal = row[column + 1]
-                row[column + 1] = min(replaced, row[column] + 1, row[column + 1] + 1)
-            }
-        }
-        return row[right.count]
+        let near = nearestName(to: name, among: ServeOptionTable.all.map(\.name))
+        return near.map { "; did you mean \($0)?" } ?? "; see parley serve --help"
     }
 }

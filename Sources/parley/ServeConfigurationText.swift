@@ -1,6 +1,8 @@
 // The three texts that the option table makes: the effective configuration, the commented example
 // file, and the help. No option is named here, so none can be forgotten.
 
+import Codec
+
 /// Renders options for a person.
 enum ServeConfigurationText {
     /// Name, value, unit and origin of every option, one per line.
@@ -8,7 +10,7 @@ enum ServeConfigurationText {
         var rows = [["# option", "value", "unit", "from"]]
         for option in ServeOptionTable.all {
             let value = option.get(invocation.settings)
-            let shown = value.isEmpty ? "-" : option.isSecret ? "********" : value
+            let shown = value.isEmpty ? "-" : option.isSecret ? "********" : value.visible()
             let origin = invocation.origins[option.name] ?? .standard
             rows.append([option.name, shown, option.unit, origin.description])
         }
@@ -47,6 +49,9 @@ enum ServeConfigurationText {
             "  --print-config",
             "      Print the effective values, their units and origins.",
             "  --example-config", "      Print a commented configuration file.",
+            "  --strict",
+            "      Refuse to start where there would be a warning about the configuration, such",
+            "      as an unknown variable PARLEY_...; unknown flags and keys are always refused.",
         ]
         for group in ServeOption.Group.allCases {
             let options = ServeOptionTable.all.filter { $0.group == group }

@@ -14,6 +14,9 @@ struct ServerParts {
     /// The weights of voice activity detection, or nil when they are not installed.
     let voiceActivityModel: VoiceActivityModel?
 
+    /// Bytes of the weights of voice activity detection, at most. 64 MiB: they have 1 to 2 MB.
+    private static let maxWeightBytes = 64 << 20
+
     /// Chooses the parts. A missing model is a warning that says what will not work.
     /// - Throws: `CommandFailure` where the file of MCP servers cannot be used.
     init(settings: ServeSettings, logger: Logger) throws(CommandFailure) {
@@ -38,7 +41,9 @@ struct ServerParts {
         var configured: [MCPServerConfiguration] = []
         if let path = settings.mcpConfiguration {
             do {
-                configured = try MCPServerConfiguration.all(in: readWholeFile(path))
+                configured = try MCPServerConfiguration.all(in: WholeFile.read(path))
+            } catch let error as WholeFileError {
+                throw CommandFailure(description: "mcp-config: \(error.problem(of: path))")
             } catch {
                 throw CommandFailure(description: "mcp-config cannot be used: \(path): \(error)")
             }
@@ -96,7 +101,7 @@ struct ServerParts {
         in directory: String, logger: Logger
     ) -> VoiceActivityModel? {
         let path = "\(directory)/silero_vad.bin"
-        guard let content = try? readWholeFile(path) else {
+        guard let content = try? WholeFile.read(path, maxBytes: maxWeightBytes) else {
             logger.warning(
                 "no voice activity model: turns must be committed by the client; run `make models`",
                 metadata: ["path": "\(path)"])

@@ -136,6 +136,23 @@ import Testing
             "--config: cannot read \"b.yaml\" as UTF-8 text"
         ),
         (
+            ["--config", "a.yaml"], [:],
+            "host: h\nport: " + String(repeating: "[", count: 100),
+            "a.yaml:2: lists and mappings may be nested 16 deep at most"
+        ),
+        (
+            ["--config", "a.yaml"], [:], "a: " + String(repeating: "{a: ", count: 100_000),
+            "a.yaml:1: lists and mappings may be nested 16 deep at most"
+        ),
+        (
+            ["--config", "a.yaml"], [:], String(repeating: "- ", count: 100_000),
+            "a.yaml: must be a list of `name: value` lines"
+        ),
+        (
+            ["--config", "a.yaml"], [:],
+            "a: &a [x, x]\nb: [*a, *a]\n", "a.yaml:1: anchors and aliases are not allowed"
+        ),
+        (
             ["--llm-key", ""], ["PARLEY_LLM_URL": "localhost:1"], "",
             "PARLEY_LLM_URL: \"localhost:1\" is not allowed; it must be a URL that begins with"
                 + " http:// or https://"
@@ -147,12 +164,6 @@ import Testing
         #expect(throws: CommandFailure.usage(line)) {
             try load(arguments, environment: environment, file: file)
         }
-    }
-
-    @Test func unknownVariablesAreOnlyWarnedAbout() throws {
-        let environment = ["PARLEY_SERVICE_HOST": "10.0.0.1", "HOME": "/"]
-        let warnings = try load(environment: environment).warnings
-        #expect(warnings == ["the environment variable PARLEY_SERVICE_HOST is no option's"])
     }
 
     @Test func kubernetesLinkToAServiceIsNotThePort() throws {

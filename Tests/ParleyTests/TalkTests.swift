@@ -168,6 +168,15 @@ import Testing
         #expect(reply.itemEnd.samples == 24 * 20)
     }
 
+    /// A server may write any number.
+    @Test(arguments: [-1, 86_400_001, .max, .min])
+    func audioOutOfItsPlaceIsRefused(start: Int) throws {
+        var reply = try ReplyAudio(format: .pcm)
+        #expect(throws: CommandFailure.self) {
+            try reply.append(base64: "AAAA", itemID: "a", start: start)
+        }
+    }
+
     @Test func whatWasHeardIsWhatCameLessWhatIsLeft() throws {
         var playback = PlaybackEstimate(rate: .hz24000)
         #expect(playback.stop(at: 0) == nil)
@@ -226,7 +235,8 @@ import Testing
     }
 
     @Test func missingAndBrokenFilesAreNamed() {
-        #expect(throws: CommandFailure(description: "cannot read /no/such.wav")) {
+        let line = "cannot read /no/such.wav: No such file or directory"
+        #expect(throws: CommandFailure(description: line)) {
             try Recording(path: "/no/such.wav", format: .pcm)
         }
     }

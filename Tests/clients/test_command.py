@@ -50,6 +50,16 @@ def test_json_logs_are_one_object_per_line():
         (["serve", "--shrads", "2"], {}, 64, ["--shrads", "shards"]),
         (["serve"], {"PARLEY_MAX_SESSIONS": "many"}, 64, ["PARLEY_MAX_SESSIONS"]),
         (["serve", "--config", "/no/such.yaml"], {}, 64, ["/no/such.yaml"]),
+        (["serve", "--config", "/"], {}, 64, ["Is a directory"]),
+        (["serve", "--config", "/dev/zero"], {}, 64, ["/dev/zero", "1048576"]),
+        (["serve", "--api-keys-file", "/dev/zero", "--log-level", "error"], {}, 1, ["1048576"]),
+        (["serve", "--mcp-config", "/dev/zero", "--log-level", "error"], {}, 1, ["1048576"]),
+        (["talk", "--wav", "/dev/zero"], {}, 1, ["/dev/zero", "is larger than"]),
+        (
+            ["serve", "--strict"], {"PARLEY_MAX_SESION": "7"}, 64,
+            ["PARLEY_MAX_SESION", "did you mean PARLEY_MAX_SESSIONS"],
+        ),
+        (["talk", "--url", "ws://h\x1b[2J/"], {}, 64, [r"\u001b"]),
         (["talk", "--url", "ws://127.0.0.1:1/"], {}, 1, ["is the server running"]),
         (["talk", "--wav", "/no/such.wav"], {}, 1, ["/no/such.wav"]),
         (["talk", "--url", "ftp://h/"], {}, 64, ["wss://"]),
@@ -61,6 +71,21 @@ def test_a_mistake_is_one_line(arguments, environment, status, words):
     assert len(done.stderr.splitlines()) == 1
     for word in words:
         assert word in done.stderr
+
+
+def test_a_misspelt_variable_is_named_in_the_log():
+    with ParleyServer(PARLEY_MAX_SESION="7") as server:
+        log = server.log_path.read_text(encoding="utf-8")
+    assert "warning  no option has the environment variables PARLEY_MAX_SESION" in log
+    done = parley_command("serve", "--print-config", PARLEY_MAX_SESION="7")
+    assert done.returncode == 0 and "did you mean PARLEY_MAX_SESSIONS?" in done.stderr
+
+
+def test_a_deeply_nested_file_is_refused(tmp_path):
+    for text in ["[" * 100_000, "a: " + "{a: " * 100_000, "- " * 100_000]:
+        (tmp_path / "deep.yaml").write_text(text)
+        done = parley_command("serve", "--config", str(tmp_path / "deep.yaml"))
+        assert done.returncode == 64 and len(done.stderr.splitlines()) == 1
 
 
 def test_print_config_shows_units_and_origins_and_hides_the_key():

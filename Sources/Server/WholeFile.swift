@@ -1,0 +1,55 @@
+// Files that are read whole at the start, and how large each kind may be. What is in them is their
+// users' business.
+//
+// Invariant: the limit alone bounds what is read. A path may therefore name anything that can be
+// read, such as a pipe of a shell (`--config <(…)`), /dev/stdin or /dev/null, and /dev/zero is
+// refused as soon as it has given too much.
+
+import CLinux
+import Glibc
+
+/// Why a file could not be read.
+package enum WholeFileError: Error, Equatable, CustomStringConvertible, Sendable {
+    /// A call failed with this `errno`; a directory is `EISDIR`.
+    case system(errno: Int32)
+    /// It has more bytes than this limit.
+    case tooLarge(maxBytes: Int)
+
+    /// What is wrong with the file at a path, as one clause.
+    package func problem(of path: String) -> String {
+        switch self {
+        case .system(let errno): "cannot read \(path): \(String(cString: strerror(errno)))"
+        case .tooLarge(let maxBytes): "\(path) is larger than \(maxBytes) bytes"
+        }
+    }
+
+    /// The clause without a path.
+    package var description: String { problem(of: "the file") }
+}
+
+/// Reads whole files.
+package enum WholeFile {
+    /// The limit of files that people write: configuration, certificates, keys. 1 MiB: a bundle of
+    /// all public authorities takes a fifth of that.
+    package static let maxTextBytes = 1 << 20
+
+    /// Reads a file to its end.
+    /// - Parameter maxBytes: the most that it may have.
+    package static func read(
+        _ path: String, maxBytes: Int = maxTextBytes
+    ) throws(WholeFileError) -> [UInt8] {
+        let descriptor = parley_open_readonly(path)
+        guard descriptor >= 0 else { throw .system(errno: parley_errno()) }
+        defer { close(descriptor) }
+        var content: [UInt8] = []
+        var buffer = [UInt8](repeating: 0, count: 64 << 10)
+        while content.count <= maxBytes {
+            // Qualified: this type has a `read` of its own.
+            let count = Glibc.read(descriptor, &buffer, buffer.count)
+            guard count >= 0 else { throw .system(errno: parley_errno()) }
+            if count == 0 { return content }
+            content += buffer[..<count]
+        }
+        throw .tooLarge(maxBytes: maxBytes)
+    }
+}
