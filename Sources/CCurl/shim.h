@@ -24,8 +24,10 @@ static inline void parley_curl_set_callbacks(
 }
 typedef int (*parley_curl_address_callback)(
     void *context, char *peer, char *local, int peer_port, int local_port);
-static inline void parley_curl_set_address_check(
-    CURL *easy, parley_curl_address_callback check, void *context) {
+static inline void parley_curl_set_address_rules(
+    CURL *easy, curl_opensocket_callback open, parley_curl_address_callback check, void *context) {
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open);
+    curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, context);
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, check);
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, context);
 }

@@ -232,7 +232,7 @@ package final class UpstreamHTTP: @unchecked Sendable {
     private func chooseConnection(for transfer: UpstreamTransfer) {
         if transfers.count >= limits.maxKeptConnections { transfer.closeConnection() }
         // Over TLS a connection in use may carry many requests.
-        guard !transfer.isOverTLS else { return }
+        guard !transfer.isOverTLS, !transfer.isConfined else { return }
         if keptConnections > 0 {
             keptConnections -= 1
         } else {

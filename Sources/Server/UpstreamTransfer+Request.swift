@@ -4,6 +4,7 @@
 // Invariant: nothing that a client has named reaches a field or a scheme that it should not.
 
 import CCurl
+import CLinux
 import Codec
 import Session
 
@@ -73,12 +74,28 @@ extension UpstreamTransfer {
             Unmanaged.passUnretained(self).toOpaque())
     }
 
-    /// Asks before a request is sent, on a new connection as on a kept one: a name may lead
-    /// anywhere, and differently each time. Without a proxy, whose address it would ask about.
+    /// Connects to public addresses only. libcurl asks before each socket that it opens, for every
+    /// address of a name and of a redirect, so that a private address gets no packet, and its
+    /// refusal does not depend on what listens there.
+    ///
+    /// The request has a connection of its own: one that another request has left may lead to a
+    /// private address. And no proxy, whose address libcurl would ask about instead.
     private func confineToPublicAddresses() {
+        isConfined = true
         setText(CURLOPT_PROXY, "")
-        parley_curl_set_address_check(
+        connectAnew()
+        closeConnection()
+        parley_curl_set_address_rules(
             easy,
+            { context, _, address in
+                guard let address, NetworkAddress(socketAddress: address)?.isPublic == true else {
+                    UpstreamTransfer.from(context).handlePrivateAddress()
+                    return -1
+                }
+                let type = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
+                return socket(address.pointee.family, type, address.pointee.protocol)
+            },
+            // The second line, should libcurl ever take a connection that it did not open here.
             { context, peer, _, _, _ in
                 let address = peer.flatMap { NetworkAddress(String(cString: $0)) }
                 if address?.isPublic == true { return CURL_PREREQFUNC_OK }
@@ -130,5 +147,25 @@ extension UpstreamTransfer {
         let authority = bytes[start..<end]
         let host = authority.lastIndex(of: UInt8(ascii: "@")).map { authority[($0 + 1)...] }
         return String(decoding: bytes[..<start] + (host ?? authority), as: UTF8.self)
+    }
+}
+
+extension NetworkAddress {
+    /// The address that libcurl is about to connect to; nil where it is of another family.
+    fileprivate init?(socketAddress: UnsafeMutablePointer<curl_sockaddr>) {
+        let offset = MemoryLayout<curl_sockaddr>.offset(of: \.addr)!
+        let start = UnsafeRawPointer(socketAddress) + offset
+        var address = sockaddr_in6()
+        let length = Int(socketAddress.pointee.addrlen)
+        switch socketAddress.pointee.family {
+        case AF_INET where length >= MemoryLayout<sockaddr_in>.size,
+            AF_INET6 where length >= MemoryLayout<sockaddr_in6>.size:
+            withUnsafeMutableBytes(of: &address) {
+                $0.copyMemory(
+                    from: UnsafeRawBufferPointer(start: start, count: min(length, $0.count)))
+            }
+            self.init(address)
+        default: return nil
+        }
     }
 }

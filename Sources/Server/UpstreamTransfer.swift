@@ -49,6 +49,10 @@ final class UpstreamTransfer: @unchecked Sendable {
     let isOverTLS: Bool
     /// Whether its connection may serve another request when it has ended.
     var keepsConnection = true
+    /// Whether it may reach public addresses only.
+    var isConfined = false
+    /// Whether one of the host's addresses was not public.
+    private var wasConfined = false
     private let timeout: Duration
     /// When it has lasted too long, whatever it does; nil: never. Pauses move it on.
     private var lastInstant: Instant?
@@ -219,10 +223,8 @@ final class UpstreamTransfer: @unchecked Sendable {
         dropPending()
     }
 
-    /// The request would have gone where it may not.
-    func handlePrivateAddress() {
-        refusal = .unavailable(message: "Only servers with a public address may be reached.")
-    }
+    /// The request would have gone where it may not. Another address of its host may be public.
+    func handlePrivateAddress() { wasConfined = true }
 
     /// What libcurl's result means.
     func outcome(of result: CURLcode) -> Outcome {
@@ -230,6 +232,10 @@ final class UpstreamTransfer: @unchecked Sendable {
         if result == CURLE_OK {
             readStatus()
             return .completed
+        }
+        if case .awaitingHead = stage, wasConfined || isUnresolved(result) {
+            return .failed(
+                .unavailable(message: "Only servers with a public address may be reached."))
         }
         let written = String(cString: errorText)
         let detail = written.isEmpty ? String(cString: curl_easy_strerror(result)) : written
@@ -241,6 +247,12 @@ final class UpstreamTransfer: @unchecked Sendable {
             return .failed(
                 .upstream(status: 0, message: "The answer of \(origin) broke off: \(detail)."))
         }
+    }
+
+    /// Whether a confined request names no host at all, which must look like a host of the server's
+    /// own network.
+    private func isUnresolved(_ result: CURLcode) -> Bool {
+        isConfined && result == CURLE_COULDNT_RESOLVE_HOST
     }
 
     func handleHead(_ line: UnsafeRawBufferPointer) -> Bool {

@@ -357,6 +357,57 @@ def test_the_operator_says_which_urls_clients_may_name(model, tools, setting, co
         run(test(parley))
 
 
+class Unwelcome:
+    """A listener that counts who connects; it says nothing."""
+
+    def __init__(self):
+        self.socket = socket.create_server(("::", 0), family=socket.AF_INET6,
+                                           dualstack_ipv6=True, backlog=64)
+        self.socket.setblocking(False)
+        self.port = self.socket.getsockname()[1]
+
+    def connections(self):
+        count = 0
+        while True:
+            try:
+                self.socket.accept()[0].close()
+                count += 1
+            except BlockingIOError:
+                return count
+
+
+def test_urls_of_clients_reach_no_port_of_the_servers_own_network(model, figure):
+    """Open, closed or a TLS port: no connection is made, and the client is told the same."""
+    listener = Unwelcome()
+    hosts = [
+        "127.0.0.1", "127.1", "0x7f000001", "2130706433", "0.0.0.0", "localhost", "a.localhost",
+        "[::1]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
+    ]
+    urls = [f"{scheme}://{host}:{listener.port}/mcp" for scheme in ("http", "https")
+            for host in hosts]
+    closed = [f"http://127.0.0.1:{free_port()}/mcp", "http://10.255.255.1:9/mcp",
+              "http://169.254.169.254/latest", "http://[fd00::1]/", "http://[64:ff9b::7f00:1]/"]
+    times, told = {}, set()
+
+    async def test(parley):
+        async with connect(parley) as session:
+            for url in urls + closed:
+                begin = time.monotonic()
+                await session.connection.session.update(
+                    session={"type": "realtime", "tools": [mcp(server_url=url)]})
+                error = (await session.until("error")).error
+                times[url] = time.monotonic() - begin
+                told.add((error.code, error.type, error.param, error.message))
+
+    with ParleyServer("--llm", model.url, "--mcp-client-urls", "public") as parley:
+        run(test(parley))
+    assert len(told) == 1 and next(iter(told))[0] == "mcp_list_tools_failed", told
+    assert listener.connections() == 0
+    for name, group in [("open", urls), ("closed or elsewhere", closed)]:
+        spent = sorted(times[url] * 1e3 for url in group)
+        figure(f"refused MCP URL, {name}: {spent[0]:.1f}-{spent[-1]:.1f} ms")
+
+
 def test_the_programs_end_with_the_server(model, tmp_path):
     configuration = tmp_path / "servers.json"
     configuration.write_text(json.dumps({
