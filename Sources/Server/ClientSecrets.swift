@@ -5,12 +5,38 @@
 // a header, a session with its instructions and tools is tens of kilobytes, and proxies stop at
 // eight. What must work on several servers without a table is a token (TokenPolicy).
 //
-// Invariant: no secret is kept, only its hash; entries and bytes are bounded; a secret that has
-// expired opens nothing, whether or not its entry is still there.
+// The table is shared out by owner: an owner may hold as many secrets, and as many bytes, as are
+// still free. One owner that takes all it can fills half of the table, the next one half of the
+// rest; as entries expire, their shares become equal. No secret is ever revoked to make room. Of
+// 20,000 entries 14 owners that take all they can leave none (the dynamic thresholds of Choudhury
+// and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998).
+//
+// Invariant: no secret is kept, only its hash; entries and bytes are bounded, and the owners'
+// shares add up to them; a secret that has expired opens nothing, whether or not its entry is
+// still there.
 
 import Codec
 import Session
 import Synchronization
+
+/// What a secret counts towards.
+enum SecretOwner: Hashable, Sendable {
+    /// The key or the subject that asked for it.
+    case principal(SHA256Digest)
+    /// The client's address, an IPv6 one as its /64, where no credentials are asked for.
+    case address(NetworkAddress)
+
+    /// The owner of a caller's secrets.
+    init(_ caller: Caller, at address: NetworkAddress) {
+        self = caller.principal.map { .principal($0) } ?? .address(address.subscriber)
+    }
+}
+
+/// An owner has its share of the table.
+struct ClientSecretsFull: Error, Equatable {
+    /// Seconds until the next secret expires, 1…`ClientSecrets.maxRetrySeconds`.
+    let retryAfterSeconds: Int
+}
 
 /// The secrets of a server. Any thread.
 package final class ClientSecrets: Sendable {
@@ -22,27 +48,69 @@ package final class ClientSecrets: Sendable {
         let caller: Caller
         /// From when on it does not.
         let end: Instant
+        /// Whose share it is part of.
+        fileprivate let owner: SecretOwner
         /// What it is charged with.
         fileprivate let bytes: Int
     }
 
-    private struct Table {
-        var entries: [SHA256Digest: Entry] = [:]
+    /// Entries and their bytes: of all, or of one owner.
+    private struct Share {
+        var count = 0
         var bytes = 0
-        /// When expired entries were last looked for.
-        var lastSweep = Instant(nanoseconds: 0)
+
+        mutating func add(_ entry: Entry) {
+            count += 1
+            bytes += entry.bytes
+        }
+
+        mutating func remove(_ entry: Entry) {
+            count -= 1
+            bytes -= entry.bytes
+        }
     }
 
-    /// Bytes of all bound sessions together. 64 MiB: 10,000 of 6 kB, with instructions and tools.
+    private struct Table {
+        var entries: [SHA256Digest: Entry] = [:]
+        var shares: [SecretOwner: Share] = [:]
+        var all = Share()
+        /// The ends of all entries.
+        var ends = DeadlineQueue<SHA256Digest>()
+
+        mutating func insert(_ entry: Entry, _ digest: SHA256Digest) {
+            entries[digest] = entry
+            shares[entry.owner, default: Share()].add(entry)
+            all.add(entry)
+            _ = ends.schedule(digest, at: entry.end)
+        }
+
+        /// Removes one entry that has expired; false where there is none.
+        mutating func removeExpired(at now: Instant) -> Bool {
+            guard let (digest, _) = ends.popExpired(at: now),
+                let entry = entries.removeValue(forKey: digest)
+            else { return false }
+            all.remove(entry)
+            shares[entry.owner]?.remove(entry)
+            if shares[entry.owner]?.count == 0 { shares[entry.owner] = nil }
+            return true
+        }
+    }
+
+    /// Bytes of all bound sessions together. 64 MiB: one owner's half holds 5,000 of 6 kB, with
+    /// instructions and tools.
     static let maxBytes = 64 << 20
     /// What an entry without a session counts.
     static let entryBytes = 1_024
     /// What every secret begins with, as OpenAI's do.
     static let prefix = "ek_"
-    /// Random bytes of a secret. 32: nobody guesses one, however many there are.
+    /// Random bytes of a secret. 32: guessing one is hopeless, however many there are.
     package static let randomBytes = 32
-    /// How often expired entries go, when others come. 10 s: a small part of the shortest life.
-    private static let sweepInterval = Duration.seconds(10)
+    /// The longest wait that a refused owner is asked for. 60 s: secrets may live for hours, but
+    /// other owners' expire meanwhile, which leaves more room for each.
+    static let maxRetrySeconds = 60
+    /// Expired entries that a call removes where there is room without them. 8: entries leave
+    /// faster than they come, and no call holds the lock for long.
+    private static let removedPerCall = 8
 
     private let maxEntries: Int
     private let table = Mutex(Table())
@@ -55,44 +123,46 @@ package final class ClientSecrets: Sendable {
 
     /// Makes a secret.
     /// - Parameters:
-    ///   - random: `randomBytes` bytes that nobody can know.
+    ///   - random: `randomBytes` bytes that are known nowhere else.
     ///   - bodyBytes: of the request that described the session, which its memory goes with.
-    /// - Returns: nil when there is no room.
+    /// - Throws: where the owner has its share.
     func issue(
-        _ random: [UInt8], key: SHA256Digest?, caller: Caller, bodyBytes: Int, until end: Instant,
-        at now: Instant
-    ) -> String? {
+        _ random: [UInt8], to owner: SecretOwner, key: SHA256Digest?, caller: Caller,
+        bodyBytes: Int, until end: Instant, at now: Instant
+    ) throws(ClientSecretsFull) -> String {
         precondition(random.count == Self.randomBytes)
         let secret = Self.prefix + Base64URL.text(of: random)
         let entry = Entry(
-            key: key, caller: caller, end: end, bytes: Self.entryBytes + 2 * bodyBytes)
-        let isIssued = table.withLock { table in
-            sweep(&table, at: now, isFull: !hasRoom(table, for: entry))
-            guard hasRoom(table, for: entry) else { return false }
-            table.entries[SHA256Digest(of: secret)] = entry
-            table.bytes += entry.bytes
-            return true
+            key: key, caller: caller, end: end, owner: owner,
+            bytes: Self.entryBytes + 2 * bodyBytes)
+        let digest = SHA256Digest(of: secret)
+        let next: Instant? = table.withLock { table in
+            var removed = 0
+            while removed < Self.removedPerCall || !hasRoom(table, for: entry),
+                table.removeExpired(at: now)
+            {
+                removed += 1
+            }
+            guard hasRoom(table, for: entry) else { return table.ends.next ?? now }
+            table.insert(entry, digest)
+            return nil
         }
-        return isIssued ? secret : nil
+        guard let next else { return secret }
+        let seconds = ((next - now).wholeMilliseconds + 999) / 1_000
+        throw ClientSecretsFull(retryAfterSeconds: min(max(seconds, 1), Self.maxRetrySeconds))
     }
 
     /// What a credential with this hash opens.
     func entry(of digest: SHA256Digest, at now: Instant) -> Entry? {
-        // Whoever does not know a secret cannot choose a hash near its hash: the time that the
-        // look-up takes tells nothing.
+        // A hash near a secret's hash cannot be chosen without knowing the secret: the time that
+        // the look-up takes tells nothing.
         table.withLock { $0.entries[digest] }.flatMap { $0.end > now ? $0 : nil }
     }
 
+    /// Whether the owner has less than is free.
     private func hasRoom(_ table: borrowing Table, for entry: Entry) -> Bool {
-        table.entries.count < maxEntries && table.bytes + entry.bytes <= Self.maxBytes
-    }
-
-    /// Some 50 ns an entry: half a millisecond for all, every ten seconds at most, or when full.
-    private func sweep(_ table: inout Table, at now: Instant, isFull: Bool) {
-        guard isFull ? now > table.lastSweep : now - table.lastSweep >= Self.sweepInterval
-        else { return }
-        table.lastSweep = now
-        table.entries = table.entries.filter { $0.value.end > now }
-        table.bytes = table.entries.values.reduce(0) { $0 + $1.bytes }
+        let own = table.shares[entry.owner] ?? Share()
+        return own.count < maxEntries - table.all.count
+            && own.bytes + entry.bytes <= Self.maxBytes - table.all.bytes
     }
 }

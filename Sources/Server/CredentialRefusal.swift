@@ -48,7 +48,7 @@ extension RefusalReason {
         case .clientSecrets:
             RouteFailure(
                 status: 429, code: "rate_limit_exceeded",
-                message: "There are too many client secrets that have not expired.", headers: retry)
+                message: "This credential has its share of the client secrets.", headers: retry)
         default:
             unauthorized(
                 "Incorrect API key or token provided.",

@@ -1,10 +1,11 @@
-// Which hosts this server answers to and which pages may open a WebSocket here: the defences of a
-// user whose browser shows somebody else's page. A page that points its own name at this machine
-// (DNS rebinding) is told by its Host; one that opens a WebSocket across origins (which CORS does
-// not stop) by its Origin (RFC 6455 §10.2). Pure; what a proxy says of a request is Admission's.
+// Which hosts this server answers to and which origins' pages may use it: the defences of a user
+// whose browser shows another site's page. A page that points its own name at this machine (DNS
+// rebinding) is recognised by its Host; one that opens a WebSocket or sends a request across
+// origins (which CORS does not stop) by its Origin (RFC 6455 §10.2). Pure; what a proxy says of a
+// request is Admission's, which routes the rules are for RequestGate's.
 //
 // Clients that are no browsers send no Origin, and could send any: this protects users of browsers,
-// it does not authenticate anybody.
+// it authenticates no client.
 
 import Codec
 
@@ -164,20 +165,26 @@ struct RequestPolicy {
         return hosts.contains { $0.matches(authority) }
     }
 
-    /// Whether the page that a request comes from may open a WebSocket.
+    /// Whether every page may use the routes for pages of `allowed-origins`.
+    var allowsAnyOrigin: Bool { origins.contains(.any) }
+
+    /// Whether the page that a request names as its Origin may use a route.
     /// - Parameters:
     ///   - host: the Host that the browser asked for.
     ///   - isSecure: whether the browser is known to have asked over TLS.
-    func allowsOrigin(of fields: HTTPFields, host: String, isSecure: Bool) -> Bool {
+    ///   - includesListed: whether the pages of `allowed-origins` may, beside this server's own.
+    func allowsOrigin(
+        of fields: HTTPFields, host: String, isSecure: Bool, includesListed: Bool = true
+    ) -> Bool {
         let lines = fields.count(of: "Origin")
-        // No browser leaves it out (RFC 6455 §4.1, 8).
-        if lines == 0 || origins.contains(.any) { return true }
+        // No browser leaves it out of a WebSocket's request (RFC 6455 §4.1, 8).
+        if lines == 0 || (includesListed && allowsAnyOrigin) { return true }
         // Several lines, a list, `null` and other things that are no one origin: refused.
         guard lines == 1, let origin = fields["Origin"].flatMap(WebOrigin.init) else {
             return false
         }
         return isSameOrigin(origin, as: host, isSecure: isSecure)
-            || origins.contains { $0.matches(origin) }
+            || (includesListed && origins.contains { $0.matches(origin) })
     }
 
     /// Whether a page came from this very server. Without TLS of our own or word of a trusted proxy

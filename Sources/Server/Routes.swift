@@ -1,6 +1,6 @@
-// The server's paths as a table: one `Route` a path, with what may be asked there, by whom, and
-// what answers. OpenAPIDocument is made from the same table. Pure; sending answers is ShardHTTP's,
-// whether a request may use a route ShardAdmission's.
+// The server's paths as a table: one `Route` a path, with what may be asked there, by whom and from
+// which pages, and what answers. OpenAPIDocument is made from the same table. Pure; sending answers
+// is ShardHTTP's, whether a request may use a route RequestGate's.
 // Errors have the body of OpenAI's API, {"error":{"message","type","code","param"}}, which clients
 // of that API show to their users. Nothing that a peer sent is ever echoed in one.
 
@@ -149,16 +149,20 @@ struct Route: Sendable {
     let methods: [HTTPMethod]
     /// Who may ask.
     let access: RouteAccess
-    /// Whether pages of other origins may use it, those of `allowed-origins`: they are answered
-    /// with the fields of CORS, and pages of any other origin with 403. Without it a page reaches
-    /// the path as a browser lets it, which is without reading the answer.
-    var servesOtherOrigins = false
+    /// Which web pages may use it; all others are answered with 403.
+    let pages: PageAccess
     /// One sentence for the documentation.
     let summary: String
     /// What answers.
     let service: RouteService
     /// What requests and answers hold, for the documentation.
     var content: @Sendable () -> RouteContent = { RouteContent() }
+
+    /// Whether answers carry the fields of CORS, for pages of `allowed-origins`.
+    var servesOtherOrigins: Bool {
+        if case .webSocket = service { return false }
+        return pages == .allowedOrigins
+    }
 
     /// Every method that is answered, in the order of the Allow field (RFC 9110 §10.2.1).
     var allowedMethods: [HTTPMethod] {
@@ -223,67 +227,12 @@ struct Routes: Sendable {
     }
 
     static func table(_ configuration: ServerConfiguration) -> [Route] {
-        var table = [
-            Route(
-                path: "/v1/realtime", methods: [.get], access: .session,
-                summary: "A voice session over WebSocket, in the OpenAI Realtime protocol.",
-                service: .webSocket(.session), content: { .realtime }),
-            Route(
-                path: "/v1/realtime/client_secrets", methods: [.post], access: .key,
-                summary: "A short-lived credential for a browser, with the session that it opens.",
-                service: .clientSecret, content: { .clientSecret }),
-            Route(
-                path: "/v1/realtime/translations/client_secrets", methods: [.post], access: .key,
-                summary: "Refused: translation sessions are not supported.",
-                service: .value { _, _ in RouteFailure.translation.response },
-                content: { .refusal }),
-            Route(
-                path: "/v1/chat/completions", methods: [.post], access: .session,
-                servesOtherOrigins: true,
-                summary: "A reply to a conversation, streamed or whole, as OpenAI's API has it.",
-                service: .text(.chatCompletions), content: { .chatCompletions }),
-            Route(
-                path: "/api/chat", methods: [.post], access: .session, servesOtherOrigins: true,
-                summary: "A reply as the UI message stream of the Vercel AI SDK.",
-                service: .text(.uiMessages), content: { .uiMessages }),
-            Route(
-                path: "/api/chat/{id}/stream", methods: [.get], access: .session,
-                servesOtherOrigins: true,
-                summary: "The reply of a chat that is on its way, again; 204 where there is none.",
-                service: .text(.uiMessagesResumed), content: { .uiMessagesResumed }),
-            Route(
-                path: "/v1/models", methods: [.get], access: .session, servesOtherOrigins: true,
-                summary: "The model that answers, as OpenAI's API lists models.",
-                service: .value { $1.models() }, content: { .models }),
-            Route(
-                path: "/healthz", methods: [.get], access: .open,
-                summary: "200 while the process serves at all.",
-                service: .value { _, _ in .text("ok\n") },
-                content: { .value("The process serves.", "text/plain") }),
-            Route(
-                path: "/readyz", methods: [.get], access: .open,
-                summary: "200 while there is a place for a session; 503 when full or draining.",
-                service: .value { $1.readiness() }, content: { .readiness }),
-            Route(
-                path: "/metrics", methods: [.get], access: .operator,
-                summary: "Numbers of the server in Prometheus's text format.",
-                service: .value { $1.exposition() },
-                content: { .value("The numbers.", "text/plain; version=0.0.4") }),
-            Route(
-                path: "/openapi.json", methods: [.get], access: .open, servesOtherOrigins: true,
-                summary: "This description of the HTTP routes.",
-                service: .value { $1.openAPI() },
-                content: { .value("OpenAPI 3.1.", "application/json", .anyObject) }),
-            Route(
-                path: "/asyncapi.json", methods: [.get], access: .open, servesOtherOrigins: true,
-                summary: "A description of the WebSocket and its messages.",
-                service: .value { $1.asyncAPI() },
-                content: { .value("AsyncAPI 3.0.", "application/json", .anyObject) }),
-        ]
+        var table = applications + probes
         if configuration.debugEcho {
             table.append(
                 Route(
                     path: "/debug/echo", methods: [.get], access: .session,
+                    pages: .allowedOrigins,
                     summary: "A WebSocket that sends every message back.",
                     service: .webSocket(.echo),
                     content: {
@@ -292,6 +241,73 @@ struct Routes: Sendable {
         }
         return table + Route.administration + StaticFile.all.map(\.route)
     }
+
+    /// What applications use.
+    private static let applications = [
+        Route(
+            path: "/v1/realtime", methods: [.get], access: .session, pages: .allowedOrigins,
+            summary: "A voice session over WebSocket, in the OpenAI Realtime protocol.",
+            service: .webSocket(.session), content: { .realtime }),
+        Route(
+            path: "/v1/realtime/client_secrets", methods: [.post], access: .key,
+            pages: .sameOrigin,
+            summary: "A short-lived credential for a browser, with the session that it opens.",
+            service: .clientSecret, content: { .clientSecret }),
+        Route(
+            path: "/v1/realtime/translations/client_secrets", methods: [.post], access: .key,
+            pages: .sameOrigin,
+            summary: "Refused: translation sessions are not supported.",
+            service: .value { _, _ in RouteFailure.translation.response },
+            content: { .refusal }),
+        Route(
+            path: "/v1/chat/completions", methods: [.post], access: .session,
+            pages: .allowedOrigins,
+            summary: "A reply to a conversation, streamed or whole, as OpenAI's API has it.",
+            service: .text(.chatCompletions), content: { .chatCompletions }),
+        Route(
+            path: "/api/chat", methods: [.post], access: .session, pages: .allowedOrigins,
+            summary: "A reply as the UI message stream of the Vercel AI SDK.",
+            service: .text(.uiMessages), content: { .uiMessages }),
+        Route(
+            path: "/api/chat/{id}/stream", methods: [.get], access: .session,
+            pages: .allowedOrigins,
+            summary: "The reply of a chat that is on its way, again; 204 where there is none.",
+            service: .text(.uiMessagesResumed), content: { .uiMessagesResumed }),
+        Route(
+            path: "/v1/models", methods: [.get], access: .session, pages: .allowedOrigins,
+            summary: "The model that answers, as OpenAI's API lists models.",
+            service: .value { $1.models() }, content: { .models }),
+    ]
+
+    /// What tells how the server is, and what it is.
+    private static let probes = [
+        Route(
+            path: "/healthz", methods: [.get], access: .open,
+            pages: .anyPage(because: "It tells only that the process serves."),
+            summary: "200 while the process serves at all.",
+            service: .value { _, _ in .text("ok\n") },
+            content: { .value("The process serves.", "text/plain") }),
+        Route(
+            path: "/readyz", methods: [.get], access: .open,
+            pages: .anyPage(because: "It tells only whether there is a place."),
+            summary: "200 while there is a place for a session; 503 when full or draining.",
+            service: .value { $1.readiness() }, content: { .readiness }),
+        Route(
+            path: "/metrics", methods: [.get], access: .operator, pages: .sameOrigin,
+            summary: "Numbers of the server in Prometheus's text format.",
+            service: .value { $1.exposition() },
+            content: { .value("The numbers.", "text/plain; version=0.0.4") }),
+        Route(
+            path: "/openapi.json", methods: [.get], access: .open, pages: .allowedOrigins,
+            summary: "This description of the HTTP routes.",
+            service: .value { $1.openAPI() },
+            content: { .value("OpenAPI 3.1.", "application/json", .anyObject) }),
+        Route(
+            path: "/asyncapi.json", methods: [.get], access: .open, pages: .allowedOrigins,
+            summary: "A description of the WebSocket and its messages.",
+            service: .value { $1.asyncAPI() },
+            content: { .value("AsyncAPI 3.0.", "application/json", .anyObject) }),
+    ]
 
     /// The answer to a request that asks for no WebSocket where there is nothing else, or for a
     /// session where there is no place; or nil.
@@ -379,57 +395,6 @@ struct Routes: Sendable {
         json.endArray()
         json.endObject()
         return .json(json.finish().copiedBytes)
-    }
-}
-
-/// A file that is part of the binary.
-struct StaticFile: Sendable {
-    let path: String
-    let mediaType: String
-    let bytes: [UInt8]
-    let summary: String
-
-    /// The files. Add a line for every file in Resources.
-    static let all = [
-        StaticFile("/", html, PackageResources.index_html, "A page to talk to the server."),
-        StaticFile("/style.css", css, PackageResources.style_css, "The page's style."),
-        StaticFile("/app.js", script, PackageResources.app_js, "The page's program."),
-        StaticFile("/audio.js", script, PackageResources.audio_js, "The page's audio."),
-        StaticFile("/capture.js", script, PackageResources.capture_js, "The page's microphone."),
-    ]
-
-    private init(_ path: String, _ mediaType: String, _ bytes: [UInt8], _ summary: String) {
-        self.path = path
-        self.mediaType = mediaType
-        self.bytes = bytes
-        self.summary = summary
-    }
-
-    /// Where it lives.
-    var route: Route {
-        Route(
-            path: path, methods: [.get], access: .open, summary: summary,
-            service: .value { _, _ in response },
-            content: { .value("The file.", mediaType) })
-    }
-
-    private static let html = "text/html; charset=utf-8"
-    private static let css = "text/css; charset=utf-8"
-    private static let script = "text/javascript; charset=utf-8"
-
-    /// Scripts, styles and connections of this server only; nothing may frame the page.
-    private static let policy =
-        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-        + "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-    /// The answer with it. The next build may differ under the same name, so it is not cached.
-    var response: HTTPResponse {
-        var fields = HTTPFields()
-        fields.append("Content-Type", mediaType)
-        fields.append("Cache-Control", "no-cache")
-        fields.append("X-Content-Type-Options", "nosniff")
-        fields.append("Content-Security-Policy", StaticFile.policy)
-        return HTTPResponse(status: 200, fields: fields, body: bytes)
     }
 }
 

@@ -27,8 +27,9 @@ public struct ServerConfiguration: Sendable {
     /// Hosts that requests may name; more are answered with 421, against DNS rebinding. Empty: on a
     /// loopback address `localhost`, names below it and loopback addresses, elsewhere any.
     public var allowedHosts: [HostPattern] = []
-    /// Origins whose pages may open a WebSocket beside those of the server itself; others are
-    /// answered with 403, against cross-site WebSocket hijacking. Empty: none.
+    /// Origins whose pages may use the routes of applications beside those of the server itself
+    /// (`PageAccess.allowedOrigins`); others are answered with 403, against cross-site WebSocket
+    /// hijacking and requests that pages send unasked. Empty: none.
     public var allowedOrigins: [OriginPattern] = []
     /// Proxies whose word on their clients is taken: X-Forwarded-For, -Proto and -Host, and the
     /// PROXY protocol. Empty: everybody can write such fields.
@@ -76,9 +77,11 @@ public struct ServerConfiguration: Sendable {
     /// Seconds that a session may last whose credential says nothing itself. 0…604,800; 0 is no
     /// limit, and the default: a session that is idle costs next to nothing.
     public var maxSessionSeconds = 0
-    /// Client secrets that have not expired; more are refused with 429. 1…1,000,000. 10,000: as
-    /// many as sessions, and 6 MB without instructions in them.
-    public var maxClientSecrets = 10_000
+    /// Client secrets of all keys that have not expired. One key has at most as many as are still
+    /// free, which is half of them where it is alone, and is answered with 429 beyond it.
+    /// 2…1,000,000. 20,000: one key alone has 10,000, as many as sessions, and 6 MB without
+    /// instructions in them.
+    public var maxClientSecrets = 20_000
     /// Wrong credentials that one address may show in a minute; then it has to wait, whatever it
     /// shows. 0…; 0 is no limit. 120: one client that tries an old key again each second leaves
     /// others behind the same address in peace.

@@ -64,7 +64,7 @@ package struct SettingRange: Sendable {
         SettingRange("jwt-leeway-seconds", 0...600) { $0.jwtLeewaySeconds },
         SettingRange("max-sessions-per-key", 0...10_000_000) { $0.maxSessionsPerKey },
         SettingRange("max-session-seconds", 0...604_800) { $0.maxSessionSeconds },
-        SettingRange("max-client-secrets", 1...1_000_000) { $0.maxClientSecrets },
+        SettingRange("max-client-secrets", 2...1_000_000) { $0.maxClientSecrets },
         SettingRange("auth-failures-per-minute-per-address", 0...1_000_000) {
             $0.authFailuresPerMinutePerAddress
         },

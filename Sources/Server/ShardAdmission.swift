@@ -8,6 +8,14 @@
 import Codec
 import Session
 
+/// What a shard does about a request.
+enum JudgedRequest {
+    /// It is answered at once: with a refusal, or as a preflight.
+    case answered(HTTPResponse)
+    /// Its route's service answers it, for the caller.
+    case admitted(Route, Caller)
+}
+
 extension Shard {
     /// Counts a refusal; the log has a line of it now and then.
     func noteRefusal(
@@ -78,32 +86,42 @@ extension Shard {
 
     // MARK: Requests
 
-    /// The answer to a request for a host that is not this server's, or nil. Probes of health come
-    /// with any Host, and tell a page of somebody else's nothing.
-    func objection(toHostOf request: HTTPRequest, on connection: Connection) -> HTTPResponse? {
-        // The Host as it came, not what a proxy says of it: a page that was rebound to a proxy's
-        // own machine could say anything in the other fields.
-        guard let http = connection.http, !Routes.isProbe(request.path),
-            !admission.policy.allowsHost(request.host)
-        else { return nil }
-        return refusal(.host, of: http.client, host: request.host)
+    /// Judges a request, by its head: the rules of RequestGate, then its credential.
+    func judge(_ request: HTTPRequest, on connection: Connection) -> JudgedRequest {
+        let source = source(of: request, on: connection)
+        switch RequestGate.verdict(
+            on: request, from: source, policy: admission.policy, routes: routes)
+        {
+        case .refused(let reason):
+            let origin = reason == .origin ? request.header("Origin") : nil
+            return .answered(
+                refusal(
+                    reason, of: source.client,
+                    host: reason == .host ? request.host : source.host, origin: origin))
+        case .failed(let failure, let route):
+            return .answered(share(failure.response, with: request, of: route))
+        case .preflight(let route):
+            return .answered(share(CrossOrigin.preflight(of: route), with: request, of: route))
+        case .passed(let route):
+            do {
+                return .admitted(
+                    route, try authenticate(request, for: route.access, on: connection))
+            } catch {
+                let refusal = credentialRefusal(error, on: connection)
+                return .answered(share(refusal, with: request, of: route))
+            }
+        }
     }
 
-    /// The answer to a page of an origin that a route does not serve, or nil. It must not be told
-    /// more than that.
-    func objection(
-        toOriginOf request: HTTPRequest, using route: Route, on connection: Connection
-    ) -> HTTPResponse? {
-        guard route.servesOtherOrigins, request.fields.count(of: "Origin") > 0 else { return nil }
-        return objection(toOriginOf: request, from: source(of: request, on: connection))
-    }
-
-    /// The answer to a request that may not use a route, or nil. A browser asks whether it may send
-    /// a request (OPTIONS) without the request's credentials.
-    func objection(
-        to request: HTTPRequest, using route: Route, on connection: Connection
-    ) -> HTTPResponse? {
-        route.objection(to: request.method)?.response
+    /// The answer with the fields of CORS, on a route that serves pages of other origins: a page
+    /// whose request is judged so far has an allowed origin.
+    func share(
+        _ response: HTTPResponse, with request: HTTPRequest, of route: Route?
+    ) -> HTTPResponse {
+        guard let route, route.servesOtherOrigins else { return response }
+        var response = response
+        admission.crossOrigin.permit(request, in: &response.fields)
+        return response
     }
 
     /// Whose request it is, and for which host and scheme, as far as a trusted proxy tells.
@@ -114,22 +132,11 @@ extension Shard {
         return source
     }
 
-    private func objection(
-        toOriginOf request: HTTPRequest, from source: RequestSource
-    ) -> HTTPResponse? {
-        let isAllowed = admission.policy.allowsOrigin(
-            of: request.fields, host: source.host, isSecure: source.isSecure)
-        guard !isAllowed else { return nil }
-        return refusal(
-            .origin, of: source.client, host: source.host, origin: request.header("Origin"))
-    }
-
-    /// The answer to a page that may not open a WebSocket, or to a proxy's client that is over a
-    /// limit; or nil. Behind a proxy the connection is charged to that client from here on.
+    /// The answer to a proxy's client that is over a limit; or nil. Behind a proxy a WebSocket's
+    /// connection is charged to that client from here on.
     func objection(toUpgrading request: HTTPRequest, on connection: Connection) -> HTTPResponse? {
         guard let http = connection.http else { return nil }
         let source = source(of: request, on: connection)
-        if let objection = objection(toOriginOf: request, from: source) { return objection }
         guard source.client != http.client else { return nil }
         return charge(source.client, for: connection).map { refusal($0, of: source.client) }
     }

@@ -44,9 +44,13 @@ extension Shard {
     }
 
     /// Counts a refusal, and makes its answer.
-    func credentialRefusal(_ reason: RefusalReason, on connection: Connection) -> HTTPResponse {
+    /// - Parameter retryAfterSeconds: `retry-after-seconds` where nil.
+    func credentialRefusal(
+        _ reason: RefusalReason, retryAfterSeconds: Int? = nil, on connection: Connection
+    ) -> HTTPResponse {
         noteRefusal(reason, of: connection.http?.client ?? .unspecified)
-        return reason.failure(retryAfterSeconds: configuration.retryAfterSeconds).response
+        let seconds = retryAfterSeconds ?? configuration.retryAfterSeconds
+        return reason.failure(retryAfterSeconds: seconds).response
     }
 
     /// What a session begins with that a caller opens, and its place among the caller's.
@@ -76,26 +80,33 @@ extension Shard {
     func issueClientSecret(
         _ request: HTTPRequest, to caller: Caller, on connection: Connection
     ) -> HTTPResponse {
+        let wanted: ClientSecretRequest
+        let parameters: SessionParameters
         do throws(ClientEventError) {
-            let wanted = try ClientSecretRequest(body: request.body)
-            let parameters = try sessionContext.parameters(
+            wanted = try ClientSecretRequest(body: request.body)
+            parameters = try sessionContext.parameters(
                 SessionParameters(model: wanted.model ?? ""), changedBy: wanted.session)
-            guard wanted.model.map(caller.allowance.allows(model:)) ?? true else {
-                return credentialRefusal(.model, on: connection)
-            }
-            let holder = Caller(
-                access: .session, principal: caller.principal, allowance: caller.allowance,
-                session: parameters)
-            let secret = services.authenticator.secrets.issue(
-                services.makeRandomBytes(ClientSecrets.randomBytes), key: caller.principal,
-                caller: holder, bodyBytes: request.body.count,
-                until: now + .seconds(wanted.seconds), at: now)
-            guard let secret else { return credentialRefusal(.clientSecrets, on: connection) }
+        } catch {
+            return HTTPResponse(badRequest: error)
+        }
+        guard wanted.model.map(caller.allowance.allows(model:)) ?? true else {
+            return credentialRefusal(.model, on: connection)
+        }
+        let holder = Caller(
+            access: .session, principal: caller.principal, allowance: caller.allowance,
+            session: parameters)
+        let client = source(of: request, on: connection).client
+        do {
+            let secret = try services.authenticator.secrets.issue(
+                services.makeRandomBytes(ClientSecrets.randomBytes),
+                to: SecretOwner(caller, at: client), key: caller.principal, caller: holder,
+                bodyBytes: request.body.count, until: now + .seconds(wanted.seconds), at: now)
             metrics.add(.clientSecretsIssued)
             return answer(
                 secret, expiresAt: services.wallSeconds() + wanted.seconds, with: parameters)
         } catch {
-            return HTTPResponse(badRequest: error)
+            return credentialRefusal(
+                .clientSecrets, retryAfterSeconds: error.retryAfterSeconds, on: connection)
         }
     }
 

@@ -125,30 +125,16 @@ extension Shard {
         return rest
     }
 
-    /// What speaks against a request before its long body is taken in: whoever will be refused must
-    /// not make the server hold megabytes.
+    /// The answer to a request that is refused before its long body is read, or nil: a refused
+    /// client must not make the server hold megabytes.
     private func refusal(ofHead request: HTTPRequest, on connection: Connection) -> HTTPResponse? {
-        if let objection = objection(toHostOf: request, on: connection) { return objection }
-        guard let route = routes.route(at: request.path) else {
-            return RouteFailure.nothing(at: request.path).response
+        switch judge(request, on: connection) {
+        case .answered(let response): return response
+        case .admitted(let route, _):
+            guard route.access == .open else { return nil }
+            let failure = RouteFailure(HTTPError.bodyTooLarge)
+            return share(failure.response, with: request, of: route)
         }
-        if let objection = objection(toOriginOf: request, using: route, on: connection) {
-            return objection
-        }
-        var refusal = objection(to: request, using: route, on: connection)
-        if refusal == nil, route.access == .open {
-            refusal = RouteFailure(HTTPError.bodyTooLarge).response
-        }
-        if refusal == nil {
-            do {
-                _ = try authenticate(request, for: route.access, on: connection)
-            } catch {
-                refusal = credentialRefusal(error, on: connection)
-            }
-        }
-        guard var answer = refusal else { return nil }
-        if route.servesOtherOrigins { admission.crossOrigin.permit(request, in: &answer.fields) }
-        return answer
     }
 
     private func answer(
@@ -156,35 +142,24 @@ extension Shard {
         on connection: Connection
     ) {
         metrics.add(.requests)
-        if let objection = objection(toHostOf: request, on: connection) {
-            return send(objection, to: request, on: connection)
+        switch judge(request, on: connection) {
+        case .answered(let response): send(response, to: request, on: connection)
+        case .admitted(let route, let caller):
+            serve(request, on: route, to: caller, followedBy: rest, on: connection)
         }
-        guard let route = routes.route(at: request.path) else {
-            let failure = RouteFailure.nothing(at: request.path)
-            return send(failure.response, to: request, on: connection)
-        }
-        if let objection = objection(toOriginOf: request, using: route, on: connection) {
-            return send(objection, to: request, on: connection)
-        }
-        if let objection = objection(to: request, using: route, on: connection) {
-            return send(objection, to: request, of: route, on: connection)
-        }
-        if request.method == .options, route.servesOtherOrigins {
-            return send(CrossOrigin.preflight(of: route), to: request, of: route, on: connection)
-        }
-        let caller: Caller
-        do {
-            caller = try authenticate(request, for: route.access, on: connection)
-        } catch {
-            let refusal = credentialRefusal(error, on: connection)
-            return send(refusal, to: request, of: route, on: connection)
-        }
+    }
+
+    private func serve(
+        _ request: HTTPRequest, on route: Route, to caller: Caller,
+        followedBy rest: UnsafeMutableRawBufferPointer, on connection: Connection
+    ) {
         switch route.service {
         case .value(let answer):
-            send(answer(request, routes), to: request, of: route, on: connection)
+            let response = share(answer(request, routes), with: request, of: route)
+            send(response, to: request, on: connection)
         case .clientSecret:
             let secret = issueClientSecret(request, to: caller, on: connection)
-            send(secret, to: request, of: route, on: connection)
+            send(share(secret, with: request, of: route), to: request, on: connection)
         case .survey:
             if let response = beginSurvey(request, on: connection) {
                 send(response, to: request, on: connection)
@@ -197,22 +172,12 @@ extension Shard {
             if let response = beginText(
                 request, front, by: caller, fields: fields, on: connection)
             {
-                send(response, to: request, of: route, on: connection)
+                let shared = share(response, with: request, of: route)
+                send(shared, to: request, on: connection)
             } else {
                 noteAnswer(200, to: request, sentBy: connection.http?.client)
             }
         }
-    }
-
-    /// Answers on a route that pages of other origins may use. Whoever comes so far with an Origin
-    /// has an allowed one.
-    private func send(
-        _ response: HTTPResponse, to request: HTTPRequest, of route: Route,
-        on connection: Connection
-    ) {
-        var response = response
-        if route.servesOtherOrigins { admission.crossOrigin.permit(request, in: &response.fields) }
-        send(response, to: request, on: connection)
     }
 
     /// Answers a request, and keeps the connection for the next if both sides want that.

@@ -114,11 +114,11 @@ extension Route {
     /// For whoever runs the server.
     static let administration = [
         Route(
-            path: "/admin/sessions", methods: [.get], access: .operator,
+            path: "/admin/sessions", methods: [.get], access: .operator, pages: .sameOrigin,
             summary: "The sessions of all shards: who they are, what they do, what they hold.",
             service: .survey, content: { .sessions }),
         Route(
-            path: "/admin/sessions/{id}", methods: [.get], access: .operator,
+            path: "/admin/sessions/{id}", methods: [.get], access: .operator, pages: .sameOrigin,
             summary: "One session, with what it holds part by part.",
             service: .survey, content: { .sessionDetail }),
     ]

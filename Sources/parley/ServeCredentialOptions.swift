@@ -70,9 +70,13 @@ extension ServeOptionTable {
             and close code 1001 end it. 0 is no limit.
             """),
         .integer(
-            "max-client-secrets", \.server.maxClientSecrets, 1...1_000_000, unit: "secrets",
+            "max-client-secrets", \.server.maxClientSecrets, 2...1_000_000, unit: "secrets",
             in: .credentials,
-            "Client secrets that have not expired; more are refused with 429."),
+            """
+            Client secrets of all keys that have not expired. One key, or without credentials one \
+            address, has at most as many as are still free: half of them where it is alone. More \
+            are answered with 429.
+            """),
         .integer(
             "auth-failures-per-minute-per-address", \.server.authFailuresPerMinutePerAddress,
             0...1_000_000, unit: "attempts", in: .credentials,

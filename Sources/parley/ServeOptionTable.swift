@@ -68,9 +68,10 @@ enum ServeOptionTable {
         .list(
             "allowed-origins", \.server.allowedOrigins, of: "origins or *", in: .admission,
             """
-            Origins whose pages may open a WebSocket beside those of this server, as \
-            https://app.example.com or https://*.example.com; others are answered with 403. "*", \
-            in quotes, is all: then any page that a user opens can connect.
+            Origins whose pages may open a WebSocket and send requests beside those of this \
+            server, as https://app.example.com or https://*.example.com; others are answered with \
+            403. Not metrics, administration and client secrets, which are for this server's own \
+            pages. "*", in quotes, is all: then any page that a user opens can connect.
             """),
         .list(
             "trusted-proxies", \.server.trustedProxies, of: "addresses or ranges",

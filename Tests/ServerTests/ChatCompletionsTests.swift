@@ -371,7 +371,9 @@ import Testing
             $0.allowedOrigins = OriginPattern("https://app.example").map { [$0] } ?? []
         }
         let allowed = world.send(
-            post(#","stream":true"#, fields: "Origin: https://app.example\r\n"))
+            post(
+                #","stream":true"#,
+                fields: "Origin: https://app.example\r\nContent-Type: application/json\r\n"))
         #expect(
             StreamedAnswer(allowed.receive()).head.contains(
                 "Access-Control-Allow-Origin: https://app.example"))

@@ -132,14 +132,38 @@ import Testing
         #expect(server.metrics.total(of: .authInsufficient) == 1)
     }
 
-    @Test func secretsAreDifferentAndLimited() throws {
-        let server = try makeServer { $0.maxClientSecrets = 3 }
-        let values = try (0..<3).map { _ in try secret(server) }
-        #expect(Set(values).count == 3)
-        let refused = try post(server, "{}")
-        #expect(refused.status == 429 && refused.fields["Retry-After"] == "5")
-        server.run(for: .seconds(600))
+    @Test func aKeyFillsItsShareAndLeavesTheOthersTheirs() throws {
+        let server = try makeServer { $0.maxClientSecrets = 8 }
+        let values = try (0..<4).map { _ in try secret(server) }
+        #expect(Set(values).count == 4)
+        for _ in 0..<3 {
+            let refused = try post(server, "{}")
+            #expect(refused.status == 429 && refused.fields["Retry-After"] == "60")
+            #expect(text(refused).contains("rate_limit_exceeded"))
+        }
+        for _ in 0..<2 { _ = try secret(server, key: Self.other) }
+        #expect(server.metrics.total(of: .refusedClientSecrets) == 3)
+        server.run(for: .seconds(590))
+        #expect(try post(server, "{}").fields["Retry-After"] == "10")
+        server.run(for: .seconds(10))
         #expect(try post(server, "{}").status == 200)
+    }
+
+    @Test func withoutCredentialsAnAddressHasTheShare() throws {
+        var configuration = ServerConfiguration()
+        configuration.maxClientSecrets = 4
+        let server = try SimulatedServer(
+            configuration: configuration, credentials: CredentialRules())
+        func status(from address: String) throws -> Int? {
+            let peer = server.connect(from: address)
+            peer.send(
+                "POST /v1/realtime/client_secrets HTTP/1.1\r\nHost: localhost\r\n"
+                    + "Content-Length: 2\r\n\r\n{}")
+            #expect(server.run())
+            return try parseResponses(peer.receive(), answering: [.post]).responses.first?.status
+        }
+        #expect(try (0..<3).map { _ in try status(from: "192.0.2.7") } == [200, 200, 429])
+        #expect(try status(from: "192.0.2.8") == 200)
     }
 
     @Test(arguments: [

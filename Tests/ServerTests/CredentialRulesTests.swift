@@ -192,17 +192,26 @@ import Testing
     // MARK: Client secrets
 
     private func issue(
-        _ secrets: ClientSecrets, _ number: UInt8, bytes: Int = 0, seconds: Int = 60,
-        at now: Instant
-    ) -> String? {
-        secrets.issue(
-            Array(repeating: number, count: ClientSecrets.randomBytes), key: nil, caller: .anybody,
+        _ secrets: ClientSecrets, _ number: Int, to owner: UInt32 = 1, bytes: Int = 0,
+        seconds: Int = 60, at now: Instant
+    ) throws(ClientSecretsFull) -> String {
+        let random = (0..<ClientSecrets.randomBytes).map { UInt8(truncatingIfNeeded: number >> $0) }
+        return try secrets.issue(
+            random, to: .address(NetworkAddress(v4: owner)), key: nil, caller: .anybody,
             bodyBytes: bytes, until: now + .seconds(seconds), at: now)
+    }
+
+    /// Issues secrets until the owner is refused; returns how many there were.
+    private func fill(
+        _ secrets: ClientSecrets, from first: Int, to owner: UInt32, bytes: Int = 0, at now: Instant
+    ) -> Int {
+        (first...).prefix { (try? issue(secrets, $0, to: owner, bytes: bytes, at: now)) != nil }
+            .count
     }
 
     @Test func aSecretOpensUntilItsEndAndNotAfter() throws {
         let secrets = ClientSecrets(maxEntries: 10)
-        let text = try #require(issue(secrets, 1, at: .milliseconds(0)))
+        let text = try issue(secrets, 1, at: .milliseconds(0))
         #expect(text.hasPrefix("ek_") && text.utf8.count == 46)
         let digest = SHA256Digest(of: text)
         #expect(secrets.entry(of: digest, at: .milliseconds(59_999)) != nil)
@@ -210,24 +219,63 @@ import Testing
         #expect(secrets.entry(of: SHA256Digest(of: text + "x"), at: .milliseconds(0)) == nil)
     }
 
-    @Test func aFullTableTakesNoMoreUntilSomeHaveExpired() {
-        let secrets = ClientSecrets(maxEntries: 3)
-        for number in 1...3 {
-            #expect(issue(secrets, UInt8(number), at: .milliseconds(number)) != nil)
-        }
-        #expect(issue(secrets, 4, at: .milliseconds(59_000)) == nil)
-        #expect(secrets.count == 3)
-        #expect(issue(secrets, 5, at: .milliseconds(60_002)) != nil)
-        #expect(secrets.count == 2)
+    @Test func anOwnerHasAsManyAsAreFree() {
+        let secrets = ClientSecrets(maxEntries: 1_000)
+        #expect(fill(secrets, from: 0, to: 1, at: .milliseconds(0)) == 500)
+        #expect(fill(secrets, from: 1_000, to: 2, at: .milliseconds(1)) == 250)
+        #expect(fill(secrets, from: 2_000, to: 1, at: .milliseconds(2)) == 0)
+        // What has expired is free, whoever had it.
+        #expect(fill(secrets, from: 3_000, to: 2, at: .milliseconds(60_000)) == 250)
+        #expect(fill(secrets, from: 4_000, to: 1, at: .milliseconds(60_000)) == 250)
     }
 
-    @Test func boundSessionsHaveASumOfBytes() {
-        let secrets = ClientSecrets(maxEntries: 10_000)
-        var count = 0
-        while issue(secrets, UInt8(count), bytes: 1 << 20, at: .milliseconds(0)) != nil {
-            count += 1
+    /// Each owner that takes all it can leaves half of what it found.
+    @Test func ownersThatTakeAllTheyCanLeaveRoomForOthers() {
+        let secrets = ClientSecrets(maxEntries: 1_000)
+        let counts = (1...8).map {
+            fill(secrets, from: $0 << 16, to: UInt32($0), at: .milliseconds(0))
         }
-        #expect(count == ClientSecrets.maxBytes / ((2 << 20) + ClientSecrets.entryBytes))
+        #expect(counts == [500, 250, 125, 63, 31, 16, 8, 4])
+        // Once these have expired, owners that ask in turn have the same.
+        var issued = [Int](repeating: 0, count: 8)
+        for number in 0..<2_000 {
+            let secret = try? issue(
+                secrets, (1 << 20) + number, to: UInt32(number % 8), at: .milliseconds(60_000))
+            if secret != nil { issued[number % 8] += 1 }
+        }
+        #expect(issued == [112] + [Int](repeating: 111, count: 7))
+    }
+
+    @Test func theAnswerSaysWhenTheNextOneExpires() throws {
+        let secrets = ClientSecrets(maxEntries: 4)
+        _ = try issue(secrets, 1, seconds: 20, at: .milliseconds(0))
+        _ = try issue(secrets, 2, seconds: 7_200, at: .milliseconds(0))
+        #expect(throws: ClientSecretsFull(retryAfterSeconds: 20)) {
+            try issue(secrets, 3, at: .milliseconds(0))
+        }
+        #expect(throws: ClientSecretsFull(retryAfterSeconds: 1)) {
+            try issue(secrets, 4, at: .milliseconds(19_999))
+        }
+        _ = try issue(secrets, 5, seconds: 7_200, at: .milliseconds(20_000))
+        #expect(throws: ClientSecretsFull(retryAfterSeconds: ClientSecrets.maxRetrySeconds)) {
+            try issue(secrets, 6, at: .milliseconds(20_000))
+        }
+    }
+
+    @Test func boundSessionsShareBytesInTheSameWay() throws {
+        let secrets = ClientSecrets(maxEntries: 10_000)
+        let each = (2 << 20) + ClientSecrets.entryBytes
+        let count = fill(secrets, from: 0, to: 1, bytes: 1 << 20, at: .milliseconds(0))
+        #expect(count == (ClientSecrets.maxBytes / each + 1) / 2)
+        #expect(fill(secrets, from: 1_000, to: 2, bytes: 1 << 20, at: .milliseconds(0)) > 0)
+    }
+
+    @Test func anIPv6SubscriberIsOneOwner() throws {
+        let one = try #require(NetworkAddress("2001:db8::1"))
+        let other = try #require(NetworkAddress("2001:db8::ffff"))
+        let next = try #require(NetworkAddress("2001:db8:0:1::1"))
+        #expect(SecretOwner(.anybody, at: one) == SecretOwner(.anybody, at: other))
+        #expect(SecretOwner(.anybody, at: one) != SecretOwner(.anybody, at: next))
     }
 
     // MARK: Places and attempts

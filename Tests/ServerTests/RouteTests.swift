@@ -52,7 +52,7 @@ import Testing
     ])
     func aSegmentInBracesIsAParameter(pattern: String, path: String, value: String?) {
         let route = Route(
-            path: pattern, methods: [.get], access: .open, summary: "",
+            path: pattern, methods: [.get], access: .open, pages: .sameOrigin, summary: "",
             service: .webSocket(.echo))
         #expect(route.parameter(of: path) == value)
     }
@@ -105,10 +105,13 @@ import Testing
         #expect(response.fields["Access-Control-Allow-Origin"] == "*")
     }
 
-    @Test func routesForThisOriginOnlySayNothingOfOthers() throws {
+    @Test func routesForThisOriginOnlyRefuseAllowedOriginsToo() throws {
         let response = try answer(
             "GET", "/metrics", "Origin: https://app.example\r\n", origins: ["https://app.example"])
-        #expect(response.status == 200)
+        #expect(response.status == 403)
         #expect(response.fields["Access-Control-Allow-Origin"] == nil)
+        let own = try answer("GET", "/metrics", "Origin: http://localhost:8080\r\n")
+        #expect(own.status == 200)
+        #expect(own.fields["Access-Control-Allow-Origin"] == nil)
     }
 }

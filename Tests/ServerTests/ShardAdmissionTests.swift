@@ -369,7 +369,7 @@ import Testing
         #expect(try status(server, foreign, own) == 101)
     }
 
-    @Test func withoutAnUpgradeTheOriginDoesNotMatter() throws {
+    @Test func theServersFilesAreForEveryPage() throws {
         let server = try makeServer { _ in }
         let request = "GET / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://evil.example\r\n\r\n"
         #expect(try status(server, server.connect(), request) == 200)

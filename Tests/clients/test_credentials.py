@@ -192,6 +192,18 @@ def test_what_cannot_be_bound_is_refused_by_name(guarded):
     assert (status, answer["error"]["code"]) == (400, "unsupported_session_type")
 
 
+
+def test_a_key_that_takes_all_it_can_leaves_the_others_their_secrets(files):
+    with ParleyServer(
+        "--api-keys-file", str(files / "keys.txt"), "--max-client-secrets", "64",
+    ) as server:
+        answers = [post(server, "{}")[0] for _ in range(100)]
+        assert answers == [200] * 32 + [429] * 68
+        status, answer = post(server, "{}")
+        assert answer["error"]["code"] == "rate_limit_exceeded"
+        status, made = post(server, "{}", OPERATOR)
+        assert status == 200 and session(server, made["value"]).type == "realtime"
+
 def test_without_credentials_everybody_comes_in_and_secrets_bind(parley):
     assert session(parley).model == session(parley, "sk-anything").model
     status, made = post(parley, '{"session": {"type": "realtime", "instructions": "x"}}', None)

@@ -189,3 +189,33 @@ def test_every_broken_frame_has_its_close_code(parley, frame, code):
             assert closed.value.rcvd is not None and closed.value.rcvd.code == code
 
     run(test())
+
+
+FOREIGN = ("Origin", "https://evil.example")
+IMAGE = ("Sec-Fetch-Site", "cross-site")
+
+
+@pytest.mark.parametrize("method, path, fields, status", [
+    ("POST", "/v1/realtime/client_secrets", [FOREIGN, ("Content-Type", "text/plain")], 403),
+    ("POST", "/v1/realtime/client_secrets", [IMAGE], 403),
+    ("POST", "/v1/chat/completions", [FOREIGN, ("Content-Type", "application/json")], 403),
+    ("POST", "/v1/realtime/client_secrets",
+     [("Sec-Fetch-Site", "same-origin"), ("Content-Type", "text/plain")], 415),
+    ("POST", "/v1/realtime/client_secrets", [("Content-Type", "text/plain")], 200),
+    ("POST", "/v1/realtime/client_secrets", [], 200),
+    ("GET", "/admin/sessions", [FOREIGN], 403), ("GET", "/admin/sessions/x", [FOREIGN], 403),
+    ("GET", "/admin/sessions", [IMAGE], 403), ("GET", "/metrics", [FOREIGN], 403),
+    ("GET", "/v1/models", [IMAGE], 403), ("GET", "/admin/sessions", [], 200),
+    ("GET", "/healthz", [FOREIGN], 200), ("GET", "/", [FOREIGN], 200), ("GET", "/", [IMAGE], 200),
+    ("GET", "/metrics",
+     [IMAGE, ("Sec-Fetch-Mode", "navigate"), ("Sec-Fetch-Dest", "document")], 200),
+])
+def test_a_page_of_another_site_changes_and_sees_nothing(parley, method, path, fields, status):
+    lines = [f"{name}: {value}" for name, value in fields]
+    body = "{}" if method == "POST" else ""
+    head = [f"{method} {path} HTTP/1.1", f"Host: localhost:{parley.port}", *lines,
+            f"Content-Length: {len(body)}", "Connection: close"]
+    received = exchange(parley, ("\r\n".join(head) + "\r\n\r\n" + body).encode(), reads=0)
+    assert status_of(received) == status, received
+    if status == 403:
+        assert b"origin_not_allowed" in received
