@@ -212,6 +212,11 @@ final class Connection {
     /// Whether it is a WebSocket without a session, which sends back what it gets.
     var isEcho: Bool { state == .webSocket && live == nil }
 
+    /// Whether its session has yet to hear the rest of a long message; everything of the client
+    /// that follows waits.
+    @inline(__always)
+    var hasUnheardAudio: Bool { live?.session.hasUnheardAudio == true }
+
     /// Whether messages are taken in: until the peer's Close, or its error.
     var isReceivingMessages: Bool { state == .webSocket || state == .closing }
 
@@ -219,7 +224,7 @@ final class Connection {
     var isPaused: Bool {
         switch state {
         case .http: isPausedInHTTP
-        case .webSocket: !held.isEmpty || awaitsRoom
+        case .webSocket: !held.isEmpty || awaitsRoom || hasUnheardAudio
         case .closing: !held.isEmpty
         case .proxyHeader, .lingering, .closed: false
         }

@@ -275,9 +275,10 @@ public struct ServerConfiguration: Sendable {
     /// turn. 64: more than a second of packets, and a client that floods delays the others by no
     /// more than that.
     public var maxMessagesPerTurn = 64
-    /// Audio of one connection handled per turn, in whole milliseconds; what follows waits for the
-    /// next turn. 1 s: a second of audio takes some milliseconds to decode and analyse, and a few
-    /// bytes of Opus can stand for 120 ms. A single message is never cut.
+    /// Audio of all connections of a shard handled per turn, in whole milliseconds; what follows
+    /// waits for the next turn, the rest of a long message too. Each connection has 100 ms of it in
+    /// any case. 1 s: a second of audio takes some milliseconds to decode and analyse, and a few
+    /// bytes of Opus can stand for 120 ms. An Opus packet is never cut.
     public var maxAudioPerTurn = Duration.seconds(1)
     /// Connections accepted per turn. 64.
     public var maxAcceptsPerTurn = 64

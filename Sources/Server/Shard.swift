@@ -114,7 +114,7 @@ package final class Shard<Backend: IO> {
     let floodRate: TokenRate
     let messagePace: TransferPace
     let readBuffer: UnsafeMutableRawBufferPointer
-    /// Audio that one connection may have decoded in one turn, in samples at 16 kHz.
+    /// Audio that its sessions hear between them in one tick, in samples at 16 kHz.
     let maxSamplesPerTurn: Int
     /// Payloads and heads on their way into a send buffer; empty between two uses.
     var scratch = ByteWriter(capacity: 16 * 1024)
@@ -226,6 +226,7 @@ package final class Shard<Backend: IO> {
         let reports = io.wait(until: wake)
         noteTime(wake: wake)
         wire?.beginTurn(at: now)
+        sessionContext.beginTick(samples: maxSamplesPerTurn)
         continueMessages()
         for position in 0..<reports { dispatch(io.readiness(at: position)) }
         runCommands()

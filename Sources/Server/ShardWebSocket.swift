@@ -2,8 +2,9 @@
 // of the session, what the session says becomes messages, what it commands goes to the agents.
 //
 // Invariant: a session is drained after every input, before anything else touches it; after the end
-// of its connection neither a message nor an agent reaches it. A connection that holds messages is
-// on the list of those to go on with, and nothing more is read from it.
+// of its connection neither a message nor an agent reaches it. A connection that holds messages, or
+// whose session has yet to hear the rest of one, is on the list of those to go on with, and nothing
+// more is read from it.
 
 import Codec
 import Session
@@ -15,7 +16,7 @@ extension Shard {
     func receiveMessages(_ bytes: UnsafeMutableRawBufferPointer, on connection: Connection) {
         let unused = handleMessages(in: bytes, on: connection)
         trackMessage(bytes.count - unused, on: connection)
-        guard unused > 0 else { return }
+        guard unused > 0 || connection.hasUnheardAudio else { return }
         hold(Array(bytes.suffix(unused)), on: connection)
     }
 
@@ -27,14 +28,14 @@ extension Shard {
         unfinishedSlots.removeAll(keepingCapacity: true)
         for slot in slots {
             guard let connection = connections[slot: slot], connection.isReceivingMessages,
-                !connection.held.isEmpty, !connection.awaitsRoom
+                !connection.awaitsRoom
             else { continue }
             touch(connection)
             var held: [UInt8] = []
             swap(&held, &connection.held)
             let unused = held.withUnsafeMutableBytes { handleMessages(in: $0, on: connection) }
             trackMessage(held.count - unused, on: connection)
-            if unused > 0 {
+            if unused > 0 || connection.hasUnheardAudio {
                 held.removeFirst(held.count - unused)
                 hold(held, on: connection)
             } else {
@@ -51,20 +52,26 @@ extension Shard {
     }
 
     /// Handles messages until the bytes are used up, the connection takes no more, or its share of
-    /// the turn is. Audio counts as what it lasts: eight bytes of Opus may stand for 120 ms.
+    /// the tick is. Audio counts as what it lasts: eight bytes of Opus may stand for 120 ms, and of
+    /// a message that lasts longer than the share the session keeps the rest.
     /// - Returns: how many bytes at the end wait for the next turn.
     private func handleMessages(
         in bytes: UnsafeMutableRawBufferPointer, on connection: Connection
     ) -> Int {
         var rest = bytes
         var messages = 0
-        let lastSample = sessionContext.samplesIn + maxSamplesPerTurn
+        sessionContext.beginShare()
+        if let live = connection.live, live.session.hasUnheardAudio {
+            noteUnsentAudio(of: connection, in: live)
+            live.session.handleUnheardAudio(at: now)
+            drain(live, of: connection)
+        }
         do throws(WebSocketError) {
             while connection.isReceivingMessages {
-                // With nothing left, `next` is called once more: it lets go of the last message.
+                // With nothing left, `next` is called once more: it frees the last message.
                 if !rest.isEmpty,
                     messages >= configuration.maxMessagesPerTurn || connection.awaitsRoom
-                        || sessionContext.samplesIn >= lastSample
+                        || sessionContext.isShareSpent || connection.hasUnheardAudio
                 {
                     return rest.count
                 }

@@ -12,8 +12,11 @@ final class InputAudioDecoder {
         case unsupported(String)
     }
 
-    /// Samples decoded at a time: 100 ms at 24 kHz, and any Opus packet (120 ms at 16 kHz).
+    /// Room for what is decoded at a time: any Opus packet (120 ms at 16 kHz).
     static let scratchSamples = 2_880
+    /// What is decoded at a time of PCM and G.711, however long the message is. 20 ms: as if it had
+    /// come in ordinary packets.
+    static let runMilliseconds = 20
 
     let format: AudioFormat
     private var opus: OpusInput?
@@ -53,7 +56,8 @@ final class InputAudioDecoder {
     }
 
     /// Decodes a payload (an Opus packet, or any number of PCM or G.711 samples) and hands `sink`
-    /// runs of at most `scratchSamples` samples. A corrupt Opus packet is concealed and counted.
+    /// runs: a whole Opus packet, 20 ms of the others. A corrupt Opus packet is concealed and
+    /// counted.
     /// - Parameter missing: packets that were lost before this one; nil if they are not numbered.
     func decode(
         _ bytes: RawSpan, missing: Int?, context: SessionContext,
@@ -65,9 +69,10 @@ final class InputAudioDecoder {
         case .pcm:
             guard bytes.byteCount % 2 == 0 else { throw .oddByteCount }
             let total = bytes.byteCount / 2
+            let run = format.sampleRate.samples(inMilliseconds: Self.runMilliseconds)
             var done = 0
             while done < total {
-                let count = min(Self.scratchSamples, total - done)
+                let count = min(run, total - done)
                 for index in 0..<count {
                     let sample = bytes.unsafeLoadUnaligned(
                         fromUncheckedByteOffset: (done + index) * 2, as: Int16.self)
@@ -77,9 +82,10 @@ final class InputAudioDecoder {
                 done += count
             }
         case .pcmu, .pcma:
+            let run = format.sampleRate.samples(inMilliseconds: Self.runMilliseconds)
             var done = 0
             while done < bytes.byteCount {
-                let count = min(Self.scratchSamples, bytes.byteCount - done)
+                let count = min(run, bytes.byteCount - done)
                 G711.decode(
                     bytes.extracting(done..<done + count), law: format == .pcmu ? .mu : .a,
                     into: scratch.decoded)

@@ -43,10 +43,12 @@ final class Listener {
     private(set) var speechStart = 0
     /// The words of that speech as far as they are known; nil while nobody speaks.
     private(set) var partial: PartialTranscript?
+    /// The rest of a long message; nil where all that came was heard.
+    var unheard: UnheardAudio?
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(664)
-    /// Bytes of the audio that nobody has taken.
-    var audioBytes: Int { buffer.heldBytes }
+    static let objectBytes = HeapBlock.bytes(672)
+    /// Bytes of the audio that no turn has taken.
+    var audioBytes: Int { buffer.heldBytes + (unheard?.heldBytes ?? 0) }
     /// Bytes of the decoder.
     var decoderBytes: Int { decoder?.heldBytes ?? 0 }
     /// Bytes of what listens, the object included.
@@ -66,13 +68,15 @@ final class Listener {
         noiseReduction = parameters.noiseReduction
     }
 
-    /// Decodes a payload and hands `hear` its samples in runs. A packet that comes twice or too
-    /// late is dropped.
-    /// - Parameter number: the packet's, where the client numbers them.
+    /// Decodes a payload, or a share of one, and hands `hear` its samples in runs.
+    /// - Parameter number: the packet's, where the client numbers them; nil from its second share
+    ///   on.
+    /// - Returns: false for a packet that comes twice or too late; it is dropped.
+    @discardableResult
     func decode(
         _ payload: RawSpan, number: UInt16?, format: AudioFormat, context: SessionContext,
         at now: Instant, _ hear: (UnsafeBufferPointer<Int16>) -> Void
-    ) throws(InputAudioDecoder.Failure) {
+    ) throws(InputAudioDecoder.Failure) -> Bool {
         lastAudio = now
         if decoder == nil {
             decoder = try context.codecs.takeDecoder(for: format)
@@ -82,7 +86,7 @@ final class Listener {
         if let number {
             guard case .next(let gap) = order.handle(number) else {
                 context.counters.packetsLate += 1
-                return
+                return false
             }
             missing = gap
         }
@@ -91,13 +95,14 @@ final class Listener {
             if format == .opus { buffer.beginPacket(payload, missing: missing) }
             defer { buffer.endPacket() }
             try decoder?.decode(payload, missing: missing, context: context, hear)
-            return
+            return true
         }
         if reducer == nil { reducer = NoiseReducer(decibels: noiseReduction.decibels) }
         try decoder?.decode(payload, missing: missing, context: context) { samples in
             // Without memory for it, noise is better than no audio.
             if reducer == nil { hear(samples) } else { reducer!.process(samples, hear) }
         }
+        return true
     }
 
     /// Gives the decoder back if no audio has come for a while, and with it what was kept for the

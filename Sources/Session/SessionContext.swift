@@ -122,6 +122,8 @@ public final class SessionContext {
     /// Audio received so far, in samples at 16 kHz. For the shard, which asks at every read: from
     /// its module, reading `counters` is checked for overlapping accesses.
     public var samplesIn: Int { counters.samplesIn }
+    /// What of it this tick of the event loop has time for.
+    @exclusivity(unchecked) var audioShares = AudioShares()
     /// Outputs of the session that was last mutated; drained before the next mutation, so that one
     /// queue serves all and an idle session holds none.
     var outputs = OutputQueue()
@@ -162,6 +164,21 @@ public final class SessionContext {
         self.codecs = CodecPool(capacity: codecs.maxPooledCodecs)
         phrases = PhraseCache(maxBytes: codecs.phraseCacheBytes)
     }
+
+    // MARK: Shares of a tick
+
+    /// A tick of the event loop begins, in which sessions hear about so many samples between them,
+    /// at 16 kHz.
+    public func beginTick(samples: Int) {
+        audioShares.beginTick(samples: samples, received: counters.samplesIn)
+    }
+
+    /// Another connection's messages are handled. It has what is left of the tick, or 100 ms; a
+    /// message that lasts longer waits in its session for more (`VoiceSession.hasUnheardAudio`).
+    public func beginShare() { audioShares.beginShare(received: counters.samplesIn) }
+
+    /// Whether the connection's share is used up.
+    public var isShareSpent: Bool { counters.samplesIn >= audioShares.shareEnd }
 
     /// What the codecs of this shard's sessions come to, for its metrics.
     public var codecUse: CodecUse {

@@ -9,7 +9,9 @@ extension VoiceSession {
 
     /// A binary message: its number, where the client has said that it sends one, and the audio.
     func appendMessage(_ message: RawSpan, at now: Instant) throws(ClientEventError) {
-        guard parameters.inputIsNumbered else { return try append(message, sequence: nil, at: now) }
+        guard parameters.inputIsNumbered else {
+            return try append(message, sequence: nil, eventID: nil, at: now)
+        }
         guard message.byteCount >= 2 else {
             context.counters.decodeErrors += 1
             throw ClientEventError(
@@ -18,30 +20,81 @@ extension VoiceSession {
         }
         let number = UInt16(
             bigEndian: message.unsafeLoadUnaligned(fromByteOffset: 0, as: UInt16.self))
-        try append(message.extracting(2..<message.byteCount), sequence: number, at: now)
+        try append(
+            message.extracting(2..<message.byteCount), sequence: number, eventID: nil, at: now)
     }
 
-    /// Audio of the client: `input_audio_buffer.append` or a binary message.
+    /// Audio of the client: `input_audio_buffer.append` or a binary message. Of one that is longer
+    /// than its share of the tick the rest waits.
     func append(
-        _ payload: RawSpan, sequence: UInt16?, at now: Instant
+        _ payload: RawSpan, sequence: UInt16?, eventID: String?, at now: Instant
     ) throws(ClientEventError) {
+        precondition(!hasUnheardAudio, "a message before the end of the one before it")
         let format = parameters.inputFormat
         let listener = listener ?? startListening()
-        guard format.milliseconds(inBytes: payload.byteCount) <= maxBufferedMilliseconds else {
-            throw bufferFull
+        let length = format.milliseconds(inBytes: payload.byteCount)
+        guard length <= maxBufferedMilliseconds else { throw bufferFull }
+        let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
+        // What is not a whole number of samples is refused at once, and whole.
+        guard length > share, payload.byteCount % format.sampleBytes == 0 else {
+            let outcome = try hear(payload, sequence, format, listener, at: now)
+            guard outcome != .overflowed else { throw bufferFull }
+            return
         }
-        var isFull = false
+        let first = format.bytes(inMilliseconds: share)
+        let outcome = try hear(
+            payload.extracting(0..<first), sequence, format, listener, at: now)
+        guard outcome != .dropped else { return }
+        let rest = payload.extracting(first..<payload.byteCount)
+        listener.unheard = UnheardAudio(rest, format: format, eventID: eventID)
+        listener.unheard?.hasOverflowed = outcome == .overflowed
+    }
+
+    /// Hears the next share of the rest of a message. An error names the event of the message.
+    func hearRest(at now: Instant) throws(ClientEventError) {
+        guard let listener, let unheard = listener.unheard else { return }
+        do throws(ClientEventError) {
+            let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
+            try unheard.withShare(ofMilliseconds: share) { (bytes) throws(ClientEventError) in
+                let outcome = try hear(bytes, nil, unheard.format, listener, at: now)
+                if outcome == .overflowed { unheard.hasOverflowed = true }
+            }
+            guard unheard.isOver else { return }
+            listener.unheard = nil
+            if unheard.hasOverflowed { throw bufferFull }
+        } catch {
+            listener.unheard = nil
+            var refused = error
+            refused.eventID = unheard.eventID
+            throw refused
+        }
+    }
+
+    /// What became of a message, or of a share of it.
+    private enum Hearing {
+        case whole
+        /// Some of it found no room in the buffer.
+        case overflowed
+        /// It came twice or too late.
+        case dropped
+    }
+
+    private func hear(
+        _ payload: RawSpan, _ sequence: UInt16?, _ format: AudioFormat, _ listener: Listener,
+        at now: Instant
+    ) throws(ClientEventError) -> Hearing {
+        var hearing = Hearing.whole
         do {
-            try listener.decode(
+            let isTaken = try listener.decode(
                 payload, number: sequence, format: format, context: context, at: now
             ) {
-                isFull = !hear($0, listener, at: now) || isFull
+                if !hear($0, listener, at: now) { hearing = .overflowed }
             }
+            return isTaken ? hearing : .dropped
         } catch {
             context.counters.decodeErrors += 1
             throw error.clientEventError(format: format)
         }
-        guard !isFull else { throw bufferFull }
     }
 
     private func startListening() -> Listener {
@@ -228,7 +281,7 @@ extension VoiceSession {
     /// When the session prompts because nobody has spoken since the last response.
     var idleDeadline: Instant? {
         guard let quietSince, responses.isEmpty, awaitedTranscripts.isEmpty,
-            listener?.speechItemID == nil,
+            listener?.speechItemID == nil, !hasUnheardAudio,
             let timeout = parameters.turnDetection?.idleTimeoutMilliseconds
         else { return nil }
         return quietSince + .milliseconds(timeout)
@@ -262,18 +315,6 @@ extension VoiceSession {
             try createResponse(ResponseParameters(), at: now)
         } catch {
             emit(.error(error))
-        }
-    }
-}
-
-extension AudioFormat {
-    /// How long so many bytes of PCM or G.711 last, rounded down. An Opus packet says itself, and
-    /// lasts 120 ms at most: 0.
-    fileprivate func milliseconds(inBytes bytes: Int) -> Int {
-        switch self {
-        case .pcm: sampleRate.milliseconds(ofSamples: bytes / 2)
-        case .pcmu, .pcma: sampleRate.milliseconds(ofSamples: bytes)
-        case .opus: 0
         }
     }
 }

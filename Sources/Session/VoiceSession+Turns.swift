@@ -7,15 +7,16 @@ import Codec
 
 extension VoiceSession {
     /// Whether a turn is in flight: the user speaks, or has spoken words that are not answered yet;
-    /// a response is written or spoken, up to its `response.done`, which follows its last audio; or
-    /// the model has called a function and waits to be told the outcome.
+    /// audio has come that is not heard yet; a response is written or spoken, up to its
+    /// `response.done`, which follows its last audio; or the model has called a function and waits
+    /// to be told the outcome.
     ///
     /// Where the client ends the turns itself, audio that it has not committed counts as speech. A
     /// client that never answers a function call has a turn in flight for ever: whoever waits for
     /// the end of turns must not wait without a limit.
     public var hasTurnInFlight: Bool {
         !isIdle || unansweredSince != nil || isHeldToTalk || conversation.endsInFunctionCall
-            || tools?.isBusy == true
+            || tools?.isBusy == true || hasUnheardAudio
     }
 
     /// When a client that plays at once will have played the last reply; nil before there is one,

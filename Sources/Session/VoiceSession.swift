@@ -12,10 +12,11 @@ import Codec
 /// Call order: `noteUnsent` where reply audio waits, one `handle…` (or `start`), then
 /// `nextOutput()` until it returns nil, then read `nextDeadline(after:)`; when that instant comes,
 /// `handleDeadline(at:)`. `noteLost` may be called at any time.
-/// - Getters: `id`, `parameters`, `isIdle`, `activity`, `hasTurnInFlight`, `playedOut`,
-///   `hasEnoughSpeech(of:)`, `nextDeadline(after:)`, `ledger` (VoiceSession+Ledger).
+/// - Getters: `id`, `parameters`, `hasUnheardAudio`, `isIdle`, `activity`, `hasTurnInFlight`,
+///   `playedOut`, `hasEnoughSpeech(of:)`, `nextDeadline(after:)`, `ledger` (VoiceSession+Ledger).
 /// - Inputs: `start(at:)`, `handle(_:eventID:audio:at:)`, `handle(_: ClientEventError, at:)`,
-///   `handleAudioPacket(_:at:)`, `handle(_: AgentEvent, at:)`, `handleDeadline(at:)`;
+///   `handleAudioPacket(_:at:)`, `handleUnheardAudio(at:)`, `handle(_: AgentEvent, at:)`,
+///   `handleDeadline(at:)`;
 ///   `noteUnsent(itemID:position:)` and `noteLost(itemID:position:)` (VoiceSession+UnsentAudio).
 /// - Outputs: `nextOutput()`.
 ///
@@ -142,7 +143,7 @@ public final class VoiceSession {
             switch event {
             case .sessionUpdate(let update): try apply(update, at: now)
             case .inputAudioBufferAppend(let sequence):
-                try append(audio, sequence: sequence, at: now)
+                try append(audio, sequence: sequence, eventID: eventID, at: now)
             case .inputAudioBufferCommit: try commit(at: now)
             case .inputAudioBufferClear: clearInput(at: now)
             case .conversationItemCreate(let item, let previousItemID):
@@ -177,6 +178,21 @@ public final class VoiceSession {
         isKindSettled = true
         do {
             try appendMessage(packet, at: now)
+        } catch {
+            emit(.error(error))
+        }
+        finish(at: now)
+    }
+
+    /// Whether the rest of a long message of audio waits for its share of another tick. Until it is
+    /// heard, no event and no audio of the client may be handled.
+    public var hasUnheardAudio: Bool { listener?.unheard != nil }
+
+    /// Hears as much of that rest as `SessionContext.beginShare()` leaves.
+    public func handleUnheardAudio(at now: Instant) {
+        begin()
+        do {
+            try hearRest(at: now)
         } catch {
             emit(.error(error))
         }

@@ -381,7 +381,7 @@ enum ServeOptionTable {
             "WebSocket messages of one connection before the others have their turn."),
         .milliseconds(
             "max-audio-per-turn-ms", \.server.maxAudioPerTurn, 20...60_000, in: .fairness,
-            "Audio of one connection before the others have their turn; a message is not cut."),
+            "Audio that a shard hears before it sees to other work; each connection has 100 ms."),
         .integer(
             "max-accepts-per-turn", \.server.maxAcceptsPerTurn, 1...65_535, unit: "connections",
             in: .fairness, "Connections accepted before the open ones have their turn."),
