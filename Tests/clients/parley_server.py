@@ -29,9 +29,10 @@ NUMBERS = itertools.count(1)
 class ParleyServer:
     """Runs from `with` to its end; what it logs goes to `.build/test/`.
 
-    With `listener` the server inherits that socket, as from systemd, instead of a port."""
+    With `listener` the server inherits that socket, as from systemd, instead of a port. With
+    `niceness` it runs so much behind other programs."""
 
-    def __init__(self, *arguments, port=None, listener=None, **environment):
+    def __init__(self, *arguments, port=None, listener=None, niceness=0, **environment):
         self.port = listener.getsockname()[1] if listener else port or free_port()
         self.arguments = [BINARY, "serve", "--port", str(self.port), *arguments]
         self.inherited = [listener.fileno()] if listener else []
@@ -39,6 +40,8 @@ class ParleyServer:
             self.arguments = [
                 sys.executable, str(ACTIVATION), str(listener.fileno()), *self.arguments
             ]
+        if niceness:
+            self.arguments = ["nice", "-n", str(niceness), *self.arguments]
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")
         } | environment
