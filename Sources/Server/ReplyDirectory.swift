@@ -1,27 +1,71 @@
-// Replies by the chat that they belong to, of all shards: a client that comes back for one may
-// arrive at any of them. Only what is asked for by chat has a place here; a reply's own content is
-// in its ReplyLog. The lock is taken when a reply begins, is resumed and ends, never per delta.
+// Kept replies of all shards, by the chat that they belong to: a client that comes back for a reply
+// may arrive at any shard. Only a reply of a chat has a place here; its content is in its ReplyLog.
+// The lock is taken when a reply begins, is resumed and ends, never per delta.
 //
-// Invariant: at most `limit` replies, one a chat, the newest.
+// Invariant: at most `limit` replies, one a chat, the newest. An owner loses a place to another
+// owner only while it has more places than the other would have then.
 
 import Codec
 import Synchronization
 
-/// A chat of somebody: clients choose its id, so that it means nothing beyond the caller.
+/// A chat of one caller: clients choose its id, so that it means nothing beyond the caller.
 struct ChatKey: Hashable, Sendable {
-    /// Whose it is (`Caller.principal`); nil where nobody is told apart.
+    /// The caller (`Caller.chatOwner`); nil where callers are not told apart.
     let principal: SHA256Digest?
     let id: String
 }
 
 /// Where a client finds the reply that it lost. Shared by all shards.
 package final class ReplyDirectory: Sendable {
-    private struct State {
-        var logs: [ChatKey: ReplyLog] = [:]
-        /// Complete replies, the oldest first; some may be gone from `logs`.
-        var complete: [(chat: ChatKey, log: ReplyLog)] = []
+    private struct Place {
+        let log: ReplyLog
+        /// Counts up from the first reply: the lower, the older.
+        let number: UInt64
+        var isComplete = false
+    }
 
-        func holds(_ log: ReplyLog, of chat: ChatKey) -> Bool { logs[chat] === log }
+    private struct State {
+        var places: [ChatKey: Place] = [:]
+        /// How many places each owner has; none has 0.
+        var counts: [SHA256Digest?: Int] = [:]
+        var lastNumber: UInt64 = 0
+
+        func holds(_ log: ReplyLog, of chat: ChatKey) -> Bool { places[chat]?.log === log }
+
+        func count(of owner: SHA256Digest?) -> Int { counts[owner] ?? 0 }
+
+        mutating func insert(_ log: ReplyLog, of chat: ChatKey) {
+            lastNumber += 1
+            let place = Place(log: log, number: lastNumber)
+            if places.updateValue(place, forKey: chat) == nil {
+                counts[chat.principal, default: 0] += 1
+            }
+        }
+
+        mutating func remove(_ chat: ChatKey) -> ReplyLog? {
+            guard let place = places.removeValue(forKey: chat) else { return nil }
+            let rest = count(of: chat.principal) - 1
+            counts[chat.principal] = rest > 0 ? rest : nil
+            return place.log
+        }
+
+        /// The chat whose reply makes room for a new one of an owner; nil where none may. The owner
+        /// with the most replies loses its oldest complete one. A reply that is on its way goes
+        /// only where its owner has more than its share, and never for one of the same owner.
+        func chatToEvict(for owner: SHA256Digest?) -> ChatKey? {
+            let own = count(of: owner)
+            var found: (chat: ChatKey, rank: (Int, Int, UInt64))?
+            for (chat, place) in places {
+                let count = count(of: chat.principal)
+                let isHeavier = count > (place.isComplete ? own : own + 1)
+                guard isHeavier || (chat.principal == owner && place.isComplete) else { continue }
+                // Numbers differ, so that the order of the dictionary decides nothing.
+                let rank = (-count, place.isComplete ? 0 : 1, place.number)
+                if let found, found.rank < rank { continue }
+                found = (chat, rank)
+            }
+            return found?.chat
+        }
     }
 
     private let limit: Int
@@ -31,29 +75,30 @@ package final class ReplyDirectory: Sendable {
     package init(limit: Int) { self.limit = limit }
 
     /// Replies that are kept.
-    package var count: Int { state.withLock { $0.logs.count } }
+    package var count: Int { state.withLock { $0.places.count } }
 
-    /// A reply of a chat begins; the chat's last one cannot be resumed any more. The oldest
-    /// complete reply makes room where it must; where none is complete this one cannot be resumed.
+    /// A reply of a chat begins; the chat's last one cannot be resumed any more. Where all places
+    /// are taken, an owner with at least as many replies makes room, the one with the most of them
+    /// first; where no reply may go, this one cannot be resumed. Looks at all replies then: 10 µs
+    /// with the 256 of the default.
     /// - Returns: the reply that lost its place.
     func insert(_ log: ReplyLog, of chat: ChatKey) -> ReplyLog? {
         state.withLock { state in
-            if let replaced = state.logs[chat] {
-                state.logs[chat] = log
-                return replaced
+            var lost = state.places[chat]?.log
+            if lost == nil {
+                guard limit > 0 else { return nil }
+                if state.places.count >= limit {
+                    guard let evicted = state.chatToEvict(for: chat.principal) else { return nil }
+                    lost = state.remove(evicted)
+                }
             }
-            guard limit > 0 else { return nil }
-            while state.logs.count >= limit, !state.complete.isEmpty {
-                let oldest = state.complete.removeFirst()
-                if state.holds(oldest.log, of: oldest.chat) { state.logs[oldest.chat] = nil }
-            }
-            if state.logs.count < limit { state.logs[chat] = log }
-            return nil
+            state.insert(log, of: chat)
+            return lost
         }
     }
 
     /// The newest reply of a chat.
-    func log(of chat: ChatKey) -> ReplyLog? { state.withLock { $0.logs[chat] } }
+    func log(of chat: ChatKey) -> ReplyLog? { state.withLock { $0.places[chat]?.log } }
 
     /// Whether a reply can still be resumed.
     func holds(_ log: ReplyLog, of chat: ChatKey) -> Bool {
@@ -64,15 +109,14 @@ package final class ReplyDirectory: Sendable {
     func handleComplete(_ log: ReplyLog, of chat: ChatKey) {
         state.withLock { state in
             guard state.holds(log, of: chat) else { return }
-            state.complete.append((chat, log))
+            state.places[chat]?.isComplete = true
         }
     }
 
-    /// Nobody needs a reply any more.
+    /// A reply is not needed any more.
     func remove(_ log: ReplyLog, of chat: ChatKey) {
         state.withLock { state in
-            if state.holds(log, of: chat) { state.logs[chat] = nil }
-            state.complete.removeAll { $0.log === log }
+            if state.holds(log, of: chat) { _ = state.remove(chat) }
         }
     }
 }
