@@ -54,9 +54,9 @@ package final class UpstreamHTTP: @unchecked Sendable {
     private var charges: [EventToken: UpstreamCharge] = [:]
     /// Whose request libcurl named last for a socket. Some may have ended.
     private var payers: [Int32: UpstreamCharge] = [:]
-    /// Connections over plain HTTP that wait for a next request, as far as is known here: a service
-    /// may have closed some since.
-    private var keptConnections = 0
+    /// Connections over plain HTTP that wait for a next request, by the origin that they lead to, as
+    /// far as is known here: a service may have closed some since. No entry is 0.
+    private var keptConnections: [String: Int] = [:]
     private var lastTransferID: UInt64 = 0
     private var isShutDown = false
     /// When libcurl wants to be called without a socket being ready.
@@ -120,7 +120,7 @@ package final class UpstreamHTTP: @unchecked Sendable {
         }
         if let multi { curl_multi_cleanup(multi) }
         multi = nil
-        keptConnections = 0
+        keptConnections = [:]
         curlDeadline = nil
         armTimer()
     }
@@ -233,11 +233,8 @@ package final class UpstreamHTTP: @unchecked Sendable {
         if transfers.count >= limits.maxKeptConnections { transfer.closeConnection() }
         // Over TLS a connection in use may carry many requests.
         guard !transfer.isOverTLS, !transfer.isConfined else { return }
-        if keptConnections > 0 {
-            keptConnections -= 1
-        } else {
-            transfer.connectAnew()
-        }
+        guard let kept = keptConnections[transfer.origin] else { return transfer.connectAnew() }
+        keptConnections[transfer.origin] = kept > 1 ? kept - 1 : nil
     }
 
     private func enterLibrary(_ call: (inout Int32) -> CURLMcode) {
@@ -275,7 +272,10 @@ package final class UpstreamHTTP: @unchecked Sendable {
         let payer = NativePayer.suspend()
         defer { payer.end() }
         if case .completed = outcome, transfer.keepsConnection, !transfer.isOverTLS {
-            keptConnections += 1
+            keptConnections[transfer.origin, default: 0] += 1
+            // Clients may name servers. A connection that is forgotten here is closed by libcurl
+            // once it has been idle for two minutes.
+            if keptConnections.count > limits.maxKeptConnections { keptConnections = [:] }
         }
         if let multi { curl_multi_remove_handle(multi, transfer.easy) }
         transfer.releaseHandle()

@@ -44,7 +44,8 @@ final class UpstreamTransfer: @unchecked Sendable {
     let errorText: UnsafeMutablePointer<CChar>
     /// Only its clock is read here.
     private unowned let loop: any UpstreamEventLoop
-    private let origin: String
+    /// Scheme, host and port of its URL.
+    let origin: String
     /// Whether the request goes over TLS.
     let isOverTLS: Bool
     /// Whether its connection may serve another request when it has ended.

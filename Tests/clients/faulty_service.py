@@ -1,0 +1,201 @@
+"""A service over HTTP whose answers are given byte by byte, so that they can break every rule.
+
+One fault is one function: it is given the socket of a request that was read whole, and writes what
+it likes. After it the connection is closed."""
+
+import contextlib
+import json
+import socket
+import threading
+
+
+class FaultyService:
+    """Listens from `with` to its end. `answers` are used up one a request; without one, `good` is
+    written. `requests` are the request heads so far."""
+
+    def __init__(self, good):
+        self.good = good
+        self.answers = []
+        self.requests = []
+        self.listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = self.listener.getsockname()[1]
+        self.ending = threading.Event()
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def __enter__(self):
+        threading.Thread(target=self.listen, args=(self.listener,), daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.ending.set()
+        self.refuse()
+
+    def refuse(self):
+        """Listens no more: connections are refused."""
+        with contextlib.suppress(OSError):
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+    def listen_again(self):
+        self.listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
+        self.__enter__()
+
+    def listen(self, listener):
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        with connection, contextlib.suppress(OSError):
+            head = read_request(connection)
+            if not head:
+                return
+            self.requests.append(head)
+            answer = self.answers.pop(0) if self.answers else self.good
+            if callable(answer):
+                answer(connection, self)
+            else:
+                connection.sendall(answer)
+
+    def wait_for_end(self, connection):
+        """Returns when the client has gone away, or the service ends."""
+        connection.settimeout(0.1)
+        while not self.ending.is_set():
+            try:
+                if not connection.recv(65536):
+                    return
+            except TimeoutError:
+                pass
+            except OSError:
+                return
+
+
+def read_request(connection):
+    """Reads a request whole, and returns its head."""
+    data = b""
+    while b"\r\n\r\n" not in data:
+        piece = connection.recv(65536)
+        if not piece:
+            return b""
+        data += piece
+    head, _, body = data.partition(b"\r\n\r\n")
+    fields = dict(
+        line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if b": " in line)
+    if fields.get(b"expect"):
+        connection.sendall(b"HTTP/1.1 100 Continue\r\n\r\n")
+    length = int(fields.get(b"content-length", 0))
+    while len(body) < length:
+        piece = connection.recv(65536)
+        if not piece:
+            return b""
+        body += piece
+    return head
+
+
+def answer(body, kind="application/json", status=200, fields="", length=None):
+    """The bytes of an answer."""
+    length = len(body) if length is None else length
+    return (
+        f"HTTP/1.1 {status} X\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n"
+        f"Connection: close\r\n{fields}\r\n"
+    ).encode() + body
+
+
+def chunked(body, kind):
+    """The bytes of an answer whose body is framed by the caller."""
+    return (
+        f"HTTP/1.1 200 X\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n"
+    ).encode() + body
+
+
+def silence(connection, service):
+    """Nothing is answered."""
+    service.wait_for_end(connection)
+
+
+def then_silence(data):
+    """Bytes, and then nothing more."""
+    def write(connection, service):
+        connection.sendall(data)
+        service.wait_for_end(connection)
+    return write
+
+
+def repeated(head, piece):
+    """Bytes without an end, as fast as they are read."""
+    def write(connection, _):
+        connection.sendall(head)
+        while True:
+            connection.sendall(piece * (65536 // len(piece) + 1))
+    return write
+
+
+def dripping(data):
+    """A byte every 20 ms: always some progress, and never an end."""
+    def write(connection, service):
+        for byte in data:
+            connection.sendall(bytes([byte]))
+            if service.ending.wait(0.02):
+                return
+        service.wait_for_end(connection)
+    return write
+
+
+# What both kinds of services may do wrong. `{}` is a body of the right media type.
+
+
+def faults(kind, body):
+    """Faults by name, for a service whose good answer is `body` of a media type."""
+    half = body[: len(body) // 2]
+    head = answer(b"", kind, length=10 * len(body))
+    error = json.dumps({"error": {"message": "no, with sk-secret", "code": "x"}}).encode()
+
+    def status(number, fields=""):
+        return answer(error, status=number, fields=fields)
+
+    return {
+        "closes at once": b"",
+        "is silent": silence,
+        "is silent after half a head": then_silence(b"HTTP/1.1 200 OK\r\nContent-"),
+        "is silent after its head": then_silence(head),
+        "is silent after half a body": then_silence(head + half),
+        "drips a head": dripping(b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000),
+        "drips a body": dripping(head + bytes(10 * len(body))),
+        "closes in the body": answer(half, kind, length=len(body)),
+        "closes in a chunk": chunked(b"%x\r\n" % len(body) + half, kind),
+        "frames chunks wrongly": chunked(b"zz\r\n" + body + b"\r\n0\r\n\r\n", kind),
+        "frames a chunk of 2^64 bytes": chunked(b"1" + b"0" * 16 + b"\r\n" + body, kind),
+        "frames a chunk of -1 bytes": chunked(b"-1\r\n" + body, kind),
+        "writes chunk extensions for ever": repeated(chunked(b"", kind), b"1;" + b"x" * 1000),
+        "says 400": status(400),
+        "says 401": status(401),
+        "says 413": status(413),
+        "says 500": status(500),
+        "says 503 and Retry-After 1e9": status(503, "Retry-After: 1000000000\r\n"),
+        "says 429 and Retry-After 2^64": status(429, "Retry-After: 18446744073709551616\r\n"),
+        "says 429 and Retry-After -1": status(429, "Retry-After: -1\r\n"),
+        "says 429 and a date far away": status(
+            429, "Retry-After: Fri, 31 Dec 9999 23:59:59 GMT\r\n"),
+        "says 429 and nonsense": status(429, "Retry-After: \x01soon\r\n"),
+        "says 204": b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n",
+        "says 304": b"HTTP/1.1 304 Not Modified\r\nConnection: close\r\n\r\n",
+        "says 999": answer(body, kind, status=999),
+        "is no HTTP": b"SSH-2.0-OpenSSH_9.2\r\n" * 100,
+        "writes heads for ever": repeated(b"HTTP/1.1 200 OK\r\n", b"X-Field: y\r\n"),
+        "writes one field for ever": repeated(b"HTTP/1.1 200 OK\r\nX: ", b"y"),
+        "says 100 for ever": repeated(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        "has two lengths": (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 9\r\n\r\n" + body),
+        "has a length of -5": b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
+        "has a length of 2^64": (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\n"),
+        "claims gzip": answer(body, kind, fields="Content-Encoding: gzip\r\n"),
+        "has an empty body": answer(b"", kind),
+        "is a page": answer(b"<html>Log in first.</html>" * 500, "text/html"),
+    }
