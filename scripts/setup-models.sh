@@ -18,6 +18,20 @@ recipe() {
         sha256sum | cut -d ' ' -f 1
 }
 
+# Writes the checksums of the models in the folder $1, which the server compares before it loads
+# them. `(cd models && sha256sum --check SHA256SUMS)` does the same.
+write_checksums() {
+    local made
+    made=$(mktemp "$1/SHA256SUMS.XXXXXX")
+    (
+        cd "$1" || exit
+        find moonshine-base-en sherpa-onnx silero_vad.bin -type f -print0 | sort -z |
+            xargs -0 sha256sum
+    ) >"$made"
+    chmod 644 "$made"
+    mv "$made" "$1/SHA256SUMS"
+}
+
 # What models/VERSION says of the models in the folder $1: the recipe, then "BYTES PATH" of each.
 describe() {
     printf 'recipe %s\n' "$(recipe)"
@@ -32,7 +46,11 @@ is_complete() {
     done < <(tail -n +2 "$version")
 }
 
-is_complete && exit 0
+if is_complete; then
+    # Models of an earlier version have none.
+    [[ -r $models/SHA256SUMS || ! -w $models ]] || write_checksums "$models"
+    exit 0
+fi
 
 command -v python3 >/dev/null || fail "no python3: install Debian's python3-venv and run this again"
 mkdir -p "$models"
@@ -60,6 +78,7 @@ run_logged models-convert "$work/venv/bin/python" "$root/scripts/convert_models.
     "$work/wheels" "$work/models" ||
     fail "the speech models could not be converted; see ${setup_logs#"$root"/}/models-convert.log"
 
+write_checksums "$work/models"
 describe "$work/models" >"$work/VERSION"
 rm -f "$version"
 for made in "$work/models"/*; do

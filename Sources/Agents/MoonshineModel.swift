@@ -8,20 +8,29 @@ import Session
 final class MoonshineModel: @unchecked Sendable {
     /// Where a model's parts lie, under the server's models directory.
     struct Files {
-        let library: String
-        let encoder: String
-        let decoder: String
-        let tokens: String
+        private static let libraryPath = "sherpa-onnx/lib/libsherpa-onnx-c-api.so"
+        // sherpa-onnx tells formats apart by the names: these must end in `.onnx`.
+        private static let encoderPath = "moonshine-base-en/encoder_model.onnx"
+        private static let decoderPath = "moonshine-base-en/decoder_model_merged.onnx"
+        private static let tokensPath = "moonshine-base-en/tokens.txt"
+        /// The files that loading opens, as paths in the directory.
+        static let paths = [libraryPath, encoderPath, decoderPath, tokensPath]
+        /// Those, and the ONNX runtime, which the library opens by itself.
+        static let checkedPaths = paths + ["sherpa-onnx/lib/libonnxruntime.so"]
 
-        init(modelsDirectory: String) {
-            library = modelsDirectory + "/sherpa-onnx/lib/libsherpa-onnx-c-api.so"
-            // sherpa-onnx tells formats apart by the names: these must end in `.onnx`.
-            encoder = modelsDirectory + "/moonshine-base-en/encoder_model.onnx"
-            decoder = modelsDirectory + "/moonshine-base-en/decoder_model_merged.onnx"
-            tokens = modelsDirectory + "/moonshine-base-en/tokens.txt"
+        let directory: String
+
+        var library: String { path(of: Self.libraryPath) }
+        var encoder: String { path(of: Self.encoderPath) }
+        var decoder: String { path(of: Self.decoderPath) }
+        var tokens: String { path(of: Self.tokensPath) }
+
+        /// When each file, and the file of their checksums, was last changed.
+        var stamps: [ModelChecksums.Stamp?] {
+            (Self.checkedPaths + [ModelChecksums.fileName]).map { .init(path: path(of: $0)) }
         }
 
-        var all: [String] { [library, encoder, decoder, tokens] }
+        func path(of file: String) -> String { "\(directory)/\(file)" }
     }
 
     private let sherpa: SherpaLibrary

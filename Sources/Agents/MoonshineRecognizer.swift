@@ -16,22 +16,42 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     private static let notInstalled = AgentError.unavailable(
         message: "Speech recognition is not installed: run `make models`.")
 
+    /// What is known of the model.
+    private enum State {
+        case notLoaded
+        case loaded(MoonshineModel)
+        /// The file was found to be damaged. It is looked at again once files have changed.
+        case damaged(file: String, stamps: [ModelChecksums.Stamp?])
+    }
+
     private let files: MoonshineModel.Files
-    /// The loaded model. The lock is held while it loads: whoever needs it meanwhile waits on a
-    /// worker thread, and none loads it twice.
-    private let loaded = Mutex<MoonshineModel?>(nil)
+    /// The lock is held while the model loads: utterances that need it meanwhile wait on worker
+    /// threads, and it is loaded once.
+    private let state = Mutex(State.notLoaded)
 
     /// Creates a recogniser; nothing is loaded yet.
     /// - Parameter modelsDirectory: holds `moonshine-base-en/` and `sherpa-onnx/lib/`.
     public init(modelsDirectory: String) {
-        files = MoonshineModel.Files(modelsDirectory: modelsDirectory)
+        files = MoonshineModel.Files(directory: modelsDirectory)
     }
 
     /// Nobody pays for it but the machine, and only with what nobody else needs.
     public var makesHypotheses: Bool { true }
 
     /// Whether the model's files are there. They are not opened.
-    public var isInstalled: Bool { files.all.allSatisfy { access($0, R_OK) == 0 } }
+    public var isInstalled: Bool { missingFile == nil }
+
+    /// The first of the model's files that cannot be read, and why, in one line; nil: all are there.
+    public var missingFile: String? {
+        for path in MoonshineModel.Files.paths.map(files.path(of:)) where access(path, R_OK) != 0 {
+            return "\(path): \(String(cString: strerror(parley_errno())))"
+        }
+        return nil
+    }
+
+    /// Whether the model's files are compared with checksums before they are loaded. Where they are
+    /// not, a damaged file may end the process.
+    public var hasChecksums: Bool { ModelChecksums(directory: files.directory) != nil }
 
     /// Loads the model unless it is loaded, which takes about half a second: call it on a worker
     /// thread. Without it, the first utterance loads the model.
@@ -76,22 +96,42 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     }
 
     private func model() throws(AgentError) -> MoonshineModel {
-        try loaded.withLock { model throws(AgentError) in
-            if let model { return model }
+        try state.withLock { state throws(AgentError) in
+            if case .loaded(let model) = state { return model }
             guard isInstalled else { throw Self.notInstalled }
+            try checkFiles(&state)
             let sherpa: SherpaLibrary
             do throws(SherpaLibrary.LoadingError) {
                 sherpa = try SherpaLibrary(path: files.library)
             } catch {
+                // The linker names files by their whole path, which is not the client's business.
+                let reason = error.message.replacing(files.directory + "/", with: "")
                 throw .unavailable(
-                    message: "The speech recognition library cannot be opened: \(error.message).")
+                    message: "The speech recognition library cannot be opened: \(reason).")
             }
-            guard let created = MoonshineModel(files: files, sherpa: sherpa) else {
+            guard let model = MoonshineModel(files: files, sherpa: sherpa) else {
                 throw .unavailable(
                     message: "The speech recognition model cannot be read: run `make models`.")
             }
-            model = created
-            return created
+            state = .loaded(model)
+            return model
         }
+    }
+
+    /// Refuses damaged files: 0.1 to 0.4 s for their 175 MB, once per change.
+    private func checkFiles(_ state: inout State) throws(AgentError) {
+        let stamps = files.stamps
+        if case .damaged(let file, stamps) = state { throw Self.damaged(file) }
+        state = .notLoaded
+        guard let checksums = ModelChecksums(directory: files.directory),
+            let file = checksums.firstDamaged(of: MoonshineModel.Files.checkedPaths)
+        else { return }
+        state = .damaged(file: file, stamps: stamps)
+        throw Self.damaged(file)
+    }
+
+    private static func damaged(_ file: String) -> AgentError {
+        .unavailable(
+            message: "The speech recognition model is damaged (\(file)): run `make models`.")
     }
 }

@@ -1,5 +1,6 @@
-// SHA-256 (FIPS 180-4) of short texts, as a value: what a server keeps of a credential in place of
-// the credential. Which credentials there are is Server's.
+// SHA-256 (FIPS 180-4) as a value: of short texts, what a server keeps of a credential in place of
+// the credential, and of files, whether they are what they were. Which credentials there are is
+// Server's, and which files is Agents'.
 //
 // Invariant: whether two digests are the same is found out in the same time whatever they are.
 // (`==` and hashing, for dictionaries whose keys nobody outside chooses, make no such promise.)
@@ -36,6 +37,32 @@ public struct SHA256Digest: Hashable, Sendable {
         self = text.withUTF8 { SHA256Digest(of: UnsafeRawBufferPointer($0)) }
     }
 
+    /// Reads a digest as 64 hexadecimal digits; nil where the text is something else.
+    public init?(hexadecimal text: some StringProtocol) {
+        let digits = text.utf8.compactMap { digit in
+            digit < 128 ? Character(Unicode.Scalar(digit)).hexDigitValue : nil
+        }
+        guard digits.count == 2 * Self.byteCount, text.utf8.count == digits.count else {
+            return nil
+        }
+        words = InlineWords()
+        withUnsafeMutableBytes(of: &words) {
+            for index in 0..<Self.byteCount {
+                $0[index] = UInt8(digits[2 * index] << 4 | digits[2 * index + 1])
+            }
+        }
+    }
+
+    /// Takes what a hasher has come to.
+    fileprivate init(finishing context: OpaquePointer) {
+        words = InlineWords()
+        let status = withUnsafeMutableBytes(of: &words) {
+            EVP_DigestFinal_ex(
+                context, $0.baseAddress?.assumingMemoryBound(to: UInt8.self), nil)
+        }
+        precondition(status == 1, "OpenSSL cannot finish a hash")
+    }
+
     /// Whether this is the same digest. Takes the same time for every answer.
     public func matches(_ other: SHA256Digest) -> Bool {
         withUnsafeBytes(of: words) { own in
@@ -50,4 +77,28 @@ public struct SHA256Digest: Hashable, Sendable {
 
     /// Fetched once: looking it up costs more than the hash of a key. Never freed, only read.
     nonisolated(unsafe) static let algorithm = EVP_MD_fetch(nil, "SHA256", nil)
+}
+
+/// Hashes bytes that come in pieces, as those of a large file.
+public struct SHA256Hasher: ~Copyable {
+    private let context: OpaquePointer
+
+    /// Begins a hash of no bytes.
+    public init() {
+        guard let context = EVP_MD_CTX_new(),
+            EVP_DigestInit_ex(context, SHA256Digest.algorithm, nil) == 1
+        else { preconditionFailure("OpenSSL does not know SHA-256") }
+        self.context = context
+    }
+
+    deinit { EVP_MD_CTX_free(context) }
+
+    /// Adds a piece.
+    public mutating func append(_ bytes: UnsafeRawBufferPointer) {
+        let status = EVP_DigestUpdate(context, bytes.baseAddress, bytes.count)
+        precondition(status == 1, "OpenSSL cannot hash")
+    }
+
+    /// The digest of all pieces together.
+    public consuming func finished() -> SHA256Digest { SHA256Digest(finishing: context) }
 }

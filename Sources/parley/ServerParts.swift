@@ -68,11 +68,18 @@ struct ServerParts {
                 model: settings.transcriptionModel, streams: settings.streamsTranscription)
         }
         let recognizer = MoonshineRecognizer(modelsDirectory: settings.modelsDirectory)
-        if recognizer.isInstalled { return recognizer }
-        logger.warning(
-            "no speech recognition: what is said is not understood; run `make models`",
-            metadata: ["models": "\(settings.modelsDirectory)"])
-        return nil
+        if let missing = recognizer.missingFile {
+            logger.warning(
+                "no speech recognition: what is said is not understood; run `make models`",
+                metadata: ["reason": "\(missing)"])
+            return nil
+        }
+        if !recognizer.hasChecksums {
+            logger.warning(
+                "no checksums: a damaged speech model may end the server; run `make models`",
+                metadata: ["models": "\(settings.modelsDirectory)"])
+        }
+        return recognizer
     }
 
     private static func synthesizer(_ settings: ServeSettings) -> any SpeechSynthesizer {

@@ -12,6 +12,31 @@ import Testing
         return RequestCredential(head)
     }
 
+    @Test(arguments: [0, 1, 63, 64, 65, 1_000_000])
+    func piecesHaveTheDigestOfTheWhole(byteCount: Int) {
+        let bytes = (0..<byteCount).map { UInt8(truncatingIfNeeded: $0 &* 31) }
+        for size in [1, 64, 4_096] where byteCount < 10_000 || size > 1 {
+            var hasher = SHA256Hasher()
+            for start in stride(from: 0, to: byteCount, by: size) {
+                bytes[start..<min(start + size, byteCount)].withUnsafeBytes { hasher.append($0) }
+            }
+            #expect(hasher.finished() == bytes.withUnsafeBytes { SHA256Digest(of: $0) })
+        }
+    }
+
+    @Test func aDigestIsReadFromHexadecimalDigits() {
+        // FIPS 180-4, the example "abc".
+        let text = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        #expect(SHA256Digest(hexadecimal: text) == SHA256Digest(of: "abc"))
+        #expect(SHA256Digest(hexadecimal: text.uppercased()) == SHA256Digest(of: "abc"))
+        for wrong in [
+            "", "ba", text + "0", String(text.dropLast()), text.dropLast() + "g",
+            text.dropLast() + "é",
+        ] {
+            #expect(SHA256Digest(hexadecimal: wrong) == nil)
+        }
+    }
+
     @Test func aHeaderIsRead() {
         #expect(credential() == .none)
         #expect(credential(("Authorization", "Bearer sk-1")) == .bearer("sk-1"))

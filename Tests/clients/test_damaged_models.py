@@ -1,0 +1,189 @@
+"""Speech models that are damaged: one line says which, a turn that needs them fails by name, and the
+process lives. sherpa-onnx and the dynamic linker would end it for several of these files."""
+
+import asyncio
+import base64
+import hashlib
+import json
+import os
+import random
+
+import pytest
+import websockets.asyncio.client
+from parley_server import ROOT, ParleyServer
+
+MODELS = ROOT / "models"
+ENCODER = "moonshine-base-en/encoder_model.onnx"
+DECODER = "moonshine-base-en/decoder_model_merged.onnx"
+TOKENS = "moonshine-base-en/tokens.txt"
+LIBRARY = "sherpa-onnx/lib/libsherpa-onnx-c-api.so"
+RUNTIME = "sherpa-onnx/lib/libonnxruntime.so"
+DETECTOR = "silero_vad.bin"
+FILES = [ENCODER, DECODER, TOKENS, LIBRARY, RUNTIME, DETECTOR]
+COMPLETED = "conversation.item.input_audio_transcription.completed"
+FAILED = "conversation.item.input_audio_transcription.failed"
+
+
+def flipped(content):
+    """The content with 200 bytes changed."""
+    generator, changed = random.Random(1), bytearray(content)
+    for _ in range(200):
+        changed[generator.randrange(len(changed))] ^= 0xFF
+    return bytes(changed)
+
+
+DAMAGES = {
+    "cut off": lambda content: content[: len(content) // 2],
+    "empty": lambda content: b"",
+    "garbage": lambda content: random.Random(1).randbytes(100_000),
+    "flipped": flipped,
+}
+
+
+@pytest.fixture(scope="module")
+def sums():
+    """SHA256SUMS of the models as they are, as `make models` writes it."""
+    lines = []
+    for name in FILES:
+        with open(MODELS / name, "rb") as file:
+            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {name}\n")
+    return "".join(lines)
+
+
+@pytest.fixture
+def folder(tmp_path, sums):
+    """A folder of models; a test may replace what is in it."""
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).symlink_to(MODELS / name)
+    (tmp_path / "SHA256SUMS").write_text(sums)
+    return tmp_path
+
+
+def replace(path, content):
+    """Puts another file in the place of one, as a download does."""
+    path.with_suffix(".new").write_bytes(content)
+    path.with_suffix(".new").rename(path)
+
+
+class Conversation:
+    """A session that is spoken to, and commits what it has said."""
+
+    def __init__(self, server):
+        self.connecting = websockets.asyncio.client.connect(
+            server.realtime_url + "?model=m", max_size=None)
+
+    async def __aenter__(self):
+        self.connection = await self.connecting
+        detection = {"turn_detection": None, "transcription": {"model": "any"}}
+        await self.send(
+            "session.update", session={
+                "type": "realtime", "output_modalities": ["text"], "audio": {"input": detection}})
+        return self
+
+    async def __aexit__(self, *_):
+        await self.connection.close()
+
+    async def send(self, kind, **fields):
+        await self.connection.send(json.dumps({"type": kind, **fields}))
+
+    async def until(self, *kinds):
+        while True:
+            event = json.loads(await asyncio.wait_for(self.connection.recv(), 60))
+            if event["type"] in kinds:
+                return event
+            assert event["type"] != "error", event
+
+    async def hear(self, speech):
+        """What became of something said: its transcript, or the error."""
+        await self.send("input_audio_buffer.append", audio=base64.b64encode(speech).decode())
+        await self.send("input_audio_buffer.commit")
+        event = await self.until(COMPLETED, FAILED)
+        return event.get("transcript") or event["error"]
+
+    async def reply(self, text):
+        """The status of a reply to something typed."""
+        content = [{"type": "input_text", "text": text}]
+        item = {"type": "message", "role": "user", "content": content}
+        await self.send("conversation.item.create", item=item)
+        await self.send("response.create")
+        return (await self.until("response.done"))["response"]["status"]
+
+
+def converse(server, speech):
+    """Speaks, then types: what was heard, and how the typed turn ended."""
+    async def test():
+        async with Conversation(server) as conversation:
+            return await conversation.hear(speech), await conversation.reply("hello")
+
+    return asyncio.run(test())
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", FILES[:-1], ids=lambda name: name.rsplit("/", 1)[-1])
+def test_a_damaged_file_fails_the_turn_and_not_the_process(folder, speech, name, damage):
+    replace(folder / name, DAMAGES[damage]((MODELS / name).read_bytes()))
+    with ParleyServer("--models", str(folder)) as server:
+        heard, status = converse(server, speech)
+        assert heard["code"] == "agent_unavailable"
+        assert name in heard["message"] and "make models" in heard["message"]
+        assert status == "completed"
+        assert server.get("/readyz")[0] == 200
+        log = server.log_path.read_text(encoding="utf-8")
+        assert log.count(f"is damaged ({name})") == 1 and "sherpa-onnx/c-api" not in log
+
+
+@pytest.mark.parametrize("name", [ENCODER, TOKENS, LIBRARY])
+def test_a_directory_in_place_of_a_file_fails_the_turn(folder, speech, name):
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    with ParleyServer("--models", str(folder)) as server:
+        heard, status = converse(server, speech)
+        assert (heard["code"], status) == ("agent_unavailable", "completed")
+
+
+def test_files_in_each_others_places_are_damaged(folder, speech):
+    (folder / ENCODER).rename(folder / "other")
+    (folder / DECODER).rename(folder / ENCODER)
+    (folder / "other").rename(folder / DECODER)
+    with ParleyServer("--models", str(folder)) as server:
+        assert ENCODER in converse(server, speech)[0]["message"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_detector_leaves_turns_to_the_client(folder, speech, damage):
+    replace(folder / DETECTOR, DAMAGES[damage]((MODELS / DETECTOR).read_bytes()))
+    (folder / TOKENS).unlink()
+    with ParleyServer("--models", str(folder)) as server:
+        assert converse(server, speech)[1] == "completed"
+        log = server.log_path.read_text(encoding="utf-8")
+        assert log.count("turns must be committed by the client") == 1
+
+
+def test_a_missing_file_is_named_at_the_start(folder, speech):
+    (folder / TOKENS).unlink()
+    with ParleyServer("--models", str(folder)) as server:
+        assert converse(server, speech)[0]["code"] == "agent_unavailable"
+        log = server.log_path.read_text(encoding="utf-8")
+        assert "no speech recognition" in log and "tokens.txt: No such file" in log
+
+
+def test_a_model_that_is_mended_is_heard_without_a_restart(folder, speech):
+    async def test(server):
+        async with Conversation(server) as conversation:
+            for _ in range(2):
+                assert (await conversation.hear(speech))["code"] == "agent_unavailable"
+            os.unlink(folder / TOKENS)
+            (folder / TOKENS).symlink_to(MODELS / TOKENS)
+            assert "orward" in await conversation.hear(speech)
+
+    replace(folder / TOKENS, b"")
+    with ParleyServer("--models", str(folder)) as server:
+        asyncio.run(test(server))
+
+
+def test_models_without_checksums_are_used_with_a_warning(folder, speech):
+    (folder / "SHA256SUMS").unlink()
+    with ParleyServer("--models", str(folder)) as server:
+        assert "orward" in converse(server, speech)[0]
+        assert "no checksums" in server.log_path.read_text(encoding="utf-8")
