@@ -78,16 +78,16 @@ struct Conversation {
 
     /// Calls of the client's functions that have no output yet.
     var unansweredCallIDs: [String] {
+        var answered: Set<String> = []
         var open: [String] = []
-        for entry in entries {
-            switch entry.item.kind {
-            case .functionCall(let callID, _, _) where entry.item.status != .incomplete:
-                open.append(callID)
-            case .functionCallOutput(let callID, _): open.removeAll { $0 == callID }
-            case .functionCall, .message, .mcp, .reference: break
-            }
+        // From the end: an output answers the calls before it.
+        for entry in entries.reversed() {
+            if let callID = entry.answeredCallID { answered.insert(callID) }
+            guard let callID = entry.callID, entry.isFinished, !answered.contains(callID)
+            else { continue }
+            open.append(callID)
         }
-        return open
+        return open.reversed()
     }
 
     /// The item with an id.

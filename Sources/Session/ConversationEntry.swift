@@ -143,6 +143,9 @@ struct ConversationEntry {
         }
     }
 
+    /// Whether the item was not cut off.
+    var isFinished: Bool { status != .incomplete }
+
     /// The id of the call that it is, or nil.
     var callID: String? {
         if case .functionCall(let callID, _, _)? = details?.item?.kind { callID } else { nil }

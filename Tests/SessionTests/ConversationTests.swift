@@ -26,6 +26,25 @@ private func spoken(_ id: String, _ transcript: String) -> ConversationItem {
             conversation.modelMessages() == [.user("C"), .user("A"), .user("D"), .user("B")])
     }
 
+    @Test func anOutputAnswersTheCallsBeforeItAndNoneAfterIt() throws {
+        var conversation = Conversation(maxItems: 10, maxBytes: 1_000)
+        func call(_ id: String, _ callID: String, _ status: ConversationItem.Status = .completed) {
+            _ = conversation.append(
+                ConversationItem(
+                    id: id, status: status,
+                    kind: .functionCall(callID: callID, name: "f", arguments: "{}")))
+        }
+        call("1", "a")
+        call("2", "b")
+        call("3", "c", .incomplete)
+        call("4", "d")
+        let output = ConversationItem.Kind.functionCallOutput(callID: "b", output: "x")
+        _ = conversation.append(ConversationItem(id: "5", kind: output))
+        #expect(conversation.unansweredCallIDs == ["a", "d"])
+        call("6", "b")
+        #expect(conversation.unansweredCallIDs == ["a", "d", "b"])
+    }
+
     @Test func wrongIDsAreRefusedAndChangeNothing() throws {
         var conversation = Conversation(maxItems: 10, maxBytes: 1_000)
         try conversation.insert(text("a"), after: nil)
