@@ -1,0 +1,120 @@
+"""A process that has no file descriptor left, and sessions that need one: for the model's service,
+for the speech model, for a program of tools. Each turn fails by name, and works once there is room.
+What clients are told who only connect is in test_admission.py."""
+
+import asyncio
+import base64
+import json
+import socket
+
+import websockets.asyncio.client
+from parley_server import ParleyServer
+from test_admission import REQUEST, cpu_seconds
+from test_hostile_peers import descriptors
+from test_http import status_of
+from test_mcp import TOOLS
+
+LIMIT = 64
+HEARD = "conversation.item.input_audio_transcription.completed"
+NOT_HEARD = "conversation.item.input_audio_transcription.failed"
+
+
+class Turns:
+    """A session that types, speaks and lists tools."""
+
+    def __init__(self, connection):
+        self.connection = connection
+
+    async def send(self, kind, **fields):
+        await self.connection.send(json.dumps({"type": kind, **fields}))
+
+    async def until(self, *kinds):
+        while True:
+            event = json.loads(await asyncio.wait_for(self.connection.recv(), 60))
+            if event["type"] in kinds:
+                return event
+
+    async def typed(self, text):
+        """The error of a typed turn, or None."""
+        content = [{"type": "input_text", "text": text}]
+        item = {"type": "message", "role": "user", "content": content}
+        await self.send("conversation.item.create", item=item)
+        await self.send("response.create")
+        details = (await self.until("response.done"))["response"]["status_details"]
+        return details and details.get("error") and details["error"]["code"]
+
+    async def spoken(self, speech):
+        """The error of a spoken turn, or None."""
+        await self.send("input_audio_buffer.append", audio=base64.b64encode(speech).decode())
+        await self.send("input_audio_buffer.commit")
+        return (await self.until(HEARD, NOT_HEARD)).get("error", {}).get("code")
+
+    async def tools(self):
+        """Whether the tools of a program are listed."""
+        tool = {"type": "mcp", "server_label": "tools", "require_approval": "never"}
+        await self.send("session.update", session={"type": "realtime", "tools": [tool]})
+        listed = await self.until("mcp_list_tools.completed", "mcp_list_tools.failed")
+        await self.send("session.update", session={"type": "realtime", "tools": []})
+        return listed["type"] == "mcp_list_tools.completed"
+
+
+def fill(server):
+    """Connections that stay open, until one is refused."""
+    peers = []
+    while True:
+        peer = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+        peer.sendall(REQUEST)
+        peers.append(peer)
+        if status_of(peer.recv(65536)) == 503:
+            return peers
+
+
+def test_turns_fail_by_name_without_descriptors_and_work_with_them(
+    model, speech, tmp_path, figure
+):
+    configuration = tmp_path / "mcp.json"
+    configuration.write_text(json.dumps(
+        {"mcpServers": {"tools": {"command": TOOLS[0], "args": TOOLS[1:]}}}))
+    server = ParleyServer(
+        "--llm", model.url, "--shards", "1", "--worker-threads", "1", "--mcp-config",
+        str(configuration), "--service-retries", "0", PARLEY_LLM_KEY="the-key")
+    server.arguments = ["prlimit", f"--nofile={LIMIT}:{LIMIT}", *server.arguments]
+
+    async def test():
+        url = server.realtime_url + "?model=m"
+        async with (
+            websockets.asyncio.client.connect(url) as first,
+            websockets.asyncio.client.connect(url) as second,
+        ):
+            turns, others = Turns(first), Turns(second)
+            detection = {"turn_detection": None, "transcription": {"model": "any"}}
+            await turns.send("session.update", session={
+                "type": "realtime", "output_modalities": ["text"], "audio": {"input": detection}})
+            peers = await asyncio.to_thread(fill, server)
+            begun = cpu_seconds(server.process.pid)
+            for _ in range(3):
+                assert await turns.typed("hello") == "upstream_error"
+                assert await turns.spoken(speech) == "agent_unavailable"
+                assert not await turns.tools()
+            # Connections that are open are served.
+            peers[0].sendall(REQUEST.replace(b"/healthz", b"/"))
+            assert status_of(peers[0].recv(65536)) == 200
+            peers[1].sendall(REQUEST.replace(b"/healthz", b"/metrics"))
+            assert status_of(peers[1].recv(65536)) == 200
+            await others.send("session.update", session={"type": "realtime"})
+            await others.until("session.updated")
+            figure("turns without descriptors: "
+                   f"{cpu_seconds(server.process.pid) - begun:.2f} s of CPU")
+            for peer in peers:
+                peer.close()
+            while descriptors(server) > LIMIT // 2:
+                await asyncio.sleep(0.02)
+            assert await turns.typed("hello") is None
+            assert await turns.spoken(speech) is None
+            assert await turns.tools()
+        log = server.log_path.read_text(encoding="utf-8")
+        assert log.count("accepting paused") == 1
+        assert len(log.splitlines()) < 60
+
+    with server:
+        asyncio.run(asyncio.wait_for(test(), 100))

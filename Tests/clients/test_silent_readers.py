@@ -1,0 +1,167 @@
+"""Clients that ask for much and never read: what the server holds for them is bounded, whoever reads
+goes on, and everything is given back when they leave.
+
+    PARLEY_SILENT_READERS=10000 run.sh test_silent_readers.py      1,000 sessions by default"""
+
+import contextlib
+import json
+import os
+import resource
+import select
+import socket
+import threading
+import time
+
+import pytest
+import websockets.sync.client
+from parley_server import ParleyServer
+from test_admission import cpu_seconds
+from test_hostile_peers import MIB, expect_settled, descriptors, frame, peak_bytes
+from test_http import upgrade
+from test_memory import metric
+
+SESSIONS = int(os.environ.get("PARLEY_SILENT_READERS", "1000"))
+LIMIT = max(64, SESSIONS // 20) * MIB
+TEXT_BYTES = 32 << 10
+RETRIEVALS = 12
+
+
+def message(kind, **fields):
+    return frame(1, json.dumps({"type": kind, **fields}).encode())
+
+
+def everything():
+    """All that a silent client sends: a long item, then to be shown it again and again, and a
+    reply."""
+    content = [{"type": "input_text", "text": "x" * TEXT_BYTES}]
+    item = {"type": "message", "id": "long", "role": "user", "content": content}
+    retrieval = message("conversation.item.retrieve", item_id="long")
+    return (
+        upgrade(target="/v1/realtime?model=m")
+        + message("conversation.item.create", item=item) + retrieval * RETRIEVALS
+        + message("response.create", response={"output_modalities": ["text"]})
+        + retrieval * RETRIEVALS)
+
+
+class SilentReaders:
+    """Connections that send and never read. Those that the server ends are not renewed."""
+
+    def __init__(self, port, count, data):
+        self.epoll = select.epoll()
+        self.left = {}
+        self.open = {}
+        self.data = data
+        for _ in range(count):
+            connection = socket.socket()
+            # As little as the kernel allows waits here instead of at the server.
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+            connection.connect(("127.0.0.1", port))
+            connection.setblocking(False)
+            self.open[connection.fileno()] = connection
+            self.left[connection.fileno()] = 0
+            self.epoll.register(connection, select.EPOLLOUT)
+
+    def run(self):
+        """Sends until all has been sent, or the server takes no more for ten seconds: it reads no
+        further from a client that does not read."""
+        quiet = time.monotonic()
+        while self.left and time.monotonic() - quiet < 10:
+            for handle, _ in self.epoll.poll(0.1):
+                try:
+                    sent = self.open[handle].send(self.data[self.left[handle] :])
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    sent = len(self.data)
+                quiet = time.monotonic()
+                self.left[handle] += sent
+                if self.left[handle] >= len(self.data):
+                    self.epoll.unregister(handle)
+                    del self.left[handle]
+
+    def close(self):
+        self.epoll.close()
+        for connection in self.open.values():
+            connection.close()
+
+
+@contextlib.contextmanager
+def open_files(count):
+    """As many open files as a test needs."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < count:
+        pytest.skip(f"{count} open files are needed, and {hard} are allowed")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+class Bystander:
+    """A client that reads, and asks for something small all the time, in a thread of its own."""
+
+    def __init__(self, server):
+        self.ending = threading.Event()
+        self.waits = []
+        self.error = None
+        self.thread = threading.Thread(target=self.run, args=(server,))
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ending.set()
+        self.thread.join()
+
+    def run(self, server):
+        try:
+            with websockets.sync.client.connect(
+                server.realtime_url + "?model=m", compression=None
+            ) as connection:
+                connection.recv(60)
+                while not self.ending.wait(0.01):
+                    begun = time.monotonic()
+                    connection.send(json.dumps(
+                        {"type": "session.update", "session": {"type": "realtime"}}))
+                    assert json.loads(connection.recv(60))["type"] == "session.updated"
+                    self.waits.append(time.monotonic() - begun)
+        except Exception as error:
+            self.error = error
+
+
+def test_clients_that_never_read_are_bounded_and_leave_nothing(figure):
+    with open_files(SESSIONS + 200), ParleyServer(
+        "--max-memory-bytes", str(LIMIT), "--max-queued-output-bytes", str(512 << 10),
+        "--soft-queued-output-bytes", str(128 << 10), "--slow-reader-timeout-ms", "3000",
+        "--max-connections", str(SESSIONS + 100),
+    ) as server:
+        server.get("/healthz")
+        before, begun = descriptors(server), metric(server, "parley_ledger_total_bytes")
+        with Bystander(server) as bystander:
+            readers = SilentReaders(server.port, SESSIONS, everything())
+            with contextlib.closing(readers):
+                readers.run()
+                closed = ("parley_output_limit_closes_total", "parley_memory_closes_total")
+                deadline = time.monotonic() + 120
+                # The server has ended all that went over a limit once no session waits.
+                while metric(server, "parley_sessions ") > 1 + SESSIONS // 2:
+                    assert time.monotonic() < deadline, "slow readers are kept"
+                    time.sleep(0.1)
+                counts = {name: metric(server, name) for name in closed}
+            assert bystander.error is None
+        assert bystander.error is None
+        peak = peak_bytes(server)
+        waits = sorted(bystander.waits)
+        figure(
+            f"{SESSIONS} clients that never read: peak {peak >> 20} MiB of {LIMIT >> 20}, closes "
+            f"{counts}, CPU {cpu_seconds(server.process.pid):.1f} s, another session's answer "
+            f"{1000 * waits[len(waits) // 2]:.1f} ms median, {1000 * waits[-1]:.0f} ms at most")
+        assert sum(counts.values()) > 0
+        assert peak < 2 * LIMIT
+        expect_settled(server, before)
+        deadline = time.monotonic() + 20
+        while metric(server, "parley_ledger_total_bytes") > begun + 4096:
+            assert time.monotonic() < deadline, "bytes are left in the ledger"
+            time.sleep(0.05)
