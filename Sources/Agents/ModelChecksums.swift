@@ -1,6 +1,6 @@
 // The checksums of a folder of models, in the file SHA256SUMS that `make models` writes there and
-// `sha256sum --check` reads. They are compared before a model is loaded, because sherpa-onnx and the
-// dynamic linker do not survive every damaged file: sherpa-onnx ends the process for a table of
+// `sha256sum --check` reads. They are compared before a model is loaded, because sherpa-onnx and
+// the dynamic linker do not survive every damaged file: sherpa-onnx ends the process for a table of
 // tokens that it cannot read, and a library that was cut off ends it with SIGBUS.
 //
 // Invariant: a folder without the file is not checked; with it, a file that it does not list is

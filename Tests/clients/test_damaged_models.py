@@ -1,5 +1,5 @@
-"""Speech models that are damaged: one line says which, a turn that needs them fails by name, and the
-process lives. sherpa-onnx and the dynamic linker would end it for several of these files."""
+"""Speech models that are damaged: one line says which, a turn that needs them fails by name, and
+the process lives. sherpa-onnx and the dynamic linker would end it for several of these files."""
 
 import asyncio
 import base64

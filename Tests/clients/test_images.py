@@ -79,7 +79,8 @@ class Session:
 
     def show(self, url):
         """Sends an image: the error, or None where it was taken."""
-        content = [{"type": "input_text", "text": "look"}, {"type": "input_image", "image_url": url}]
+        content = [
+            {"type": "input_text", "text": "look"}, {"type": "input_image", "image_url": url}]
         item = {"type": "message", "role": "user", "content": content}
         self.send("conversation.item.create", item=item)
         return self.until("conversation.item.done", "error").get("error")

@@ -133,7 +133,8 @@ def test_a_model_is_shown_the_newest_of_ten_thousand_items(model):
                                    response={"output_modalities": ["text"]})
             assert done["response"]["status"] == "completed"
             (request,) = model.requests[before:]
-            shown = [message for message in request["body"]["messages"] if message["role"] == "user"]
+            messages = request["body"]["messages"]
+            shown = [message for message in messages if message["role"] == "user"]
             assert 10 < len(shown) < ITEMS // 2
             assert shown[-1]["content"] == f"hello {ITEMS - 3}"
             # All that is missing is at the beginning.

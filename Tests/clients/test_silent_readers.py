@@ -1,5 +1,5 @@
-"""Clients that ask for much and never read: what the server holds for them is bounded, whoever reads
-goes on, and everything is given back when they leave.
+"""Clients that ask for much and never read: what the server holds for them is bounded, a session
+that reads goes on, and everything is given back when they leave.
 
     PARLEY_SILENT_READERS=10000 run.sh test_silent_readers.py      1,000 sessions by default"""
 
@@ -16,7 +16,7 @@ import pytest
 import websockets.sync.client
 from parley_server import ParleyServer
 from test_admission import cpu_seconds
-from test_hostile_peers import MIB, expect_settled, descriptors, frame, peak_bytes
+from test_hostile_peers import MIB, descriptors, expect_settled, frame, peak_bytes
 from test_http import upgrade
 from test_memory import metric
 

@@ -1,5 +1,5 @@
-"""The server as the user `nobody`, in a folder that it can only read, without a home: a whole spoken
-turn, and one line for each file that it cannot read."""
+"""The server as the user `nobody`, in a folder that it can only read, without a home: a whole
+spoken turn, and one line for each file that it cannot read."""
 
 import os
 import subprocess
