@@ -17,13 +17,13 @@ public final class ChildProcess: LineProgram, @unchecked Sendable {
     private static let maxQueuedBytes = 4 << 20
     /// A child that has lived so long did not fail at its start.
     private static let settledNanoseconds: Int64 = 60_000_000_000
-    private static let firstPause: Int64 = 1_000_000_000
     private static let longestPause: Int64 = 60_000_000_000
     /// What a child is given of our own environment: the rest may hold the server's keys.
     private static let inherited = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER"]
 
     private let command: [String]
     private let environment: [String]
+    private let firstPause: Int64
     private let handler: @Sendable (LineProgramEvent) -> Void
     /// Guards everything below, and is signalled when the program is wanted or to be ended.
     private let lock = ConditionLock()
@@ -42,13 +42,16 @@ public final class ChildProcess: LineProgram, @unchecked Sendable {
     /// - Parameters:
     ///   - command: the program, looked up in `PATH`, and its arguments.
     ///   - environment: `NAME=value`, beside the usual few names.
+    ///   - firstPause: the pause before the second start. 1 s: a program that was killed is back
+    ///     soon, and one that always fails costs little.
     public init(
-        command: [String], environment: [String],
+        command: [String], environment: [String], firstPause: Duration = .seconds(1),
         handler: @escaping @Sendable (LineProgramEvent) -> Void
     ) {
         precondition(!command.isEmpty)
         self.command = command
         self.environment = environment
+        self.firstPause = firstPause.wholeNanoseconds
         self.handler = handler
         wakeup = eventfd(0, Int32(EFD_CLOEXEC | EFD_NONBLOCK))
     }
@@ -162,7 +165,7 @@ public final class ChildProcess: LineProgram, @unchecked Sendable {
         queuedBytes = 0
         let end = Self.now
         let hasSettled = end - started >= Self.settledNanoseconds
-        pause = hasSettled || pause == 0 ? Self.firstPause : min(pause * 2, Self.longestPause)
+        pause = hasSettled || pause == 0 ? firstPause : min(pause * 2, Self.longestPause)
         heldBackUntil = end + pause
     }
 

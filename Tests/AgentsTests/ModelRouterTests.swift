@@ -154,6 +154,29 @@ private final class EndlessPings: UpstreamResponse {
         #expect(router.providers.map(\.fallbacks) == [0, 1])
     }
 
+    /// The same as in test_models.py, on a clock of the test's own: the first provider never says a
+    /// word, and its first-token limit is what ends the wait.
+    @Test(.timeLimit(.minutes(5)))
+    func anotherTakesOverAfterTheFirstTokenTimeout() async throws {
+        let limits = AnswerTimeLimits(firstToken: .milliseconds(400))
+        let spare = ScriptedProvider(saying: ["hello"])
+        let router = ModelRouter(
+            providers: [
+                ModelProvider(
+                    name: "a", patterns: patterns("*"),
+                    model: AnthropicMessages(
+                        baseURL: "http://a.test", limits: limits, retries: RetryPolicy()),
+                    fallback: "b"),
+                ModelProvider(name: "b", model: spare),
+            ])
+        let host = ClockHost()
+        let deltas = try await router.deltas(for: request("m"), on: host)
+        #expect(deltas == [.text("hello"), .text(".")])
+        #expect(host.requests == 1 && spare.asked == 1)
+        #expect(await host.now() == .milliseconds(400))
+        #expect(router.providers[1].fallbacks == 1)
+    }
+
     @Test func afterTheFirstWordNobodyTakesOver() async {
         let second = ScriptedProvider()
         let router = pair(ScriptedProvider([down], saying: ["Once"]), second)
@@ -269,7 +292,7 @@ private final class EndlessPings: UpstreamResponse {
         #expect(only.asked == 3)
     }
 
-    @Test(.timeLimit(.minutes(1)))
+    @Test(.timeLimit(.minutes(5)))
     func aServiceThatOnlyPingsIsGivenUpAfterTheFirstTokenTimeout() async {
         let model = AnthropicMessages(
             baseURL: "http://a.test", limits: AnswerTimeLimits(firstToken: .milliseconds(250)),

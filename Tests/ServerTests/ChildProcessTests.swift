@@ -34,10 +34,13 @@ private final class ProgramLog: Sendable {
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct ChildProcessTests {
+@Suite(.timeLimit(.minutes(5))) struct ChildProcessTests {
     private func make(_ command: String...) -> (child: ChildProcess, log: ProgramLog) {
         let log = ProgramLog()
-        let child = ChildProcess(command: command, environment: ["GREETING=hello"]) {
+        // An hour: a second start comes within it, however slow the machine is.
+        let child = ChildProcess(
+            command: command, environment: ["GREETING=hello"], firstPause: .seconds(3_600)
+        ) {
             log.note($0)
         }
         return (child, log)

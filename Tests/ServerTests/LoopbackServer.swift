@@ -6,7 +6,7 @@ import Simulation
 @testable import Server
 
 /// Starts a server of two shards on a free port of this machine, unless `change` says otherwise.
-/// Its model is silent.
+/// Its model is silent. The limits that a client of a busy machine could miss are out of its way.
 func startServer(
     log: LogRecord = LogRecord(), _ change: (inout ServerConfiguration) -> Void = { _ in }
 ) throws -> ParleyServer {
@@ -14,6 +14,9 @@ func startServer(
     configuration.port = 0
     configuration.shards = 2
     configuration.workerThreads = 1
+    configuration.headerTimeout = HangGuard.duration
+    configuration.closeTimeout = HangGuard.duration
+    configuration.drainTimeout = HangGuard.duration
     change(&configuration)
     let server = ParleyServer(
         configuration: configuration, agents: AgentSet(model: SilentModel()),
