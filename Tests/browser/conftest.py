@@ -1,16 +1,22 @@
-"""A server, and Chromium with a recording as its microphone."""
+"""A server, and Chromium with a recording as its microphone.
+
+No test depends on the machine's speed: each waits for what the page shows, and HANG_GUARD only ends
+what would wait for ever."""
 
 import pathlib
 import shutil
 import sys
 
 import pytest
-from playwright.sync_api import sync_playwright
+from playwright.sync_api import expect, sync_playwright
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "clients"))
 
-from parley_server import ROOT, ParleyServer
+from parley_server import HANG_GUARD, ROOT, ParleyServer
 from recordings import DATA, convert
+
+# What the page shows is waited for as long as it takes.
+expect.set_options(timeout=1000 * HANG_GUARD)
 
 
 @pytest.fixture(scope="session")
@@ -43,6 +49,7 @@ def browser(tmp_path_factory):
 def page(browser, parley):
     """The page, connected; a mistake in its scripts or a blocked resource fails the test."""
     context = browser.new_context(permissions=["microphone"])
+    context.set_default_timeout(1000 * HANG_GUARD)
     page = context.new_page()
     problems = []
     page.on("pageerror", lambda error: problems.append(str(error)))

@@ -11,7 +11,8 @@ const fs = require("node:fs");
 const WebSocket = require("ws");
 
 const [scenario, url, protocols, recording] = process.argv.slice(2);
-const patience = 40_000;
+// Ends what would wait for ever, as HANG_GUARD of parley_server.py.
+const patience = 300_000;
 const pieceMilliseconds = 20;
 const bytesPerMillisecond = 48;
 

@@ -1,4 +1,10 @@
-"""Starts the servers that the tests talk to, and ends them."""
+"""Starts the servers that the tests talk to, and ends them.
+
+No test depends on the machine's speed. A test waits for an event, not for a time; HANG_GUARD of
+parley_server.py, 300 s, only ends what would wait for ever. A limit of the server is as far away
+(PATIENT_LIMITS), unless a test is about it: then what must miss the limit never comes, and nothing
+else has to keep it. What is measured is printed by the fixture `figure`, and fails nothing; exact
+times are asserted on the virtual clock, in the Swift tests."""
 
 import pytest
 from parley_server import ParleyServer

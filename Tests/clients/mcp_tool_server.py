@@ -13,6 +13,8 @@ from mcp.types import ToolAnnotations
 
 server = MCPServer("parley-tests")
 TRACE = os.environ.get("MCP_TRACE")
+# One for each call of `meet` that waits for the others.
+MEETING = []
 
 
 def trace(line):
@@ -43,6 +45,19 @@ async def slow(seconds: float) -> str:
         trace("slow was cancelled")
         raise
     return "at last"
+
+
+@server.tool()
+async def meet(count: int) -> str:
+    """Answers once so many calls of it run at the same time."""
+    MEETING.append(anyio.Event())
+    if len(MEETING) >= count:
+        for arrived in MEETING:
+            arrived.set()
+        MEETING.clear()
+    else:
+        await MEETING[-1].wait()
+    return "all here"
 
 
 @server.tool()

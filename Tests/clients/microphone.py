@@ -137,20 +137,24 @@ class Microphone:
         return self.packets * self.packet_ms
 
     def place(self, samples, milliseconds):
-        """A sound begins; in the past it is heard from now on."""
-        self.sounds.append((round(milliseconds) * RATE // 1000, samples))
+        """A sound begins, with the next packet if its time has passed: none of it is lost where
+        the machine is late. Returns when it begins."""
+        begin = max(round(milliseconds), self.position)
+        self.sounds.append((begin * RATE // 1000, samples))
+        return begin
 
     def next_packet(self):
         """A binary message; None: it is lost on the way."""
         count = self.packet_ms * RATE // 1000
         start = self.position * RATE // 1000
-        mix = [0.0] * count
         self.sounds = [item for item in self.sounds if item[0] + len(item[1]) > start]
+        mix = [0.0] * count if self.sounds else None
         for place, samples in self.sounds:
             first = max(start, place)
             for index in range(first, min(start + count, place + len(samples))):
                 mix[index - start] += samples[index - place]
-        heard = array.array("h", (max(-32768, min(32767, round(s * 32767))) for s in mix))
+        heard = array.array("h", bytes(2 * count)) if mix is None else array.array(
+            "h", (max(-32768, min(32767, round(s * 32767))) for s in mix))
         packet = self.encoder.encode(heard) if self.encoder else heard.tobytes()
         number = self.packets
         self.packets += 1

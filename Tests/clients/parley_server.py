@@ -14,6 +14,20 @@ from event_schema import check_event
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ACTIVATION = ROOT / "Tests/clients/activation.py"
+# In seconds: how long any test waits for an event. It only ends what would wait for ever, and no
+# test depends on how much sooner the event comes.
+HANG_GUARD = 300
+# The same for a connection of `websockets`, which has limits of its own.
+PATIENT_WEBSOCKET = {"open_timeout": HANG_GUARD, "ping_timeout": HANG_GUARD}
+# A client of a busy machine may be late, and so may its services: the server's own limits on them
+# are as far away. A test of a limit sets it itself.
+PATIENT_LIMITS = {
+    f"PARLEY_{name}_MS": "600000" for name in (
+        "HEADER_TIMEOUT", "REQUEST_GRACE", "LATE_AUDIO_TOLERANCE", "RESUME_TIMEOUT",
+        "LLM_FIRST_TOKEN_TIMEOUT", "SERVICE_TIMEOUT", "SERVICE_TOTAL_TIMEOUT", "MCP_LIST_TIMEOUT",
+        "MCP_CALL_TIMEOUT",
+    )
+}
 BINARY = os.environ.get("PARLEY_TEST_BINARY", str(ROOT / ".build/release/parley"))
 
 
@@ -44,7 +58,7 @@ class ParleyServer:
             self.arguments = ["nice", "-n", str(niceness), *self.arguments]
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")
-        } | environment
+        } | PATIENT_LIMITS | environment
         logs = ROOT / ".build/test"
         logs.mkdir(parents=True, exist_ok=True)
         self.log_path = logs / f"serve-{self.port}-{next(NUMBERS)}.log"
@@ -65,7 +79,7 @@ class ParleyServer:
                 self.arguments, cwd=ROOT, env=self.environment, stdout=log, stderr=log,
                 pass_fds=self.inherited,
             )
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HANG_GUARD
         while not (self.is_alive() and self.has_announced()):
             if self.process.poll() is not None or time.monotonic() > deadline:
                 self.process.kill()
@@ -76,10 +90,10 @@ class ParleyServer:
     def __exit__(self, *_):
         self.process.terminate()
         try:
-            status = self.process.wait(20)
+            status = self.process.wait(HANG_GUARD)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            raise RuntimeError("the server did not end within 20 s of SIGTERM") from None
+            raise RuntimeError("the server did not end after SIGTERM") from None
         if status != self.expected_status:
             raise RuntimeError(f"the server ended with {status}; see {self.log_path}")
 
@@ -95,7 +109,7 @@ class ParleyServer:
 
     def get(self, path, headers=None):
         """One GET: status, headers, body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG_GUARD)
         try:
             connection.request("GET", path, headers=headers or {})
             response = connection.getresponse()
@@ -118,7 +132,7 @@ class ParleyServer:
                     return int(line.split()[1]) * 1024
         raise RuntimeError("no VmRSS")
 
-    def talk(self, *arguments, typed=None, timeout=300):
+    def talk(self, *arguments, typed=None, timeout=HANG_GUARD):
         """Runs `parley talk`, and returns the finished process."""
         done = subprocess.run(
             [BINARY, "talk", "--url", self.realtime_url, *arguments],

@@ -7,6 +7,7 @@ import contextlib
 from event_schema import check_event
 from openai import AsyncOpenAI
 from openai.types.realtime import RealtimeServerEvent
+from parley_server import HANG_GUARD, PATIENT_WEBSOCKET
 from pydantic import TypeAdapter
 
 EVENTS = TypeAdapter(RealtimeServerEvent)
@@ -26,9 +27,9 @@ class Session:
         self.connection = connection
         self.events = []
 
-    async def next(self, seconds=30):
+    async def next(self):
         """The next event, valid by the tables and by the SDK's types to the letter."""
-        data = await asyncio.wait_for(self.connection.recv_bytes(), seconds)
+        data = await asyncio.wait_for(self.connection.recv_bytes(), HANG_GUARD)
         check_event(data)
         event = EVENTS.validate_json(data, strict=True)
         assert type(event) is type(self.connection.parse_event(data))
@@ -74,7 +75,9 @@ class Session:
 async def connect(server, model="parley-test", **query):
     """Opens a session, as far as `session.created`."""
     client = AsyncOpenAI(api_key="any", base_url=server.base_url)
-    async with client.realtime.connect(model=model, extra_query=query) as connection:
+    async with client.realtime.connect(
+        model=model, extra_query=query, websocket_connection_options=PATIENT_WEBSOCKET
+    ) as connection:
         session = Session(connection)
         created = await session.next()
         assert created.type == "session.created"
@@ -82,8 +85,8 @@ async def connect(server, model="parley-test", **query):
 
 
 def run(test):
-    """Runs an async test within a minute."""
-    asyncio.run(asyncio.wait_for(test, 60))
+    """Runs an async test to its end."""
+    asyncio.run(asyncio.wait_for(test, HANG_GUARD))
 
 
 async def append(session, audio, milliseconds=100):

@@ -12,9 +12,7 @@ import time
 import zlib
 
 from event_schema import schema
-
-# In seconds. Nothing takes as long, on a busy machine either, but a program that hangs.
-PATIENCE = 40
+from parley_server import HANG_GUARD
 
 
 class RecordingProxy:
@@ -48,11 +46,11 @@ class RecordingProxy:
     def __enter__(self):
         threading.Thread(target=self.loop.run_forever, daemon=True).start()
         starting = asyncio.start_server(self.relay, "127.0.0.1", 0)
-        self.server = asyncio.run_coroutine_threadsafe(starting, self.loop).result(10)
+        self.server = asyncio.run_coroutine_threadsafe(starting, self.loop).result(HANG_GUARD)
         return self
 
     def __exit__(self, *_):
-        asyncio.run_coroutine_threadsafe(self.end(), self.loop).result(10)
+        asyncio.run_coroutine_threadsafe(self.end(), self.loop).result(HANG_GUARD)
         self.loop.call_soon_threadsafe(self.loop.stop)
         # Before what else has failed: a wrong event may be its reason.
         assert not self.violations, "\n".join(self.violations)
@@ -99,9 +97,9 @@ class RecordingProxy:
         with contextlib.suppress(ValueError):
             self.received.append(json.loads(text))
 
-    async def until(self, is_wanted, after=0, seconds=PATIENCE):
+    async def until(self, is_wanted, after=0):
         """The first event received after so many of which the test is true, or has the type."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + HANG_GUARD
         place = after
         while True:
             for event in self.received[place:]:

@@ -10,7 +10,8 @@ import threading
 import time
 
 import pytest
-from recording_proxy import PATIENCE, RecordingProxy
+from parley_server import HANG_GUARD
+from recording_proxy import RecordingProxy
 
 # Mostly they wait for speech to be over.
 AT_ONCE = 4
@@ -53,7 +54,7 @@ def side_by_side(scenarios, server, advice=()):
         threads.add(thread)
         complaints.lines.pop(thread, None)
         with RecordingProxy(server.port) as wire:
-            asyncio.run(asyncio.wait_for(scenario(wire), 2 * PATIENCE))
+            asyncio.run(asyncio.wait_for(scenario(wire), HANG_GUARD))
         tolerated = (*advice, *getattr(scenario, "sentences", ()))
         lines = complaints.lines[thread]
         lines = [line for line in lines if not any(each in line for each in tolerated)]
@@ -69,11 +70,11 @@ def side_by_side(scenarios, server, advice=()):
     assert complaints.lines.keys() <= threads, complaints.lines
 
 
-async def until(is_true, what, seconds=PATIENCE):
+async def until(is_true, what):
     """Waits for something to become true, and returns it."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + HANG_GUARD
     while not (found := is_true()):
-        assert time.monotonic() < deadline, f"not within {seconds} s: {what}"
+        assert time.monotonic() < deadline, f"it did not come: {what}"
         await asyncio.sleep(0.01)
     return found
 

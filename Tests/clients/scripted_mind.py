@@ -38,19 +38,23 @@ class ScriptedMind:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
                 length = int(re.search(r"content-length: *(\d+)", head, re.IGNORECASE)[1])
-                await self.answer(json.loads(await reader.readexactly(length)), writer)
+                body = json.loads(await reader.readexactly(length))
+                await self.answer(body, reader, writer)
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
             pass  # The reply is not wanted any more, or there are no more requests.
         finally:
             writer.close()
 
-    async def answer(self, body, writer):
+    async def answer(self, body, reader, writer):
         messages = body["messages"]
         conversation, replies = self.conversations[NAME.search(messages[0]["content"])[1]]
         conversation.handle_asked([line(message) for message in messages[1:]])
         reply = next(replies, {"says": ""})
         await asyncio.sleep(reply.get("after", 100) / 1000)
         words = re.findall(r"\S+|\s+\S+", reply.get("says", ""))
+        if reply.get("hangs") and not words:
+            # Not a byte; the reply is over when it is not wanted any more.
+            return await self.until_closed(reader)
         if "fails" in reply and not words:
             return await self.refuse(reply["fails"], writer)
         head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
@@ -64,6 +68,8 @@ class ScriptedMind:
             await self.send({"tool_calls": [
                 {"index": 0, "id": "call_1", "type": "function", "function": function}
             ]}, writer)
+        if reply.get("hangs"):
+            return await self.until_closed(reader)
         if "fails" in reply:
             # Broken off: the chunks never end.
             raise ConnectionError
@@ -71,6 +77,10 @@ class ScriptedMind:
         writer.write(chunk(b"data: [DONE]\n\n") + chunk(b""))
         await writer.drain()
         return None
+
+    async def until_closed(self, reader):
+        await reader.read()
+        raise ConnectionError
 
     async def refuse(self, status, writer):
         body = json.dumps({"error": {"message": "scripted", "type": "server_error"}}).encode()

@@ -1,10 +1,11 @@
 """A chat-completions server that answers from a script, streaming, and can fail on request.
 
 What the last user message says decides the answer: `weather` calls a function, once for each city
-it names, `call NAME ARGUMENTS and NAME ARGUMENTS` calls what it says, `story` is long and slow,
-`limit` stops at the length, `die` breaks the stream off, `refuse` answers 500, `escapes` says what
-a terminal would obey, everything else is repeated. Instructions that say `halfway` make it say
-HALVES whatever it is asked, and wait between the two."""
+it names, `call NAME ARGUMENTS and NAME ARGUMENTS` calls what it says, `story` is long and slow and
+never ends, so that it can be interrupted at any time, `limit` stops at the length, `die` breaks the
+stream off, `refuse` answers 500, `escapes` says what a terminal would obey, everything else is
+repeated. A conversation that begins with `halfway` is answered with HALVES whatever it asks, and a
+wait between the two."""
 
 import http.server
 import itertools
@@ -12,6 +13,8 @@ import json
 import re
 import threading
 import time
+
+from parley_server import HANG_GUARD
 
 HALVES = ("The first half is said at once, as it should be. ", "The second half came later.")
 ESCAPES = ["Look: \x1b", "]0;pwned\x07\x1b", "[2J\x9b31m\u202e", "\nparley: forged\r\x7f\tend"]
@@ -27,6 +30,7 @@ class ScriptedModel:
         self.requests = []
         self.second_half = threading.Event()
         self.finished = threading.Event()
+        self.over = threading.Event()
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
         self.server.daemon_threads = True
 
@@ -39,17 +43,22 @@ class ScriptedModel:
         return self
 
     def __exit__(self, *_):
+        self.over.set()
         self.server.shutdown()
         self.server.server_close()
 
     def handler(self):
         requests, second_half, finished = self.requests, self.second_half, self.finished
+        over = self.over
 
         def halves():
             yield from said(re.findall(r"\S+\s*", HALVES[0]))
-            # Longer than any test waits for what should have come by then.
-            second_half.wait(60)
+            second_half.wait(HANG_GUARD)
             yield from said(re.findall(r"\S+\s*", HALVES[1]))
+
+        def story():
+            yield from said(STORY.split(" "), " ")
+            over.wait(HANG_GUARD)
 
         class Handler(http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -88,7 +97,7 @@ class ScriptedModel:
                 elif "escapes" in text:
                     self.stream(said(ESCAPES))
                 elif "story" in text:
-                    self.stream(said(STORY.split(" "), " "), pause=0.02)
+                    self.stream(story(), pause=0.02)
                 else:
                     self.stream(said(["You ", "said: ", text]))
 

@@ -10,6 +10,8 @@ import itertools
 import json
 import threading
 
+from parley_server import HANG_GUARD
+
 
 class ScriptedProvider:
     """Listens from `with` to its end; keeps what it was asked, and counts its connections."""
@@ -58,7 +60,7 @@ def handler(provider):
 
         def answer(self, dialect):
             if provider.silent:
-                provider.over.wait(30)
+                provider.over.wait(HANG_GUARD)
                 self.close_connection = True
             elif provider.status != 200:
                 self.refuse(provider.status, dialect.refusal)
@@ -84,20 +86,29 @@ def handler(provider):
                     self.send_event(event)
                 self.close_connection = True
                 return
-            for event in dialect.events():
+            *events, last = dialect.events()
+            for event in events:
                 self.send_event(event)
-            if dialect.done:
-                self.send_chunk(b"data: [DONE]\n\n")
-            self.send_chunk(b"")
+            # The end of the answer comes with the last event: who then asks again finds the
+            # connection free.
+            done = chunk(b"data: [DONE]\n\n") if dialect.done else b""
+            self.wfile.write(chunk(encoded(last)) + done + chunk(b""))
 
         def send_event(self, event):
-            name = f"event: {event['type']}\n" if "type" in event else ""
-            self.send_chunk(f"{name}data: {json.dumps(event)}\n\n".encode())
-
-        def send_chunk(self, data):
-            self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+            self.wfile.write(chunk(encoded(event)))
 
     return Handler
+
+
+def encoded(event):
+    """An event of a stream."""
+    name = f"event: {event['type']}\n" if "type" in event else ""
+    return f"{name}data: {json.dumps(event)}\n\n".encode()
+
+
+def chunk(data):
+    """One chunk of a chunked body."""
+    return f"{len(data):x}\r\n".encode() + data + b"\r\n"
 
 
 class Dialect:

@@ -14,6 +14,7 @@ import time
 import wave
 
 from aiohttp import web
+from parley_server import HANG_GUARD
 from recordings import DATA, convert
 
 SPOKEN = "go forward ten meters"
@@ -34,6 +35,8 @@ class SpeechService:
         self.ogg = opusenc(self.samples, folder / "service.ogg")
         self.ogg_60 = opusenc(self.samples, folder / "service60.ogg", "--framesize", "60")
         self.spoken_at = None
+        # Lets an answer that begins with `Halfway: ` go on behind its first sentence.
+        self.second_half = threading.Event()
         self.loop = asyncio.new_event_loop()
         self.port = None
 
@@ -44,11 +47,17 @@ class SpeechService:
     def __enter__(self):
         started = threading.Event()
         threading.Thread(target=self.run, args=(started,), daemon=True).start()
-        assert started.wait(20)
+        assert started.wait(HANG_GUARD)
         return self
 
     def __exit__(self, *_):
-        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.loop.call_soon_threadsafe(self.stop)
+
+    def stop(self):
+        """Ends the answers that never come, and then the loop."""
+        for task in asyncio.all_tasks(self.loop):
+            task.cancel()
+        self.loop.call_soon(self.loop.stop)
 
     def run(self, started):
         asyncio.set_event_loop(self.loop)
@@ -78,7 +87,8 @@ class SpeechService:
         if behaviour == "slow":
             await asyncio.sleep(0.3)
         if behaviour == "stall":
-            await asyncio.sleep(30)
+            # Until the end of the tests: there is no answer, however long the limit is.
+            await asyncio.Event().wait()
         if behaviour == "junk":
             return web.Response(body=b"{\"this\": is not it", content_type="application/json")
         if behaviour == "html":
@@ -162,18 +172,28 @@ class SpeechService:
             with wave.open(io.BytesIO(audio)) as heard:
                 seconds = heard.getnframes() / heard.getframerate()
             said = f"I heard {seconds:.1f} seconds of you."
-        if isinstance(content, str) and content.startswith("Say: "):
-            said = content.removeprefix("Say: ")
+        if isinstance(content, str) and content.startswith(("Say: ", "Halfway: ")):
+            said = content.partition(": ")[2]
+        pieces = [said]
+        if isinstance(content, str) and content.startswith("Halfway: "):
+            first, _, rest = said.partition(". ")
+            pieces = [f"{first}. ", rest]
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         self.spoken_at = time.monotonic()
-        for delta, reason in (({"role": "assistant", "content": said}, None), ({}, "stop")):
-            choice = {"index": 0, "delta": delta, "finish_reason": reason}
-            await send(
-                response, {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
-            )
+        for index, piece in enumerate(pieces):
+            if index:
+                await asyncio.to_thread(self.second_half.wait, HANG_GUARD)
+            await send(response, completion({"role": "assistant", "content": piece}))
+        await send(response, completion({}, "stop"))
         await response.write(b"data: [DONE]\n\n")
         return response
+
+
+def completion(delta, reason=None):
+    """A chunk of chat completions."""
+    choice = {"index": 0, "delta": delta, "finish_reason": reason}
+    return {"id": "c", "object": "chat.completion.chunk", "choices": [choice]}
 
 
 async def send(response, event):

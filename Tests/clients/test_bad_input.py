@@ -10,6 +10,7 @@ import random
 import pytest
 import websockets.asyncio.client
 from event_schema import server_event
+from parley_server import HANG_GUARD, PATIENT_WEBSOCKET
 
 COMMITS = 300
 
@@ -29,7 +30,7 @@ class RawSession:
         await self.connection.send(json.dumps({"type": kind, **fields}))
 
     async def next(self):
-        event = server_event(await asyncio.wait_for(self.connection.recv(), 20))
+        event = server_event(await asyncio.wait_for(self.connection.recv(), HANG_GUARD))
         self.events.append(event)
         return event
 
@@ -89,7 +90,7 @@ class RawSession:
 
 @contextlib.asynccontextmanager
 async def connect(server):
-    options = {"max_size": None, "max_queue": None}
+    options = {"max_size": None, "max_queue": None, **PATIENT_WEBSOCKET}
     async with websockets.asyncio.client.connect(server.realtime_url, **options) as connection:
         session = RawSession(connection)
         assert (await session.next())["type"] == "session.created"
@@ -103,7 +104,7 @@ def check(server, misbehave):
             await misbehave(session)
             await session.check_text_turn()
 
-    asyncio.run(asyncio.wait_for(test(), 60))
+    asyncio.run(asyncio.wait_for(test(), HANG_GUARD))
 
 
 def detection(**fields):

@@ -7,10 +7,10 @@ import pathlib
 import shutil
 
 import pytest
-from parley_server import ParleyServer
+from parley_server import HANG_GUARD, ParleyServer
 from recording_proxy import RecordingProxy
 from recordings import goforward, word_errors, words
-from scenarios import PATIENCE, check_nothing_after, side_by_side
+from scenarios import check_nothing_after, side_by_side
 
 SCRIPT = pathlib.Path(__file__).with_name("browser_client.js")
 KEY = "realtime,openai-insecure-api-key.any-key"
@@ -26,7 +26,7 @@ async def play(wire, scenario, recording="", protocols=KEY):
         "node", str(SCRIPT), scenario, url, protocols, str(recording), env=environment,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE)
     try:
-        out, trouble = await asyncio.wait_for(process.communicate(), 2 * PATIENCE)
+        out, trouble = await asyncio.wait_for(process.communicate(), HANG_GUARD)
     finally:
         if process.returncode is None:
             process.kill()

@@ -5,14 +5,14 @@ import re
 import subprocess
 
 import pytest
-from parley_server import BINARY, ParleyServer
+from parley_server import BINARY, HANG_GUARD, ParleyServer
 
 SMALL = 20 << 20
 
 
 def parley_command(*arguments, **environment):
     return subprocess.run(
-        [BINARY, *arguments], capture_output=True, text=True, timeout=30, check=False,
+        [BINARY, *arguments], capture_output=True, text=True, timeout=HANG_GUARD, check=False,
         stdin=subprocess.DEVNULL, env={"PATH": "/usr/bin:/bin", **environment},
     )
 

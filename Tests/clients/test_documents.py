@@ -13,7 +13,7 @@ import warnings
 import pytest
 from jsonschema import Draft7Validator, Draft202012Validator
 from openapi_spec_validator import validate as validate_openapi
-from parley_server import BINARY, ROOT, ParleyServer
+from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ROOT, ParleyServer
 from websockets.asyncio.client import connect
 
 with warnings.catch_warnings():
@@ -147,7 +147,7 @@ def test_planted_defects_are_found(openapi, asyncapi):
 
 @pytest.mark.parametrize("name", ["openapi", "asyncapi"])
 def test_the_command_prints_what_the_server_serves(name, request):
-    done = subprocess.run([BINARY, name], capture_output=True, check=True, timeout=20)
+    done = subprocess.run([BINARY, name], capture_output=True, check=True, timeout=HANG_GUARD)
     printed, served = json.loads(done.stdout), dict(request.getfixturevalue(name))
     # They are at home on different ports.
     printed.pop("servers"), served.pop("servers")
@@ -163,7 +163,7 @@ def test_every_documented_path_answers_as_documented(parley, openapi):
         for method, operation in operations.items():
             if method not in ("get", "head") or "{" in path:
                 continue
-            connection = http.client.HTTPConnection("127.0.0.1", parley.port, timeout=10)
+            connection = http.client.HTTPConnection("127.0.0.1", parley.port, timeout=HANG_GUARD)
             connection.request(method.upper(), path)
             response = connection.getresponse()
             body = response.read()
@@ -184,7 +184,7 @@ def test_every_documented_path_answers_as_documented(parley, openapi):
 
 def test_a_session_is_shown_as_documented(parley, openapi):
     async def shown():
-        async with connect(f"{parley.realtime_url}?model=shown") as socket:
+        async with connect(f"{parley.realtime_url}?model=shown", **PATIENT_WEBSOCKET) as socket:
             await socket.recv()
             rows = fetched(parley, "/admin/sessions?order=id")["data"]
             return [fetched(parley, f"/admin/sessions/{row['id']}") for row in rows]
@@ -204,7 +204,7 @@ def test_client_secrets_are_as_documented(parley, openapi):
     }
     assert judge.faults(wanted, "ClientSecretRequest") == []
     for request, status in [(wanted, 200), ({"expires_after": {"seconds": 1}}, 400)]:
-        connection = http.client.HTTPConnection("127.0.0.1", parley.port, timeout=10)
+        connection = http.client.HTTPConnection("127.0.0.1", parley.port, timeout=HANG_GUARD)
         connection.request(
             "POST", "/v1/realtime/client_secrets", json.dumps(request),
             {"Content-Type": "application/json"})
@@ -245,13 +245,13 @@ def typed(text):
 async def conversation(server):
     """What a short session sends and receives: a reply in text and one in audio, errors, audio."""
     sent, received = [], []
-    async with connect(f"{server.realtime_url}?model=demo") as socket:
+    async with connect(f"{server.realtime_url}?model=demo", **PATIENT_WEBSOCKET) as socket:
 
         async def say(event, until):
             sent.append(event)
             await socket.send(json.dumps(event))
             while True:
-                event = json.loads(await asyncio.wait_for(socket.recv(), 20))
+                event = json.loads(await asyncio.wait_for(socket.recv(), HANG_GUARD))
                 received.append(event)
                 if event["type"] == until:
                     return event
@@ -323,11 +323,11 @@ def test_the_server_and_the_document_refuse_alike(parley, asyncapi):
         events.append({"type": "session.update", "session": session | {"audio": audio}})
 
     async def verdicts():
-        async with connect(parley.realtime_url) as socket:
+        async with connect(parley.realtime_url, **PATIENT_WEBSOCKET) as socket:
             json.loads(await socket.recv())
             for event in events:
                 await socket.send(json.dumps(event))
-                answer = json.loads(await asyncio.wait_for(socket.recv(), 10))
+                answer = json.loads(await asyncio.wait_for(socket.recv(), HANG_GUARD))
                 yield event, answer["type"] != "error"
 
     async def compare():

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 from event_schema import check_event, schema
+from parley_server import HANG_GUARD
 from recording_proxy import RecordingProxy
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import serve
@@ -75,7 +76,7 @@ def test_the_relay_tells_of_a_wrong_event_that_a_client_gets(event, compression)
             await is_over.wait()
 
     async def run_client(url):
-        async with connect(url, compression=compression) as socket:
+        async with connect(url, compression=compression, open_timeout=HANG_GUARD) as socket:
             await socket.send(json.dumps(said))
             return [json.loads(await socket.recv())["type"] for _ in range(2)]
 
@@ -83,7 +84,7 @@ def test_the_relay_tells_of_a_wrong_event_that_a_client_gets(event, compression)
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_until_complete, args=[run_server(ports)])
     thread.start()
-    assert has_started.wait(10)
+    assert has_started.wait(HANG_GUARD)
     proxy = RecordingProxy(ports[0])
     try:
         if event is DELTA:
@@ -94,7 +95,7 @@ def test_the_relay_tells_of_a_wrong_event_that_a_client_gets(event, compression)
                 types = asyncio.run(run_client(proxy.realtime_url))
     finally:
         loop.call_soon_threadsafe(is_over.set)
-        thread.join(10)
+        thread.join(HANG_GUARD)
     assert types == [event["type"]] * 2
     assert [each["type"] for each in proxy.received] == types
     assert proxy.sent == [said]

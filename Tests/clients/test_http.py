@@ -11,13 +11,14 @@ import subprocess
 import pytest
 import websockets.asyncio.client
 from event_schema import server_event
+from parley_server import HANG_GUARD, PATIENT_WEBSOCKET
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 
 def exchange(server, request, reads=1):
     """Sends bytes as they are, and returns everything that comes until the connection ends."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=15) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=HANG_GUARD) as connection:
         connection.sendall(request)
         received = b""
         while True:
@@ -107,11 +108,12 @@ def test_every_request_has_its_status(parley, request_bytes, status):
 
 
 def connect(server, **options):
-    return websockets.asyncio.client.connect(server.realtime_url + "?model=m", **options)
+    return websockets.asyncio.client.connect(
+        server.realtime_url + "?model=m", **PATIENT_WEBSOCKET, **options)
 
 
 def run(test):
-    asyncio.run(asyncio.wait_for(test, 30))
+    asyncio.run(asyncio.wait_for(test, HANG_GUARD))
 
 
 def test_browser_subprotocols_are_answered_exactly(parley):
@@ -128,7 +130,7 @@ def test_pings_are_answered(parley):
     async def test():
         async with connect(parley) as connection:
             await connection.recv()
-            await asyncio.wait_for(await connection.ping(), 5)
+            await asyncio.wait_for(await connection.ping(), HANG_GUARD)
 
     run(test())
 

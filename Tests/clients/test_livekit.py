@@ -13,10 +13,10 @@ from livekit.agents.utils import http_context
 from livekit.agents.voice import io
 from livekit.plugins.openai import STT, realtime
 from openai.types.realtime.realtime_audio_input_turn_detection import SemanticVad, ServerVad
+from parley_server import HANG_GUARD
 from recordings import goforward, word_errors, words
 from scenarios import (
-    PATIENCE, check_cancelled, check_nothing_after, for_each, may_say, side_by_side,
-    speak, until,
+    check_cancelled, check_nothing_after, for_each, may_say, side_by_side, speak, until,
 )
 
 RATE = 24000
@@ -228,7 +228,7 @@ async def transcribing(wire, **options):
 
             listening = asyncio.create_task(listen())
             yield stream, events
-        await asyncio.wait_for(listening, PATIENCE)
+        await asyncio.wait_for(listening, HANG_GUARD)
         await plugin.aclose()
 
 

@@ -7,9 +7,10 @@ import pytest
 import websockets
 from agents import function_tool
 from agents.realtime import RealtimeAgent, RealtimeRunner
+from parley_server import HANG_GUARD
 from recordings import goforward, word_errors, words
 from scenarios import (
-    PATIENCE, check_cancelled, check_nothing_after, for_each, side_by_side, speak, until,
+    check_cancelled, check_nothing_after, for_each, side_by_side, speak, until,
 )
 
 CITIES = []
@@ -193,7 +194,7 @@ async def reconnection(wire):
     async with running(wire, starter, may_fail=True) as (session, listener):
         wire.cut()
         with pytest.raises(websockets.exceptions.ConnectionClosedError):
-            await asyncio.wait_for(listener.listening, PATIENCE)
+            await asyncio.wait_for(listener.listening, HANG_GUARD)
     wire.received.clear()
     async with running(wire, starter) as (session, listener):
         await session.send_message("three")

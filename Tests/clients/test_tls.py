@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import websockets.sync.client
 from event_schema import server_event
-from parley_server import ParleyServer
+from parley_server import HANG_GUARD, ParleyServer
 
 
 class SecureServer(ParleyServer):
@@ -36,7 +36,7 @@ class SecureServer(ParleyServer):
 
     def get(self, path, headers=None):
         connection = http.client.HTTPSConnection(
-            "localhost", self.port, timeout=10, context=self.context()
+            "localhost", self.port, timeout=HANG_GUARD, context=self.context()
         )
         try:
             connection.request("GET", path, headers=headers or {})
@@ -68,19 +68,21 @@ def test_serves_the_page(secure):
 def test_carries_a_session(secure, version):
     context = secure.context()
     context.minimum_version = context.maximum_version = version
-    with websockets.sync.client.connect(secure.realtime_url, ssl=context) as connection:
-        assert server_event(connection.recv(timeout=10))["type"] == "session.created"
+    with websockets.sync.client.connect(
+        secure.realtime_url, ssl=context, open_timeout=HANG_GUARD
+    ) as connection:
+        assert server_event(connection.recv(timeout=HANG_GUARD))["type"] == "session.created"
 
 
 def test_echoes_megabytes(secure):
     url = f"wss://localhost:{secure.port}/debug/echo"
     message = bytes(range(256)) * 8192
     with websockets.sync.client.connect(
-        url, ssl=secure.context(), max_size=None, compression=None
+        url, ssl=secure.context(), max_size=None, compression=None, open_timeout=HANG_GUARD
     ) as connection:
         for _ in range(3):
             connection.send(message)
-            assert connection.recv(timeout=30) == message
+            assert connection.recv(timeout=HANG_GUARD) == message
 
 
 def test_talk_checks_the_certificate(secure):
@@ -93,13 +95,13 @@ def test_talk_checks_the_certificate(secure):
     elsewhere = subprocess.run(
         [*careful.args[:3], f"wss://127.0.0.2:{secure.port}/", "--ca", str(secure.certificate),
          "--text", "hello"],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False,
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=HANG_GUARD, check=False,
     )
     assert elsewhere.returncode == 1
 
 
 def test_tells_plain_clients(secure):
-    connection = http.client.HTTPConnection("127.0.0.1", secure.port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", secure.port, timeout=HANG_GUARD)
     connection.request("GET", "/")
     response = connection.getresponse()
     assert response.status == 400 and b"https://" in response.read()

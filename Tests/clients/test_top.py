@@ -13,7 +13,7 @@ import time
 
 import pytest
 from openai import OpenAI
-from parley_server import BINARY, ParleyServer
+from parley_server import BINARY, HANG_GUARD, ParleyServer
 
 CONTROL = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -41,9 +41,9 @@ class Screen:
         frame = self.written.rpartition(b"\x1b[J")[0].rpartition(b"\x1b[H")[2]
         return CONTROL.sub(b"", frame).decode().split("\r\n")
 
-    def wait_for(self, holds, seconds=10):
+    def wait_for(self, holds):
         """Reads until a frame is as wanted."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + HANG_GUARD
         while time.monotonic() < deadline:
             if select.select([self.master], [], [], 0.1)[0]:
                 self.written += os.read(self.master, 65_536)
@@ -53,7 +53,7 @@ class Screen:
 
     def wait_for_end(self):
         """The exit status, and whether the terminal was given back as it was."""
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + HANG_GUARD
         while time.monotonic() < deadline:
             try:
                 if select.select([self.master], [], [], 0.05)[0]:
@@ -75,7 +75,7 @@ def has(text):
 def once(port, *arguments):
     return subprocess.run(
         [BINARY, "top", "--url", f"http://127.0.0.1:{port}", "--once", *arguments],
-        capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL)
+        capture_output=True, text=True, timeout=HANG_GUARD, check=False, stdin=subprocess.DEVNULL)
 
 
 @pytest.mark.parametrize("ending", [b"q", b"\x03", signal.SIGTERM])

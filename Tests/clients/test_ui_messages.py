@@ -7,6 +7,7 @@ import urllib.parse
 
 import pytest
 from pydantic_ai.ui.vercel_ai import response_types
+from parley_server import HANG_GUARD
 from realtime_session import TOOL
 
 CLASSES = {
@@ -34,7 +35,7 @@ class Chat:
         return self._ask("GET", f"/api/chat/{self.chat_id}/stream", None)
 
     def _ask(self, method, path, body):
-        connection = http.client.HTTPConnection(self.address, timeout=20)
+        connection = http.client.HTTPConnection(self.address, timeout=HANG_GUARD)
         connection.request(method, path, body, {"Content-Type": "application/json"})
         return connection.getresponse()
 

@@ -11,6 +11,8 @@ source "$(dirname "$0")/../../scripts/common.sh"
 binary=${PARLEY_BINARY:-$root/.build/release/parley}
 [[ -x $binary ]] || fail "$binary is missing: run \`make build\` first"
 
+# Seconds. It only ends what would wait for ever: no test depends on how much sooner an event comes.
+hang_guard=120
 folder=$(mktemp -d)
 server=
 passed=0
@@ -86,10 +88,10 @@ start_server() {
     # Emptied here, not only by the redirection below: the loop may look before that is done.
     : >"$folder/server.log"
     "$binary" serve --port 0 --tls-cert "$folder/cert.pem" --tls-key "$folder/key.pem" \
-        --log-level debug "$@" >"$folder/server.log" 2>&1 &
+        --log-level debug --header-timeout-ms 600000 "$@" >"$folder/server.log" 2>&1 &
     server=$!
-    local _
-    for _ in {1..200}; do
+    local deadline=$((SECONDS + hang_guard))
+    while ((SECONDS < deadline)); do
         if grep -q '/metrics' "$folder/server.log"; then
             port=$(sed -n 's|.*https://127.0.0.1:\([0-9]*\)/metrics|\1|p' "$folder/server.log")
             return
@@ -103,9 +105,15 @@ start_server() {
 # client OPTIONS…: one connection with one request; true when it was answered.
 client() {
     printf 'GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' |
-        timeout 10 openssl s_client -connect "127.0.0.1:$port" -servername localhost \
+        timeout $hang_guard openssl s_client -connect "127.0.0.1:$port" -servername localhost \
             -CAfile "$folder/ours.pem" -ign_eof "$@" >"$folder/client.log" 2>&1 || true
     grep -q '^HTTP/1.1 200' "$folder/client.log"
+}
+
+# await_line PATTERN FILE: until the file has such a line.
+await_line() {
+    local deadline=$((SECONDS + hang_guard))
+    until grep -q "$1" "$2" || ((SECONDS >= deadline)); do sleep 0.1; done
 }
 
 said() {
@@ -139,7 +147,7 @@ else
     hello='\x16\x03\x00\x00\x2f\x01\x00\x00\x2b\x03\x00%032d\x00\x00\x04\x00\x0a\x00\x05\x01\x00'
     # shellcheck disable=SC2059  # The format is the message.
     printf "$hello" 0 |
-        timeout 10 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; cat >&3; cat <&3" \
+        timeout $hang_guard bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; cat >&3; cat <&3" \
             >"$folder/client.log" || true
     [[ $(head -c 1 "$folder/client.log" | od -An -tu1) -eq 21 ]]
     check "ssl3 is refused"
@@ -190,10 +198,18 @@ check "a client that wants only h2 is told"
 client -tls1_2 && said '^Compression: NONE' && said 'Secure Renegotiation IS supported'
 check "there is no compression"
 
-# "R" on a line of its own makes the tool renegotiate; the request that follows still works.
-{ echo R && sleep 0.5 && printf 'GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n' && sleep 1; } |
-    timeout 10 openssl s_client -connect "127.0.0.1:$port" -tls1_2 \
-        >"$folder/client.log" 2>&1 || true
+# "R" on a line of its own makes the tool renegotiate. Its input stays open until it has said what
+# came of that.
+mkfifo "$folder/renegotiation"
+timeout $hang_guard openssl s_client -connect "127.0.0.1:$port" -tls1_2 <"$folder/renegotiation" \
+    >"$folder/client.log" 2>&1 &
+renegotiating=$!
+exec 5>"$folder/renegotiation"
+await_line 'Verify return code' "$folder/client.log"
+echo R >&5
+await_line 'no renegotiation' "$folder/client.log"
+exec 5>&-
+wait "$renegotiating" || true
 said 'RENEGOTIATING' && said 'no renegotiation'
 check "renegotiation is refused"
 
@@ -201,7 +217,7 @@ client -status && said 'OCSP Response Status: successful' && said 'Cert Status: 
 check "the OCSP response is stapled"
 
 printf 'GET / HTTP/1.1\r\nHost: localhost\r\n\r\n' |
-    timeout 10 bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; cat >&3; cat <&3" \
+    timeout $hang_guard bash -c "exec 3<>/dev/tcp/127.0.0.1/$port; cat >&3; cat <&3" \
         >"$folder/client.log" || true
 said '^HTTP/1.1 400' && said 'https://'
 check "plain HTTP is answered with a sentence"
@@ -220,28 +236,20 @@ done
 
 # ---- Reload ------------------------------------------------------------------------------
 
-await_line() {
-    local _
-    for _ in {1..50}; do
-        if grep -q "$1" "$folder/server.log"; then return; fi
-        sleep 0.1
-    done
-}
-
 served() {
     # -no_ticket: the certificate is sent in full handshakes only.
     client -no_ticket && said "^ *0 s:.*CN ?= ?$1"
 }
 
 mkfifo "$folder/pipe"
-timeout 30 openssl s_client -connect "127.0.0.1:$port" -ign_eof <"$folder/pipe" \
+timeout $hang_guard openssl s_client -connect "127.0.0.1:$port" -ign_eof <"$folder/pipe" \
     >"$folder/open.log" 2>&1 &
 open_client=$!
 exec 4>"$folder/pipe"
-sleep 0.5
+await_line 'Verify return code' "$folder/open.log"
 cp "$folder/next.pem" "$folder/cert.pem"
 kill -HUP "$server"
-await_line 'not reloaded'
+await_line 'not reloaded' "$folder/server.log"
 grep -q 'not reloaded.*is not the key of the certificate' "$folder/server.log"
 check "a reload that cannot work says why"
 served ecdsa
@@ -250,7 +258,7 @@ cp "$folder/next.key" "$folder/key.pem"
 # The old response is not about the new certificate.
 staple next ours && cp "$folder/next.der" "$folder/ecdsa.der"
 kill -HUP "$server"
-await_line 'files reloaded'
+await_line 'files reloaded' "$folder/server.log"
 served next
 check "a reload serves the new certificate"
 printf 'GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' >&4
