@@ -71,11 +71,12 @@ private final class ProgramLog: Sendable {
     /// be ended nor end with the reader of its output.
     @Test func aProgramHasAllSignalsAtTheirDefaults() throws {
         ServerSignals.ignoreBrokenPipes()
+        // The last seven digits are the signals 1 to 28; glibc ignores two of its own above.
+        let lastDigits = "sed 's/.*\\(.......\\)$/\\1/' | tr '\\n' ' '"
         let (child, log) = make(
-            "sh", "-c", "grep -E 'Sig(Blk|Ign|Cgt)' /proc/self/status | tr -d '\\t\\n 0'; echo; cat"
-        )
+            "sh", "-c", "grep -E 'Sig(Blk|Ign)' /proc/self/status | \(lastDigits); echo; cat")
         try child.start()
-        #expect(log.first(2).last == "SigBlk:SigIgn:SigCgt:")
+        #expect(log.first(2).last == "0000000 0000000 ")
         child.stop()
     }
 
