@@ -41,7 +41,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     /// Whether the model's files are there. They are not opened.
     public var isInstalled: Bool { missingFile == nil }
 
-    /// The first of the model's files that cannot be read, and why, in one line; nil: all are there.
+    /// The first of the model files that cannot be read, and why, in one line; nil: all are there.
     public var missingFile: String? {
         for path in MoonshineModel.Files.paths.map(files.path(of:)) where access(path, R_OK) != 0 {
             return "\(path): \(String(cString: strerror(parley_errno())))"

@@ -54,7 +54,7 @@ package final class UpstreamHTTP: @unchecked Sendable {
     private var charges: [EventToken: UpstreamCharge] = [:]
     /// Whose request libcurl named last for a socket. Some may have ended.
     private var payers: [Int32: UpstreamCharge] = [:]
-    /// Connections over plain HTTP that wait for a next request, by the origin that they lead to, as
+    /// Connections over plain HTTP that wait for a next request, by the origin they lead to, as
     /// far as is known here: a service may have closed some since. No entry is 0.
     private var keptConnections: [String: Int] = [:]
     private var lastTransferID: UInt64 = 0

@@ -150,27 +150,6 @@ import Testing
         #expect(world.connections[0].requestCount == 3)
     }
 
-    @Test func aRequestElsewhereUsesUpNoKeptConnection() throws {
-        let world = UpstreamWorld()
-        let elsewhere = UpstreamWorld()
-        defer {
-            world.stop()
-            elsewhere.stop()
-        }
-        elsewhere.stopListening()
-        for _ in 0..<3 {
-            let response = try response(
-                world, head: "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-            let read = reading(response, in: world)
-            try world.run { read.isKnown }
-            let url = elsewhere.url
-            let refused = world.start { try await $0.send(UpstreamRequest(url: url)) }.outcome
-            try world.run { refused.isKnown }
-            #expect(refused.error != nil)
-        }
-        #expect(world.connections.count == 1, "it is reused, and none is left beside it")
-    }
-
     // MARK: Slow consumers
 
     @Test func pausesASenderWhoseConsumerIsSlow() throws {
