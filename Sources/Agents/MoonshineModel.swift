@@ -1,6 +1,9 @@
 // The Moonshine model in memory, behind sherpa-onnx: samples in, text out. Loading at the right
 // moment, long utterances and the worker pool are MoonshineRecognizer's.
+//
+// Invariant: between two decodes the process holds the weights and nothing of the last decode.
 
+import CLinux
 import CSherpa
 import Session
 
@@ -33,6 +36,14 @@ final class MoonshineModel: @unchecked Sendable {
         func path(of file: String) -> String { "\(directory)/\(file)" }
     }
 
+    /// Bytes that the loaded model holds between decodes. 220 MB: the weights as the ONNX runtime
+    /// lays them out, and its library (LoadTests/RESULTS.md, "Memory of the recogniser").
+    static let loadedBytes = 220_000_000
+
+    /// Bytes that one decode holds beside them until it ends, for the longest segment that
+    /// `MoonshineRecognizer` makes. 60 MB for 15 s; they grow with the square of the length.
+    static let decodeBytes = 60_000_000
+
     private let sherpa: SherpaLibrary
     private let recognizer: SherpaLibrary.Recognizer
 
@@ -40,8 +51,9 @@ final class MoonshineModel: @unchecked Sendable {
     /// only.
     init?(files: Files, sherpa: SherpaLibrary) {
         self.sherpa = sherpa
+        let options = RuntimeOptions()
         let created = Self.withCStrings([
-            files.encoder, files.decoder, files.tokens, "cpu", "greedy_search",
+            files.encoder, files.decoder, files.tokens, options.provider, "greedy_search",
         ]) { texts in
             var configuration = SherpaOnnxOfflineRecognizerConfig()
             configuration.feat_config.sample_rate = 16_000
@@ -52,7 +64,10 @@ final class MoonshineModel: @unchecked Sendable {
             configuration.model_config.num_threads = 1
             configuration.model_config.provider = texts[3]
             configuration.decoding_method = texts[4]
-            return sherpa.createOfflineRecognizer(&configuration)
+            // The options' file is read in this call only.
+            return withExtendedLifetime(options) {
+                sherpa.createOfflineRecognizer(&configuration)
+            }
         }
         guard let created else { return nil }
         recognizer = created
@@ -91,4 +106,34 @@ final class MoonshineModel: @unchecked Sendable {
         defer { for copy in copies { copy.deallocate() } }
         return body(copies.map { UnsafePointer($0) })
     }
+}
+
+/// The options of the ONNX runtime's sessions. sherpa-onnx takes them from a file that the name of
+/// the provider carries behind a colon; this is one without a name, which lives as long as the
+/// object.
+private final class RuntimeOptions {
+    /// Tensors come from the allocator, which gives large ones back as soon as they are freed. The
+    /// runtime's own arena never shrinks: two threads made it keep 155 MB at segments of 15 s and
+    /// 290 MB at 28 s. Allocating each tensor makes a decode of 5 to 15 s a fifth slower. Memory
+    /// patterns would reserve a block for each length of input, and gain nothing without the arena.
+    private static let content = "EnableCpuMemArena=0\nEnableMemPattern=0\n"
+
+    private let file: Int32
+    /// What sherpa-onnx takes as the provider. Plain "cpu", with the arena, where the file cannot
+    /// be made or `/proc` is not mounted: sherpa-onnx ends the process over a file that it cannot
+    /// open.
+    let provider: String
+
+    init() {
+        let file = parley_open_memory_file("parley-onnxruntime-options")
+        self.file = file
+        let path = "/proc/self/fd/\(file)"
+        let isWritten = Self.content.utf8.withContiguousStorageIfAvailable {
+            write(file, $0.baseAddress, $0.count) == $0.count
+        }
+        let isUsable = isWritten == true && access(path, R_OK) == 0
+        provider = isUsable ? "cpu:" + path : "cpu"
+    }
+
+    deinit { if file >= 0 { close(file) } }
 }

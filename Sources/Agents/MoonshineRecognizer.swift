@@ -5,14 +5,16 @@ import CLinux
 import Session
 import Synchronization
 
-/// Recognises English offline, one model shared by all sessions: about 0.04 s of CPU per second of
-/// speech, 290 MB once loaded.
+/// Recognises English offline, one model shared by all sessions: about 0.05 s of CPU per second of
+/// speech, 220 MB once loaded and at most 60 MB for each decode that runs.
 public final class MoonshineRecognizer: SpeechRecognizer {
     /// Shorter utterances hold no word; the model would make one up. 100 ms.
     private static let minSamples = 1_600
-    /// Moonshine was trained on up to 30 s; 28 leaves room for what the cut adds.
+    /// Moonshine was trained on up to 30 s, but the memory and the time of a decode grow with the
+    /// square of its length: 15 s take 60 ms of CPU a second, 28 s take 134. No word of 602 s of
+    /// speech changed from 28 s to 15 s (LoadTests/RESULTS.md).
     private static let splitter = UtteranceSplitter(
-        maxSamples: 28 * 16_000, searchSamples: 10 * 16_000, quietSamples: 3_200)
+        maxSamples: 15 * 16_000, searchSamples: 6 * 16_000, quietSamples: 3_200)
     private static let notInstalled = AgentError.unavailable(
         message: "Speech recognition is not installed: run `make models`.")
 
@@ -35,8 +37,13 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         files = MoonshineModel.Files(directory: modelsDirectory)
     }
 
-    /// Nobody pays for it but the machine, and only with what nobody else needs.
+    /// A hypothesis costs only processor time of this machine that is free otherwise.
     public var makesHypotheses: Bool { true }
+
+    /// The model, and a decode of the longest segment on every worker thread.
+    public func serverBytes(workers: Int) -> Int {
+        MoonshineModel.loadedBytes + workers * MoonshineModel.decodeBytes
+    }
 
     /// Whether the model's files are there. They are not opened.
     public var isInstalled: Bool { missingFile == nil }
@@ -63,7 +70,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         try? await host.compute { try self.prepare() }
     }
 
-    /// Transcribes an utterance; one longer than 28 s is cut at quiet points. The hints are of no
+    /// Transcribes an utterance; one longer than 15 s is cut at quiet points. The hints are of no
     /// use to this model.
     public func transcribe(
         _ utterance: Utterance, on host: any AgentHost
@@ -90,7 +97,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         return texts.joined(separator: " ")
     }
 
-    /// What is said in samples at 16 kHz, at most 28 s; on a worker thread.
+    /// What is said in samples at 16 kHz, at most 15 s; on a worker thread.
     func words(in samples: ArraySlice<Int16>) throws(AgentError) -> String {
         try model().transcribe(samples)
     }

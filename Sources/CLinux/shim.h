@@ -38,6 +38,7 @@ int pthread_setname_np(pthread_t thread, const char *name);
 int accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
 int pipe2(int ends[2], int flags);
 int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int from);
+int memfd_create(const char *name, unsigned int flags);
 static inline int parley_errno(void) { return errno; }
 extern char **environ;
 static inline char **parley_environment(void) { return environ; }
@@ -79,6 +80,10 @@ static inline void parley_unmap_program(void) {
 }
 static inline int parley_open_readonly(const char *path) {
     return open(path, O_RDONLY | O_CLOEXEC);
+}
+// A file without a name that lies in memory and goes with its last descriptor.
+static inline int parley_open_memory_file(const char *label) {
+    return memfd_create(label, 1 /* MFD_CLOEXEC */);
 }
 // Columns in the upper half, rows in the lower; 0 where there is no terminal.
 static inline uint32_t parley_terminal_size(int fd) {

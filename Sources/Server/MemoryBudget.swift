@@ -1,12 +1,17 @@
 // How much memory the whole process may hold, and how much it does, by two accounts of which the
-// larger counts: what its connections are charged, beyond what it held before there were any; and
-// what the kernel says, because it is the kernel that kills. Who is turned away or given up is
-// ShardMemory's.
+// larger counts: what its connections are charged beside the server's own memory; and what the
+// kernel says is resident, because the kernel kills by that figure. ShardMemory refuses and closes.
+//
+// The server's own memory is what the process held at its start and what its models take once they
+// are used. It leaves clients the rest of the limit, of which admission keeps a tenth free. Memory
+// that no client holds must not keep clients out: what is resident beyond the ledgers after the
+// allocator has given back its free pages counts as the server's own, too.
 //
 // The kernel is asked once a second; in between its figure moves with the ledgers, so that a shard
 // sees at once what it has taken and given back. Shared by all shards; only waking another takes a
 // lock, which happens beyond the limit alone.
 
+import Logging
 import Session
 import Synchronization
 
@@ -14,43 +19,82 @@ import Synchronization
 package final class MemoryBudget: Sendable {
     /// Time between two questions to the kernel. 1 s.
     private static let readingInterval = Duration.seconds(1)
-    /// From what part of the limit on nobody new is taken, in percent. 90: what is there may still
-    /// grow, as every session does that begins to speak.
-    private static let nearPercent = 90
-    /// Time between two attempts to give memory back, while it is short. 10 s: it takes the
-    /// allocator from everybody for milliseconds, and finds little so soon again.
+    /// Of the clients' part of the limit, how much stays free of new sessions: a tenth. Sessions
+    /// that are open still grow, as every session does that begins to speak.
+    private static let reservePart = 10
+    /// Of the clients' part, how much must be free again before new sessions are taken: three
+    /// twentieths, so that admission does not change with every reading.
+    private static let reliefTwentieths = 3
+    /// Time between two attempts to give memory back, near the limit. 10 s: each takes the
+    /// allocator from all threads for milliseconds, and finds little so soon again. Beyond the
+    /// limit connections would be closed for what the allocator only keeps: there each reading may
+    /// ask for it.
     private static let returnInterval = Duration.seconds(10)
+    /// What clients need at least for a limit to be of use. 16 MiB: a hundred sessions that speak,
+    /// at 73 kB each (LoadTests/RESULTS.md), and as much again for their replies.
+    static let leastClientBytes = 16 << 20
 
     /// Bytes that the process may hold; `.max`: as many as there are.
     let limit: Int
-    /// Bytes from which on nobody new is taken.
-    let near: Int
-    /// Bytes that it held before anybody came.
+    /// Bytes that the process held before there were connections.
+    let startBytes: Int
+    /// Bytes that its models take once they are used, at most.
+    let modelBytes: Int
+    /// The server's own memory, as far as it is known beforehand: without the models where the
+    /// limit leaves no room for clients beside them.
     private let resting: Int
+    /// The server's own memory with what was found to be resident beyond all ledgers.
+    private let own: Atomic<Int>
     private let readResident: @Sendable () -> Int
     /// What the kernel said last, what the ledgers came to then, and when that was.
     private let resident = Atomic<Int>(0)
     private let ledgersThen = Atomic<Int>(0)
     private let readAt = Atomic<Int64>(.min)
-    /// When memory was last to be given back, and whether nobody has begun to yet.
+    /// When the allocator was last asked to give memory back, whether a shard is still to see to
+    /// that, and how far it is.
     private let returnedAt = Atomic<Int64>(.min)
     private let wantsReturn = Atomic<Bool>(false)
+    private let progress = Atomic<ReturnProgress>(.none)
     private let shards = Mutex<[Int: @Sendable () -> Void]>([:])
 
-    /// - Parameter readResident: what the kernel says; a simulation says it itself.
+    /// - Parameters:
+    ///   - modelBytes: what embedded models make the process hold once they are used, at most.
+    ///   - readResident: what the kernel says; a simulation says it itself.
     package init(
-        _ configuration: ServerConfiguration,
+        _ configuration: ServerConfiguration, modelBytes: Int = 0,
         readResident: @escaping @Sendable () -> Int = { ProcessMemory.current.resident }
     ) {
         let isLimited = configuration.maxMemoryBytes > 0
         limit = isLimited ? configuration.maxMemoryBytes : .max
-        near = isLimited ? limit / 100 * Self.nearPercent : .max
         self.readResident = readResident
-        resting = isLimited ? readResident() : 0
+        self.modelBytes = modelBytes
+        startBytes = isLimited ? readResident() : 0
+        let fits = startBytes + modelBytes + Self.leastClientBytes <= limit
+        resting = fits ? startBytes + modelBytes : startBytes
+        own = Atomic(resting)
     }
 
     /// Whether there is a limit.
     var isLimited: Bool { limit < .max }
+
+    /// The least limit with which sessions can speak: the server's own memory and
+    /// `leastClientBytes`.
+    package var neededBytes: Int { startBytes + modelBytes + Self.leastClientBytes }
+
+    /// Bytes from which on new sessions are refused. The server's own memory and nine tenths of
+    /// what it leaves of the limit.
+    var near: Int { isLimited ? limit - clientBytes / Self.reservePart : .max }
+
+    /// The part of the limit that the server's own memory leaves to clients.
+    private var clientBytes: Int { max(0, limit - own.load(ordering: .relaxed)) }
+
+    /// Whether new sessions are to be refused.
+    /// - Parameters:
+    ///   - held: bytes that the process holds now.
+    ///   - wasShort: whether they are refused already.
+    func isShort(held: Int, wasShort: Bool) -> Bool {
+        wasShort ? held > limit - clientBytes / 20 * Self.reliefTwentieths : held > near
+    }
 
     /// Bytes that the process holds.
     /// - Parameter ledgers: the sum of all shards' ledgers now.
@@ -69,40 +113,133 @@ package final class MemoryBudget: Sendable {
     }
 
     /// Asks the kernel. Near the limit, what was freed and is only kept by the allocator goes back
-    /// first, on a worker, and the next reading judges: nobody must be turned away for it.
+    /// first, on a worker, and no figure from before the end of that is judged. What is resident
+    /// beyond the ledgers even then would not become less by refusing sessions.
     private func read(ledgers: Int, at now: Instant) {
         let bytes = readResident()
-        if bytes > near, bytes > resting + ledgers {
-            let last = returnedAt.load(ordering: .relaxed)
-            if last == .min
-                || now.nanoseconds - last >= Self.returnInterval.wholeNanoseconds
-            {
-                returnedAt.store(now.nanoseconds, ordering: .relaxed)
-                return wantsReturn.store(true, ordering: .relaxed)
-            }
-        }
+        let isNear = bytes > near && bytes > resting + ledgers
+        if isNear, awaitsReturn(of: bytes, at: now) { return }
+        progress.store(.none, ordering: .relaxed)
+        let beyond = bytes - ledgers
+        // It grows only where the allocator has given back what it kept.
+        let most = isNear ? beyond : min(beyond, own.load(ordering: .relaxed))
+        own.store(max(resting, most), ordering: .relaxed)
         resident.store(bytes, ordering: .relaxed)
         ledgersThen.store(ledgers, ordering: .relaxed)
     }
 
-    /// Whether what the allocator keeps is to be given back; whoever asks sees to it.
+    /// Whether the allocator is to give back what it keeps before a figure near the limit is
+    /// judged; asks for it where that has not begun.
+    private func awaitsReturn(of bytes: Int, at now: Instant) -> Bool {
+        let last = returnedAt.load(ordering: .relaxed)
+        let passed = last == .min ? Int64.max : now.nanoseconds - last
+        switch progress.load(ordering: .relaxed) {
+        case .ended: return false
+        // Where every worker is busy for so long, the figure is judged as it is.
+        case .requested: return passed < Self.returnInterval.wholeNanoseconds
+        case .none:
+            let interval = bytes > limit ? Self.readingInterval : Self.returnInterval
+            guard passed >= interval.wholeNanoseconds else { return false }
+            returnedAt.store(now.nanoseconds, ordering: .relaxed)
+            progress.store(.requested, ordering: .relaxed)
+            requestReturn()
+            return true
+        }
+    }
+
+    /// The allocator has given back what it only kept. The kernel is asked again at the next look.
+    func handleReturned() {
+        progress.store(.ended, ordering: .relaxed)
+        readAt.store(.min, ordering: .relaxed)
+    }
+
+    /// What the process holds, for the log.
+    func account(ledgers: Int) -> MemoryAccount {
+        MemoryAccount(
+            limit: limit, near: near, resident: resident.load(ordering: .relaxed),
+            ledgers: ledgers, server: resting)
+    }
+
+    /// Has the allocator give back what it only keeps; the shard that takes the request sees to it.
+    func requestReturn() { wantsReturn.store(true, ordering: .relaxed) }
+
+    /// Whether the allocator is to give back what it only keeps. True for one caller, which must
+    /// have it done or call `requestReturn` again.
     func takeReturnRequest() -> Bool {
         wantsReturn.load(ordering: .relaxed) && wantsReturn.exchange(false, ordering: .relaxed)
     }
 
-    /// How a shard is asked to give somebody up. Called once a shard, at its start.
+    /// Judges the limit at the start. One that leaves no room for the models is a warning: sessions
+    /// may be refused once the models are used.
+    /// - Throws: `.invalidConfiguration` where every session would be refused, because the process
+    ///   holds as much already.
+    func checkLimit(_ logger: Logger) throws(ServerError) {
+        guard isLimited, limit < neededBytes else { return }
+        guard limit > startBytes else {
+            throw .invalidConfiguration(
+                """
+                max-memory-bytes is \(limit), but the server takes \(startBytes) bytes before any \
+                session: give at least \(neededBytes)
+                """)
+        }
+        logger.warning(
+            """
+            max-memory-bytes leaves too little for sessions beside the server's own memory and its \
+            models: new ones are refused early; give at least needed_bytes, or fewer worker-threads
+            """,
+            metadata: [
+                "limit_bytes": "\(limit)", "needed_bytes": "\(neededBytes)",
+                "start_bytes": "\(startBytes)", "models_bytes": "\(modelBytes)",
+                "clients_bytes": "\(Self.leastClientBytes)",
+            ])
+    }
+
+    /// How a shard is asked to close the connection that holds the most. Called once a shard, at
+    /// its start.
     func register(shard index: Int, review: @escaping @Sendable () -> Void) {
         shards.withLock { $0[index] = review }
     }
 
-    /// Asks a shard to give somebody up.
+    /// Asks a shard to close the connection that holds the most.
     func wake(shard index: Int) { shards.withLock { $0[index] }?() }
+}
+
+/// How far the allocator is in giving memory back.
+private enum ReturnProgress: UInt8, AtomicRepresentable {
+    /// It was not asked to.
+    case none
+    /// It was asked to, and a worker has not ended it.
+    case requested
+    /// It has, and no figure was judged since.
+    case ended
+}
+
+/// What the process holds of its limit, in bytes, at a moment.
+struct MemoryAccount: Equatable {
+    let limit: Int
+    /// From here on new sessions are refused.
+    let near: Int
+    /// What the kernel says.
+    let resident: Int
+    /// What connections and turns over HTTP are charged.
+    let ledgers: Int
+    /// The server's own memory: its start, and its models.
+    let server: Int
+
+    /// Resident bytes that are neither the server's own nor on a ledger.
+    var unaccounted: Int { max(0, resident - server - ledgers) }
+
+    /// The largest part, by the name of its field in the log.
+    var largestPart: String {
+        let parts = [("ledgers", ledgers), ("server", server), ("unaccounted", unaccounted)]
+        return parts.max { $0.1 < $1.1 }?.0 ?? "server"
+    }
 }
 
 extension ServerConfiguration {
     /// What the process may hold of the memory that it is given, by its control group or by the
     /// machine: four fifths. The rest is the kernel's, which keeps some 4 kB for every idle
     /// connection, as much as an idle session itself, and what waits in sockets; and is left for a
-    /// burst between two looks. 0, no limit, where nobody says how much there is.
+    /// burst between two looks. 0, no limit, where the available memory is not known.
     static let memoryBudget = (ProcessMemory.available ?? 0) / 5 * 4
 }

@@ -174,7 +174,7 @@ package final class ServerMetrics: Sendable {
     package let textTurns = Atomic<Int>(0)
     /// Connections of all shards.
     package let connections = Atomic<Int>(0)
-    /// Whether the process holds nearly as much memory as it may.
+    /// Whether new sessions are refused because the process holds nearly as much as it may.
     let isShortOfMemory = Atomic<Bool>(false)
     /// Whether the server is going away.
     package let isDraining = Atomic<Bool>(false)
@@ -212,9 +212,11 @@ package final class ServerMetrics: Sendable {
     }
 
     /// Writes the whole exposition.
-    package func write(into text: inout ByteWriter) {
+    /// - Parameter isFull: whether every place of a session is taken.
+    package func write(into text: inout ByteWriter, isFull: Bool = false) {
         let exposition = MetricsText(metrics: self)
         exposition.writeAll(workers: workers(), into: &text)
+        exposition.writeAdmission(isFull: isFull, into: &text)
         exposition.write(providers(), into: &text)
     }
 }

@@ -349,6 +349,19 @@ struct MetricsText {
         writeLine("parley_draining", "", isDraining ? "1" : "0", into: &text)
     }
 
+    /// Writes why new sessions are refused now, a line for each reason.
+    func writeAdmission(isFull: Bool, into text: inout ByteWriter) {
+        let name = "parley_admission_closed"
+        writeHead(name, "gauge", "1 while new sessions are refused for this reason.", into: &text)
+        let reasons = [
+            ("memory", metrics.isShortOfMemory.load(ordering: .relaxed)), ("sessions", isFull),
+            ("draining", metrics.isDraining.load(ordering: .relaxed)),
+        ]
+        for (reason, isClosed) in reasons {
+            writeLine(name, "reason=\"\(reason)\"", isClosed ? "1" : "0", into: &text)
+        }
+    }
+
     private func write(
         _ histogram: ShardHistogram, as name: String, _ label: String, into text: inout ByteWriter
     ) {

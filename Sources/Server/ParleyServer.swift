@@ -106,12 +106,13 @@ public final class ParleyServer: Sendable {
         self.agents = agents
         self.voiceActivityModel = voiceActivityModel
         self.logger = logger
+        let threads = max(1, configuration.workerThreads)
         let workers = WorkerPool(
-            threads: max(1, configuration.workerThreads),
-            maxQueued: max(0, configuration.maxQueuedJobs))
+            threads: threads, maxQueued: max(0, configuration.maxQueuedJobs))
         self.workers = workers
         addressLimits = AddressLimits(configuration)
-        memory = MemoryBudget(configuration)
+        memory = MemoryBudget(
+            configuration, modelBytes: agents.recognizer?.serverBytes(workers: threads) ?? 0)
         replies = ReplyDirectory(limit: configuration.maxResumableReplies)
         tickets =
             configuration.isSecure
@@ -159,6 +160,7 @@ public final class ParleyServer: Sendable {
 
     private func start(listeningTo inherited: [ListeningSocket]) throws(ServerError) {
         if let objection = configuration.objection { throw .invalidConfiguration(objection) }
+        try memory.checkLimit(logger)
         // A peer that resets its connection must not end the process.
         ServerSignals.ignoreBrokenPipes()
         let tls = try makeTLSContext()

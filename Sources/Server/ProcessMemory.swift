@@ -1,7 +1,8 @@
 // What the process takes of the machine's memory, and how much of it there is: the kernel's
-// figures. They are read when somebody asks; nothing here is kept.
+// figures. They are read at each question; nothing here is kept.
 //
-// Source: proc(5) for statm, the kernel's cgroup-v2.rst for memory.max.
+// Source: proc(5) for statm, the kernel's cgroup-v2.rst for memory.max and cgroup-v1/memory.rst for
+// memory.limit_in_bytes.
 
 import CLinux
 
@@ -38,33 +39,58 @@ package struct ProcessMemory: Equatable, Sendable {
         return [machine, groupLimit].compactMap(\.self).min()
     }
 
-    /// The limit of the control group that the process is in, or of one around it. In a container
-    /// the group's path is often that of the host, and the limit then lies at the root.
+    /// The limit of the control group that the process is in, or of one around it.
     private static var groupLimit: Int? {
-        let root = "/sys/fs/cgroup"
-        var path = firstLine(of: "/proc/self/cgroup")
-        guard path.hasPrefix("0::/") else {
-            return Int(firstLine(of: root + "/memory/memory.limit_in_bytes"))
-        }
-        path.removeFirst(3)
-        var least: Int?
-        while true {
-            let limit = Int(firstLine(of: root + path + "/memory.max"))
-            if let limit { least = min(least ?? limit, limit) }
-            guard let slash = path.lastIndex(of: "/") else { return least }
-            path.removeSubrange(slash...)
-        }
+        let groups = content(of: "/proc/self/cgroup")
+        return ControlGroup.memoryFiles(of: groups).compactMap { Int(firstLine(of: $0)) }.min()
     }
 
     private static func firstLine(of path: String) -> String {
+        String(content(of: path).prefix { $0 != "\n" })
+    }
+
+    /// The first 4,096 bytes of a file, or nothing where it cannot be read.
+    private static func content(of path: String) -> String {
         let file = parley_open_readonly(path)
         guard file >= 0 else { return "" }
         defer { close(file) }
         return withUnsafeTemporaryAllocation(byteCount: 4_096, alignment: 1) { buffer in
             let count = read(file, buffer.baseAddress, buffer.count)
             guard count > 0 else { return "" }
-            let line = buffer[..<count].prefix { $0 != UInt8(ascii: "\n") }
-            return String(decoding: line, as: UTF8.self)
+            return String(decoding: buffer[..<count], as: UTF8.self)
         }
+    }
+}
+
+/// Where the kernel keeps the memory limits of a process's control groups. Source: cgroups(7).
+enum ControlGroup {
+    /// The files that may hold a limit: of each group that the process is in, and of all around it
+    /// up to the root. In a container the paths are often those of the host; its own limit then
+    /// lies at the root, and the other files do not exist.
+    /// - Parameter groups: the content of `/proc/self/cgroup`, a line "ID:CONTROLLERS:PATH" for
+    ///   each hierarchy. Version 2 has ID 0 and no controllers; version 1 names `memory`.
+    static func memoryFiles(of groups: String) -> [String] {
+        groups.split(separator: "\n").flatMap { line -> [String] in
+            let fields = line.split(separator: ":", maxSplits: 2, omittingEmptySubsequences: false)
+            guard fields.count == 3 else { return [] }
+            if fields[0] == "0", fields[1].isEmpty {
+                return files("memory.max", from: fields[2], under: "/sys/fs/cgroup")
+            }
+            guard fields[1].split(separator: ",").contains("memory") else { return [] }
+            return files(
+                "memory.limit_in_bytes", from: fields[2], under: "/sys/fs/cgroup/memory")
+        }
+    }
+
+    private static func files(
+        _ name: String, from path: Substring, under root: String
+    ) -> [String] {
+        var parts = path.split(separator: "/")
+        var files = ["\(root)/\(name)"]
+        while !parts.isEmpty {
+            files.append("\(root)/\(parts.joined(separator: "/"))/\(name)")
+            parts.removeLast()
+        }
+        return files
     }
 }

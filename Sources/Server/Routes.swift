@@ -357,7 +357,7 @@ struct Routes: Sendable {
 
     private func exposition() -> HTTPResponse {
         var text = ByteWriter(capacity: 16 * 1024)
-        metrics.write(into: &text)
+        metrics.write(into: &text, isFull: isFull)
         var fields = HTTPFields()
         fields.append("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
         return HTTPResponse(status: 200, fields: fields, body: text.copiedBytes)

@@ -221,11 +221,12 @@ public struct ServerConfiguration: Sendable {
     /// of one kind at a time, the largest message as it comes, a full conversation with its images
     /// and a client that stalls, and then as much again.
     public var maxConnectionMemoryBytes = 64 << 20
-    /// Bytes that the whole process may hold, counted by its connections' ledgers or by the kernel,
-    /// whichever is more. From nine tenths on new sessions are answered with 503; beyond it those
-    /// that hold the most are closed with 1013, one after another. 0…; 0 is no limit. Four fifths
-    /// of what its control group or the machine has: the rest is the kernel's, for its sockets. It
-    /// is each process's own: several in one group need a share each.
+    /// Bytes that the whole process may hold, counted by its connections' ledgers or by the
+    /// kernel, whichever is more. The server's own memory and its models are part of it. Once
+    /// clients hold nine tenths of the rest, new sessions are answered with 503; beyond the limit
+    /// the connections that hold the most are closed with 1013, one after another. 0…; 0 is no
+    /// limit. Four fifths of what its control group or the machine has: the rest is the kernel's,
+    /// for its sockets. It is each process's own: several in one group need a share each.
     public var maxMemoryBytes = ServerConfiguration.memoryBudget
     /// Seconds that `Retry-After` names when the server is full. 5.
     public var retryAfterSeconds = 5

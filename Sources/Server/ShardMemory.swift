@@ -12,6 +12,7 @@
 // wait behind what he should let go of.
 
 import Codec
+import Logging
 import Session
 
 /// What a shard remembers between two looks at memory.
@@ -62,15 +63,45 @@ extension Shard {
         let budget = services.memory
         let ledgers = services.metrics.total(of: .ledgerBytes)
         let held = budget.held(ledgers: ledgers, at: now)
-        if budget.takeReturnRequest(),
-            services.pool.submit(.spare, for: nil, ComputeJob(run: services.returnMemory))
-        {
-            metrics.add(.memoryReturns)
+        if budget.takeReturnRequest() {
+            let giveBack = ComputeJob { [returnMemory = services.returnMemory] in
+                returnMemory()
+                budget.handleReturned()
+            }
+            if services.pool.submit(.spare, for: nil, giveBack) {
+                metrics.add(.memoryReturns)
+            } else {
+                // Every worker is busy.
+                budget.requestReturn()
+            }
         }
-        services.metrics.isShortOfMemory.store(held > budget.near, ordering: .relaxed)
+        noteShortage(held: held, ledgers: ledgers)
         // Where all of them together are not what is too much, giving them up would not help.
         guard held > budget.limit, ledgers > held - budget.limit else { return }
         giveUpLargest(held - budget.limit)
+    }
+
+    /// Opens or closes admission, and logs each change once, whichever shard sees it.
+    private func noteShortage(held: Int, ledgers: Int) {
+        let budget = services.memory
+        let metrics = services.metrics
+        let wasShort = metrics.isShortOfMemory.load(ordering: .relaxed)
+        let isShort = budget.isShort(held: held, wasShort: wasShort)
+        guard isShort != wasShort,
+            metrics.isShortOfMemory.exchange(isShort, ordering: .relaxed) == wasShort
+        else { return }
+        let account = budget.account(ledgers: ledgers)
+        let numbers: Logger.Metadata = [
+            "limit_bytes": "\(account.limit)", "refused_from_bytes": "\(account.near)",
+            "held_bytes": "\(held)", "resident_bytes": "\(account.resident)",
+            "ledgers_bytes": "\(account.ledgers)", "server_bytes": "\(account.server)",
+            "unaccounted_bytes": "\(account.unaccounted)", "largest": "\(account.largestPart)",
+        ]
+        if isShort {
+            logger.warning("memory is short: new sessions are refused", metadata: numbers)
+        } else {
+            logger.notice("memory is free again: new sessions are taken", metadata: numbers)
+        }
     }
 
     // MARK: Giving up

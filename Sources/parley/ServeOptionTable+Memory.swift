@@ -17,7 +17,8 @@ extension ServeOptionTable {
             in: .limits,
             """
             What the whole process may hold, by its own count or the kernel's, whichever is more. \
-            From nine tenths on new sessions get 503; beyond it those that hold the most are \
+            The server's own memory and its models are part of it; once clients hold nine tenths \
+            of the rest, new sessions get 503, and beyond the limit those that hold the most are \
             closed with 1013. 0 is no limit. The default is four fifths of what its control group \
             or the machine has.
             """),

@@ -6,7 +6,8 @@ import Testing
 @testable import Codec
 
 @Suite struct HeapBlockTests {
-    /// Bytes of the block that begins at an address, the allocator's header included.
+    /// Bytes of the block that begins at an address, the allocator's header included. A block may
+    /// have 16 bytes that were not asked for: glibc leaves no rest that is smaller than a block.
     private static func block(at address: UnsafeRawPointer) -> Int {
         Int(malloc_usable_size(UnsafeMutableRawPointer(mutating: address))) + 8
     }
@@ -15,7 +16,8 @@ import Testing
     func aBlockHasTheAllocatorsSize(count: Int) throws {
         let memory = try #require(malloc(count))
         defer { free(memory) }
-        #expect(HeapBlock.bytes(count) == Self.block(at: memory))
+        let block = Self.block(at: memory)
+        #expect([block, block - 16].contains(HeapBlock.bytes(count)))
     }
 
     @Test func nothingTakesNothing() {
@@ -29,10 +31,10 @@ import Testing
         let array = [Int](repeating: 0, count: count)
         let block = array.withUnsafeBytes { Self.block(at: $0.baseAddress! - 32) }
         // Less than an element may be left over.
-        #expect((0..<16).contains(block - array.heapBytes))
+        #expect((0..<32).contains(block - array.heapBytes))
         let bytes = [UInt8](repeating: 0, count: count)
         let other = bytes.withUnsafeBytes { Self.block(at: $0.baseAddress! - 32) }
-        #expect(bytes.heapBytes == other)
+        #expect([other, other - 16].contains(bytes.heapBytes))
     }
 
     @Test(arguments: [16, 29, 31, 32, 47, 48, 63, 64, 65, 100, 200, 500, 1_000, 5_000])
@@ -40,7 +42,8 @@ import Testing
         let string = String(decoding: [UInt8](repeating: 97, count: count), as: UTF8.self)
         // The address of a string's object is in its second word.
         let object = unsafeBitCast(string, to: (UInt, UInt).self).1 & 0x0FFF_FFFF_FFFF_FFFF
-        #expect(string.heapBytes == Self.block(at: UnsafeRawPointer(bitPattern: object)!))
+        let block = Self.block(at: UnsafeRawPointer(bitPattern: object)!)
+        #expect([block, block - 16].contains(string.heapBytes))
     }
 
     @Test(arguments: [1, 3, 10, 100, 1_000])

@@ -358,6 +358,62 @@ private func block(of object: AnyObject) -> Int {
         #expect(turn(60, ran: 1, left: 0) == 60)
     }
 
+    /// What a library keeps is on no ledger. Refusing sessions would not make it less.
+    @Test func memoryThatNoClientHoldsKeepsNoClientOut() throws {
+        let log = LogRecord()
+        var configuration = ServerConfiguration()
+        configuration.maxMemoryBytes = 400_000_000
+        let server = try SimulatedServer(configuration: configuration, log: log)
+        let first = server.openClient()
+        #expect(server.run())
+        // Over nine tenths of the limit, and it stays.
+        server.memory.resident.store(390_000_000, ordering: .relaxed)
+        for _ in 0..<20 {
+            first.send(question("Hi"))
+            #expect(server.run(for: .seconds(1)))
+        }
+        let next = server.openClient()
+        #expect(server.run())
+        #expect(next.isOpen)
+        #expect(server.metrics.total(of: .memoryReturns) > 0)
+        #expect(!log.lines.contains { $0.contains("new sessions are refused") })
+        // Of what is left, clients may hold nine tenths.
+        server.memory.resident.store(399_500_000, ordering: .relaxed)
+        first.send(question(String(repeating: "x", count: 60_000)))
+        #expect(server.run(for: .milliseconds(100)))
+        #expect(first.isOpen)
+    }
+
+    @Test func aShortageOfMemoryIsLoggedAtItsBeginningAndAtItsEnd() throws {
+        let log = LogRecord()
+        var configuration = ServerConfiguration()
+        configuration.maxMemoryBytes = 300_000
+        let server = try SimulatedServer(configuration: configuration, log: log)
+        let lines = { (text: String) in log.lines.filter { $0.contains(text) } }
+        let clients = (0..<4).map { _ in server.openClient() }
+        #expect(server.run())
+        for client in clients { client.send(question(String(repeating: "x", count: 68_000))) }
+        #expect(server.run(for: .seconds(1)))
+        for _ in 0..<3 {
+            let refused = server.openClient()
+            #expect(server.run(for: .milliseconds(300)))
+            #expect(refused.answer?.status == 503)
+        }
+        let begun = lines("new sessions are refused")
+        #expect(begun.count == 1)
+        #expect(begun[0].hasPrefix("warning"))
+        for field in ["limit_bytes=300000", "refused_from_bytes=270000", "largest=ledgers"] {
+            #expect(begun[0].contains(field), "\(begun[0])")
+        }
+        #expect(lines("new sessions are taken").isEmpty)
+        for client in clients.dropFirst() { client.peer.reset() }
+        #expect(server.run(for: .seconds(2)))
+        let later = server.openClient()
+        #expect(server.run(for: .seconds(1)))
+        #expect(later.isOpen)
+        #expect(lines("new sessions are taken").count == 1)
+    }
+
     @Test func memoryThatIsNobodysClosesNobody() throws {
         let server = try limited { $0.maxMemoryBytes = 1 << 30 }
         let client = server.openClient()

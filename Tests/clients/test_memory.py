@@ -1,7 +1,8 @@
-"""A server whose memory has a limit, and clients who would take more of it: who is taken no more,
-who is given up, and that the others go on. What every part counts is tried on a simulated kernel
-(Tests/ServerTests/ShardLedgerTests.swift)."""
+"""A server whose memory has a limit, and clients that take more of it: which sessions are refused,
+which connections are closed, and that the others go on. What every part counts is tried on a
+simulated kernel (Tests/ServerTests/ShardLedgerTests.swift)."""
 
+import asyncio
 import json
 import select
 import struct
@@ -9,6 +10,7 @@ import time
 
 import pytest
 from parley_server import HANG_GUARD, ParleyServer
+from talkers import Talker, speech
 from test_hostile_peers import MIB, RawWebSocket, frame
 from test_http import exchange, status_of, upgrade
 
@@ -104,3 +106,76 @@ def test_everything_is_given_back(server):
     ):
         assert time.monotonic() < deadline
         time.sleep(0.05)
+    assert metric(server, "parley_session_memory_bytes_count", 'state="idle"') == 0
+
+
+def has_line(server, text):
+    return any(text in line for line in server.log_path.read_text().splitlines())
+
+
+def test_memory_of_the_recogniser_keeps_no_client_out():
+    """Two utterances of nearly a minute, which the server recognises at once on its workers."""
+    audio = speech(59)
+
+    async def talk(server):
+        async with Talker(server.port) as talker:
+            await talker.commit(audio)
+            await talker.commit(audio)
+            return [await talker.transcript() for _ in range(2)]
+
+    with ParleyServer("--max-memory-bytes", "450000000", "--worker-threads", "2") as server:
+        for text in asyncio.run(asyncio.wait_for(talk(server), HANG_GUARD)):
+            assert len(text.split()) > 100
+        # The kernel's figure is read again within a second or two of its use.
+        deadline = time.monotonic() + HANG_GUARD
+        while True:
+            ready = server.get("/readyz")[0]
+            if ready == 200 and status(server)[0] == 101:
+                break
+            assert time.monotonic() < deadline, (ready, server.resident_bytes())
+            time.sleep(0.5)
+        assert metric(server, "parley_admission_closed", 'reason="memory"') == 0
+        assert not has_line(server, "max-memory-bytes")
+
+
+def test_a_limit_below_what_serving_needs_is_named_at_the_start():
+    with ParleyServer("--max-memory-bytes", str(100 * MIB)) as server:
+        assert has_line(server, "max-memory-bytes leaves too little")
+        assert has_line(server, "needed_bytes=")
+        assert server.get("/readyz")[0] == 200
+
+
+def test_a_limit_below_the_server_itself_is_refused():
+    with (
+        pytest.raises(RuntimeError, match="give at least"),
+        ParleyServer("--max-memory-bytes", str(MIB)),
+    ):
+        pass
+
+
+def test_a_refusal_for_memory_is_logged_once_and_shown():
+    """A client fills the limit with a message that never ends, and leaves."""
+    with ParleyServer("--max-memory-bytes", str(LIMIT), "--shards", "2") as server:
+        peers = []
+        for _ in range(2):
+            peer = RawWebSocket(server, "/v1/realtime")
+            peer.next()
+            peer.send(bytes([0x81, 0xFF]) + struct.pack(">Q", 20 * MIB) + bytes(4))
+            peer.send(bytes([32]) * (18 * MIB))
+            peers.append(peer)
+        deadline = time.monotonic() + HANG_GUARD
+        while metric(server, "parley_admission_closed", 'reason="memory"') == 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert server.get("/readyz")[0] == 503
+        for peer in peers:
+            peer.socket.close()
+        while server.get("/readyz")[0] != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        lines = server.log_path.read_text().splitlines()
+        begun = [line for line in lines if "new sessions are refused" in line]
+        ended = [line for line in lines if "new sessions are taken" in line]
+        assert len(begun) == len(ended) == 1
+        for field in ("limit_bytes", "resident_bytes", "ledgers_bytes", "largest=ledgers"):
+            assert field in begun[0]

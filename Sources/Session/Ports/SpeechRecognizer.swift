@@ -45,6 +45,12 @@ public protocol SpeechRecognizer: Sendable {
     /// Such requests find `AgentError.overloaded` wherever others need the workers.
     var makesHypotheses: Bool { get }
 
+    /// Bytes that recognition makes the process hold apart from any session, at most: a model and
+    /// what its decodes take. They are the server's own memory and no client is refused or closed
+    /// for them. 0, the default, where another machine recognises.
+    /// - Parameter workers: threads that may run `AgentHost.compute` at once.
+    func serverBytes(workers: Int) -> Int
+
     /// Transcribes one utterance. Empty text means that no words were heard.
     /// - Throws: an `AgentError`; the transcription fails and the session lives on.
     func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String
@@ -65,6 +71,9 @@ public protocol SpeechRecognizer: Sendable {
 extension SpeechRecognizer {
     /// Each utterance is recognised once.
     public var makesHypotheses: Bool { false }
+
+    /// Nothing is held in this process.
+    public func serverBytes(workers: Int) -> Int { 0 }
 
     /// The text comes at once.
     public func transcribe(
