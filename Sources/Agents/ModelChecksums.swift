@@ -38,17 +38,31 @@ struct ModelChecksums {
         }
     }
 
+    /// What is wrong with a file.
+    enum Fault: Equatable {
+        /// It is not what it is to be, or is no file.
+        case damaged(String)
+        /// It cannot be read now, as where the process has no descriptor left; this may pass.
+        case unreadable(String)
+    }
+
     private let directory: String
     private var digests: [Substring: SHA256Digest] = [:]
+    /// Whether the file of checksums was read.
+    private var isReadable = true
 
     /// Reads the checksums of a folder; nil where it has none.
     init?(directory: String) {
         self.directory = directory
         var content: [UInt8] = []
-        let isRead = Self.read("\(directory)/\(Self.fileName)") { piece in
+        let outcome = Self.read("\(directory)/\(Self.fileName)") { piece in
             content += piece.prefix(Self.maxBytes - content.count)
         }
-        guard isRead else { return nil }
+        switch outcome {
+        case .whole: break
+        case .noFile: return nil
+        case .failed: isReadable = false
+        }
         for line in String(decoding: content, as: UTF8.self).split(separator: "\n") {
             let fields = line.split(separator: " ", maxSplits: 1)
             guard fields.count == 2, let digest = SHA256Digest(hexadecimal: fields[0])
@@ -58,30 +72,39 @@ struct ModelChecksums {
         }
     }
 
-    /// The first of some paths in the folder whose file is not what it is to be; nil: all are.
-    func firstDamaged(of paths: [String]) -> String? {
-        paths.first { path in
-            guard let wanted = digests[path[...]] else { return true }
+    /// What is wrong with the first of some paths in the folder that is not as it should be; nil:
+    /// all are.
+    func firstFault(of paths: [String]) -> Fault? {
+        guard isReadable else { return .unreadable(Self.fileName) }
+        for path in paths {
+            guard let wanted = digests[path[...]] else { return .damaged(path) }
             var hasher = SHA256Hasher()
-            let isRead = Self.read("\(directory)/\(path)") { hasher.append($0) }
+            let outcome = Self.read("\(directory)/\(path)") { hasher.append($0) }
             let found = hasher.finished()
-            return !(isRead && found == wanted)
+            if outcome == .failed { return .unreadable(path) }
+            if outcome == .noFile || found != wanted { return .damaged(path) }
         }
+        return nil
     }
 
-    /// Hands a file over in pieces.
-    /// - Returns: whether it was read to its end.
+    /// What came of reading a file.
+    private enum Reading { case whole, noFile, failed }
+
+    /// Hands a file over in pieces. A pipe or a device is no file: reading it might never end.
     private static func read(
         _ path: String, _ body: (UnsafeRawBufferPointer) -> Void
-    ) -> Bool {
+    ) -> Reading {
         let descriptor = parley_open_readonly(path)
-        guard descriptor >= 0 else { return false }
+        guard descriptor >= 0 else { return parley_errno() == ENOENT ? .noFile : .failed }
         defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { return .failed }
+        guard Int32(status.st_mode) & S_IFMT == S_IFREG else { return .noFile }
         let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: pieceBytes, alignment: 16)
         defer { buffer.deallocate() }
         while true {
             let count = CLinux.read(descriptor, buffer.baseAddress, buffer.count)
-            guard count > 0 else { return count == 0 }
+            guard count > 0 else { return count == 0 ? .whole : .failed }
             body(UnsafeRawBufferPointer(rebasing: buffer[..<count]))
         }
     }

@@ -120,7 +120,8 @@ public struct ModelRouter: LanguageModel {
                 return
             } catch {
                 if Task.isCancelled || error is CancellationError {
-                    provider.health.handleCancelled(turn, at: await host.now())
+                    provider.health.handleCancelled(
+                        turn, hasAnswered: attempt.hasDelivered, at: await host.now())
                     throw error
                 }
                 let blame = FailureBlame(error)

@@ -130,11 +130,27 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         let stamps = files.stamps
         if case .damaged(let file, stamps) = state { throw Self.damaged(file) }
         state = .notLoaded
-        guard let checksums = ModelChecksums(directory: files.directory),
-            let file = checksums.firstDamaged(of: MoonshineModel.Files.checkedPaths)
-        else { return }
-        state = .damaged(file: file, stamps: stamps)
-        throw Self.damaged(file)
+        let checksums = ModelChecksums(directory: files.directory)
+        switch checksums?.firstFault(of: MoonshineModel.Files.checkedPaths) {
+        case nil: break
+        case .unreadable(let file): throw Self.unreadable(file)
+        case .damaged(let file):
+            state = .damaged(file: file, stamps: stamps)
+            throw Self.damaged(file)
+        }
+        // sherpa-onnx ends the process over a file that it cannot open.
+        guard Self.hasDescriptorsToLoad else { throw Self.unreadable("no file descriptor is free") }
+    }
+
+    /// Whether as many files can be opened as loading opens at once.
+    private static var hasDescriptorsToLoad: Bool {
+        let opened = (0..<8).map { _ in parley_open_readonly("/dev/null") }
+        defer { for descriptor in opened where descriptor >= 0 { close(descriptor) } }
+        return opened.allSatisfy { $0 >= 0 }
+    }
+
+    private static func unreadable(_ what: String) -> AgentError {
+        .unavailable(message: "The speech recognition model cannot be read (\(what)).")
     }
 
     private static func damaged(_ file: String) -> AgentError {

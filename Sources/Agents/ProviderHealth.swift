@@ -83,9 +83,11 @@ public final class ProviderHealth: Sendable {
     }
 
     /// The turn was cancelled.
-    func handleCancelled(_ turn: ProviderTurn, at now: Instant) {
+    /// - Parameter hasAnswered: whether it had begun to answer, which shows that it works.
+    func handleCancelled(_ turn: ProviderTurn, hasAnswered: Bool, at now: Instant) {
         state.withLock { state in
             state.counts.cancelled += 1
+            if hasAnswered { state.failuresInARow = 0 }
             Self.endTrial(turn, in: &state, at: now)
         }
     }

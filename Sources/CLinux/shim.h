@@ -78,8 +78,9 @@ static inline void parley_unmap_program(void) {
     uintptr_t end = (uintptr_t)&etext & ~(page - 1);
     if (start % page == 0 && end > start) madvise((void *)start, end - start, MADV_DONTNEED);
 }
+// Opens a pipe without waiting for its writer: reading it gives EAGAIN until there is something.
 static inline int parley_open_readonly(const char *path) {
-    return open(path, O_RDONLY | O_CLOEXEC);
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 // A file without a name that lies in memory and goes with its last descriptor.
 static inline int parley_open_memory_file(const char *label) {

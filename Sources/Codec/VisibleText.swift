@@ -8,10 +8,13 @@
 extension Unicode.Scalar {
     /// Whether a terminal obeys it or a reader does not see it: the controls of C0 and C1 and DEL
     /// (ECMA-48 §5), line and paragraph separators, and the format characters that reorder text
-    /// (embeddings, overrides and isolates: Unicode UAX #9 §2; deprecated ones beside them).
+    /// (marks, embeddings, overrides and isolates: Unicode UAX #9 §2; deprecated ones beside them)
+    /// or have no width. Joiners of letters and emoji stay.
     public var isUnseen: Bool {
         switch value {
-        case 0...0x1F, 0x7F...0x9F, 0x2028...0x2029, 0x202A...0x202E, 0x2066...0x206F: true
+        case 0...0x1F, 0x7F...0x9F, 0x061C, 0x200B, 0x200E...0x200F, 0x2028...0x2029,
+            0x202A...0x202E, 0x2060...0x206F, 0xFEFF:
+            true
         default: false
         }
     }

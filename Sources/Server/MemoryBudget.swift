@@ -88,13 +88,14 @@ package final class MemoryBudget: Sendable {
     /// The part of the limit that the server's own memory leaves to clients.
     private var clientBytes: Int { max(0, limit - own.load(ordering: .relaxed)) }
 
+    /// Bytes from which down new sessions are taken again, once they were refused.
+    private var relief: Int { isLimited ? limit - clientBytes / 20 * Self.reliefTwentieths : .max }
+
     /// Whether new sessions are to be refused.
     /// - Parameters:
     ///   - held: bytes that the process holds now.
     ///   - wasShort: whether they are refused already.
-    func isShort(held: Int, wasShort: Bool) -> Bool {
-        wasShort ? held > limit - clientBytes / 20 * Self.reliefTwentieths : held > near
-    }
+    func isShort(held: Int, wasShort: Bool) -> Bool { held > (wasShort ? relief : near) }
 
     /// Bytes that the process holds.
     /// - Parameter ledgers: the sum of all shards' ledgers now.
@@ -112,16 +113,18 @@ package final class MemoryBudget: Sendable {
         return max(resting + ledgers, resident.load(ordering: .relaxed) + moved)
     }
 
-    /// Asks the kernel. Near the limit, what was freed and is only kept by the allocator goes back
-    /// first, on a worker, and no figure from before the end of that is judged. What is resident
-    /// beyond the ledgers even then would not become less by refusing sessions.
+    /// Asks the kernel. Where admission is closed or may close, what was freed and is only kept by
+    /// the allocator goes back first, on a worker, and no figure from before the end of that is
+    /// judged, except where every worker is busy for long. What is resident beyond the ledgers then
+    /// would not become less by refusing sessions.
     private func read(ledgers: Int, at now: Instant) {
         let bytes = readResident()
-        let isNear = bytes > near && bytes > resting + ledgers
+        // Below `relief` admission is open whatever it was.
+        let isNear = bytes > relief && bytes > resting + ledgers
         if isNear, awaitsReturn(of: bytes, at: now) { return }
         progress.store(.none, ordering: .relaxed)
         let beyond = bytes - ledgers
-        // It grows only where the allocator has given back what it kept.
+        // Far from the limit it only shrinks: what the allocator keeps is not the server's own.
         let most = isNear ? beyond : min(beyond, own.load(ordering: .relaxed))
         own.store(max(resting, most), ordering: .relaxed)
         resident.store(bytes, ordering: .relaxed)

@@ -8,11 +8,21 @@
 import Codec
 import Synchronization
 
-/// A chat of one caller: clients choose its id, so that it means nothing beyond the caller.
+/// A chat of one user: clients choose its id, so that it means nothing beyond the user.
 struct ChatKey: Hashable, Sendable {
-    /// The caller (`Caller.chatOwner`); nil where callers are not told apart.
+    /// The user (`Caller.chatOwner`); nil where users are not told apart.
+    let user: SHA256Digest?
+    /// Whose places its reply takes (`Caller.principal`): those of a key, for all of its client
+    /// secrets together.
     let principal: SHA256Digest?
     let id: String
+}
+
+extension ChatKey {
+    /// A caller's chat.
+    init(of caller: Caller, id: String) {
+        self.init(user: caller.chatOwner, principal: caller.principal, id: id)
+    }
 }
 
 /// Where a client finds the reply that it lost. Shared by all shards.

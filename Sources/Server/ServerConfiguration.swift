@@ -213,8 +213,9 @@ public struct ServerConfiguration: Sendable {
     /// its reply, and its model's connection.
     public var maxTextTurns = 1_000
     /// Replies of chats that are kept for clients that lose their connection, complete ones
-    /// included; each at most `SessionLimits.maxResponseBytes` and its framing. 0…; 0 keeps none.
-    /// 256: 64 MiB if all were as long as they can be, and usually some hundred kilobytes.
+    /// included; each at most `SessionLimits.maxResponseBytes` and its framing. 0…10,000, as a full
+    /// directory is searched; 0 keeps none. 256: 64 MiB if all were as long as they can be, and
+    /// usually some hundred kilobytes.
     public var maxResumableReplies = 256
     /// Bytes that one connection, or one turn over HTTP, may make the process hold, of whatever
     /// kind; more closes it with 1008. 0…; 0 is no limit. 64 MiB: all that the other limits allow

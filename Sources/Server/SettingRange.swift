@@ -79,7 +79,7 @@ package struct SettingRange: Sendable {
         SettingRange("max-connections", 1...10_000_000) { $0.maxConnections },
         SettingRange("max-sessions", 1...10_000_000) { $0.maxSessions },
         SettingRange("max-text-turns", 1...10_000_000) { $0.maxTextTurns },
-        SettingRange("max-resumable-replies", 0...10_000_000) { $0.maxResumableReplies },
+        SettingRange("max-resumable-replies", 0...10_000) { $0.maxResumableReplies },
         SettingRange("max-unread-reply-bytes", 1_024...gibibyte) { $0.maxUnreadReplyBytes },
         SettingRange("max-connection-memory-bytes", 0...(4 * gibibyte - 1)) {
             $0.maxConnectionMemoryBytes

@@ -96,9 +96,10 @@ extension Shard {
                     let (request, consumed) = try http.parse(
                         UnsafeRawBufferPointer(rest), limits: configuration.httpLimits)
                 else {
-                    if rest.count > HTTPState.maxUnjudgedBytes, !http.hasJudgedHead,
-                        let head = http.requestInBody
-                    {
+                    // A client that waits for `100 Continue` is told at once what speaks against
+                    // its request (RFC 9110 §10.1.1).
+                    let isDue = rest.count > HTTPState.maxUnjudgedBytes || http.awaitsContinue
+                    if isDue, !http.hasJudgedHead, let head = http.requestInBody {
                         http.hasJudgedHead = true
                         if let refusal = refusal(ofHead: head, on: connection) {
                             refuse(refusal, on: connection)

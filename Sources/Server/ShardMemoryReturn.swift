@@ -45,9 +45,14 @@ struct MemoryReturn {
             heldThen = held
             return .lookAgain
         }
-        peak = held
         return .giveBack
     }
+
+    /// The allocator is giving back.
+    mutating func handleGivenBack(held: Int) { peak = held }
+
+    /// No worker could see to it: another look is to be taken.
+    mutating func handleRefused(held: Int) { heldThen = held }
 
     /// What a look comes to.
     enum Step: Equatable { case nothing, lookAgain, giveBack }
@@ -70,9 +75,13 @@ extension Shard {
         case .lookAgain: _ = deadlines.schedule(.memoryReturn, at: now + MemoryReturn.quiet)
         case .giveBack:
             chunks.releaseIdle()
-            // Where every worker is busy the pages wait for the next time.
-            _ = services.pool.submit(.spare, for: nil, ComputeJob(run: services.returnMemory))
-            metrics.add(.memoryReturns)
+            if services.pool.submit(.spare, for: nil, ComputeJob(run: services.returnMemory)) {
+                memoryReturn.handleGivenBack(held: ledgerBytes)
+                metrics.add(.memoryReturns)
+            } else {
+                memoryReturn.handleRefused(held: ledgerBytes)
+                _ = deadlines.schedule(.memoryReturn, at: now + MemoryReturn.quiet)
+            }
         }
     }
 }

@@ -87,7 +87,7 @@ extension Shard {
         let log = ReplyLog(messageID: asked.continuedMessageID ?? "msg_" + id) {
             [reviewTextTurn] in reviewTextTurn(token)
         }
-        let chat = asked.chatID.map { ChatKey(principal: caller.chatOwner, id: $0) }
+        let chat = asked.chatID.map { ChatKey(of: caller, id: $0) }
         let turn = TextTurn(
             token: token, live: live, log: log, chat: chat,
             client: source(of: request, on: connection).client, at: peerClock)
@@ -135,7 +135,7 @@ extension Shard {
         _ request: HTTPRequest, by caller: Caller, fields: HTTPFields, on connection: Connection
     ) -> HTTPResponse? {
         let id = routes.route(at: request.path)?.parameter(of: request.path)
-        let key = id.map { ChatKey(principal: caller.chatOwner, id: $0) }
+        let key = id.map { ChatKey(of: caller, id: $0) }
         guard let chat = key, let log = services.replies.log(of: chat)
         else { return HTTPResponse(status: 204) }
         metrics.add(.textRepliesResumed)

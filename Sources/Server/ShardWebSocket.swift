@@ -20,16 +20,22 @@ extension Shard {
         hold(Array(bytes.suffix(unused)), on: connection)
     }
 
-    /// Goes on with the messages that the turn before left: each connection has its share again,
-    /// in the order in which they came to wait.
+    /// Goes on with the messages that the tick before left: each connection has its share again,
+    /// in the order in which they came to wait. Once the tick's audio is heard, connections with
+    /// the rest of a long message wait for another tick, in which they come first.
     func continueMessages() {
         let slots = unfinishedSlots
         guard !slots.isEmpty else { return }
         unfinishedSlots.removeAll(keepingCapacity: true)
+        var postponed: [Int] = []
         for slot in slots {
             guard let connection = connections[slot: slot], connection.isReceivingMessages,
                 !connection.awaitsRoom
             else { continue }
+            if connection.hasUnheardAudio, sessionContext.isTickSpent {
+                postponed.append(slot)
+                continue
+            }
             touch(connection)
             var held: [UInt8] = []
             swap(&held, &connection.held)
@@ -42,6 +48,7 @@ extension Shard {
                 updateInterest(of: connection)
             }
         }
+        if !postponed.isEmpty { unfinishedSlots.insert(contentsOf: postponed, at: 0) }
     }
 
     private func hold(_ bytes: [UInt8], on connection: Connection) {

@@ -44,7 +44,7 @@ final class TextTurn {
     /// Bytes of its places in the shard's table and queue, about.
     static let placeBytes = 64
     /// Bytes of the object itself, and of its places.
-    static let objectBytes = HeapBlock.bytes(160) + placeBytes
+    static let objectBytes = HeapBlock.bytes(200) + placeBytes
 
     init(
         token: EventToken, live: LiveSession, log: ReplyLog, chat: ChatKey?, client: NetworkAddress,
@@ -132,7 +132,7 @@ final class TextAnswer {
     var needsAll: Bool { if case .whole = style { true } else { false } }
 
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(200)
+    static let objectBytes = HeapBlock.bytes(232)
     /// Bytes of all of it but the reply.
     var heldBytes: Int { Self.objectBytes }
 

@@ -1,9 +1,10 @@
 // Files that are read whole at the start, and how large each kind may be. What is in them is their
 // users' business.
 //
-// Invariant: the limit alone bounds what is read. A path may therefore name anything that can be
-// read, such as a pipe of a shell (`--config <(…)`), /dev/stdin or /dev/null, and /dev/zero is
-// refused as soon as it has given too much.
+// Invariant: a limit bounds what is read, and another how long a pipe is waited for. A path may
+// therefore name anything that can be read, such as a pipe of a shell (`--config <(…)`), /dev/null
+// or /dev/stdin; /dev/zero is refused as soon as it has given too much, and a pipe that nothing is
+// written to after a time.
 
 import CLinux
 import Glibc
@@ -33,6 +34,10 @@ package enum WholeFile {
     /// all public authorities takes a fifth of that.
     package static let maxTextBytes = 1 << 20
 
+    /// How long a pipe may be silent. 10 s: a command that writes a configuration takes less, and
+    /// the start and a reload do not hang.
+    private static let pipeMilliseconds: Int32 = 10_000
+
     /// Reads a file to its end.
     /// - Parameter maxBytes: the most that it may have.
     package static func read(
@@ -46,10 +51,28 @@ package enum WholeFile {
         while content.count <= maxBytes {
             // Qualified: this type has a `read` of its own.
             let count = Glibc.read(descriptor, &buffer, buffer.count)
-            guard count >= 0 else { throw .system(errno: parley_errno()) }
-            if count == 0 { return content }
-            content += buffer[..<count]
+            if count > 0 {
+                content += buffer[..<count]
+            } else if count < 0, parley_errno() != EAGAIN {
+                throw .system(errno: parley_errno())
+            } else if count == 0, !content.isEmpty || !isPipe(descriptor) {
+                return content
+            } else if try !waitsForMore(descriptor) {
+                return content
+            }
         }
         throw .tooLarge(maxBytes: maxBytes)
+    }
+
+    /// Waits for a pipe to be written to; false: its writer has closed it.
+    private static func waitsForMore(_ descriptor: Int32) throws(WholeFileError) -> Bool {
+        var waiting = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+        guard poll(&waiting, 1, pipeMilliseconds) > 0 else { throw .system(errno: ETIMEDOUT) }
+        return Int32(waiting.revents) & POLLIN != 0
+    }
+
+    private static func isPipe(_ descriptor: Int32) -> Bool {
+        var status = stat()
+        return fstat(descriptor, &status) == 0 && Int32(status.st_mode) & S_IFMT == S_IFIFO
     }
 }

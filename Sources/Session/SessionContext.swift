@@ -177,6 +177,9 @@ public final class SessionContext {
     /// message that lasts longer waits in its session for more (`VoiceSession.hasUnheardAudio`).
     public func beginShare() { audioShares.beginShare(received: counters.samplesIn) }
 
+    /// Whether sessions have heard what the tick has time for.
+    public var isTickSpent: Bool { counters.samplesIn >= audioShares.tickEnd }
+
     /// Whether the connection's share is used up.
     public var isShareSpent: Bool { counters.samplesIn >= audioShares.shareEnd }
 

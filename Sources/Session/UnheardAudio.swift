@@ -56,7 +56,7 @@ struct AudioShares {
     static let leastMilliseconds = 100
 
     /// Audio received when the tick has used its time up.
-    private var tickEnd = Int.max
+    private(set) var tickEnd = Int.max
     /// The same of the connection that is being served. Without a shell that sets it, no share
     /// ends.
     private(set) var shareEnd = Int.max

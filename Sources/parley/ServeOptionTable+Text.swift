@@ -13,7 +13,7 @@ extension ServeOptionTable {
             unit: "bytes", in: .limits,
             "What a client over HTTP may leave unread of a reply before its model is held up."),
         .integer(
-            "max-resumable-replies", \.server.maxResumableReplies, 0...10_000_000,
+            "max-resumable-replies", \.server.maxResumableReplies, 0...10_000,
             unit: "replies", in: .limits,
             """
             Replies of /api/chat that are kept for clients that lose their connection, each at \

@@ -267,13 +267,16 @@ private final class EndlessPings: UpstreamResponse {
         let health = ProviderHealth(maxFailures: 1, pause: .seconds(30))
         health.handleFailed(.ordinary, isItsFault: true, at: .milliseconds(0))
         #expect(health.permit(at: .milliseconds(30_000)) == .trial)
-        health.handleCancelled(.trial, at: .milliseconds(30_100))
+        health.handleCancelled(.trial, hasAnswered: false, at: .milliseconds(30_100))
         #expect(health.permit(at: .milliseconds(30_101)) == .trial)
         health.handleFailed(.trial, isItsFault: false, at: .milliseconds(30_200))
         #expect(health.permit(at: .milliseconds(30_201)) == .trial)
         // Turns that began before the pause do not end it.
-        health.handleCancelled(.ordinary, at: .milliseconds(30_300))
+        health.handleCancelled(.ordinary, hasAnswered: false, at: .milliseconds(30_300))
         #expect(health.permit(at: .milliseconds(30_301)) == nil)
+        // A trial that was interrupted while it answered has shown that the provider works.
+        health.handleCancelled(.trial, hasAnswered: true, at: .milliseconds(30_400))
+        #expect(health.permit(at: .milliseconds(30_401)) == .ordinary)
     }
 
     @Test func oneWithoutAStandInIsAskedHoweverItFares() async {

@@ -224,7 +224,7 @@ import Testing
         #expect(fill(secrets, from: 0, to: 1, at: .milliseconds(0)) == 500)
         #expect(fill(secrets, from: 1_000, to: 2, at: .milliseconds(1)) == 250)
         #expect(fill(secrets, from: 2_000, to: 1, at: .milliseconds(2)) == 0)
-        // What has expired is free, whoever had it.
+        // Entries that have expired are free, of any owner.
         #expect(fill(secrets, from: 3_000, to: 2, at: .milliseconds(60_000)) == 250)
         #expect(fill(secrets, from: 4_000, to: 1, at: .milliseconds(60_000)) == 250)
     }

@@ -115,6 +115,21 @@ import Testing
         #expect(budget.near == 462 * Self.megabyte)
     }
 
+    /// Pages that the allocator keeps after clients have left, below where admission closes and
+    /// above where it opens.
+    @Test func admissionThatIsClosedAsksForWhatTheAllocatorKeeps() {
+        let kernel = Kernel()
+        let budget = kernel.budget(limit: 500)
+        kernel.megabytes.store(435, ordering: .relaxed)
+        let before = budget.held(ledgers: 0, at: .milliseconds(1_000))
+        let isAsked = budget.takeReturnRequest()
+        #expect(isAsked && before == 20 * Self.megabyte)
+        budget.handleReturned()
+        let held = budget.held(ledgers: 0, at: .milliseconds(1_001))
+        // What stays even then is the server's own.
+        #expect(held == 435 * Self.megabyte && !budget.isShort(held: held, wasShort: true))
+    }
+
     @Test func admissionOpensAgainBelowWhereItCloses() {
         let budget = Kernel().budget(limit: 220)
         func isShort(_ megabytes: Int, was: Bool) -> Bool {

@@ -17,9 +17,19 @@ import Testing
         #expect(looks == [false, true, false])
         let step = memory.review(held: 1_000)
         #expect(step == .giveBack)
+        memory.handleGivenBack(held: 1_000)
         let isArranged = memory.note(held: 0)
         let next = memory.review(held: 0)
         #expect(!isArranged && next == .nothing)
+    }
+
+    @Test func looksAgainWhereNoWorkerCouldSeeToIt() {
+        var memory = MemoryReturn()
+        _ = [Self.much, 1_000].map { memory.note(held: $0) }
+        let first = memory.review(held: 1_000)
+        memory.handleRefused(held: 1_000)
+        let second = memory.review(held: 1_000)
+        #expect(first == .giveBack && second == .giveBack)
     }
 
     @Test func waitsUntilNobodyLeavesAnyMoreButNotForEver() {

@@ -9,7 +9,20 @@ import Testing
     private func log() -> ReplyLog { ReplyLog(messageID: "m") {} }
 
     private func chat(_ owner: String, _ number: Int) -> ChatKey {
-        ChatKey(principal: SHA256Digest(of: owner), id: "\(number)")
+        ChatKey(
+            user: SHA256Digest(of: owner), principal: SHA256Digest(of: owner), id: "\(number)")
+    }
+
+    @Test func usersOfOneKeyShareItsPlaces() {
+        let directory = ReplyDirectory(limit: 4)
+        let modest = insert(1, of: "a", into: directory, complete: true).logs
+        for number in 0..<10 {
+            let user = SHA256Digest(of: "secret \(number)")
+            let chat = ChatKey(user: user, principal: SHA256Digest(of: "b"), id: "1")
+            _ = directory.insert(log(), of: chat)
+        }
+        #expect(directory.count == 4)
+        #expect(held(modest, of: "a", in: directory) == [true])
     }
 
     /// Inserts replies of an owner; returns their logs and those that lost their places.

@@ -26,6 +26,27 @@ func parseResponses(
 func text(_ response: HTTPResponse) -> String { String(decoding: response.body, as: UTF8.self) }
 
 @Suite struct ShardHTTPTests {
+    /// A client that waits for `100 Continue` has sent no body yet: it is told what speaks against
+    /// its request instead (RFC 9110 §10.1.1).
+    @Test(arguments: [
+        ("/v1/realtime/client_secrets", "Origin: https://evil.example\r\n", 403),
+        ("/v1/chat/completions", "Origin: http://localhost\r\nContent-Type: text/plain\r\n", 415),
+        ("/nowhere", "", 404), ("/v1/chat/completions", "", 100),
+    ])
+    func aRequestThatWaitsForContinueIsJudgedAtOnce(path: String, headers: String, status: Int)
+        throws
+    {
+        let server = try SimulatedServer()
+        let peer = server.connect()
+        peer.send(
+            get(
+                path, method: "POST",
+                headers: headers + "Content-Length: 20\r\nExpect: 100-continue\r\n"))
+        #expect(server.run())
+        let answer = String(decoding: peer.receive(), as: UTF8.self)
+        #expect(answer.hasPrefix("HTTP/1.1 \(status) "), "\(answer)")
+    }
+
     private func get(_ path: String, method: String = "GET", headers: String = "") -> String {
         "\(method) \(path) HTTP/1.1\r\nHost: localhost\r\n\(headers)\r\n"
     }

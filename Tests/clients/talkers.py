@@ -6,7 +6,6 @@ of it. scripts/talk-in-control-group.sh runs it."""
 import asyncio
 import base64
 import collections
-import json
 import pathlib
 import random
 import sys
@@ -14,6 +13,7 @@ import tempfile
 import time
 
 import websockets
+from raw_session import RawSession
 from recordings import convert, utterances
 
 RATE = 24_000
@@ -30,14 +30,14 @@ def speech(seconds):
     return (once * (size // len(once) + 1))[:size]
 
 
-class Talker:
+class Talker(RawSession):
     """One session. `async with` opens it; the client decides where an utterance ends."""
 
     def __init__(self, port):
         self.url = f"ws://127.0.0.1:{port}/v1/realtime?intent=transcription"
 
     async def __aenter__(self):
-        self.socket = await websockets.connect(self.url, max_size=None, compression=None)
+        self.connection = await websockets.connect(self.url, max_size=None, compression=None)
         await self.until("session.created")
         audio = {"format": {"type": "audio/pcm", "rate": RATE}, "turn_detection": None}
         session = {"type": "transcription", "audio": {"input": audio}}
@@ -46,18 +46,7 @@ class Talker:
         return self
 
     async def __aexit__(self, *_):
-        await self.socket.close()
-
-    async def send(self, kind, **fields):
-        await self.socket.send(json.dumps({"type": kind, **fields}))
-
-    async def until(self, *kinds):
-        """The next event of one of the types; an error of the server is an error here."""
-        while True:
-            event = json.loads(await self.socket.recv())
-            if event["type"] in kinds:
-                return event
-            assert event["type"] != "error", event
+        await self.connection.close()
 
     async def commit(self, audio):
         """Sends an utterance in pieces of a second, and commits it."""

@@ -4,13 +4,12 @@ session still answers a typed turn."""
 import asyncio
 import base64
 import contextlib
-import json
 import random
 
 import pytest
 import websockets.asyncio.client
-from event_schema import server_event
 from parley_server import HANG_GUARD, PATIENT_WEBSOCKET
+from raw_session import RawSession
 
 COMMITS = 300
 
@@ -19,23 +18,20 @@ def encoded(audio):
     return base64.b64encode(audio).decode()
 
 
-class RawSession:
-    """One WebSocket; `events` are all events so far, as JSON objects."""
+class Misbehaving(RawSession):
+    """`events` are all events so far."""
 
     def __init__(self, connection):
-        self.connection = connection
+        super().__init__(connection)
         self.events = []
 
-    async def send(self, kind, **fields):
-        await self.connection.send(json.dumps({"type": kind, **fields}))
-
     async def next(self):
-        event = server_event(await asyncio.wait_for(self.connection.recv(), HANG_GUARD))
+        event = await super().next()
         self.events.append(event)
         return event
 
     async def until(self, *kinds):
-        """Reads to the first event of one of the kinds, and returns it."""
+        """Reads to the first event of one of the kinds, past errors, and returns it."""
         while True:
             event = await self.next()
             if event["type"] in kinds:
@@ -92,7 +88,7 @@ class RawSession:
 async def connect(server):
     options = {"max_size": None, "max_queue": None, **PATIENT_WEBSOCKET}
     async with websockets.asyncio.client.connect(server.realtime_url, **options) as connection:
-        session = RawSession(connection)
+        session = Misbehaving(connection)
         assert (await session.next())["type"] == "session.created"
         yield session
 

@@ -1,6 +1,7 @@
 """The commands as a person meets them: where things are, one line per mistake, quick and small."""
 
 import json
+import os
 import re
 import subprocess
 
@@ -71,6 +72,22 @@ def test_a_mistake_is_one_line(arguments, environment, status, words):
     assert len(done.stderr.splitlines()) == 1
     for word in words:
         assert word in done.stderr
+
+
+def test_a_pipe_that_nothing_is_written_to_is_refused(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    done = parley_command("serve", "--api-keys-file", str(tmp_path / "pipe"))
+    assert done.returncode != 0 and "timed out" in done.stderr
+
+
+def test_a_configuration_may_come_through_a_pipe(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    command = [BINARY, "serve", "--print-config", "--config", str(tmp_path / "pipe")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        # Waits until the other end is open.
+        (tmp_path / "pipe").write_text("max-sessions: 7\n")
+        shown = process.communicate(timeout=HANG_GUARD)[0]
+    assert re.search(r"^max-sessions +7 ", shown, re.MULTILINE)
 
 
 def test_a_misspelt_variable_is_named_in_the_log():

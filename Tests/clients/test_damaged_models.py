@@ -4,13 +4,14 @@ the process lives. sherpa-onnx and the dynamic linker would end it for several o
 import asyncio
 import base64
 import hashlib
-import json
 import os
+import pathlib
 import random
 
 import pytest
 import websockets.asyncio.client
 from parley_server import ROOT, ParleyServer
+from raw_session import RawSession
 
 MODELS = ROOT / "models"
 ENCODER = "moonshine-base-en/encoder_model.onnx"
@@ -66,7 +67,7 @@ def replace(path, content):
     path.with_suffix(".new").rename(path)
 
 
-class Conversation:
+class Conversation(RawSession):
     """A session that is spoken to, and commits what it has said."""
 
     def __init__(self, server):
@@ -83,16 +84,6 @@ class Conversation:
 
     async def __aexit__(self, *_):
         await self.connection.close()
-
-    async def send(self, kind, **fields):
-        await self.connection.send(json.dumps({"type": kind, **fields}))
-
-    async def until(self, *kinds):
-        while True:
-            event = json.loads(await asyncio.wait_for(self.connection.recv(), 60))
-            if event["type"] in kinds:
-                return event
-            assert event["type"] != "error", event
 
     async def hear(self, speech):
         """What became of something said: its transcript, or the error."""
@@ -133,10 +124,11 @@ def test_a_damaged_file_fails_the_turn_and_not_the_process(folder, speech, name,
         assert log.count(f"is damaged ({name})") == 1 and "sherpa-onnx/c-api" not in log
 
 
+@pytest.mark.parametrize("make", [pathlib.Path.mkdir, os.mkfifo])
 @pytest.mark.parametrize("name", [ENCODER, TOKENS, LIBRARY])
-def test_a_directory_in_place_of_a_file_fails_the_turn(folder, speech, name):
+def test_a_directory_or_a_pipe_in_place_of_a_file_fails_the_turn(folder, speech, name, make):
     (folder / name).unlink()
-    (folder / name).mkdir()
+    make(folder / name)
     with ParleyServer("--models", str(folder)) as server:
         heard, status = converse(server, speech)
         assert (heard["code"], status) == ("agent_unavailable", "completed")

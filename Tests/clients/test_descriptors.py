@@ -8,7 +8,8 @@ import json
 import socket
 
 import websockets.asyncio.client
-from parley_server import ParleyServer
+from parley_server import HANG_GUARD, ParleyServer
+from raw_session import RawSession
 from test_admission import REQUEST, cpu_seconds
 from test_hostile_peers import descriptors
 from test_http import status_of
@@ -19,20 +20,8 @@ HEARD = "conversation.item.input_audio_transcription.completed"
 NOT_HEARD = "conversation.item.input_audio_transcription.failed"
 
 
-class Turns:
+class Turns(RawSession):
     """A session that types, speaks and lists tools."""
-
-    def __init__(self, connection):
-        self.connection = connection
-
-    async def send(self, kind, **fields):
-        await self.connection.send(json.dumps({"type": kind, **fields}))
-
-    async def until(self, *kinds):
-        while True:
-            event = json.loads(await asyncio.wait_for(self.connection.recv(), 60))
-            if event["type"] in kinds:
-                return event
 
     async def typed(self, text):
         """The error of a typed turn, or None."""
@@ -54,6 +43,8 @@ class Turns:
         tool = {"type": "mcp", "server_label": "tools", "require_approval": "never"}
         await self.send("session.update", session={"type": "realtime", "tools": [tool]})
         listed = await self.until("mcp_list_tools.completed", "mcp_list_tools.failed")
+        if listed["type"] == "mcp_list_tools.failed":
+            await self.until("error")
         await self.send("session.update", session={"type": "realtime", "tools": []})
         return listed["type"] == "mcp_list_tools.completed"
 
@@ -62,7 +53,7 @@ def fill(server):
     """Connections that stay open, until one is refused."""
     peers = []
     while True:
-        peer = socket.create_connection(("127.0.0.1", server.port), timeout=20)
+        peer = socket.create_connection(("127.0.0.1", server.port), timeout=HANG_GUARD)
         peer.sendall(REQUEST)
         peers.append(peer)
         if status_of(peer.recv(65536)) == 503:
@@ -117,4 +108,4 @@ def test_turns_fail_by_name_without_descriptors_and_work_with_them(
         assert len(log.splitlines()) < 60
 
     with server:
-        asyncio.run(asyncio.wait_for(test(), 100))
+        asyncio.run(asyncio.wait_for(test(), HANG_GUARD))

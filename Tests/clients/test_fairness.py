@@ -2,9 +2,9 @@
 
 import asyncio
 import contextlib
-import json
 
 from parley_server import ParleyServer
+from raw_session import RawSession
 from recordings import goforward
 from websockets.asyncio.client import connect
 
@@ -14,11 +14,8 @@ FAILED = "conversation.item.input_audio_transcription.failed"
 PIECE = 48_000
 
 
-class Speaker:
+class Speaker(RawSession):
     """A session that commits its turns itself and only has them transcribed."""
-
-    def __init__(self, link):
-        self.link = link
 
     async def begin(self):
         audio = {"input": {"format": {"type": "audio/pcm", "rate": 24_000},
@@ -26,18 +23,10 @@ class Speaker:
         await self.send("session.update", session={"type": "realtime", "audio": audio})
         await self.until("session.updated")
 
-    async def send(self, kind, **fields):
-        await self.link.send(json.dumps({"type": kind, **fields}))
-
-    async def until(self, *kinds):
-        while (event := json.loads(await self.link.recv()))["type"] not in kinds:
-            assert event["type"] != "error", event
-        return event
-
     async def commit(self, audio):
         """Says something; what was said is transcribed from now on."""
         for start in range(0, len(audio), PIECE):
-            await self.link.send(audio[start : start + PIECE])
+            await self.connection.send(audio[start : start + PIECE])
         await self.send("input_audio_buffer.commit")
 
 
@@ -46,8 +35,8 @@ async def speaker(server, key):
     headers = {"Authorization": f"Bearer {key}"}
     async with connect(
         server.realtime_url, additional_headers=headers, proxy=None, max_size=None
-    ) as link:
-        session = Speaker(link)
+    ) as connection:
+        session = Speaker(connection)
         await session.begin()
         yield session
 

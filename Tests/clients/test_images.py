@@ -8,7 +8,7 @@ import threading
 
 import pytest
 import websockets.sync.client
-from parley_server import ParleyServer
+from parley_server import HANG_GUARD, ParleyServer
 from scripted_providers import ScriptedProvider
 from test_hostile_peers import MIB
 
@@ -73,7 +73,7 @@ class Session:
         self.connection.send(json.dumps({"type": kind, **fields}))
 
     def until(self, *kinds):
-        while (event := json.loads(self.connection.recv(20)))["type"] not in kinds:
+        while (event := json.loads(self.connection.recv(HANG_GUARD)))["type"] not in kinds:
             pass
         return event
 
@@ -151,7 +151,7 @@ def test_images_beyond_the_conversations_limit_are_dropped_oldest_first(provider
             session.send("conversation.item.create", item={
                 "type": "message", "role": "user",
                 "content": [{"type": "input_image", "image_url": image}]})
-            while (kind := json.loads(session.connection.recv(20))["type"]) != (
+            while (kind := json.loads(session.connection.recv(HANG_GUARD))["type"]) != (
                 "conversation.item.done"
             ):
                 deleted += kind == "conversation.item.deleted"

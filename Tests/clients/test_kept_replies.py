@@ -8,7 +8,7 @@ import time
 
 import jwt
 import pytest
-from parley_server import ParleyServer
+from parley_server import HANG_GUARD, ParleyServer
 
 A, B = "sk-key-a-0123456789abcdef", "sk-key-b-0123456789abcdef"
 OPERATOR = "sk-operator-0123456789abcdef"
@@ -34,7 +34,7 @@ def server(model, tmp_path):
 
 
 def ask(server, method, path, credential=None, body=None):
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=HANG_GUARD)
     headers = {"Content-Type": "application/json"}
     if credential:
         headers["Authorization"] = f"Bearer {credential}"
@@ -139,7 +139,7 @@ def test_many_complete_replies_push_out_none_of_another_key(server, model):
         model.second_half.clear()
         lose(server, B, f"flood-{number}", system="Stop halfway.")
         model.second_half.set()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HANG_GUARD
         while turns_under_way(server):
             assert time.monotonic() < deadline
             time.sleep(0.01)

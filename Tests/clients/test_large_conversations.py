@@ -6,7 +6,7 @@ import json
 import time
 
 import websockets.asyncio.client
-from parley_server import ParleyServer
+from parley_server import HANG_GUARD, ParleyServer
 from test_admission import cpu_seconds
 from test_memory import metric
 
@@ -29,7 +29,7 @@ class Conversation:
             while sent < len(events) and sent - len(answers) < WINDOW:
                 await self.connection.send(json.dumps(events[sent]))
                 sent += 1
-            event = json.loads(await asyncio.wait_for(self.connection.recv(), 60))
+            event = json.loads(await asyncio.wait_for(self.connection.recv(), HANG_GUARD))
             self.deleted += event["type"] == "conversation.item.deleted" != kind
             assert event["type"] != "error" or kind == "error", event
             if event["type"] == kind:
@@ -61,7 +61,7 @@ def options(*more):
 
 
 def run(test):
-    asyncio.run(asyncio.wait_for(test, 120))
+    asyncio.run(asyncio.wait_for(test, HANG_GUARD))
 
 
 def test_ten_thousand_items_are_made_read_changed_and_deleted(figure):
@@ -113,7 +113,7 @@ def test_ten_thousand_items_are_made_read_changed_and_deleted(figure):
             await large.all(
                 [{"type": "conversation.item.delete", "item_id": f"item_{number}"}
                  for number in range(1, ITEMS - 2)], "conversation.item.deleted")
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + HANG_GUARD
         while metric(server, "parley_ledger_total_bytes") > 4096:
             assert time.monotonic() < deadline, "bytes are left in the ledger"
             await asyncio.sleep(0.05)

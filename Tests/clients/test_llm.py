@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from parley_server import BINARY, ParleyServer, free_port
+from parley_server import BINARY, HANG_GUARD, ParleyServer, free_port
 from realtime_session import append, check_deltas, connect, run, spoken
 from recordings import word_errors, words
 from scripted_model import ESCAPES, HALVES
@@ -126,7 +126,7 @@ def test_talk_outlives_the_reader_of_its_output(piped):
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as talk:
         talk.stdout.close()
-        assert talk.wait(60) == 0 and talk.stderr.read() == ""
+        assert talk.wait(HANG_GUARD) == 0 and talk.stderr.read() == ""
 
 
 def test_a_model_server_that_is_not_there_fails_the_reply():

@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 import websockets.asyncio.client
-from parley_server import BINARY, ParleyServer, free_port
+from parley_server import BINARY, HANG_GUARD, ParleyServer, free_port
 
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
@@ -20,7 +20,7 @@ def refused(port, *arguments, prefix=()):
     """The only line of a server that cannot begin."""
     done = subprocess.run(
         [*prefix, BINARY, "serve", "--port", str(port), "--log-level", "error", *arguments],
-        capture_output=True, text=True, timeout=60, check=False)
+        capture_output=True, text=True, timeout=HANG_GUARD, check=False)
     assert done.returncode == 1, done
     assert done.stdout == "" and done.stderr.count("\n") == 1, done
     return done.stderr
@@ -44,7 +44,7 @@ def test_a_second_server_is_refused_and_the_first_goes_on(first, second):
             assert server.get("/healthz")[0] == 200
 
     with ParleyServer(*first) as server:
-        asyncio.run(asyncio.wait_for(test(server), 60))
+        asyncio.run(asyncio.wait_for(test(server), HANG_GUARD))
 
 
 @pytest.mark.parametrize("shares", ["false", "true"])
@@ -60,7 +60,7 @@ def test_ipv4_and_ipv6_are_two_ports():
     with ParleyServer() as server, ParleyServer("--host", "::1", port=server.port) as beside:
         # The probe of that server asks the first one: both answer.
         for host in ("127.0.0.1", "::1"):
-            with socket.create_connection((host, server.port), timeout=10) as connection:
+            with socket.create_connection((host, server.port), timeout=HANG_GUARD) as connection:
                 connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 assert connection.recv(100).startswith(b"HTTP/1.1 200")
         assert beside.process.poll() is None
@@ -78,7 +78,7 @@ def test_the_end_of_one_of_two_that_share_leaves_the_other():
 
     shares = ("--shares-port", "true", "--drain-jitter-ms", "0")
     with ParleyServer(*shares) as first, ParleyServer(*shares, port=first.port) as second:
-        asyncio.run(asyncio.wait_for(test(first, second), 60))
+        asyncio.run(asyncio.wait_for(test(first, second), HANG_GUARD))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")

@@ -9,7 +9,8 @@ import subprocess
 import time
 
 from event_schema import server_event
-from parley_server import BINARY, ParleyServer, free_port
+import pytest
+from parley_server import BINARY, HANG_GUARD, ParleyServer, free_port
 from scripted_model import HALVES, ScriptedModel
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -45,7 +46,7 @@ def reply_in_flight(server):
 
 def delta(connection):
     """The text of the next event, and whether it ends the response."""
-    event = server_event(connection.recv(timeout=60))
+    event = server_event(connection.recv(timeout=HANG_GUARD))
     is_text = event["type"] == "response.output_text.delta"
     return (event["delta"] if is_text else ""), event["type"] == "response.done"
 
@@ -82,9 +83,9 @@ def test_sigquit_drains_as_sigterm_does():
             assert rest_of_reply(connection) == HALVES[1]
             with contextlib.suppress(ConnectionClosed):
                 while True:
-                    connection.recv(timeout=60)
+                    connection.recv(timeout=HANG_GUARD)
             assert connection.protocol.close_code == 1012
-        assert server.process.wait(60) == 0
+        assert server.process.wait(HANG_GUARD) == 0
 
 
 def test_signals_before_the_server_is_up_are_handled_once_it_is(tmp_path):
@@ -106,7 +107,7 @@ def test_signals_before_the_server_is_up_are_handled_once_it_is(tmp_path):
         missing = {text for text in missing if text not in line}
     process.terminate()
     process.stdout.read()
-    assert process.wait(60) == 0
+    assert process.wait(HANG_GUARD) == 0
 
 
 def test_a_storm_of_signals_becomes_a_few_reloads(tmp_path):
@@ -120,11 +121,13 @@ def test_a_storm_of_signals_becomes_a_few_reloads(tmp_path):
     assert 1 <= server.log_path.read_text().count("credentials reloaded") < 1_000
 
 
-def test_a_file_that_cannot_be_read_leaves_everything_as_it_was(tmp_path):
+@pytest.mark.parametrize("in_its_place", [lambda path: None, os.mkfifo, os.mkdir])
+def test_a_file_that_cannot_be_read_leaves_everything_as_it_was(tmp_path, in_its_place):
     keys = tmp_path / "keys.txt"
     keys.write_text("a-key-0123456789abcdef\n")
     with ParleyServer("--api-keys-file", str(keys)) as server:
         keys.unlink()
+        in_its_place(keys)
         server.process.send_signal(signal.SIGHUP)
         wait_for_log(server, "credentials not reloaded")
         authorization = {"Authorization": "Bearer a-key-0123456789abcdef"}

@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import pytest
-from parley_server import BINARY, ROOT, ParleyServer, free_port
+from parley_server import BINARY, HANG_GUARD, ROOT, ParleyServer, free_port
 from recordings import DATA, convert
 
 pytestmark = pytest.mark.skipif(
@@ -74,6 +74,6 @@ def test_a_file_that_cannot_be_read_is_named_in_one_line(folder, option):
     done = subprocess.run(
         [*NOBODY, "--", BINARY, "serve", "--port", str(free_port()), "--log-level", "error",
          option, path, *beside.get(option, [])],
-        capture_output=True, text=True, timeout=60, check=False, cwd=folder)
+        capture_output=True, text=True, timeout=HANG_GUARD, check=False, cwd=folder)
     assert done.returncode not in (0, -6, -11), done
     assert done.stderr.count("\n") == 1 and str(path) in done.stderr, done
