@@ -114,7 +114,7 @@ final class MoonshineModel: @unchecked Sendable {
 private final class RuntimeOptions {
     /// Tensors come from the allocator, which gives large ones back as soon as they are freed. The
     /// runtime's own arena never shrinks: two threads made it keep 155 MB at segments of 15 s and
-    /// 290 MB at 28 s. Allocating each tensor makes a decode of 5 to 15 s a fifth slower. Memory
+    /// 270 MB at 28 s. Allocating each tensor makes a decode of 5 to 15 s a fifth slower. Memory
     /// patterns would reserve a block for each length of input, and gain nothing without the arena.
     private static let content = "EnableCpuMemArena=0\nEnableMemPattern=0\n"
 
