@@ -6,8 +6,12 @@ parley_server.py, 300 s, only ends what would wait for ever. A limit of the serv
 else has to keep it. What is measured is printed by the fixture `figure`, and fails nothing; exact
 times are asserted on the virtual clock, in the Swift tests."""
 
+import pathlib
+import shutil
+import tempfile
+
 import pytest
-from parley_server import ParleyServer
+from parley_server import BINARY, ROOT, ParleyServer
 from recordings import goforward
 from scripted_model import ScriptedModel
 
@@ -38,6 +42,19 @@ def piped(model):
 def speech():
     """"go forward ten meters" as 24 kHz samples, between 300 ms and 1 s of silence."""
     return goforward()
+
+
+@pytest.fixture(scope="session")
+def public():
+    """A folder with the binary and the models that every user may enter, as a checkout may lie
+    where other users may not."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        folder = pathlib.Path(name)
+        shutil.copy(BINARY, folder / "parley")
+        shutil.copytree(ROOT / "models", folder / "models")
+        for path in [folder, *folder.rglob("*")]:
+            path.chmod(0o755)
+        yield folder
 
 
 FIGURES = []

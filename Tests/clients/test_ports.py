@@ -16,10 +16,10 @@ from parley_server import BINARY, HANG_GUARD, ParleyServer, free_port
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
-def refused(port, *arguments, prefix=()):
+def refused(port, *arguments, command=(BINARY,)):
     """The only line of a server that cannot begin."""
     done = subprocess.run(
-        [*prefix, BINARY, "serve", "--port", str(port), "--log-level", "error", *arguments],
+        [*command, "serve", "--port", str(port), "--log-level", "error", *arguments],
         capture_output=True, text=True, timeout=HANG_GUARD, check=False)
     assert done.returncode == 1, done
     assert done.stdout == "" and done.stderr.count("\n") == 1, done
@@ -82,19 +82,20 @@ def test_the_end_of_one_of_two_that_share_leaves_the_other():
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_low_port_is_refused_to_other_users():
+def test_a_low_port_is_refused_to_other_users(public):
     with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", encoding="ascii") as file:
         lowest = int(file.read())
     if lowest < 2:
         pytest.skip("this kernel lets every user listen on every port")
-    line = refused(lowest - 1, prefix=NOBODY)
+    line = refused(lowest - 1, command=[*NOBODY, public / "parley"])
     assert f"may not listen on port {lowest - 1}" in line and "--port" in line
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_user_cannot_share_a_port():
+def test_another_user_cannot_share_a_port(public):
     with ParleyServer("--shares-port", "true") as server:
-        line = refused(server.port, "--shares-port", "true", prefix=NOBODY)
+        line = refused(
+            server.port, "--shares-port", "true", command=[*NOBODY, public / "parley"])
         assert "is taken by another process" in line
         assert server.get("/healthz")[0] == 200
 

@@ -2,10 +2,11 @@
 spoken turn, and one line for each file that it cannot read."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
-from parley_server import BINARY, HANG_GUARD, ROOT, ParleyServer, free_port
+from parley_server import HANG_GUARD, ParleyServer, free_port
 from recordings import DATA, convert
 
 pytestmark = pytest.mark.skipif(
@@ -14,15 +15,13 @@ NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-n
 
 
 @pytest.fixture
-def folder():
-    """A folder outside of pytest's own, which other users may not enter."""
-    path = ROOT / f".build/test/unprivileged-{os.getpid()}"
-    path.mkdir(parents=True)
+def folder(public):
+    """A folder that its reader may not write to."""
+    path = public / "folder"
+    path.mkdir()
     path.chmod(0o555)
     yield path
-    for each in path.iterdir():
-        each.unlink()
-    path.rmdir()
+    shutil.rmtree(path)
 
 
 class UnprivilegedServer(ParleyServer):
@@ -30,6 +29,7 @@ class UnprivilegedServer(ParleyServer):
 
     def __init__(self, folder, *arguments, **environment):
         super().__init__(*arguments)
+        self.arguments[0] = str(folder.parent / "parley")
         self.arguments = [*NOBODY, "--", "env", "-C", str(folder), *self.arguments]
         self.environment = {"PATH": os.environ["PATH"], **environment}
 
@@ -38,7 +38,7 @@ def test_a_spoken_turn_as_nobody(folder, tmp_path):
     recording = convert(DATA / "goforward.raw", tmp_path / "said.wav")
     reply = tmp_path / "reply.wav"
     with UnprivilegedServer(
-        folder, "--models", str(ROOT / "models"), TMPDIR="/root", XDG_CACHE_HOME="/root"
+        folder, "--models", str(folder.parent / "models"), TMPDIR="/root", XDG_CACHE_HOME="/root"
     ) as server:
         with open(f"/proc/{server.process.pid}/status", encoding="ascii") as status:
             assert "Uid:\t65534\t65534\t65534\t65534\n" in status.readlines()
@@ -72,8 +72,8 @@ def test_a_file_that_cannot_be_read_is_named_in_one_line(folder, option):
     other.chmod(0o644)
     beside = {"--tls-key": ["--tls-cert", other], "--tls-cert": ["--tls-key", other]}
     done = subprocess.run(
-        [*NOBODY, "--", BINARY, "serve", "--port", str(free_port()), "--log-level", "error",
-         option, path, *beside.get(option, [])],
+        [*NOBODY, "--", folder.parent / "parley", "serve", "--port", str(free_port()),
+         "--log-level", "error", option, path, *beside.get(option, [])],
         capture_output=True, text=True, timeout=HANG_GUARD, check=False, cwd=folder)
     assert done.returncode not in (0, -6, -11), done
     assert done.stderr.count("\n") == 1 and str(path) in done.stderr, done
