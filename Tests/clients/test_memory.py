@@ -154,19 +154,27 @@ def test_a_limit_below_the_server_itself_is_refused():
 
 
 def test_a_refusal_for_memory_is_logged_once_and_shown():
-    """A client fills the limit with a message that never ends, and leaves."""
+    """Clients fill the limit with messages that never end, a MiB each, and leave."""
     with ParleyServer("--max-memory-bytes", str(LIMIT), "--shards", "2") as server:
         peers = []
-        for _ in range(2):
-            peer = RawWebSocket(server, "/v1/realtime")
-            peer.next()
-            peer.send(bytes([0x81, 0xFF]) + struct.pack(">Q", 20 * MIB) + bytes(4))
-            peer.send(bytes([32]) * (18 * MIB))
-            peers.append(peer)
         deadline = time.monotonic() + HANG_GUARD
         while metric(server, "parley_admission_closed", 'reason="memory"') == 0:
             assert time.monotonic() < deadline
-            time.sleep(0.1)
+            held = metric(server, "parley_ledger_total_bytes")
+            try:
+                peer = RawWebSocket(server, "/v1/realtime")
+            except AssertionError:
+                # Admission has closed meanwhile.
+                continue
+            peer.next()
+            peer.send(bytes([0x81, 0xFF]) + struct.pack(">Q", 20 * MIB) + bytes(4))
+            peer.send(bytes([32]) * MIB)
+            peers.append(peer)
+            while metric(server, "parley_ledger_total_bytes") < held + MIB:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            # Memory is looked at ten times a second; between two peers it was.
+            time.sleep(0.25)
         assert server.get("/readyz")[0] == 503
         for peer in peers:
             peer.socket.close()
