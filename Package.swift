@@ -76,7 +76,7 @@ let package = Package(
                 .product(name: "Histogram", package: "hdrhistogram-swift"), "Yams",
             ],
             path: "LoadTests",
-            exclude: ["RESULTS.md", "peers", "scenarios"], swiftSettings: strict),
+            exclude: ["CAPACITY.md", "RESULTS.md", "peers", "scenarios"], swiftSettings: strict),
 
         // Examples are built with everything else, so that they stay true.
         .executableTarget(
