@@ -273,8 +273,8 @@ package final class UpstreamHTTP: @unchecked Sendable {
         defer { payer.end() }
         if case .completed = outcome, transfer.keepsConnection, !transfer.isOverTLS {
             keptConnections[transfer.origin, default: 0] += 1
-            // Clients may name servers. A connection that is forgotten here is closed by libcurl
-            // once it has been idle for two minutes.
+            // Clients may name servers. A connection that is forgotten here stays until the
+            // service or libcurl closes it.
             if keptConnections.count > limits.maxKeptConnections { keptConnections = [:] }
         }
         if let multi { curl_multi_remove_handle(multi, transfer.easy) }

@@ -46,8 +46,9 @@ public protocol SpeechRecognizer: Sendable {
     var makesHypotheses: Bool { get }
 
     /// Bytes that recognition makes the process hold apart from any session, at most: a model and
-    /// what its decodes take. They are the server's own memory and no client is refused or closed
-    /// for them. 0, the default, where another machine recognises.
+    /// what its decodes take. They are the server's own memory, for which no client is refused or
+    /// closed where the server's limit has room for them. 0, the default, where another machine
+    /// recognises.
     /// - Parameter workers: threads that may run `AgentHost.compute` at once.
     func serverBytes(workers: Int) -> Int
 
