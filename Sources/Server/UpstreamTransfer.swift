@@ -61,6 +61,8 @@ final class UpstreamTransfer: @unchecked Sendable {
     private let maxHeadBytes: Int
 
     private var stage = Stage.awaitingHead
+    /// Whether the head came whole, even if the answer broke off after it.
+    private var hasHead = false
     private var status = 0
     /// What `Retry-After` asks for, in seconds; 0 where there is none.
     private var retryAfterSeconds = 0
@@ -143,7 +145,9 @@ final class UpstreamTransfer: @unchecked Sendable {
         case .awaitingHead: headWaiter = waiter
         case .streaming: waiter.resume(returning: status)
         case .ended(let outcome):
-            if let error = Self.error(of: outcome) {
+            // A quick answer can break off before anybody waits for its head. Its pieces are still
+            // to be read, and its error comes after them.
+            if !hasHead, let error = Self.error(of: outcome) {
                 waiter.resume(throwing: error)
             } else {
                 waiter.resume(returning: status)
@@ -271,6 +275,7 @@ final class UpstreamTransfer: @unchecked Sendable {
         readStatus()
         guard status >= 200 else { return true }
         stage = .streaming
+        hasHead = true
         headWaiter?.resume(returning: status)
         headWaiter = nil
         return true

@@ -1,5 +1,6 @@
-// Which connections to services are kept for the next request.
+// Which connections to services are kept for the next request, and what a kept one may bring early.
 
+import CCurl
 import Session
 import Testing
 
@@ -29,5 +30,45 @@ import Testing
             #expect(refused.error != nil)
         }
         #expect(world.connections.count == 1, "it is reused, and none is left beside it")
+    }
+
+    /// On a kept connection libcurl can read the whole answer while it sends the request.
+    @Test func deliversAnAnswerThatBreaksOffBeforeItsHeadIsAwaited() throws {
+        let world = UpstreamWorld()
+        defer { world.stop() }
+        let transfer = try UpstreamTransfer(
+            id: 1, request: UpstreamRequest(url: world.url), limits: UpstreamLimits(),
+            authorities: nil, loop: world, owner: nil, charge: UpstreamCharge())
+        let multi = try #require(curl_multi_init())
+        defer { curl_multi_cleanup(multi) }
+        curl_multi_add_handle(multi, transfer.easy)
+        var running: Int32 = 1
+        while running > 0 {
+            curl_multi_perform(multi, &running)
+            world.settle()
+            guard let service = world.connections.first, service.requestCount == 1 else { continue }
+            service.send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
+            service.close()
+            break
+        }
+        while running > 0 { curl_multi_perform(multi, &running) }
+        curl_multi_remove_handle(multi, transfer.easy)
+        let outcome = transfer.outcome(of: CURLE_PARTIAL_FILE)
+        transfer.releaseHandle()
+        transfer.handleEnd(outcome)
+
+        let status = world.start { _ in
+            try await withCheckedThrowingContinuation { transfer.awaitHead($0) }
+        }.outcome
+        try world.run { status.isKnown }
+        #expect(status.value == 200)
+        guard case .chunk(Array("hello".utf8)) = transfer.takeChunk() else {
+            Issue.record("the piece before the end is missing")
+            return
+        }
+        guard case .end(.some) = transfer.takeChunk() else {
+            Issue.record("the answer seems to be whole")
+            return
+        }
     }
 }
