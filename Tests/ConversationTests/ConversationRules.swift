@@ -16,7 +16,7 @@ struct ConversationRules {
     /// Whether the agent's own voice is in the microphone.
     private let hearsItself: Bool
 
-    init(_ conversation: Conversation, _ run: ConversationRun) {
+    init(_ conversation: ScriptedConversation, _ run: ConversationRun) {
         seen = run.seen
         let packet = conversation.microphone?["packet_ms"]?.integer ?? 20
         let lost = conversation.microphone?["loses"]?.items ?? []

@@ -9,7 +9,7 @@ import Simulation
 
 /// Runs a conversation and keeps what was seen.
 final class ConversationRun {
-    private let conversation: Conversation
+    private let conversation: ScriptedConversation
     private let agents: ScriptedAgents
     private let server: SimulatedServer
     private let client: SimulatedClient
@@ -33,7 +33,7 @@ final class ConversationRun {
 
     var seen: [SeenEvent] { record.seen }
 
-    init(_ conversation: Conversation) throws {
+    init(_ conversation: ScriptedConversation) throws {
         self.conversation = conversation
         agents = try ScriptedAgents(conversation)
         microphone = try Microphone(conversation.microphone)

@@ -26,7 +26,7 @@ final class ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesizer {
     private let voice: Voice
     private let state = Mutex(State())
 
-    init(_ conversation: Conversation) throws {
+    init(_ conversation: ScriptedConversation) throws {
         let delay = conversation.recogniser?["delay"]?.integer ?? 120
         makesHypotheses = conversation.recogniser?["while_speaking"]?.flag ?? false
         hears = (conversation.recogniser?["hears"]?.items ?? []).map { Heard($0, delay: delay) }

@@ -1,35 +1,16 @@
-// The rules on size, on comments and on what must not be written, each with the samples that
+// The rules on functions, on comments and on what must not be written, each with the samples that
 // prove it can fail. Words that a rule forbids are put together here from pieces, as this file
 // is checked like any other.
 
 extension TidyRule {
     static let all: [TidyRule] = [
-        imports, lineLength, functionLength, fileLength, openingComment, noEmptyFile,
-        noUnfinishedWork, noSleepInTests, noPathOfOneMachine, noRegistryHost, noTrailingSpace,
+        imports, functionLength, openingComment, noEmptyFile, noUnfinishedWork, noSleepInTests,
+        noPathOfOneMachine, noRegistryHost, noTrailingSpace,
     ]
 
-    // MARK: - Size
+    // MARK: - Functions
 
-    private static let maxColumns = 100
     private static let maxFunctionLines = 70
-    private static let maxFileLines = 450
-
-    private static let lineLength = perLine(
-        "lines have at most \(maxColumns) columns",
-        bad: [
-            TextFile(path: "Sources/A.swift", text: String(repeating: "x", count: 101)),
-            TextFile(path: "scripts/a.py", text: "#\n" + String(repeating: "x", count: 101)),
-        ],
-        good: [
-            TextFile(path: "Sources/A.swift", text: String(repeating: "ü", count: 100) + "\n"),
-            TextFile(path: "README.md", text: String(repeating: "x", count: 300)),
-        ],
-        appliesTo: { file in
-            [".swift", ".h", ".cpp", ".py", ".sh", ".txt", "Makefile", "run"].contains {
-                file.path.hasSuffix($0)
-            } && !file.path.hasPrefix("Tests/Fixtures/")
-        },
-        problem: { $0.count > maxColumns ? "\($0.count) columns" : nil })
 
     private static let functionLength = TidyRule(
         name: "functions have at most \(maxFunctionLines) lines",
@@ -54,19 +35,6 @@ extension TidyRule {
                 let message = "\(function.name) has \(function.lineCount) lines"
                 return Violation(path: file.path, line: function.line, message: message)
             }
-    }
-
-    private static let fileLength = TidyRule(
-        name: "Swift files have at most \(maxFileLines) lines",
-        bad: [TextFile(path: "A.swift", text: String(repeating: "x\n", count: 451))],
-        good: [
-            TextFile(path: "A.swift", text: String(repeating: "x\n", count: 450)),
-            TextFile(path: "PROTOCOL.md", text: String(repeating: "x\n", count: 451)),
-        ]
-    ) { file in
-        let count = file.text.count { $0 == "\n" }
-        guard file.isSwift, count > maxFileLines else { return [] }
-        return [Violation(path: file.path, line: maxFileLines, message: "\(count) lines")]
     }
 
     private static func sampleFunction(lines: Int, head: String = "func a(b: () -> Int = { 1 })")

@@ -28,7 +28,7 @@ struct TidyTests {
     func walkFindsSources() throws {
         let paths = Set(try Repository.files().map(\.path))
         for expected in [
-            "Package.swift", "Makefile", ".ci/run", "Sources/Codec/ByteWriter.swift",
+            "Package.swift", "Makefile", ".ci/run", "Sources/Codec/Bytes/ByteWriter.swift",
             "Sources/Server/Resources/index.html", "Tests/TidyTests/TidyTests.swift",
         ] {
             #expect(paths.contains(expected))

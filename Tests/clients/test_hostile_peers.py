@@ -1,6 +1,6 @@
 """Peers that want to kill or bloat the server, where it takes a real kernel to try: what they are
 told, what it costs, and that an echo beside them goes on. The inputs themselves are tried on a
-simulated kernel (Tests/ServerTests/BadInputTests.swift); foreign Origins and a process without
+simulated kernel (Tests/ServerTests/WebSocket/BadInputTests.swift); foreign Origins and a process without
 descriptors are in test_admission.py."""
 
 import contextlib

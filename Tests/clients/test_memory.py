@@ -1,6 +1,6 @@
 """A server whose memory has a limit, and clients that take more of it: which sessions are refused,
 which connections are closed, and that the others go on. What every part counts is tried on a
-simulated kernel (Tests/ServerTests/ShardLedgerTests.swift)."""
+simulated kernel (Tests/ServerTests/Memory/ShardLedgerTests.swift)."""
 
 import asyncio
 import json

@@ -1,5 +1,5 @@
 """Clients that storm a server with events of every kind, as `storm.py` has it. The same with seeds,
-on a simulated kernel: Tests/ServerTests/ShardStormTests.swift."""
+on a simulated kernel: Tests/ServerTests/Loop/ShardStormTests.swift."""
 
 import asyncio
 

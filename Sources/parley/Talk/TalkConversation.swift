@@ -1,0 +1,291 @@
+// One conversation of `parley talk`: the connection, how far it has come, what is printed and what
+// was spoken. What is said next is decided by TypedTurn, SpokenTurn, TypedChat and
+// MicrophoneConversation, which drive it.
+
+import Codec
+import Glibc
+
+/// What a conversation asks of the server at its start.
+struct TalkParameters {
+    /// The audio format of both directions.
+    var format: AudioFormat
+    /// How reply audio travels.
+    var transport: AudioTransport
+    /// Instructions for the model, or nil: the server's own.
+    var instructions: String?
+    /// Whether audio is sent.
+    var isSpoken: Bool
+    /// Whether replies are spoken.
+    var wantsAudio: Bool
+
+    /// Writes the members of the first `session.update`. What stays at the protocol's default is
+    /// left out, so that other servers of the protocol understand it too.
+    func writeSessionUpdate(to json: inout JSONWriter) {
+        json.key("session")
+        json.beginObject()
+        json.member("type", "realtime")
+        json.key("output_modalities")
+        json.beginArray()
+        json.string(wantsAudio ? "audio" : "text")
+        json.endArray()
+        if let instructions { json.member("instructions", instructions) }
+        if isSpoken || wantsAudio {
+            json.key("audio")
+            json.beginObject()
+            if isSpoken { writeInput(to: &json) }
+            if wantsAudio { writeOutput(to: &json) }
+            json.endObject()
+        }
+        json.endObject()
+    }
+
+    private func writeInput(to json: inout JSONWriter) {
+        json.key("input")
+        json.beginObject()
+        writeFormat(to: &json)
+        json.key("transcription")
+        json.beginObject()
+        json.member("model", "default")
+        json.endObject()
+        json.key("turn_detection")
+        json.beginObject()
+        json.member("type", "server_vad")
+        json.endObject()
+        json.endObject()
+    }
+
+    private func writeOutput(to json: inout JSONWriter) {
+        json.key("output")
+        json.beginObject()
+        writeFormat(to: &json)
+        if transport == .binary { json.member("transport", transport.rawValue) }
+        json.endObject()
+    }
+
+    private func writeFormat(to json: inout JSONWriter) {
+        json.key("format")
+        json.beginObject()
+        json.member("type", format.wireName)
+        if format == .pcm { json.member("rate", format.sampleRate.hertz) }
+        json.endObject()
+    }
+}
+
+/// When the parts of a turn came, on the clock of `monotonicSeconds()`.
+struct TurnMarks {
+    var transcript: Double?
+    var firstText: Double?
+    var firstAudio: Double?
+    /// What was heard and answered in this turn.
+    var heard = ""
+    var reply = ""
+}
+
+/// Drives one connection through its conversation.
+final class TalkConversation {
+    let client: RealtimeClient
+    let parameters: TalkParameters
+    var printer: TalkPrinter
+    private(set) var progress = ConversationProgress()
+    /// What has happened in the turn under way.
+    private(set) var marks = TurnMarks()
+    /// Errors, and responses that failed, in order.
+    private(set) var failures: [String] = []
+    /// Receives the samples of reply audio as they come.
+    var onReplyAudio: ([Int16]) -> Void = { _ in }
+    /// Is told when the server hears speech: what is playing must stop.
+    var onSpeechStarted: () -> Void = {}
+    private var reply: ReplyAudio
+    private var playback: PlaybackEstimate
+    private var isReady = false
+
+    /// Configures the session, and returns once the server has agreed.
+    init(
+        client: RealtimeClient, printer: TalkPrinter, parameters: TalkParameters
+    ) throws {
+        self.client = client
+        self.printer = printer
+        self.parameters = parameters
+        playback = PlaybackEstimate(rate: parameters.format.sampleRate)
+        do {
+            reply = try ReplyAudio(format: parameters.format)
+        } catch {
+            throw CommandFailure(description: "libopus: \(error)")
+        }
+        try client.send(event: "session.update") { parameters.writeSessionUpdate(to: &$0) }
+        let deadline = monotonicSeconds() + 10
+        while !isReady {
+            guard monotonicSeconds() < deadline else {
+                throw CommandFailure(description: "the server did not confirm the session in 10 s")
+            }
+            try step(until: deadline)
+            if let failure = failures.first { throw CommandFailure(description: failure) }
+        }
+    }
+
+    /// Begins a turn: its marks and failures are counted anew.
+    func beginTurn() {
+        progress.beginTurn()
+        marks = TurnMarks()
+        failures = []
+    }
+
+    /// Sends a line of text and asks for its answer.
+    func send(line: String) throws {
+        beginTurn()
+        try client.send(event: "conversation.item.create") { json in
+            json.key("item")
+            json.beginObject()
+            json.member("type", "message")
+            json.member("role", "user")
+            json.key("content")
+            json.beginArray()
+            json.beginObject()
+            json.member("type", "input_text")
+            json.member("text", line)
+            json.endObject()
+            json.endArray()
+            json.endObject()
+        }
+        try client.send(event: "response.create")
+        progress.handleTextSent()
+    }
+
+    /// Waits for one message until a time and follows it; returns early when none came.
+    func step(until deadline: Double) throws {
+        guard let message = try client.receive(until: deadline) else { return }
+        let now = monotonicSeconds()
+        switch message {
+        case .binary(let bytes):
+            // Messages of an unknown kind are for other clients (PROTOCOL.md, binary output).
+            guard bytes.first == ReplyPacket.kind else { return }
+            if marks.firstAudio == nil { marks.firstAudio = now }
+            play(try reply.append(binary: bytes), at: now)
+        case .event(let type, let body, let text):
+            printer.showEvent(text)
+            try follow(progress.handle(type: type, body: body), at: now)
+        }
+    }
+
+    private func follow(_ notice: ConversationNotice, at now: Double) throws {
+        switch notice {
+        case .sessionUpdated: isReady = true
+        case .speechStarted:
+            onSpeechStarted()
+            try acknowledge(at: now)
+        case .transcript(let text):
+            printer.showTranscript(text)
+        case .transcriptDone(let text, let isShown):
+            marks.heard += (marks.heard.isEmpty ? "" : " ") + text
+            marks.transcript = now
+            if !isShown {
+                printer.endLine()
+                printer.showTranscript(text)
+            }
+        case .replyText(let text):
+            if marks.firstText == nil { marks.firstText = now }
+            marks.reply += text
+            printer.showReply(text)
+        case .replyAudio(let base64, let itemID, let start):
+            if marks.firstAudio == nil { marks.firstAudio = now }
+            play(try reply.append(base64: base64, itemID: itemID, start: start), at: now)
+        case .functionCall(let name, let arguments):
+            printer.showNote("the agent calls \(name) with \(arguments)")
+        case .responseDone(let status, let reason):
+            try finishResponse(status: status, reason: reason)
+        case .failed(let reason):
+            failures.append(reason)
+            printer.showError(reason)
+        case .turnCommitted:
+            // A new user turn: what follows is timed for it, and a reply that it cut off is over.
+            marks.transcript = nil
+            marks.firstText = nil
+            marks.firstAudio = nil
+            marks.reply = ""
+        case .sessionCreated, .other: break
+        }
+    }
+
+    private func play(_ samples: [Int16], at now: Double) {
+        let end = reply.itemEnd
+        playback.handle(samples.count, of: end.id, end: end.samples, at: now)
+        onReplyAudio(samples)
+    }
+
+    /// Tells the server where the reply fell silent. A server of which no extension was asked may
+    /// not know this one either.
+    private func acknowledge(at now: Double) throws {
+        guard let heard = playback.stop(at: now),
+            parameters.transport == .binary || parameters.format == .opus
+        else { return }
+        try client.send(event: "output_audio_buffer.played") { json in
+            json.member("item_id", heard.itemID)
+            json.member("content_index", 0)
+            json.member("audio_end_ms", heard.milliseconds)
+        }
+    }
+
+    private func finishResponse(status: String, reason: String?) throws {
+        printer.endLine()
+        guard let reason else { return }
+        if status == "cancelled" {
+            printer.showNote("the reply was cancelled: \(reason)")
+        } else {
+            failures.append("the response ended as \(status): \(reason)")
+            printer.showError(failures.last ?? status)
+        }
+    }
+
+    /// Shows when the parts of the turn came, counted from `origin`.
+    /// - Parameter event: the moment that `origin` is, in words.
+    func showTimings(since origin: Double, of event: String) {
+        func milliseconds(_ mark: Double?) -> Int? {
+            mark.map { Int((($0 - origin) * 1_000).rounded()) }
+        }
+        let figures = [
+            ("transcript", milliseconds(marks.transcript)),
+            ("first text", milliseconds(marks.firstText)),
+            ("first audio", milliseconds(marks.firstAudio)),
+        ]
+        let shown = figures.compactMap { name, value in value.map { "\(name) \($0) ms" } }
+        if !shown.isEmpty {
+            printer.showNote(shown.joined(separator: ", ") + " after \(event)")
+        }
+        var members = [
+            "\"type\":\"parley.talk.turn\"", "\"heard\":\(jsonString(marks.heard))",
+            "\"reply\":\(jsonString(marks.reply))",
+        ]
+        for (name, value) in figures {
+            let key = name.split(separator: " ").joined(separator: "_") + "_ms"
+            members.append("\"\(key)\":\(value.map(String.init) ?? "null")")
+        }
+        printer.showEvent("{" + members.joined(separator: ",") + "}")
+    }
+
+    /// Ends a turn that nothing may follow: fails when something in it failed.
+    func checkTurn() throws {
+        if let failure = failures.first { throw CommandFailure(description: failure) }
+    }
+
+    /// Writes all reply audio so far.
+    func writeReply(to path: String) throws {
+        guard !reply.samples.isEmpty else {
+            throw CommandFailure(description: "the server sent no audio; \(path) is not written")
+        }
+        let file = WAVFile(rate: reply.rate, channels: 1, samples: reply.samples)
+        do {
+            try writeWholeFile(path, file.encoded())
+        } catch {
+            throw CommandFailure(description: "cannot write \(path)")
+        }
+        let seconds = Double(reply.samples.count) / Double(reply.rate.hertz)
+        printer.showNote("\((seconds * 10).rounded() / 10) s of reply are in \(path)")
+    }
+}
+
+/// Seconds on the machine's monotonic clock.
+func monotonicSeconds() -> Double {
+    var now = timespec()
+    clock_gettime(CLOCK_MONOTONIC, &now)
+    return Double(now.tv_sec) + Double(now.tv_nsec) / 1e9
+}

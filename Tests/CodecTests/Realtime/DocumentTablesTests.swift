@@ -1,0 +1,152 @@
+// The tables that the documents are made from must say what the parser does and what the protocol
+// is: whatever they allow is accepted, whatever they forbid is refused, and all of it is in the
+// protocol's own tables or named here as Parley's.
+
+import Codec
+import Foundation
+import Simulation
+import Testing
+
+@Suite struct DocumentTablesTests {
+    /// What a message of the parser's error is about; nil for a text that is accepted.
+    private static func refusal(of text: String) -> String? {
+        do {
+            _ = try ClientEventParserTests.parsed(text)
+            return nil
+        } catch {
+            return "\(error.code): \(error.message)"
+        }
+    }
+
+    // MARK: What clients send
+
+    @Test(arguments: ClientEventType.allCases)
+    func whatTheTablesAllowIsAccepted(_ type: ClientEventType) {
+        for text in type.table.examples {
+            let refusal = Self.refusal(of: text)
+            #expect(refusal == nil, "\(refusal ?? "")\n\(text)")
+        }
+    }
+
+    @Test(arguments: ClientEventType.allCases)
+    func whatTheTablesForbidIsRefused(_ type: ClientEventType) {
+        for text in type.table.counterexamples {
+            #expect(Self.refusal(of: text) != nil, "accepted: \(text)")
+        }
+    }
+
+    /// Fields that only Parley has, or that it takes where the protocol's own tables are narrower:
+    /// sessions without a type, realtime fields of a transcription session, which the session
+    /// refuses, items of MCP servers without an id of the client's, and "text" from before general
+    /// availability.
+    private static let extensions = [
+        "output_audio_buffer.played", "sequence", "transport", "speculative_response",
+        "min_interruption_ms", "interruption_needs_words", "audio/opus", "rate",
+        "audio.input.format", "audio.output.format", "none of the alternatives fits {}",
+        "RealtimeTranscriptionSession", "item.id: is missing", "].id: is missing", #"found "text""#,
+    ]
+
+    /// Everything that a client may send is the protocol's, with `null` for what it leaves out.
+    @Test(arguments: ClientEventType.allCases)
+    func whatTheTablesAllowIsTheProtocols(_ type: ClientEventType) {
+        for text in type.table.examples where !text.contains(":null") {
+            let violations = RealtimeSchema.shared.violations(inClientEvent: text)
+                .filter { violation in !Self.extensions.contains { violation.contains($0) } }
+            #expect(violations.isEmpty, "\(violations)\n\(text)")
+        }
+    }
+
+    @Test func everyClientEventOfTheProtocolHasATable() {
+        let own = Set(ClientEventType.allCases.map(\.rawValue))
+        #expect(
+            own.subtracting(RealtimeSchema.shared.clientEventTypes) == [
+                "output_audio_buffer.played"
+            ])
+        #expect(RealtimeSchema.shared.clientEventTypes.isSubset(of: own))
+    }
+
+    // MARK: What the server sends
+
+    /// What this server never sends: the tables must say when that changes.
+    private static let neverSent: Set<String> = [
+        "conversation.created", "conversation.item.created",
+        "conversation.item.input_audio_transcription.segment",
+        "input_audio_buffer.dtmf_event_received", "output_audio_buffer.started",
+        "output_audio_buffer.stopped",
+    ]
+
+    @Test func theServersEventsAreTheProtocols() {
+        let own = Set(ServerEventTables.all.map(\.name))
+        #expect(own.union(Self.neverSent) == RealtimeSchema.shared.serverEventTypes)
+        #expect(own.isDisjoint(with: Self.neverSent))
+    }
+
+    /// Types, required fields and names, as the protocol's tables have them. (An event that breaks
+    /// the documents is found wherever a test receives one: RealtimeSchema asks DocumentedEvents.)
+    @Test(arguments: ServerEventTables.all.map(\.name))
+    func whatTheServerMaySendIsTheProtocols(_ name: String) throws {
+        let table = try #require(ServerEventTables.all.first { $0.name == name })
+        for text in table.examples {
+            let violations = RealtimeSchema.shared.violations(inServerEvent: text)
+                .filter { violation in !Self.extensions.contains { violation.contains($0) } }
+            #expect(violations.isEmpty, "\(violations)\n\(text)")
+        }
+    }
+
+    @Test func anEventThatTheDocumentsDoNotHaveIsFound() {
+        func violations(_ text: String) -> [String] {
+            DocumentedEvents.violations(inServerEvent: text)
+        }
+        let good = #"{"type":"input_audio_buffer.cleared","event_id":"e"}"#
+        #expect(violations(good) == [])
+        #expect(violations(#"{"type":"input_audio_buffer.cleared"}"#).count == 1)
+        #expect(violations(good.replacing("}", with: #","more":1}"#)).count == 1)
+        #expect(violations(good.replacing(#""e""#, with: "5")).count == 1)
+        #expect(violations(good.replacing("cleared", with: "gone")).count == 1)
+    }
+
+    // MARK: The documents
+
+    /// A field that is read and in no table would be checked and not documented.
+    @Test func everyDeclaredFieldIsInATable() throws {
+        let folder = URL(filePath: #filePath).deletingLastPathComponent()
+            .appending(path: "../../../Sources/Codec/Realtime/Fields")
+        let files = try FileManager.default.contentsOfDirectory(
+            at: folder, includingPropertiesForKeys: nil)
+        // The other half of a field is the same field, read for something else.
+        let declaration =
+            /(other half.*\n\s*)?static let (\w+) = (?:Required|Optional|Defaulted)Field\(/
+        var declared = 0
+        for file in files where file.pathExtension == "swift" {
+            let text = try String(contentsOf: file, encoding: .utf8)
+            for field in text.matches(of: declaration) where field.output.1 == nil {
+                declared += 1
+                let name = field.output.2
+                let isListed = text.contains("\(name).entry") || text.contains("\(name).meaning")
+                #expect(isListed, "\(name) in \(file.lastPathComponent)")
+            }
+        }
+        #expect(declared > 60)
+    }
+
+    @Test func everyReferenceHasItsSchema() throws {
+        var writer = JSONSchemaWriter(JSONWriter(ByteWriter(capacity: 65_536)))
+        writer.json.beginObject()
+        writer.json.key("events")
+        writer.json.beginArray()
+        for type in ClientEventType.allCases { writer.schema(.object(type.table)) }
+        for table in ServerEventTables.all { writer.schema(.object(table)) }
+        writer.json.endArray()
+        writer.components()
+        writer.json.endObject()
+        let text = String(decoding: writer.finish().finish().copiedBytes, as: UTF8.self)
+        let document = try JSONParser().parse(text)
+        let schemas = try #require(document["schemas"]?.members).map(\.key)
+        #expect(Set(schemas).count == schemas.count)
+        let references = text.matches(of: #/#\/components\/schemas\/([^"]+)"/#)
+            .map { String($0.output.1) }
+        #expect(Set(references) == Set(schemas))
+        // Two tables of one name would share a schema, and one of them would lie.
+        #expect(schemas.count > 60)
+    }
+}

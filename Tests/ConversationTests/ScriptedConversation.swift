@@ -1,0 +1,107 @@
+// A conversation as data: Tests/Fixtures/conversations/README.md says what a file may hold.
+
+import Foundation
+
+/// What a client does, and when.
+struct ClientAction {
+    enum What {
+        case hear(Sound)
+        case send(YAMLValue)
+    }
+
+    enum When {
+        /// On the conversation's clock.
+        case at(Int)
+        /// So many milliseconds after the `nth` event of a type (1: the first) has come.
+        case on(event: String, nth: Int, after: Int)
+    }
+
+    let when: When
+    let what: What
+    /// For reports: the words of the file.
+    let isSpeech: Bool
+    /// Where speech is audible in it, if it is a recording in one piece.
+    let audible: Range<Int>?
+
+    init(_ entry: YAMLValue) throws {
+        if let event = entry["when"]?.text {
+            when = .on(
+                event: event, nth: entry["nth"]?.integer ?? 1, after: entry["after"]?.integer ?? 0)
+        } else {
+            when = .at(entry["at"]?.integer ?? 0)
+        }
+        let gain = entry["gain_db"]?.number ?? 0
+        if let name = entry["speak"]?.text {
+            var sound = try Sound.recording(name, gain: gain)
+            let bounds = try Fixtures.recordings()[name]?["speech"]?.items?.compactMap(\.integer)
+            var audible = (bounds?.first ?? 0)..<(bounds?.last ?? sound.milliseconds)
+            if let cut = entry["cut"]?.items?.compactMap(\.integer), cut.count == 2 {
+                sound = sound.cut(cut[0]..<cut[1])
+                audible = (audible.clamped(to: cut[0]..<cut[1]))
+                audible = audible.lowerBound - cut[0]..<audible.upperBound - cut[0]
+            }
+            what = .hear(sound)
+            isSpeech = true
+            self.audible = audible
+        } else if let name = entry["noise"]?.text {
+            let milliseconds = entry["for"]?.integer ?? 1_000
+            what = .hear(try Sound.noise(name, milliseconds: milliseconds, gain: gain))
+            isSpeech = false
+            audible = nil
+        } else if let event = entry["send"] {
+            what = .send(event)
+            isSpeech = false
+            audible = nil
+        } else {
+            throw Fixtures.Failure(description: "a client's entry says nothing: \(entry)")
+        }
+    }
+}
+
+/// One file of Tests/Fixtures/conversations.
+struct ScriptedConversation {
+    let name: String
+    /// The file's text before the expectations.
+    let script: String
+    /// `session` of the first `session.update`.
+    let session: YAMLValue
+    /// Options of the server, by their names on the command line.
+    let server: YAMLValue?
+    let microphone: YAMLValue?
+    let player: YAMLValue?
+    let client: [ClientAction]
+    let recogniser: YAMLValue?
+    let model: [YAMLValue]
+    let synthesiser: YAMLValue?
+    /// When it is over, in milliseconds.
+    let end: Int
+    /// What must be seen.
+    let expected: [SeenEvent]
+
+    init(_ name: String) throws {
+        let text = try String(contentsOf: Fixtures.file(ofConversation: name), encoding: .utf8)
+        guard let marker = text.range(of: "\nexpect:") else {
+            throw Fixtures.Failure(description: "\(name) expects nothing")
+        }
+        self.name = name
+        script = String(text[..<marker.lowerBound]) + "\n"
+        let root = try YAMLValue(parsing: text)
+        session = root["session"] ?? .map([])
+        server = root["server"]
+        microphone = root["microphone"]
+        player = root["player"]
+        client = try (root["client"]?.items ?? []).map { try ClientAction($0) }
+        recogniser = root["recogniser"]
+        model = root["model"]?.items ?? []
+        synthesiser = root["synthesiser"]
+        end = root["until"]?.integer ?? 10_000
+        expected = (root["expect"]?.items ?? []).map { SeenEvent($0) }
+    }
+
+    /// Writes the file again with other expectations.
+    func record(_ seen: [SeenEvent]) throws {
+        let lines = seen.map { "  - \($0)\n" }.joined()
+        try (script + "expect:\n" + lines).write(
+            to: Fixtures.file(ofConversation: name), atomically: true, encoding: .utf8)
+    }
+}

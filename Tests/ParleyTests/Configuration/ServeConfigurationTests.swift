@@ -1,0 +1,346 @@
+// The configuration of `parley serve`: precedence, refusals, and that the one table of options is
+// complete and agrees with the shipped example file.
+
+import Foundation
+import Server
+import Session
+import Testing
+
+@testable import parley
+
+@Suite struct ServeConfigurationTests {
+    private func load(
+        _ arguments: [String] = [], environment: [String: String] = [:], file: String? = nil
+    ) throws(CommandFailure) -> ServeInvocation {
+        var loader = ServeConfigurationLoader()
+        loader.readFile = { path in
+            guard path == "a.yaml", let file else { throw CocoaError(.fileNoSuchFile) }
+            return file
+        }
+        return try loader.load(arguments: arguments, environment: environment)
+    }
+
+    @Test func defaultsAreTheServersOwn() throws {
+        let invocation = try load()
+        #expect(invocation.settings.server.port == ServerConfiguration().port)
+        #expect(invocation.settings.modelURL == nil)
+        #expect(invocation.origins.isEmpty)
+    }
+
+    @Test func flagsWinOverEnvironmentOverFileOverDefault() throws {
+        let file = "port: 1001\nmax-sessions: 1001\nlog-level: debug\n"
+        let environment = [
+            "PARLEY_PORT": "1002", "PARLEY_MAX_SESSIONS": "1002", "PARLEY_CONFIG": "a.yaml",
+        ]
+        let invocation = try load(["--port=1003"], environment: environment, file: file)
+        #expect(invocation.settings.server.port == 1003)
+        #expect(invocation.settings.server.maxSessions == 1002)
+        #expect(invocation.settings.logLevel == .debug)
+        #expect(invocation.origins["port"] == .flag("--port"))
+        #expect(invocation.origins["max-sessions"] == .environment(variable: "PARLEY_MAX_SESSIONS"))
+        #expect(invocation.origins["log-level"] == .file(path: "a.yaml", line: 3))
+    }
+
+    @Test(arguments: ["", "# nothing but a comment\n", "---\n...\n"])
+    func anEmptyFileChangesNothing(file: String) throws {
+        #expect(try load(["--config", "a.yaml"], file: file).origins.isEmpty)
+    }
+
+    @Test func valuesMayBeQuotedAndCommented() throws {
+        let file = "\u{FEFF}---\n'host': \"\\u00e9: #\" # why\nport: !!int 7\r\n"
+        let invocation = try load(["--config", "a.yaml"], file: file)
+        #expect(invocation.settings.server.host == "é: #")
+        #expect(invocation.settings.server.port == 7)
+        #expect(invocation.origins["port"] == .file(path: "a.yaml", line: 3))
+    }
+
+    @Test func theFlagNamesTheFileBeforeTheVariable() throws {
+        let environment = ["PARLEY_CONFIG": "missing.yaml"]
+        let invocation = try load(
+            ["--config", "a.yaml"], environment: environment, file: "port: 7\n")
+        #expect(invocation.settings.server.port == 7)
+    }
+
+    @Test func theModelServerHasItsFixedVariables() throws {
+        let environment = ["PARLEY_LLM_URL": "http://h/v1", "PARLEY_LLM_KEY": "secret"]
+        let settings = try load(["--model", "m"], environment: environment).settings
+        #expect(settings.modelURL == "http://h/v1")
+        #expect(settings.modelKey == "secret")
+        #expect(settings.modelName == "m")
+        #expect(try load(["--llm", "http://k/v1"]).settings.modelURL == "http://k/v1")
+    }
+
+    @Test(arguments: [
+        (
+            ["--port", "65536"], [:], "",
+            "--port: \"65536\" is not allowed; it must be a whole number from 0 to 65535"
+        ),
+        (
+            ["--log-format", "xml"], [:], "",
+            "--log-format: \"xml\" is not allowed; it must be one of text, json"
+        ),
+        (["--prot", "1"], [:], "", "unknown option --prot; did you mean port?"),
+        (["--port"], [:], "", "--port needs a value"),
+        (["port"], [:], "", "unexpected argument \"port\"; see --help"),
+        (
+            [], ["PARLEY_SHARDS": "many"], "",
+            "PARLEY_SHARDS: \"many\" is not allowed; it must be a whole number from 1 to 1024"
+                + " (threads)"
+        ),
+        (
+            ["--config", "a.yaml"], [:], "host: here\nidle-timeout-ms: 5\n",
+            "a.yaml:2: idle-timeout-ms: \"5\" is not allowed; it must be a whole number from 100"
+                + " to 86400000 (milliseconds)"
+        ),
+        (
+            ["--config", "a.yaml"], [:], "\nshard: 2\n",
+            "a.yaml:2: unknown key \"shard\"; did you mean shards?"
+        ),
+        (
+            ["--config", "a.yaml"], [:], "port: [1]\n",
+            "a.yaml:1: port: must be a whole number from 0 to 65535"
+        ),
+        (
+            ["--config", "a.yaml"], [:], "a: [1\nb: 2",
+            "a.yaml:2: not YAML: did not find expected ',' or ']'"
+        ),
+        (["--config", "a.yaml"], [:], "- port\n", "a.yaml: must be a list of `name: value` lines"),
+        (["--config", "a.yaml"], [:], "port\n", "a.yaml: must be a list of `name: value` lines"),
+        (
+            ["--config", "a.yaml"], [:], "port:\n  port: 1\n",
+            "a.yaml:1: port: must be a whole number from 0 to 65535"
+        ),
+        (
+            ["--config", "a.yaml"], [:], "port: 1\nhost: h\nport: 2\n",
+            "a.yaml:3: port is given twice"
+        ),
+        (
+            ["--config", "a.yaml"], [:], "host: h\nport: &p 1\n",
+            "a.yaml:2: anchors and aliases are not allowed"
+        ),
+        (
+            ["--config", "a.yaml"], [:], "\nport: *p\n",
+            "a.yaml:2: anchors and aliases are not allowed"
+        ),
+        (["--config", "a.yaml"], [:], "[port]: 1\n", "a.yaml:1: a name must be one word"),
+        (
+            ["--config", "a.yaml"], [:], "port: 1\n---\nport: 2\n",
+            "a.yaml:2: a second document is not allowed"
+        ),
+        (
+            ["--config", "a.yaml"], [:], "port: \u{1}\n",
+            "a.yaml: not YAML: control characters are not allowed"
+        ),
+        (
+            ["--config", "b.yaml"], [:], "",
+            "--config: cannot read \"b.yaml\" as UTF-8 text"
+        ),
+        (
+            ["--config", "a.yaml"], [:],
+            "host: h\nport: " + String(repeating: "[", count: 100),
+            "a.yaml:2: lists and mappings may be nested 16 deep at most"
+        ),
+        (
+            ["--config", "a.yaml"], [:], "a: " + String(repeating: "{a: ", count: 100_000),
+            "a.yaml:1: lists and mappings may be nested 16 deep at most"
+        ),
+        (
+            ["--config", "a.yaml"], [:], String(repeating: "- ", count: 100_000),
+            "a.yaml: must be a list of `name: value` lines"
+        ),
+        (
+            ["--config", "a.yaml"], [:],
+            "a: &a [x, x]\nb: [*a, *a]\n", "a.yaml:1: anchors and aliases are not allowed"
+        ),
+        (
+            ["--llm-key", ""], ["PARLEY_LLM_URL": "localhost:1"], "",
+            "PARLEY_LLM_URL: \"localhost:1\" is not allowed; it must be a URL that begins with"
+                + " http:// or https://"
+        ),
+    ])
+    func refusalsAreOneLineThatNamesItsSource(
+        arguments: [String], environment: [String: String], file: String, line: String
+    ) {
+        #expect(throws: CommandFailure.usage(line)) {
+            try load(arguments, environment: environment, file: file)
+        }
+    }
+
+    @Test func kubernetesLinkToAServiceIsNotThePort() throws {
+        let invocation = try load(environment: ["PARLEY_PORT": "tcp://10.0.0.1:80"])
+        #expect(invocation.settings.server.port == ServerConfiguration().port)
+        #expect(invocation.origins.isEmpty)
+        #expect(
+            invocation.warnings == [
+                "PARLEY_PORT is ignored: \"tcp://10.0.0.1:80\" is Kubernetes' link to a service "
+                    + "named parley, not a port"
+            ])
+    }
+
+    @Test func theEffectiveConfigurationShowsUnitsAndOriginsAndHidesSecrets() throws {
+        let invocation = try load(
+            ["--max-message-bytes", "2048"], environment: ["PARLEY_LLM_KEY": "secret"])
+        let lines = ServeConfigurationText.effective(invocation).split(separator: "\n").map {
+            $0.split(separator: " ").map(String.init)
+        }
+        #expect(lines.contains(["max-message-bytes", "2048", "bytes", "--max-message-bytes"]))
+        #expect(lines.contains(["llm-key", "********", "PARLEY_LLM_KEY"]))
+        #expect(lines.contains(["port", "8080", "default"]))
+    }
+
+    @Test(arguments: [
+        "10.0.0.1, 192.168.0.0/16", "10.0.0.1,192.168.0.0/16", "[10.0.0.1, 192.168.0.0/16]",
+        "\n  - 10.0.0.1\n  - 192.168.0.0/16", "\n- \"10.0.0.1\"\n- 192.168.0.0/16",
+    ])
+    func aListMayBeGivenWithCommasOrAsASequence(value: String) throws {
+        let file = "trusted-proxies: \(value)\nport: 7\n"
+        let settings = try load(["--config", "a.yaml"], file: file).settings
+        #expect(
+            settings.server.trustedProxies.map(\.description) == ["10.0.0.1", "192.168.0.0/16"])
+        #expect(settings.server.port == 7)
+    }
+
+    @Test(arguments: ["", "[]"])
+    func aListMayBeEmpty(value: String) throws {
+        let file = "unlimited-addresses: \(value)\n"
+        let settings = try load(["--config", "a.yaml"], file: file).settings
+        #expect(settings.server.unlimitedAddresses == [])
+        #expect(ServeSettings().server.unlimitedAddresses.count == 2)
+    }
+
+    @Test(arguments: ["[10.0.0.1, [10.0.0.2]]", "[10.0.0.1, {a: b}]", "{a: 10.0.0.1}"])
+    func aListHoldsPlainValuesOnly(value: String) {
+        let line =
+            "a.yaml:1: trusted-proxies: must be addresses or ranges, with commas between"
+        #expect(throws: CommandFailure.usage(line)) {
+            try load(["--config", "a.yaml"], file: "trusted-proxies: \(value)\nport: 7\n")
+        }
+    }
+
+    @Test(arguments: ["10.0.0.1/8", "10.0.0.1,,10.0.0.2", "10.0.0.1,", "localhost", "*"])
+    func aListWithABadValueIsRefused(value: String) {
+        #expect(throws: CommandFailure.self) { try load(["--trusted-proxies", value]) }
+    }
+
+    @Test func providersAreMappingsInAFileAndFieldsInAFlag() throws {
+        let file = """
+            providers:
+              - name: claude
+                kind: anthropic
+                url: https://c.test/v1
+                models: [claude-*, opus]
+                key-env: C_KEY
+                model: claude-4
+                vision: true
+                max-tokens: 100
+                fallback: spare
+              - {name: spare, url: "http://s.test/v1"}
+            port: 7
+            """
+        let text =
+            "name=claude url=https://c.test/v1 kind=anthropic models=claude-*|opus key-env=C_KEY "
+            + "model=claude-4 vision=true max-tokens=100 fallback=spare,"
+            + "name=spare url=http://s.test/v1"
+        let environment = ["C_KEY": "secret"]
+        let fromFile = try load(["--config", "a.yaml"], environment: environment, file: file)
+        let fromFlag = try load(["--providers", text], environment: environment)
+        let claude = try #require(fromFile.settings.providers.first)
+        #expect(fromFile.settings.server.port == 7)
+        #expect(fromFile.settings.providers.count == 2)
+        #expect(fromFile.settings.providers == fromFlag.settings.providers)
+        #expect(claude.kind == .anthropic && claude.seesImages && claude.fallback == "spare")
+        #expect(claude.models.map(\.description) == ["claude-*", "opus"])
+        #expect(ServeConfigurationText.effective(fromFile).contains(text))
+    }
+
+    @Test(arguments: [
+        "[{name: a}]", "[{url: 'http://a'}]", "[{name: a, url: 'ftp://a'}]", "[a, {name: a}]",
+        "[{name: a, url: 'http://a', kind: grpc}]", "[{name: a, url: 'http://a', speed: 1}]",
+        "[{name: a/b, url: 'http://a'}]", "[{name: a, url: 'http://a', models: 'a*b'}]",
+        "[{name: a, url: 'http://a', kind: anthropic, audio: true}]",
+        "[{name: a b, url: 'http://a'}]", "[[name]]", "{name: a}",
+        "[{name: a, url: 'http://a', models: [[x]]}]", "[{name: a, url: 'http://a', model: {}}]",
+    ])
+    func aProviderWithABadFieldIsRefused(value: String) {
+        let failure = #expect(throws: CommandFailure.self) {
+            try load(["--config", "a.yaml"], file: "providers: \(value)\n")
+        }
+        #expect(failure?.description.hasPrefix("a.yaml:1: providers: ") == true)
+    }
+
+    @Test(arguments: [
+        ("[{name: a, url: 'http://a', fallback: b}]", "the fallback b is no provider"),
+        ("[{name: a, url: 'http://a', fallback: llm}]", "the fallback llm is no provider"),
+        (
+            "[{name: a, url: 'http://a', key-env: NO_SUCH}]",
+            "the environment variable NO_SUCH of a is not set"
+        ),
+        (
+            "[{name: llm, url: 'http://a'}]",
+            "the name llm is given twice (llm is that of llm-url)"
+        ),
+    ])
+    func whatProvidersNameMustExist(value: String, problem: String) {
+        #expect(throws: CommandFailure.usage("a.yaml:1: providers: \(problem)")) {
+            try load(["--config", "a.yaml"], file: "providers: \(value)\n")
+        }
+    }
+
+    @Test func everyValueThatAnOptionShowsCanBeGivenToIt() {
+        for option in ServeOptionTable.all {
+            var settings = ServeSettings()
+            let value = option.get(settings)
+            let isAccepted = option.set(value, &settings)
+            #expect(isAccepted, "\(option.name)'s own default \(value) is refused")
+            #expect(option.get(settings) == value)
+        }
+    }
+
+    @Test func everyLimitOfTheServerHasAnOption() {
+        // Each option changes one field; a field that no option changes was forgotten.
+        func fields(_ value: Any, prefix: String = "") -> [String: String] {
+            var result: [String: String] = [:]
+            for case (let label?, let child) in Mirror(reflecting: value).children {
+                if child is SessionLimits {
+                    result.merge(fields(child, prefix: "session.")) { $1 }
+                } else {
+                    result[prefix + label] = "\(child)"
+                }
+            }
+            return result
+        }
+        let standard = fields(ServerConfiguration())
+        var changed: Set<String> = []
+        for option in ServeOptionTable.all {
+            var settings = ServeSettings()
+            let candidates = [
+                "2", "100", "101", "65536", "65537", "true", "false", "optional", "other",
+                "required",
+                "10.0.0.0/8", "https://example.com",
+            ]
+            for candidate in candidates where candidate != option.get(settings) {
+                if option.set(candidate, &settings) { break }
+            }
+            for (name, value) in fields(settings.server) where value != standard[name] {
+                changed.insert(name)
+            }
+        }
+        #expect(Set(standard.keys).subtracting(changed) == [])
+    }
+
+    @Test func theShippedExampleFileIsWhatTheTableSays() throws {
+        let path = URL(filePath: #filePath).appending(path: "../../../../parley.example.yaml")
+        let shipped = try String(contentsOf: path.standardizedFileURL, encoding: .utf8)
+        #expect(
+            shipped == ServeConfigurationText.example(),
+            "run: parley serve --example-config > parley.example.yaml")
+    }
+
+    @Test func theExampleFileIsAConfigurationWhenUncommented() throws {
+        let text = ServeConfigurationText.example().split(separator: "\n")
+            .map { $0.hasPrefix("#") && !$0.hasPrefix("# ") ? $0.dropFirst() : $0 }
+            .joined(separator: "\n")
+        let invocation = try load(["--config", "a.yaml"], file: text)
+        #expect(Set(invocation.origins.keys) == Set(ServeOptionTable.all.map(\.name)))
+    }
+}
