@@ -99,7 +99,7 @@ struct ServerChoices {
 /// A server, its peers, and the checks.
 final class FuzzedServer {
     /// Turns beyond those that bytes account for after which a shard is said to spin.
-    private static let spareTurns = 20_000
+    private static let spareTicks = 20_000
     /// Beyond every deadline of a connection, one after the other.
     private static let untilAllDeadlines = Duration.seconds(400)
 
@@ -135,10 +135,10 @@ final class FuzzedServer {
         repeat {
             guard !hasStopped else { return }
             turns += 1
-            // A turn moves at least one byte, or ends something; time moves at most by a packet.
+            // A tick moves at least one byte, or ends something; time moves at most by a packet.
             let moved = peers.reduce(0) { $0 + $1.bytesSent + $1.bytesRead }
-            require(turns < Self.spareTurns + 8 * moved, "the shard spins")
-            hasStopped = !server.shard.turn()
+            require(turns < Self.spareTicks + 8 * moved, "the shard spins")
+            hasStopped = !server.shard.tick()
             checkHandles()
         } while !server.io.isIdle || server.io.hasWork
     }

@@ -1,6 +1,6 @@
 // `make million`: sessions in one process, up to a million, on a simulated kernel: what each takes
 // of user space and of CPU to open, to keep, to talk to and to close, at growing counts. A straight
-// line is what is hoped for; the longest turn shows what a growing table costs at once.
+// line is what is hoped for; the longest tick shows what a growing table costs at once.
 //
 // The report is of Parley's own: the kernel of the census holds ten bytes a socket, which are there
 // before anything is measured, and there are no sockets of a real one. One shard, as one core has.
@@ -69,14 +69,14 @@ struct CensusRow {
     var ledgerBytes = 0.0
     /// Microseconds of CPU per session that was opened.
     var opening = 0.0
-    /// The longest turn of the shard meanwhile, in microseconds.
-    var longestTurn = 0.0
+    /// The longest tick of the shard meanwhile, in microseconds.
+    var longestTick = 0.0
     /// Microseconds of CPU per session and ping: all that an idle session costs.
     var keeping = 0.0
     /// Microseconds of CPU per reply of a session that talks, pings aside.
     var talking = 0.0
     var delays = DeltaDelays()
-    /// Milliseconds of CPU until an operator knows who is there, and the longest turn meanwhile.
+    /// Milliseconds of CPU until an operator knows who is there, and the longest tick meanwhile.
     var asking = 0.0
     var longestAsking = 0.0
 }
@@ -88,7 +88,7 @@ struct CensusEnd {
     var chunks = 0
     /// Microseconds of CPU per session that was closed.
     var closing = 0.0
-    var longestTurn = 0.0
+    var longestTick = 0.0
     /// Beyond what was there before anything was opened.
     var anonymousBytes = 0
     /// The same once malloc has given back what it can.
@@ -107,7 +107,7 @@ final class CensusWorld {
     private let metrics: ServerMetrics
     private let turn = ShardTurn()
     private let pingInterval: Duration
-    private var longestTurn = 0
+    private var longestTick = 0
     /// Handles from here on are open.
     private var firstOpen: IOHandle = 1
     private var opened = 0
@@ -153,18 +153,18 @@ final class CensusWorld {
     func grow(to count: Int, _ before: MemoryUse, talking: Int) -> CensusRow {
         var row = CensusRow(count: count)
         let new = count - opened
-        longestTurn = 0
+        longestTick = 0
         row.opening = microseconds { open(new) } / Double(new)
-        row.longestTurn = Double(longestTurn) / 1_000
+        row.longestTick = Double(longestTick) / 1_000
         let use = MemoryUse()
         row.anonymousBytes = Double(use.anonymousBytes - before.anonymousBytes) / Double(count)
         row.ledgerBytes = Double(metrics.total(of: .ledgerBytes)) / Double(count)
         let pings = io.pings
         let keeping = microseconds { run(for: pingInterval) }
         row.keeping = keeping / Double(max(1, io.pings - pings))
-        longestTurn = 0
+        longestTick = 0
         row.asking = microseconds { ask() } / 1_000
-        row.longestAsking = Double(longestTurn) / 1_000_000
+        row.longestAsking = Double(longestTick) / 1_000_000
         guard talking > 0 else { return row }
         let pingsBefore = io.pings
         let all = microseconds { row.delays = talk(talking) }
@@ -176,9 +176,9 @@ final class CensusWorld {
     func closeAll(_ before: MemoryUse) -> CensusEnd {
         var end = CensusEnd()
         let count = opened
-        longestTurn = 0
+        longestTick = 0
         end.closing = microseconds { closeOpen() } / Double(count)
-        end.longestTurn = Double(longestTurn) / 1_000
+        end.longestTick = Double(longestTick) / 1_000
         end.ledgerBytes = metrics.total(of: .ledgerBytes)
         end.connections = metrics.total(of: .connectionsOpen)
         end.chunks = shard.chunksInUse
@@ -242,8 +242,8 @@ final class CensusWorld {
         repeat {
             turn.advance()
             let start = ThreadClock.nanoseconds
-            _ = shard.turn()
-            longestTurn = max(longestTurn, ThreadClock.nanoseconds - start)
+            _ = shard.tick()
+            longestTick = max(longestTick, ThreadClock.nanoseconds - start)
         } while !io.isIdle
     }
 
@@ -286,14 +286,14 @@ struct CensusReport {
             lines.append(
                 "| \(row.count) | \(Int(row.anonymousBytes)) "
                     + "| \(Int(row.ledgerBytes)) | \(tenths(row.opening)) "
-                    + "| \(Int(row.longestTurn)) | \(tenths(row.keeping)) "
+                    + "| \(Int(row.longestTick)) | \(tenths(row.keeping)) "
                     + "| \(tenths(row.talking)) | \(delays) | \(row.delays.turns) "
                     + "| \(tenths(row.asking)) | \(tenths(row.longestAsking)) |")
         }
         lines += [
             "",
             "All closed: \(tenths(end.closing)) µs of CPU each, longest turn "
-                + "\(Int(end.longestTurn)) µs; ledger \(end.ledgerBytes), connections "
+                + "\(Int(end.longestTick)) µs; ledger \(end.ledgerBytes), connections "
                 + "\(end.connections), chunks \(end.chunks); anonymous memory "
                 + "\(end.anonymousBytes / 1_024) KiB above the start, "
                 + "\(end.trimmedBytes / 1_024) KiB after malloc_trim.",

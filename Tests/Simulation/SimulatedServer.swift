@@ -1,4 +1,4 @@
-// One real shard on a simulated kernel, and the loop that drives both: turns until nothing is left
+// One real shard on a simulated kernel, and the loop that drives both: ticks until nothing is left
 // to do, then the clock jumps. Tests hold the clients.
 
 import Codec
@@ -47,7 +47,7 @@ package final class SimulatedServer {
     /// The time of day when a simulation begins, in seconds since 1970.
     package static let firstSecond = 1_800_000_000
     /// Turns without idleness after which a run fails: a busy loop.
-    package static let maxTurnsPerRun = 200_000
+    package static let maxTicksPerRun = 200_000
 
     package let io: SimulatedIO
     package let shard: Shard<SimulatedIO>
@@ -145,10 +145,10 @@ package final class SimulatedServer {
     @discardableResult
     package func run(for duration: Duration = .zero) -> Bool {
         io.horizon = io.now + duration
-        for _ in 0..<SimulatedServer.maxTurnsPerRun {
+        for _ in 0..<SimulatedServer.maxTicksPerRun {
             guard !hasStopped else { return true }
-            hasStopped = !shard.turn()
-            // Every turn, so that an answer comes before the clock jumps to the next deadline.
+            hasStopped = !shard.tick()
+            // Every tick, so that an answer comes before the clock jumps to the next deadline.
             for client in clients where client.isReading { client.poll(at: io.now) }
             if io.isIdle && !io.hasWork { return true }
         }

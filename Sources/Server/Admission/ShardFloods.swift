@@ -1,7 +1,7 @@
 // What peers do that costs them next to nothing: floods of control frames, tiny fragments, empty
 // messages and refused events; messages that never end; connections that never say anything.
 // Limits in bytes do not stop any of it. Whole messages with content have no limit per second:
-// each costs its sender as much as its server, and no turn is longer for them.
+// each costs its sender as much as its server, and no tick is longer for them.
 
 import Codec
 import Session

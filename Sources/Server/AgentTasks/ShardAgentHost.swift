@@ -7,7 +7,7 @@ import Synchronization
 /// An HTTP client on a shard's event loop. `UpstreamHTTP` is one; tests script another.
 package protocol UpstreamClient: AnyObject, Sendable {
     /// Sends a request and returns once the head of the answer is there.
-    /// - Parameter owner: the connection, or turn over HTTP, that it is charged to; nil: nobody.
+    /// - Parameter owner: the connection, or text request, that it is charged to; nil: nobody.
     func send(
         _ request: UpstreamRequest, for owner: EventToken?
     ) async throws -> any UpstreamResponse
@@ -56,7 +56,7 @@ final class ShardAgentHost: AgentHost {
 
     /// The same host for the work of one session.
     /// - Parameters:
-    ///   - token: the session's connection, or its turn over HTTP.
+    ///   - token: the session's connection, or its text request.
     ///   - caller: whose session it is.
     func serving(
         _ token: EventToken, of caller: CallerTag, _ urgency: JobUrgency = .awaited

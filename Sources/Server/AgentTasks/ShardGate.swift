@@ -1,5 +1,5 @@
 // The door between agents' tasks and their shard: an actor on the shard's own executor. Tasks leave
-// what their agents produced here and sleep here; the shard takes it in its turn, on the same
+// what their agents produced here and sleep here; the shard takes it in its tick, on the same
 // thread.
 //
 // Invariant: every sleeper has exactly one deadline; everyone who sleeps, or waits for room, is
@@ -37,11 +37,11 @@ actor ShardGate {
     }
 
     /// Bytes of speech that one task may leave before the shard takes them. 64 KiB: two seconds of
-    /// samples, far more than is made between two turns of a shard that keeps up.
+    /// samples, far more than is made between two ticks of a shard that keeps up.
     static let maxUntakenSpeechBytes = 64 << 10
 
     /// Deliveries that one task may leave in a row before it waits for the shard to take them: a
-    /// model that never waits would else say everything within one turn, before anybody can hold
+    /// model that never waits would else say everything within one tick, before anybody can hold
     /// it up. 16: a piece of an answer has few events.
     private static let maxRun = 16
 
@@ -59,7 +59,7 @@ actor ShardGate {
     @exclusivity(unchecked) private nonisolated(unsafe) var run = 0
     /// What holds tasks up now, and who waits for the end of each, in order.
     @exclusivity(unchecked) private nonisolated(unsafe) var holds: [Hold: [Waiter]] = [:]
-    /// Whose tasks hold other than at the last turn's end; some several times.
+    /// Whose tasks hold other than at the last tick's end; some several times.
     @exclusivity(unchecked) private nonisolated(unsafe) var chargedOwners: [EventToken] = []
     /// Bytes of speech that the shard has not taken yet, by the task that left them.
     private var untakenSpeech: [UInt64: Int] = [:]
@@ -70,8 +70,8 @@ actor ShardGate {
     private var deadlines = DeadlineQueue<UInt64>()
     private var nextSleeper: UInt64 = 0
 
-    // What the shard asks or tells in every turn. It is on the actor's thread, and asks past
-    // `assumeIsolated`, which would allocate four times per turn.
+    // What the shard asks or tells in every tick. It is on the actor's thread, and asks past
+    // `assumeIsolated`, which would allocate four times per tick.
     private nonisolated(unsafe) var now: Instant
     /// The next sleeper's deadline.
     private(set) nonisolated(unsafe) var nextDeadline: Instant?
@@ -171,7 +171,7 @@ actor ShardGate {
         holds[hold]?.remove(at: index).continuation.resume()
     }
 
-    /// When the shard's turn began.
+    /// When the shard's tick began.
     var time: Instant { now }
 
     /// Suspends the caller for a while on the shard's clock.
@@ -237,7 +237,7 @@ actor ShardGate {
     }
 
     /// Takes note of the time and wakes the sleepers whose time has come.
-    nonisolated func handleTurn(at now: Instant) {
+    nonisolated func handleTick(at now: Instant) {
         self.now = now
         guard let nextDeadline, nextDeadline <= now else { return }
         assumeIsolated { $0.wakeSleepers() }

@@ -137,7 +137,7 @@ final class Connection {
         /// The last bytes are on their way; input is discarded, so that the kernel does not answer
         /// it with a reset that would destroy them. Next: closed.
         case lingering
-        /// To be removed at the end of the turn.
+        /// To be removed at the end of the tick.
         case closed
     }
 
@@ -176,14 +176,14 @@ final class Connection {
     @exclusivity(unchecked) var output = SendBuffer()
     /// What the shard remembers of the output; nil while that holds nothing of interest.
     @exclusivity(unchecked) var backlog: OutputBacklog?
-    /// Whether output of an earlier turn waits.
+    /// Whether output of an earlier tick waits.
     @exclusivity(unchecked) var isBehind = false
     /// Whether so much output waits that the session's agents are held up.
     @exclusivity(unchecked) var isCongested = false
     /// Whether so much output waits that no message is taken in: an echo's only.
     @exclusivity(unchecked) var awaitsRoom = false
     /// Bytes that came and are not used yet: a request's beginning, pipelined requests behind an
-    /// answer that is still being sent, or messages that another turn is for.
+    /// answer that is still being sent, or messages that another tick is for.
     @exclusivity(unchecked) var held: [UInt8] = []
     /// Who pays for it in the table of addresses.
     var charge = AddressCharge.none

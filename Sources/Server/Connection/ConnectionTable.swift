@@ -64,7 +64,7 @@ struct ConnectionTable {
     }
 
     /// The connection that a token means, without counting a reference to it. For what every
-    /// message passes: nobody is removed before the end of the turn, so the table's reference
+    /// message passes: nobody is removed before the end of the tick, so the table's reference
     /// lasts.
     func reference(to token: EventToken) -> Unmanaged<Connection>? {
         guard token.index < slots.count, generations[token.index] == token.generation

@@ -1,6 +1,6 @@
 // What is known of the bytes that wait for one connection's socket, beyond the bytes: the audio
 // among them, since when they are too many, and the pong that is due. A connection has one only
-// while it has such output; the shard keeps a few for reuse, so that audio that leaves in the turn
+// while it has such output; the shard keeps a few for reuse, so that audio that leaves in the tick
 // in which it was queued costs no allocation. What is done about it is in ShardBackpressure.
 //
 // Invariant: a backlog that is put back knows of nothing; no pong waits without another queued
@@ -66,7 +66,7 @@ final class OutputBacklog {
 
 /// Backlogs that no connection uses.
 struct OutputBacklogPool {
-    /// How many are kept. 64, as of `ChunkPool`: enough for a turn in which all speakers write.
+    /// How many are kept. 64, as of `ChunkPool`: enough for a tick in which all speakers write.
     private static let maxIdle = 64
     private var idle: [OutputBacklog] = []
 

@@ -1,5 +1,5 @@
 // Bytes that wait for a socket: chunks from a pool that the connections of a shard share, so that
-// the steady state (append, flush in the same turn) neither allocates nor frees.
+// the steady state (append, flush in the same tick) neither allocates nor frees.
 // It writes no socket and knows no limit; `Shard` does.
 //
 // Invariant: chunks are linked from `head` to `tail`; none is empty; `count` is the sum of what
@@ -10,10 +10,10 @@ import Codec
 /// Chunks for the send buffers of one shard.
 final class ChunkPool {
     /// Bytes of a chunk without its header. 16 KiB: a text event or a piece of base64 audio fits in
-    /// one, and a full turn's writes (64 KiB) take four calls.
+    /// one, and a full tick's writes (64 KiB) take four calls.
     static let chunkBytes = 16 * 1024
 
-    /// Free chunks that are kept. 64 (1 MiB): enough for a turn in which all speakers write.
+    /// Free chunks that are kept. 64 (1 MiB): enough for a tick in which all speakers write.
     private let maxIdleChunks: Int
     /// The chunk that is taken next; the others are linked behind it.
     @exclusivity(unchecked) private var idle: UnsafeMutableRawPointer?

@@ -10,9 +10,9 @@ import Session
 
 /// What became of something that was sent.
 enum SendOutcome {
-    /// Nothing waits before it: it leaves with this turn's flush, as far as the socket takes it.
+    /// Nothing waits before it: it leaves with this tick's flush, as far as the socket takes it.
     case sent
-    /// Output of an earlier turn waits for the socket; this waits behind it.
+    /// Output of an earlier tick waits for the socket; this waits behind it.
     case buffered
     /// It was too much: the connection is cut off.
     case overLimit
@@ -133,7 +133,7 @@ extension Shard {
     private func noteLevel(of connection: Connection, _ backlog: OutputBacklog) {
         let count = connection.output.count
         if count <= configuration.softQueuedOutputBytes { backlog.overSoftLimitSince = nil }
-        // Half, so that a reader at the limit does not stop and start them every turn.
+        // Half, so that a reader at the limit does not stop and start them every tick.
         if count <= configuration.softQueuedOutputBytes / 2 {
             releaseAgents(of: connection)
             takeMessagesAgain(on: connection)
@@ -202,7 +202,7 @@ extension Shard {
     private func noteLost(_ message: QueuedAudio.Message, of connection: Connection) {
         guard let live = connection.live else { return }
         live.session.noteLost(itemID: message.itemID, position: message.position)
-        // It says so in the next turn.
+        // It says so in the next tick.
         live.deadline = min(live.deadline ?? now, now)
         armDeadline(of: connection)
     }

@@ -90,7 +90,7 @@ extension Shard {
 
     // MARK: Out
 
-    /// Sees to it that the connection's output is flushed this turn.
+    /// Sees to it that the connection's output is flushed this tick.
     func markDirty(_ connection: Connection) {
         guard connection.state != .closed, !connection.isDirty else { return }
         connection.isDirty = true
@@ -98,7 +98,7 @@ extension Shard {
     }
 
     /// Writes to the sockets; elsewhere only a connection that is refused is written to. Who has
-    /// more than a turn's share stays on the list for the next turn; whose socket is full waits for
+    /// more than a tick's share stays on the list for the next tick; whose socket is full waits for
     /// it to have room.
     func flushWrites() {
         guard !dirtySlots.isEmpty else { return }
@@ -217,7 +217,7 @@ extension Shard {
     /// The entry of a connection has expired; it is given a new one in any case.
     func handleDeadline(ofSlot slot: Int) {
         guard let connection = connections[slot: slot] else { return }
-        // Never in the past: a session that asks for that is called once per turn, no more.
+        // Never in the past: a session that asks for that is called once per tick, no more.
         connection.deadline = deadlines.schedule(
             .connection(slot), at: now + configuration.closeTimeout)
         if let live = connection.live, let due = live.deadline, due <= now {
@@ -266,7 +266,7 @@ extension Shard {
         markDirty(connection)
     }
 
-    /// Ends a connection at once. It is removed at the end of the turn.
+    /// Ends a connection at once. It is removed at the end of the tick.
     func close(_ connection: Connection) {
         guard connection.state != .closed else { return }
         endSession(of: connection)

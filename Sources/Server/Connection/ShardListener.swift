@@ -1,4 +1,4 @@
-// How a shard comes by its connections: a bounded number of accepts per turn, a pause when the
+// How a shard comes by its connections: a bounded number of accepts per tick, a pause when the
 // process runs out of descriptors.
 
 import CLinux
@@ -65,7 +65,7 @@ extension Shard {
     }
 
     /// Without a descriptor nobody can be accepted, and who waits would wait for nothing: as many
-    /// as a turn takes are told to come back, with the one descriptor that is kept for it.
+    /// as a tick takes are told to come back, with the one descriptor that is kept for it.
     private func turnAway(from listener: IOHandle) {
         var peer = NetworkAddress.unspecified
         for _ in 0..<configuration.maxAcceptsPerTurn {

@@ -430,7 +430,7 @@ private final class ShardThread: @unchecked Sendable {
 
     private init(_ shard: Shard<EpollIO>) { self.shard = shard }
 
-    /// Starts a thread that turns the shard until it stops. The caller must not touch it any more.
+    /// Starts a thread that runs the shard until it stops. The caller must not touch it any more.
     static func start(_ shard: Shard<EpollIO>) throws(ServerError) -> pthread_t {
         let handover = Unmanaged.passRetained(ShardThread(shard))
         var thread = pthread_t()

@@ -209,7 +209,7 @@ public struct ServerConfiguration: Sendable {
     public var maxConnections = 20_000
     /// Sessions; more upgrades are answered with 503. 10,000.
     public var maxSessions = 10_000
-    /// Turns over HTTP in flight; more are answered with 503. 1…. 1,000: each holds a session and
+    /// Text requests in flight; more are answered with 503. 1…. 1,000: each holds a session and
     /// its reply, and its model's connection.
     public var maxTextTurns = 1_000
     /// Replies of chats that are kept for clients that lose their connection, complete ones
@@ -217,7 +217,7 @@ public struct ServerConfiguration: Sendable {
     /// directory is searched; 0 keeps none. 256: 64 MiB if all were as long as they can be, and
     /// usually some hundred kilobytes.
     public var maxResumableReplies = 256
-    /// Bytes that one connection, or one turn over HTTP, may make the process hold, of whatever
+    /// Bytes that one connection, or one text request, may make the process hold, of whatever
     /// kind; more closes it with 1008. 0…; 0 is no limit. 64 MiB: all that the other limits allow
     /// of one kind at a time, the largest message as it comes, a full conversation with its images
     /// and a client that stalls, and then as much again.

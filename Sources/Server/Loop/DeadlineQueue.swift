@@ -1,5 +1,5 @@
 // A shard's deadlines: a binary heap that gives the earliest, and finds any by its handle.
-// It reads no clock and calls nobody; the shard asks it once per turn.
+// It reads no clock and calls nobody; the shard asks it once per tick.
 //
 // Invariant: no entry is earlier than its parent, and `positions` of each entry's handle is where
 // the entry is. Equal deadlines expire in the order in which they were scheduled. Up to the

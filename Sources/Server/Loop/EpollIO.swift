@@ -73,7 +73,7 @@ extension NetworkAddress {
 /// The production backend.
 package final class EpollIO: IO {
     /// Reports taken from the kernel at once. 64, as many as the pool keeps chunks: the answers of
-    /// a turn then need no allocation, and stay in the cache until they are written. A call per 64
+    /// a tick then need no allocation, and stay in the cache until they are written. A call per 64
     /// reports costs nothing beside the reads; epoll serves the others first next time.
     static let maxEventsPerWait = 64
     /// Marks the eventfd's own reports; no `EventToken` has kind 15.
@@ -120,7 +120,7 @@ package final class EpollIO: IO {
     package func wait(until deadline: Instant?) -> Int {
         let count = epoll_wait(
             epoll, events, Int32(EpollIO.maxEventsPerWait), milliseconds(until: deadline))
-        // EINTR and nothing else can happen here; the shard simply takes another turn.
+        // EINTR and nothing else can happen here; the shard simply takes another tick.
         guard count > 0 else { return 0 }
         var kept = 0
         for position in 0..<Int(count) {

@@ -29,8 +29,8 @@ package struct EventToken: Hashable, Sendable {
         case listener
         /// A file descriptor of an upstream transfer.
         case upstream
-        /// A turn over HTTP; no backend ever reports one.
-        case textTurn
+        /// A text request; no backend ever reports one.
+        case textRequest
     }
 
     /// The largest index, 2²⁸ − 1.

@@ -1,12 +1,12 @@
 // How other threads reach a shard: a locked list and a wake-up. The only lock of a shard, taken
-// once per turn and only when something was posted.
+// once per tick and only when something was posted.
 
 import Synchronization
 
 /// Messages of any thread for one shard, in the order in which they were posted.
 final class Mailbox<Message: Sendable>: Sendable {
     private let messages = Mutex<[Message]>([])
-    /// Lets the owner skip the lock in turns without messages.
+    /// Lets the owner skip the lock in ticks without messages.
     private let isFilled = Atomic<Bool>(false)
     private let wake: @Sendable () -> Void
 

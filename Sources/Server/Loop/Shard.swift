@@ -3,9 +3,9 @@
 // share is beside it: the table of addresses and the keys of tickets, with a lock each, and atomic
 // numbers.
 //
-// A turn: wait → go on with messages held → read → expire deadlines → run agents' jobs → step
+// A tick: wait → go on with messages held → read → expire deadlines → run agents' jobs → step
 // sessions → flush writes → remove the closed. Reading comes before writing, so that the answers to
-// everything that came in a turn leave in one write; a read handler never writes a socket, and
+// everything that came in a tick leave in one write; a read handler never writes a socket, and
 // nobody is removed while a handler may still hold him. Accepting is in ShardListener, flushing and
 // deadlines in ShardConnections, bytes and their meaning in ShardHTTP and ShardWebSocket.
 
@@ -27,8 +27,8 @@ enum DeadlineOwner {
     case ticketRotation
     /// Much was let go: whether memory is to be given back.
     case memoryReturn
-    /// A turn over HTTP: its session's time, or the end of waiting for its client.
-    case textTurn(EventToken)
+    /// A text request: its session's time, or the end of waiting for its client.
+    case textRequest(EventToken)
     /// Shards that have not answered a survey are waited for no longer.
     case survey(SurveyID)
 }
@@ -40,17 +40,17 @@ private enum ShardCommand: Sendable {
     case adopt(IOHandle, of: NetworkAddress)
     case renew(TLSContext)
     case continueAnswer(EventToken)
-    case reviewTextTurn(EventToken)
+    case reviewTextRequest(EventToken)
     case answerSurvey(SurveyQuestion)
     case noteReport(SurveyReport, for: SurveyID)
     case judgeMemory
 }
 
-/// An event loop over a backend. Confined to the thread that calls `turn()`, except `stop`,
+/// An event loop over a backend. Confined to the thread that calls `tick()`, except `stop`,
 /// `drain`, `adopt` and `renewTLS`.
 ///
-/// As in `Connection`, what every turn touches is exempt from the run-time check for overlapping
-/// accesses; 20 of them would double a turn's own cost.
+/// As in `Connection`, what every tick touches is exempt from the run-time check for overlapping
+/// accesses; 20 of them would double a tick's own cost.
 package final class Shard<Backend: IO> {
     let io: Backend
     let services: ShardServices
@@ -64,13 +64,13 @@ package final class Shard<Backend: IO> {
     private let commands: Mailbox<ShardCommand>
     @exclusivity(unchecked) private var takenCommands: [ShardCommand] = []
 
-    /// The time of this turn.
+    /// The time of this tick.
     @exclusivity(unchecked) package private(set) var now: Instant
     /// The clock by which peers are judged: it stands still while the shard is away, when their
     /// bytes wait unread and their pings unsent.
     @exclusivity(unchecked) private(set) var peerClock: Instant
-    /// When the last turn ended.
-    @exclusivity(unchecked) var turnEnd: Instant
+    /// When the last tick ended.
+    @exclusivity(unchecked) var tickEnd: Instant
     /// Whether the shard takes nothing new and ends once its connections have.
     package internal(set) var isStopping = false
     /// Nil until the shard is told to drain.
@@ -78,24 +78,24 @@ package final class Shard<Backend: IO> {
 
     @exclusivity(unchecked) var connections: ConnectionTable
     @exclusivity(unchecked) var deadlines: DeadlineQueue<DeadlineOwner>
-    /// Slots that hold messages for the next turn.
+    /// Slots that hold messages for the next tick.
     @exclusivity(unchecked) var unfinishedSlots: [Int] = []
     /// Slots whose output is to be flushed.
     @exclusivity(unchecked) var dirtySlots: [Int] = []
     /// The same of the flush in progress; empty otherwise.
     @exclusivity(unchecked) var flushedSlots: [Int] = []
-    /// Slots whose ledger is to be settled at the end of the turn.
+    /// Slots whose ledger is to be settled at the end of the tick.
     @exclusivity(unchecked) var touchedSlots: [Int] = []
-    /// What its connections and turns over HTTP hold.
+    /// What its connections and text requests hold.
     @exclusivity(unchecked) var book: LedgerBook
-    /// Bytes that one connection, or turn over HTTP, may hold.
+    /// Bytes that one connection, or text request, may hold.
     let maxLedgerBytes: UInt32
-    /// Those that hold more, until the end of the turn.
+    /// Those that hold more, until the end of the tick.
     @exclusivity(unchecked) var oversized: [EventToken] = []
     @exclusivity(unchecked) var memoryWatch = MemoryWatch()
     /// Turns until a debug build checks all ledgers.
     var auditCountdown = 0
-    /// Slots to be removed at the end of the turn.
+    /// Slots to be removed at the end of the tick.
     @exclusivity(unchecked) var closedSlots: [Int] = []
     var listeners: [IOHandle] = []
     /// Whose they are.
@@ -115,13 +115,13 @@ package final class Shard<Backend: IO> {
     let messagePace: TransferPace
     let readBuffer: UnsafeMutableRawBufferPointer
     /// Audio that its sessions hear between them in one tick, in samples at 16 kHz.
-    let maxSamplesPerTurn: Int
+    let maxSamplesPerTick: Int
     /// Payloads and heads on their way into a send buffer; empty between two uses.
     var scratch = ByteWriter(capacity: 16 * 1024)
     var frameHeader = ByteWriter(capacity: WebSocketFrame.maxHeaderBytes)
     var eventParser = ClientEventParser()
     let compression: ShardCompression
-    var textTurns = TextTurnTable()
+    var textRequests = TextRequestTable()
     /// What operators ask for now.
     var surveys = SurveyTable()
     /// Made with the first request that has a body for it.
@@ -135,8 +135,8 @@ package final class Shard<Backend: IO> {
     /// What was last published of the codecs.
     @exclusivity(unchecked) var publishedCodecs: CodecUse?
     @exclusivity(unchecked) private var takenDeliveries: [AgentDelivery] = []
-    /// Pieces of models' replies that this turn has taken.
-    @exclusivity(unchecked) var deltasInTurn = 0
+    /// Pieces of models' replies that this tick has taken.
+    @exclusivity(unchecked) var deltasInTick = 0
     @exclusivity(unchecked) var jobBacklog: JobBacklog
     let upstreamPort: UpstreamPort<Backend>
     let upstream: (any UpstreamClient)?
@@ -165,11 +165,11 @@ package final class Shard<Backend: IO> {
             burst: services.configuration.maxNuisanceBurst)
         messagePace = services.configuration.messagePace
         now = io.now
-        turnEnd = now
+        tickEnd = now
         peerClock = now
         commands = Mailbox(wake: io.wake)
         readBuffer = .allocate(byteCount: services.configuration.readBufferBytes, alignment: 64)
-        maxSamplesPerTurn = SampleRate.hz16000.samples(
+        maxSamplesPerTick = SampleRate.hz16000.samples(
             inMilliseconds: Int(clamping: configuration.maxAudioPerTurn.wholeMilliseconds))
         wire = services.tls.map { [chunks] context in
             TLSWire(
@@ -209,30 +209,30 @@ package final class Shard<Backend: IO> {
         readBuffer.deallocate()
     }
 
-    // MARK: The turn
+    // MARK: The tick
 
     /// Turns until the shard has stopped. Called once, on the shard's own thread.
     package func run() {
         executor.adoptThread()
-        while turn() {}
+        while tick() {}
         noteLargest(0)
         services.directory.leave(services.index)
     }
 
-    /// Takes one turn. Waits first, unless there is work left.
+    /// Takes one tick. Waits first, unless there is work left.
     /// - Returns: false once the shard has stopped.
-    package func turn() -> Bool {
+    package func tick() -> Bool {
         let wake = nextWake
         let reports = io.wait(until: wake)
         noteTime(wake: wake)
-        wire?.beginTurn(at: now)
-        sessionContext.beginTick(samples: maxSamplesPerTurn)
+        wire?.beginTick(at: now)
+        sessionContext.beginTick(samples: maxSamplesPerTick)
         continueMessages()
         for position in 0..<reports { dispatch(io.readiness(at: position)) }
         runCommands()
         if surveys.isScanning { continueScans() }
         expireDeadlines()
-        gate.handleTurn(at: now)
+        gate.handleTick(at: now)
         runJobs()
         stepSessions()
         flushWrites()
@@ -240,9 +240,9 @@ package final class Shard<Backend: IO> {
         reviewMemory()
         removeClosed()
         noteHeldMemory()
-        turnEnd = io.now
+        tickEnd = io.now
         noteDeltas()
-        if let (share, seconds) = load.handleTurn(from: now, to: turnEnd) {
+        if let (share, seconds) = load.handleTick(from: now, to: tickEnd) {
             handleLoad(share, seconds: seconds)
         }
         publishMetrics()
@@ -281,20 +281,20 @@ package final class Shard<Backend: IO> {
         { [commands] report, survey in commands.post(.noteReport(report, for: survey)) }
     }
 
-    /// The readers of a turn's reply have come, gone or gone on. Any thread.
-    var reviewTextTurn: @Sendable (_ turn: EventToken) -> Void {
-        { [commands] token in commands.post(.reviewTextTurn(token)) }
+    /// The readers of a text request's reply have come, gone or gone on. Any thread.
+    var reviewTextRequest: @Sendable (_ turn: EventToken) -> Void {
+        { [commands] token in commands.post(.reviewTextRequest(token)) }
     }
 
-    /// Takes the time, and of the time since the last turn began what the shard was away for: its
+    /// Takes the time, and of the time since the last tick began what the shard was away for: its
     /// work then, and what it was woken later than it asked for. A little is normal, and must not
     /// stop the peers' clock on a busy shard. Of a wait that ended much too late nobody knows when
     /// the process was stopped: none of it counts.
     private func noteTime(wake: Instant?) {
         let before = now
         now = io.now
-        let late = max(0, now.nanoseconds - max(wake ?? now, turnEnd).nanoseconds)
-        let work = turnEnd.nanoseconds - before.nanoseconds
+        let late = max(0, now.nanoseconds - max(wake ?? now, tickEnd).nanoseconds)
+        let work = tickEnd.nanoseconds - before.nanoseconds
         let passed = now.nanoseconds - before.nanoseconds
         let spent = late >= Self.notableNanoseconds ? passed : work + late
         let away = max(0, spent - Self.unnoticedNanoseconds)
@@ -310,13 +310,13 @@ package final class Shard<Backend: IO> {
         Instant(nanoseconds: due.nanoseconds + (now.nanoseconds - peerClock.nanoseconds))
     }
 
-    /// What a turn may last, or begin late, without being taken off the peers' clock. 250 ms: far
+    /// What a tick may last, or begin late, without being taken off the peers' clock. 250 ms: far
     /// less than any timeout.
     private static var unnoticedNanoseconds: Int64 { 250_000_000 }
     /// What is worth a line in the log. 1 s: speech would have had a gap.
     private static var notableNanoseconds: Int64 { 1_000_000_000 }
 
-    /// When the next turn must begin: now, if this one left work.
+    /// When the next tick must begin: now, if this one left work.
     private var nextWake: Instant? {
         let hasWork =
             executor.hasJobs || !dirtySlots.isEmpty || !unfinishedSlots.isEmpty
@@ -347,7 +347,7 @@ package final class Shard<Backend: IO> {
             upstream.handleReady(
                 fd: descriptor, readable: report.isReadable, writable: report.isWritable,
                 failed: report.hasFailed)
-        case .textTurn, nil:
+        case .textRequest, nil:
             preconditionFailure("the backend made up a token")
         }
     }
@@ -355,12 +355,12 @@ package final class Shard<Backend: IO> {
     /// Connections that tables have room for from the start; it is address space, no memory.
     /// 1,048,576: 60 MB of it.
     private static var maxReservedPlaces: Int { 1 << 20 }
-    /// Deadlines that expire in one turn; the others are as late as that turn takes. 1,024: less
+    /// Deadlines that expire in one tick; the others are as late as that tick takes. 1,024: less
     /// than a millisecond, where a shard that was away may have those of all its connections due.
-    private static var maxDeadlinesPerTurn: Int { 1_024 }
+    private static var maxDeadlinesPerTick: Int { 1_024 }
 
     private func expireDeadlines() {
-        for _ in 0..<Self.maxDeadlinesPerTurn {
+        for _ in 0..<Self.maxDeadlinesPerTick {
             guard let (owner, deadline) = deadlines.popExpired(at: now) else { break }
             metrics.observe(.eventLoopLag, now - deadline)
             switch owner {
@@ -370,14 +370,14 @@ package final class Shard<Backend: IO> {
             case .draining(let step): handleDrainDeadline(step)
             case .ticketRotation: rotateTicketKeys()
             case .memoryReturn: reviewMemoryReturn()
-            case .textTurn(let token): handleTextDeadline(token)
+            case .textRequest(let token): handleTextDeadline(token)
             case .survey(let id): endSurvey(id)
             }
         }
         if upstreamPort.takeExpired(at: now) { upstream?.handleTimer() }
     }
 
-    /// Deliveries whose room is kept for the next turn. 256: a delta for each report of a turn, and
+    /// Deliveries whose room is kept for the next tick. 256: a delta for each report of a tick, and
     /// as many again for those that brought several.
     private static var maxKeptDeliveries: Int { 256 }
 
@@ -392,7 +392,7 @@ package final class Shard<Backend: IO> {
             swap(&taken, &takenDeliveries)
         }
         for delivery in taken {
-            if case .modelDelta = delivery.event { deltasInTurn += 1 }
+            if case .modelDelta = delivery.event { deltasInTick += 1 }
             guard delivery.token.kind == .connection else {
                 handleTextDelivery(delivery)
                 continue
@@ -421,7 +421,7 @@ package final class Shard<Backend: IO> {
             case .adopt(let handle, let peer): takeOver(handle, of: peer)
             case .renew(let context): renew(context)
             case .continueAnswer(let token): continueAnswer(of: token)
-            case .reviewTextTurn(let token): reviewTextTurn(at: token)
+            case .reviewTextRequest(let token): reviewTextRequest(at: token)
             case .answerSurvey(let question): surveys.begin(question)
             case .noteReport(let report, let survey): handle(report, for: survey)
             case .judgeMemory: judgeMemory()
@@ -443,7 +443,7 @@ package final class Shard<Backend: IO> {
             case .closing, .lingering, .closed: break
             }
         }
-        stopTextTurns()
+        stopTextRequests()
         upstream?.shutdown()
         _ = deadlines.schedule(.drainLimit, at: now + configuration.closeTimeout)
     }

@@ -14,7 +14,7 @@ private struct ShardJob: Sendable {
     let isIsolated: Bool
 }
 
-/// Jobs that wait for the shard's next turn. Shared by both executors.
+/// Jobs that wait for the shard's next tick. Shared by both executors.
 private final class JobQueue: @unchecked Sendable {
     let mailbox: Mailbox<ShardJob>
     /// The shard's thread, or 0. pthread_t is never 0 on Linux.

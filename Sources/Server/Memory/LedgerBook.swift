@@ -1,4 +1,4 @@
-// The sums of one shard's ledgers: all bytes that its connections and its turns over HTTP hold, and
+// The sums of one shard's ledgers: all bytes that its connections and its text requests hold, and
 // how many of them hold how much in which state. Who holds what is read in ShardLedger; here an
 // entry moves from what was charged before to what is charged now, and the shard's cells with it,
 // so that a scrape of another thread reads them as they are.

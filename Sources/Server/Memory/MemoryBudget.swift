@@ -224,7 +224,7 @@ struct MemoryAccount: Equatable {
     let near: Int
     /// What the kernel says.
     let resident: Int
-    /// What connections and turns over HTTP are charged.
+    /// What connections and text requests are charged.
     let ledgers: Int
     /// The server's own memory: its start, and its models.
     let server: Int

@@ -1,12 +1,12 @@
 // What each connection of a shard makes the process hold, by part, and what all of them do. A
 // ledger is read off the objects (Session/MemoryLedger); what a connection keeps of it is the
-// total, 4 bytes. That is settled once at the end of a turn, for those that the turn touched, and
+// total, 4 bytes. That is settled once at the end of a tick, for those that the tick touched, and
 // the shard's sum moves by the difference: an echo pays a few comparisons for it, and nobody is
 // looked at who had nothing to do.
 //
-// Invariant: the sum of what connections and turns over HTTP are charged is the shard's total, and
-// after a turn each is charged what its ledger says. Without any the total is 0. Debug builds check
-// this every few turns, every simulated test at its end.
+// Invariant: the sum of what connections and text requests are charged is the shard's total, and
+// after a tick each is charged what its ledger says. Without any the total is 0. Debug builds check
+// this every few ticks, every simulated test at its end.
 
 import Codec
 import Session
@@ -39,7 +39,7 @@ extension Connection {
     var sessionState: SessionState { live?.session.state ?? .connection }
 }
 
-extension TextTurn {
+extension TextRequest {
     /// Whether it would let go of something: of its work, or of a reply that nobody reads and that
     /// is only kept in case its reader comes back.
     var canBeGivenUp: Bool { !isOver || log.status.readers == 0 }
@@ -47,7 +47,7 @@ extension TextTurn {
 
 extension Shard {
     /// Turns between two checks of all ledgers in a debug build.
-    private static var turnsPerAudit: Int { 64 }
+    private static var ticksPerAudit: Int { 64 }
 
     // MARK: Reading
 
@@ -74,10 +74,10 @@ extension Shard {
         return ledger
     }
 
-    /// What a turn over HTTP holds, by part, without the connections that read it.
-    func ledger(of turn: TextTurn) -> MemoryLedger {
+    /// What a text request holds, by part, without the connections that read it.
+    func ledger(of turn: TextRequest) -> MemoryLedger {
         var ledger = MemoryLedger()
-        ledger.session = TextTurn.objectBytes
+        ledger.session = TextRequest.objectBytes
         ledger.response = turn.log.heldBytes
         add(turn.live, at: turn.token, to: &ledger)
         return ledger
@@ -97,7 +97,7 @@ extension Shard {
 
     // MARK: Settling
 
-    /// A connection may hold other than before: its ledger is settled at the end of the turn.
+    /// A connection may hold other than before: its ledger is settled at the end of the tick.
     @inline(__always)
     func touch(_ connection: Connection) {
         guard !connection.isTouched else { return }
@@ -105,10 +105,10 @@ extension Shard {
         touchedSlots.append(connection.token.index)
     }
 
-    /// Charges the connections that the turn touched what they hold now.
+    /// Charges the connections that the tick touched what they hold now.
     func settleLedgers() {
         for owner in gate.takeChargedOwners() {
-            if let turn = textTurns[owner], owner.kind == .textTurn {
+            if let turn = textRequests[owner], owner.kind == .textRequest {
                 settle(turn)
             } else if owner.kind == .connection, let connection = connections[owner] {
                 touch(connection)
@@ -137,8 +137,8 @@ extension Shard {
         if bytes > memoryWatch.largestCharge, connection.canBeGivenUp { noteLargest(bytes) }
     }
 
-    /// Charges a turn over HTTP what it holds now.
-    func settle(_ turn: TextTurn) {
+    /// Charges a text request what it holds now.
+    func settle(_ turn: TextRequest) {
         let bytes = UInt32(clamping: ledger(of: turn).total)
         guard bytes != turn.charged else { return }
         let before: SessionState? = turn.charged == 0 ? nil : .replying
@@ -162,8 +162,8 @@ extension Shard {
         connection.chargedState = nil
     }
 
-    /// The same of a turn over HTTP.
-    func refund(_ turn: TextTurn) {
+    /// The same of a text request.
+    func refund(_ turn: TextRequest) {
         guard turn.charged > 0 else { return }
         book.move(from: turn.charged, .replying, to: 0, nil)
         turn.charged = 0
@@ -171,7 +171,7 @@ extension Shard {
 
     // MARK: The invariant
 
-    /// Bytes that all connections and turns of the shard hold.
+    /// Bytes that all connections and text requests of the shard hold.
     package var ledgerBytes: Int { book.total }
 
     /// Whether everybody is charged what he holds, and the sum is the total. O(n): for tests and
@@ -181,25 +181,25 @@ extension Shard {
         var isTrue = true
         connections.forEach { connection in
             sum += Int(connection.charged)
-            // What libcurl holds for agents at work changes by itself, between two turns of theirs.
+            // What libcurl holds for agents at work changes by itself, between two ticks.
             let isDue =
                 connection.isTouched || connection.state == .closed
                 || connection.live?.work.isBusy == true
             isTrue = isTrue && (isDue || ledger(of: connection).total == Int(connection.charged))
         }
-        for turn in textTurns.all {
+        for turn in textRequests.all {
             sum += Int(turn.charged)
             let isDue = turn.live.work.isBusy
             isTrue = isTrue && (isDue || ledger(of: turn).total == Int(turn.charged))
         }
-        let isEmpty = connections.count == 0 && textTurns.all.isEmpty
+        let isEmpty = connections.count == 0 && textRequests.all.isEmpty
         return isTrue && sum == book.total && (!isEmpty || metrics.ledgerCellsAreZero)
     }
 
     private var isAudited: Bool {
         auditCountdown -= 1
         guard auditCountdown <= 0 else { return true }
-        auditCountdown = Self.turnsPerAudit
+        auditCountdown = Self.ticksPerAudit
         return isBalanced
     }
 }

@@ -1,5 +1,5 @@
 // What a shard does when memory runs short: who asks for a session is told to come back later;
-// beyond the limit the connection, or the turn over HTTP, that holds the most of the whole server
+// beyond the limit the connection, or the text request, that holds the most of the whole server
 // is given up, one after another until it is enough; and one that holds more than any may is given
 // up in any case.
 //
@@ -29,15 +29,15 @@ struct MemoryWatch {
 extension Shard {
     /// Growth of the shard's ledgers after which it looks at the budget before it is time. 1 MiB.
     private static var notableGrowth: Int { 1 << 20 }
-    /// How often it looks otherwise, while it turns. 100 ms.
+    /// How often it looks otherwise, while it ticks. 100 ms.
     private static var reviewInterval: Duration { .milliseconds(100) }
     /// Who holds less is never given up for the others: 2 KiB, little more than an idle session.
     private static var leastOffence: Int { 2_048 }
-    /// How many are given up in one look at all connections. 64: a turn stays short, and another
+    /// How many are given up in one look at all connections. 64: a tick stays short, and another
     /// look goes on.
     private static var maxOffenders: Int { 64 }
 
-    /// Looks at those who have become too large, and now and then at the budget. Once a turn.
+    /// Looks at those who have become too large, and now and then at the budget. Once a tick.
     func reviewMemory() {
         if !oversized.isEmpty { giveUpOversized() }
         guard services.memory.isLimited,
@@ -148,7 +148,7 @@ extension Shard {
             ranking.offer(SessionCandidate(rank: rank, token: token))
         }
         connections.forEach { if $0.canBeGivenUp { rank($0.token, $0.charged) } }
-        for turn in textTurns.all where turn.canBeGivenUp { rank(turn.token, turn.charged) }
+        for turn in textRequests.all where turn.canBeGivenUp { rank(turn.token, turn.charged) }
         return ranking.sorted
     }
 
@@ -158,8 +158,8 @@ extension Shard {
     }
 
     private func giveUp(_ token: EventToken, _ reason: MemoryOffence) {
-        if let turn = textTurns[token], token.kind == .textTurn {
-            // It may have grown many times in the turn in which it ended.
+        if let turn = textRequests[token], token.kind == .textRequest {
+            // It may have grown many times in the tick in which it ended.
             guard turn.canBeGivenUp else { return }
             metrics.add(reason.metric)
             note(reason, bytes: turn.charged, session: turn.live.session.id)

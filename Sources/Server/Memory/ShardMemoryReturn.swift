@@ -62,7 +62,7 @@ struct MemoryReturn {
 }
 
 extension Shard {
-    /// The turn's ledgers are settled: something may have been let go, or taken.
+    /// The tick's ledgers are settled: something may have been let go, or taken.
     func noteHeldMemory() {
         guard memoryReturn.note(held: ledgerBytes) else { return }
         _ = deadlines.schedule(.memoryReturn, at: now + MemoryReturn.quiet)

@@ -24,8 +24,8 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case silenceCloses, messageIdleCloses, slowRequestCloses, slowMessageCloses, floodCloses
     case postponedPongs, absentMilliseconds
     case requests
-    case textTurnsOpen, textTurnsChatCompletions, textTurnsUIMessages, textTurnsInvalid
-    case textTurnsRefused, textTurnsAbandoned, textRepliesResumed
+    case textRequestsOpen, textRequestsChatCompletions, textRequestsUIMessages, textRequestsInvalid
+    case textRequestsRefused, textRequestsAbandoned, textRepliesResumed
     case tlsHandshakesFull, tlsHandshakesResumed, tlsHandshakesFailed, tlsTruncations
     case eventsInSession, eventsInAudio, eventsInConversation, eventsInResponse, eventsInOutputAudio
     case eventsInAudioPacket, eventsInRefused
@@ -48,7 +48,7 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
 
 /// The distributions of one shard.
 package enum ShardHistogram: Int, CaseIterable, Sendable {
-    case transcript, firstToken, firstAudio, eventLoopLag, eventLoopTurn, sessionScan, deltaDelay
+    case transcript, firstToken, firstAudio, eventLoopLag, eventLoopTick, sessionScan, deltaDelay
 }
 
 /// One shard's cells.
@@ -170,8 +170,8 @@ package final class ServerMetrics: Sendable {
     package let shards: [ShardMetrics]
     /// Sessions of all shards, counted before they are accepted: the limit holds for their sum.
     package let sessions = Atomic<Int>(0)
-    /// Turns over HTTP of all shards, likewise.
-    package let textTurns = Atomic<Int>(0)
+    /// Text requests of all shards, likewise.
+    package let textRequests = Atomic<Int>(0)
     /// Connections of all shards.
     package let connections = Atomic<Int>(0)
     /// Whether new sessions are refused because the process holds nearly as much as it may.

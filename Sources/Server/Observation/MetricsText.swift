@@ -88,21 +88,21 @@ private struct MetricFamily {
                 ("cut_off", .drainedCutOff),
             ]),
         .counter("parley_http_requests_total", "HTTP requests answered.", .requests),
-        .gauge("parley_text_turns", "Turns over HTTP in flight.", .textTurnsOpen),
+        .gauge("parley_text_turns", "Text requests in flight.", .textRequestsOpen),
         .labelled(
-            "parley_text_turns_total", "Turns over HTTP that began, by their format.", "format",
+            "parley_text_turns_total", "Text requests that began, by their format.", "format",
             [
-                ("chat_completions", .textTurnsChatCompletions),
-                ("ui_messages", .textTurnsUIMessages),
+                ("chat_completions", .textRequestsChatCompletions),
+                ("ui_messages", .textRequestsUIMessages),
             ]),
         .labelled(
             "parley_text_turns_refused_total",
             "Requests for a turn that were refused: their body is wrong, or no place was free.",
-            "reason", [("invalid", .textTurnsInvalid), ("full", .textTurnsRefused)]),
+            "reason", [("invalid", .textRequestsInvalid), ("full", .textRequestsRefused)]),
         .counter(
             "parley_text_turns_abandoned_total",
-            "Turns over HTTP that were stopped because nobody waited for them.",
-            .textTurnsAbandoned),
+            "Text requests that were stopped because nobody waited for them.",
+            .textRequestsAbandoned),
         .counter(
             "parley_text_replies_resumed_total", "Replies that a client came back for.",
             .textRepliesResumed),
@@ -144,7 +144,7 @@ private struct MetricFamily {
             ]),
         .labelled(
             "parley_memory_closes_total",
-            "Connections, and turns over HTTP, given up for their memory, by the limit.", "limit",
+            "Connections, and text requests, given up for their memory, by the limit.", "limit",
             [("connection", .memoryClosesConnection), ("total", .memoryClosesTotal)]),
         .counter(
             "parley_postponed_pongs_total",
@@ -238,7 +238,7 @@ private struct MetricFamily {
         .gauge("parley_shard_sessions", "Open sessions of a shard.", .sessionsOpen),
         .gauge(
             "parley_ledger_total_bytes",
-            "What the connections of a shard, and its turns over HTTP, hold.", .ledgerBytes),
+            "What the connections of a shard, and its text requests, hold.", .ledgerBytes),
         .gauge(
             "parley_shard_compression_context_bytes",
             "Charged for connections that compress with a context.", .compressionContextBytes),
@@ -279,7 +279,7 @@ private struct HistogramFamily {
         HistogramFamily(
             name: "parley_event_loop_turn_seconds",
             help: "Work of a turn, from the return of one wait to the next.",
-            samples: [("", .eventLoopTurn)]),
+            samples: [("", .eventLoopTick)]),
         HistogramFamily(
             name: "parley_session_scan_seconds",
             help: "Work of looking through a shard's connections for an operator, over some turns.",

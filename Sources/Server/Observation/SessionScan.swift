@@ -1,5 +1,5 @@
 // A shard's look through its connections for an operator: counts by state, and of those that fit
-// the query the first few in its order. It goes on over several turns, some connections in each, so
+// the query the first few in its order. It goes on over several ticks, some connections in each, so
 // that a shard with a hundred thousand of them serves the others meanwhile.
 //
 // Invariant: at most `limit` candidates are held, whatever the number of connections.
@@ -19,7 +19,7 @@ struct SessionRank: Comparable, Sendable {
     }
 }
 
-/// A connection or a turn over HTTP that may come into the answer.
+/// A connection or a text request that may come into the answer.
 struct SessionCandidate {
     let rank: SessionRank
     let token: EventToken
@@ -83,8 +83,8 @@ struct SessionRanking {
 
 /// One scan in progress.
 struct SessionScan {
-    /// Slots looked at in a turn. 1,024: some 0.2 ms, which no packet of audio notices.
-    static let slotsPerTurn = 1_024
+    /// Slots looked at in a tick. 1,024: some 0.2 ms, which no packet of audio notices.
+    static let slotsPerTick = 1_024
 
     let question: SurveyQuestion
     var ranking: SessionRanking

@@ -24,7 +24,7 @@ struct SurveyQuestion: Sendable {
 struct SurveyReport: Sendable {
     /// In the order of the query, at most as many as it asked for.
     var rows: [SessionRow] = []
-    /// Connections and turns that fit the query.
+    /// Connections and text requests that fit the query.
     var matching = 0
     /// In the order of `SessionState.allCases`.
     var states: [Int]
@@ -34,7 +34,7 @@ struct SurveyReport: Sendable {
     var ledgerBytes = 0
 }
 
-/// One session, turn over HTTP or bare connection in an answer.
+/// One session, text request or bare connection in an answer.
 struct SessionRow: Sendable {
     let rank: SessionRank
     let shard: Int

@@ -1,28 +1,28 @@
-// What a shard measures of each turn, at its end, and shows to whoever scrapes. Counting what
-// happens within a turn is done where it happens.
+// What a shard measures of each tick, at its end, and shows to whoever scrapes. Counting what
+// happens within a tick is done where it happens.
 //
 // Invariant: what is measured is never less than what passed, as far as this process can know it;
-// how long bytes lay in a socket before the turn that found them, the kernel tells nobody.
+// how long bytes lay in a socket before the tick that found them, the kernel tells nobody.
 
 import Session
 
-/// Since when agents' jobs wait that turns have left to the next ones. They run in the order in
+/// Since when agents' jobs wait that ticks have left to the next ones. They run in the order in
 /// which they came, so that some are counted off and the others are younger.
 struct JobBacklog {
-    /// Jobs that were left when those before them had run, and the earliest turn that they are of.
+    /// Jobs that were left when those before them had run, and the earliest tick that they are of.
     private var count = 0
     private var since: Instant
-    /// The first turn after that, of which the jobs behind them may be.
+    /// The first tick after that, of which the jobs behind them may be.
     private var sinceNext: Instant?
-    /// When the turn began that the oldest job of this turn is of, at the latest.
-    private(set) var turnSince: Instant
+    /// When the tick began that the oldest job of this tick is of, at the latest.
+    private(set) var tickSince: Instant
 
-    init(at now: Instant) { (since, turnSince) = (now, now) }
+    init(at now: Instant) { (since, tickSince) = (now, now) }
 
-    /// A turn begins to run jobs.
+    /// A tick begins to run jobs.
     mutating func begin(at now: Instant) {
         if sinceNext == nil { sinceNext = now }
-        turnSince = count > 0 ? since : now
+        tickSince = count > 0 ? since : now
     }
 
     /// It has run some, and left some.
@@ -34,23 +34,23 @@ struct JobBacklog {
 }
 
 extension Shard {
-    /// Runs what agents' tasks have to do, up to a turn's share.
+    /// Runs what agents' tasks have to do, up to a tick's share.
     func runJobs() {
         jobBacklog.begin(at: now)
         let ran = executor.runJobs(atMost: configuration.maxJobsPerTurn)
         jobBacklog.end(ran: ran, left: executor.jobCount)
     }
 
-    /// What the turn has read of models' replies was handed to the kernel in it, or waits for peers
+    /// What the tick has read of models' replies was handed to the kernel in it, or waits for peers
     /// that are slow: what its last delta took, all did at most. A piece whose task had to wait for
-    /// a later turn counts from the turn that read it.
+    /// a later tick counts from the tick that read it.
     func noteDeltas() {
-        guard deltasInTurn > 0 else { return }
+        guard deltasInTick > 0 else { return }
         metrics.observe(
             .deltaDelay,
-            nanoseconds: Int(turnEnd.nanoseconds - jobBacklog.turnSince.nanoseconds),
-            times: deltasInTurn)
-        deltasInTurn = 0
+            nanoseconds: Int(tickEnd.nanoseconds - jobBacklog.tickSince.nanoseconds),
+            times: deltasInTick)
+        deltasInTick = 0
     }
 
     /// Sets the gauges.
@@ -79,6 +79,6 @@ extension Shard {
         metrics.set(.compressionContextBytes, to: compression.contextBytes)
         metrics.set(.agentTasks, to: agentLink.runningTasks)
         metrics.set(.upstreamTransfers, to: upstreamPort.watchCount)
-        metrics.observe(.eventLoopTurn, nanoseconds: Int(turnEnd.nanoseconds - now.nanoseconds))
+        metrics.observe(.eventLoopTick, nanoseconds: Int(tickEnd.nanoseconds - now.nanoseconds))
     }
 }

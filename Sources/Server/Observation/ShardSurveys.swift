@@ -72,9 +72,9 @@ extension Shard {
 
     // MARK: Being asked
 
-    /// Goes on with the scans by a turn's share.
+    /// Goes on with the scans by a tick's share.
     func continueScans() {
-        var slots = SessionScan.slotsPerTurn
+        var slots = SessionScan.slotsPerTick
         while slots > 0, var scan = surveys.takeScan() {
             let start = io.now
             // Fewer than were looked at, where the table was given back meanwhile.
@@ -87,7 +87,7 @@ extension Shard {
             }
             scan.nextSlot = end
             let isOver = end >= connections.slotCount
-            if isOver { textTurns.forEach { look(at: $0, &scan) } }
+            if isOver { textRequests.forEach { look(at: $0, &scan) } }
             let report = isOver ? report(scan) : nil
             scan.nanoseconds += Int(io.now.nanoseconds - start.nanoseconds)
             guard let report else { return surveys.giveBack(scan) }
@@ -96,7 +96,7 @@ extension Shard {
         }
     }
 
-    /// What it was doing and holding when its ledger was last settled, at the end of a turn: that
+    /// What it was doing and holding when its ledger was last settled, at the end of a tick: that
     /// is beside the rest, where the session itself is somewhere else in memory.
     private func look(at connection: Connection, _ scan: inout SessionScan) {
         guard connection.state != .closed else { return }
@@ -107,7 +107,7 @@ extension Shard {
             id: connection.live?.session.id ?? id(of: connection))
     }
 
-    private func look(at turn: TextTurn, _ scan: inout SessionScan) {
+    private func look(at turn: TextRequest, _ scan: inout SessionScan) {
         scan.look(
             at: turn.token, in: turn.live.session.state, bytes: Int(turn.charged),
             started: time(ofPeerTime: turn.started), id: turn.live.session.id)
@@ -128,7 +128,7 @@ extension Shard {
             // Whoever has left since he was looked at is not told of.
             if let connection = connections[candidate.token] {
                 report.rows.append(row(of: connection, candidate.rank, hasParts: hasParts))
-            } else if let turn = textTurns[candidate.token] {
+            } else if let turn = textRequests[candidate.token] {
                 report.rows.append(row(of: turn, candidate.rank, hasParts: hasParts))
             }
         }
@@ -150,7 +150,7 @@ extension Shard {
             turns: Int(live?.turns ?? 0), lastTurn: live?.shownTurn, parts: parts)
     }
 
-    private func row(of turn: TextTurn, _ rank: SessionRank, hasParts: Bool) -> SessionRow {
+    private func row(of turn: TextRequest, _ rank: SessionRank, hasParts: Bool) -> SessionRow {
         let session = turn.live.session
         let parts = hasParts ? ledger(of: turn) : nil
         return SessionRow(

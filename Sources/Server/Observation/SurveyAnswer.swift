@@ -164,7 +164,7 @@ extension RouteContent {
     /// `GET /admin/sessions`
     fileprivate static var sessions: RouteContent {
         let states = ObjectTable(
-            "SessionStates", "Connections and turns over HTTP by what they do.",
+            "SessionStates", "Connections and text requests by what they do.",
             [
                 FieldEntry("idle", count, "Sessions in which nothing happens."),
                 FieldEntry("listening", count, "Sessions with audio and no speech in it."),

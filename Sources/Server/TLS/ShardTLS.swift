@@ -27,7 +27,7 @@ extension Shard {
         return connection.tls != nil
     }
 
-    /// Whether the turn has room for what a read of this connection may cost. A storm of new
+    /// Whether the tick has room for what a read of this connection may cost. A storm of new
     /// clients must not hold up the others' audio: a handshake takes as long as 50 packets.
     func admitsRead(of connection: Connection) -> Bool {
         guard let wire, let tls = connection.tls else { return true }

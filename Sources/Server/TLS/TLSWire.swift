@@ -36,11 +36,11 @@ final class TLSWire {
 
     /// What new connections are made from; a reload replaces it.
     var context: TLSContext
-    /// The time of the turn, for tickets.
+    /// The time of the tick, for tickets.
     private(set) var now: Instant
-    /// Handshakes that may still be stepped this turn.
+    /// Handshakes that may still be stepped this tick.
     private var handshakesLeft = 0
-    private let maxHandshakesPerTurn: Int
+    private let maxHandshakesPerTick: Int
 
     private let io: any IO
     private let chunks: ChunkPool
@@ -51,7 +51,7 @@ final class TLSWire {
     private var connection: TLSConnection?
     private var payer = NativePayer.nobody
     private var input = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// Where records are written at once; nil: they wait for the turn's flush.
+    /// Where records are written at once; nil: they wait for the tick's flush.
     private var socket: IOHandle?
     /// Bytes that the socket took.
     private var sentBytes = 0
@@ -66,7 +66,7 @@ final class TLSWire {
         self.io = io
         self.chunks = chunks
         now = io.now
-        maxHandshakesPerTurn = configuration.maxTLSHandshakesPerTurn
+        maxHandshakesPerTick = configuration.maxTLSHandshakesPerTurn
         plaintext = .allocate(
             byteCount: configuration.readBufferBytes + Self.maxRecordBytes, alignment: 64)
         guard let bio = BIO_new(Self.method) else { preconditionFailure("no memory for a BIO") }
@@ -94,14 +94,14 @@ final class TLSWire {
         return TLSConnection(context: context, bio: bio)
     }
 
-    /// A turn begins.
-    func beginTurn(at now: Instant) {
+    /// A tick begins.
+    func beginTick(at now: Instant) {
         self.now = now
-        handshakesLeft = maxHandshakesPerTurn
+        handshakesLeft = maxHandshakesPerTick
     }
 
-    /// Takes one of the turn's places for the expensive part of a connection's life; a connection
-    /// that gets none is read from in a later turn.
+    /// Takes one of the tick's places for the expensive part of a connection's life; a connection
+    /// that gets none is read from in a later tick.
     func admitsStep(of tls: TLSConnection) -> Bool {
         guard tls.stage == .handshake else { return true }
         guard handshakesLeft > 0 else { return false }

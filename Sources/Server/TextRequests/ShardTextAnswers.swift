@@ -1,6 +1,6 @@
 // Answers that come later and in pieces on a shard's HTTP connections: parts of a ReplyLog become
 // server-sent events in chunks, or one JSON object, as fast as the client reads. Whose reply it is,
-// and what asks the model, is in ShardTextTurns.
+// and what asks the model, is in ShardTextRequests.
 //
 // Invariant: of an answer at most `answerWindow` bytes and one piece wait in the send buffer; the
 // rest waits in the log, whose owner then holds the model up. An answer that breaks off never looks

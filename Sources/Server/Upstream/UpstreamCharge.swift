@@ -1,4 +1,4 @@
-// What the requests of one session, or of one turn over HTTP, make the process hold: what libcurl
+// What the requests of one session, or of one text request, make the process hold: what libcurl
 // has allocated while it worked for them, and our side of each transfer. A session's requests share
 // one account, which exists while one of them does.
 //

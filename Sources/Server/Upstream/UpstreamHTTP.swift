@@ -220,7 +220,7 @@ package final class UpstreamHTTP: @unchecked Sendable {
         if let owner { charges[owner] = charge }
         watchSilence(of: transfer, at: loop.now)
         // Connects at once, or sends on a kept connection: while it is known who pays, and without
-        // waiting for the loop's next turn.
+        // waiting for the loop's next tick.
         enterLibrary { curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &$0) }
         return transfer
     }

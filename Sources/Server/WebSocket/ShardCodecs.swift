@@ -1,7 +1,7 @@
 // How busy a shard is, second by second, what that means for the encoding of replies, and the
 // numbers of its codecs. The rule itself is Session/EncodingRelief.
 //
-// Nothing here asks the clock: a turn knows when it began and when it ended.
+// Nothing here asks the clock: a tick knows when it began and when it ended.
 
 import Codec
 import Session
@@ -16,9 +16,9 @@ struct ShardLoad {
 
     init(since: Instant) { self.since = since }
 
-    /// A turn has worked from its beginning to its end.
+    /// A tick has worked from its beginning to its end.
     /// - Returns: the share, 0…1, if a second has passed, and how many whole ones have.
-    mutating func handleTurn(
+    mutating func handleTick(
         from beginning: Instant, to end: Instant
     ) -> (share: Double, seconds: Int)? {
         busy += end.nanoseconds - beginning.nanoseconds

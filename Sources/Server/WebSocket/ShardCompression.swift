@@ -53,7 +53,7 @@ final class ShardCompression {
     static let sharedWindowBits = 15
     /// Memory of a buffer that stays from one message to the next. 64 KiB: ordinary events.
     static let keptBufferBytes = 64 << 10
-    /// Inflated bytes that count as one message of a turn's share. 16 KiB: a turn's 64 messages
+    /// Inflated bytes that count as one message of a tick's share. 16 KiB: a tick's 64 messages
     /// are then 1 MiB, some milliseconds of inflating.
     static let bytesPerShare = 16 << 10
 
@@ -147,7 +147,7 @@ extension Shard {
     }
 
     /// Inflates a message and handles it.
-    /// - Returns: the messages that it counts as in the turn's share of its connection.
+    /// - Returns: the messages that it counts as in the tick's share of its connection.
     @inline(never)
     func handleCompressed(
         _ message: WebSocketCompressedMessage, on connection: Connection

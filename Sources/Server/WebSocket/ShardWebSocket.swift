@@ -61,7 +61,7 @@ extension Shard {
     /// Handles messages until the bytes are used up, the connection takes no more, or its share of
     /// the tick is. Audio counts as what it lasts: eight bytes of Opus may stand for 120 ms, and of
     /// a message that lasts longer than the share the session keeps the rest.
-    /// - Returns: how many bytes at the end wait for the next turn.
+    /// - Returns: how many bytes at the end wait for the next tick.
     private func handleMessages(
         in bytes: UnsafeMutableRawBufferPointer, on connection: Connection
     ) -> Int {
@@ -93,7 +93,7 @@ extension Shard {
         return 0
     }
 
-    /// - Returns: the messages that the event counts as in the turn's share of its connection.
+    /// - Returns: the messages that the event counts as in the tick's share of its connection.
     @inline(__always)
     private func handle(
         _ event: WebSocketEvent, on connection: Connection
@@ -215,7 +215,7 @@ extension Shard {
             agentLink.paceSpeech(of: live.session, work: &live.work)
         }
         touch(connection)
-        // A deadline that has come but was not served yet, because this turn read the client's
+        // A deadline that has come but was not served yet, because this tick read the client's
         // bytes first, stands: the session only tells deadlines that are still to come.
         if let due = live.deadline, due <= now { return armDeadline(of: connection) }
         live.deadline = live.session.nextDeadline(after: now)

@@ -41,7 +41,7 @@ package struct CallerTag: Hashable, Sendable {
     }
 }
 
-/// Whose a job is: a caller, and one session or turn over HTTP of that caller.
+/// Whose a job is: a caller, and one session or text request of that caller.
 package struct JobOwner: Equatable, Sendable {
     /// One session of one shard.
     package struct Session: Equatable, Sendable {
@@ -53,7 +53,7 @@ package struct JobOwner: Equatable, Sendable {
     package let caller: CallerTag
     /// The session.
     package let session: Session
-    /// The connection, or the turn over HTTP, of the session.
+    /// The connection, or the text request, of the session.
     var token: EventToken { session.token }
 
     /// Creates the owner of a session's jobs.

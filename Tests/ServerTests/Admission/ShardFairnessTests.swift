@@ -1,4 +1,4 @@
-// What one client can make a shard do in a turn: messages, audio, and output that it does not read;
+// What one client can make a shard do in a tick: messages, audio, and output that it does not read;
 // and what one caller can take of the worker pool that all shards share.
 
 import Codec
@@ -37,7 +37,7 @@ import Testing
         let expected = (0..<1_000).map { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
         for payload in expected { client.send(.ping, payload) }
         other.send(.ping, [7])
-        #expect(server.shard.turn())
+        #expect(server.shard.tick())
         client.poll()
         other.poll()
         #expect(pongs(client).count == ServerConfiguration().maxMessagesPerTurn)
@@ -65,7 +65,7 @@ import Testing
         var turns = 0
         while before < 500 * packet {
             try #require(turns < 100, "audio was lost")
-            #expect(server.shard.turn())
+            #expect(server.shard.tick())
             let samples = server.metrics.total(of: .samplesIn)
             #expect(samples - before <= 16_000 + packet)
             before = samples
@@ -83,7 +83,7 @@ import Testing
             for number in 0..<500 { client.send(.ping, [UInt8(number & 0xFF)]) }
         }
         for turn in 1...5 {
-            #expect(server.shard.turn())
+            #expect(server.shard.tick())
             for client in clients { client.poll() }
             #expect(clients.map { pongs($0).count } == [Int](repeating: turn * 64, count: 4))
         }
@@ -112,7 +112,7 @@ import Testing
     func forgetsWhatItHeldForAConnectionThatBreaks(isStopped: Bool) throws {
         let (server, client) = try openServer()
         for _ in 0..<1_000 { client.send(.ping, [1]) }
-        #expect(server.shard.turn())
+        #expect(server.shard.tick())
         if isStopped {
             server.shard.stop(.goingAway)
             #expect(server.run())

@@ -46,7 +46,7 @@ import Testing
         for _ in 0..<times { client.send(#"{"type":"input_audio_buffer.clear"}"#) }
     }
 
-    /// Messages wait for the next turn, and their connection is the last that leaves in this one.
+    /// Messages wait for the next tick, and their connection is the last that leaves in this one.
     @Test func whoeverIsNotedForTheNextTurnMayBeGoneWithTheTable() throws {
         let server = try SimulatedServer()
         server.shard.connections = ConnectionTable(longCount: 3)
@@ -54,11 +54,11 @@ import Testing
         let client = server.openClient()
         #expect(server.run())
         clear(client, times: ServerConfiguration().maxMessagesPerTurn * 4)
-        #expect(server.shard.turn())
+        #expect(server.shard.tick())
         #expect(server.shard.unfinishedSlots == [3])
         for peer in peers { peer.reset() }
         client.peer.reset()
-        #expect(server.shard.turn())
+        #expect(server.shard.tick())
         #expect(server.shard.unfinishedSlots == [3] && server.shard.connections.slotCount == 0)
         server.shard.dirtySlots.append(3)
         server.shard.touchedSlots.append(3)
@@ -81,7 +81,7 @@ import Testing
         var scan = try #require(begun)
         scan.nextSlot = 5
         for peer in peers { peer.reset() }
-        #expect(server.shard.turn())
+        #expect(server.shard.tick())
         #expect(server.shard.connections.slotCount == 0)
         server.shard.surveys.giveBack(scan)
         #expect(server.run())

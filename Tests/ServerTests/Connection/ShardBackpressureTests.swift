@@ -205,7 +205,7 @@ private struct Speaker: LanguageModel, SpeechSynthesizer {
         for _ in 0..<40 { slow.send(.binary, [UInt8](repeating: 1, count: 100_000)) }
         for round in 0..<200 {
             for other in others { other.send(.binary, [UInt8(round)]) }
-            #expect(server.shard.turn())
+            #expect(server.shard.tick())
             for other in others { other.poll() }
             #expect(others.allSatisfy { $0.messages.count == round + 1 }, "in the same turn")
         }

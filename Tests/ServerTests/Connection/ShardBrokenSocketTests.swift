@@ -114,7 +114,7 @@ import Testing
             let server = try makeServer(seed: seed, seed == 0 ? SimulatedFaults() : .harsh)
             let peer = prepare(stage, on: server)
             if stage == .holdingMessages {
-                #expect(server.shard.turn())
+                #expect(server.shard.tick())
             } else {
                 #expect(server.run(for: .milliseconds(200)))
             }

@@ -174,7 +174,7 @@ import Testing
         #expect(client.closeCode == nil)
     }
 
-    /// A busy shard, every turn of which takes a while, still times its peers out.
+    /// A busy shard, every tick of which takes a while, still times its peers out.
     @Test func aBusyShardStillLosesPatience() throws {
         let (server, client) = try openServer()
         client.isPolite = false

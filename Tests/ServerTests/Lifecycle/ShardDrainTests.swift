@@ -387,7 +387,7 @@ private struct NobodyWaits: Error {}
         #expect(given.withLock { $0 } == ["1: 1", "2: 2", "1: 4", "2: 5"])
         let waiting = (0..<5).map { _ in server.connect() }
         drain(server)
-        // The turn that was told took one more, which is the first sibling's. The simulated kernel
+        // The tick that was told took one more, which is the first sibling's. The simulated kernel
         // knows no supervisor that keeps the queue, so that the others show as reset.
         #expect(waiting.map(\.isReset) == [false, true, true, true, true])
         let last = given.withLock { Array($0.suffix(3)) }

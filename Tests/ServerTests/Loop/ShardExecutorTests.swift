@@ -81,14 +81,14 @@ private func touchForeignGate() {
         }
         executor.runJobs(atMost: 100)
         #expect(gate.assumeIsolated { $0.nextDeadline } == .milliseconds(10))
-        gate.assumeIsolated { $0.handleTurn(at: .milliseconds(9)) }
+        gate.assumeIsolated { $0.handleTick(at: .milliseconds(9)) }
         executor.runJobs(atMost: 100)
         #expect(journal.all.isEmpty)
-        gate.assumeIsolated { $0.handleTurn(at: .milliseconds(25)) }
+        gate.assumeIsolated { $0.handleTick(at: .milliseconds(25)) }
         executor.runJobs(atMost: 100)
         #expect(journal.all == ["10", "20"])
         #expect(gate.assumeIsolated { $0.nextDeadline } == .milliseconds(30))
-        gate.assumeIsolated { $0.handleTurn(at: .milliseconds(30)) }
+        gate.assumeIsolated { $0.handleTick(at: .milliseconds(30)) }
         executor.runJobs(atMost: 100)
         #expect(journal.all == ["10", "20", "30"])
     }
@@ -282,7 +282,7 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
             var lines: [String] = []
             now += milliseconds
             for _ in 0..<20 {
-                gate.assumeIsolated { [now] in $0.handleTurn(at: .milliseconds(now)) }
+                gate.assumeIsolated { [now] in $0.handleTick(at: .milliseconds(now)) }
                 executor.runJobs(atMost: 1_000)
                 for delivery in gate.assumeIsolated({ $0.takeDeliveries() })
                 where work.accepts(serial: delivery.serial) {

@@ -1,4 +1,4 @@
-// The turn of a shard: accepting, stale reports, fairness, stopping.
+// The tick of a shard: accepting, stale reports, fairness, stopping.
 
 import CLinux
 import Codec
@@ -61,7 +61,7 @@ import Testing
         configuration.maxAcceptsPerTurn = 3
         let server = try SimulatedServer(configuration: configuration)
         let peers = (0..<10).map { _ in server.connect() }
-        _ = server.shard.turn()
+        _ = server.shard.tick()
         #expect(server.metrics.total(of: .connectionsOpen) == 3)
         #expect(server.run())
         #expect(server.metrics.total(of: .connectionsOpen) == peers.count)
@@ -119,9 +119,9 @@ import Testing
         greedy.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         let modest = server.connect()
         modest.send(request)
-        // One turn accepts; within the next, both are read and both are written to.
-        _ = server.shard.turn()
-        _ = server.shard.turn()
+        // One tick accepts; within the next, both are read and both are written to.
+        _ = server.shard.tick()
+        _ = server.shard.tick()
         #expect(greedy.unreadBytes == 1_000)
         #expect(modest.unreadBytes > 0)
         #expect(server.run())

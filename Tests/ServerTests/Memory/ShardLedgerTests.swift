@@ -41,7 +41,7 @@ private func block(of object: AnyObject) -> Int {
             log: log, reader: ReplyReader(shard: 0, token: connection.token), chat: nil,
             style: .whole(.init(id: "chatcmpl-1", created: 0, model: "m")), fields: HTTPFields(),
             answering: request, keepAlive: true, at: .milliseconds(0))
-        let turn = TextTurn(
+        let turn = TextRequest(
             token: connection.token, live: live, log: log, chat: nil, client: .unspecified,
             at: .milliseconds(0))
         let sizes: [(AnyObject, Int)] = [
@@ -49,7 +49,7 @@ private func block(of object: AnyObject) -> Int {
             (http, HTTPState.objectBytes), (OutputBacklog(), OutputBacklog.objectBytes),
             (contexts, CompressionContexts.objectBytes),
             (log, ReplyLog.objectBytes), (answer, TextAnswer.objectBytes),
-            (turn, TextTurn.objectBytes - TextTurn.placeBytes),
+            (turn, TextRequest.objectBytes - TextRequest.placeBytes),
         ]
         for (object, bytes) in sizes {
             let size = instanceSize(type(of: object))
@@ -137,7 +137,7 @@ private func block(of object: AnyObject) -> Int {
     @Test func aTurnOverHTTPIsChargedAsLongAsItLasts() throws {
         let world = try TextWorld(long(2_000)) { $0.maxUnreadReplyBytes = 30_000 }
         let peer = world.send(TextWorld.post("/v1/chat/completions", Self.chat), window: 1_000)
-        let turn = try #require(world.server.shard.textTurns.all.first)
+        let turn = try #require(world.server.shard.textRequests.all.first)
         let ledger = world.server.shard.ledger(of: turn)
         #expect(ledger.response > 30_000 && ledger.task > 0, "\(ledger)")
         #expect(Int(turn.charged) == ledger.total)
@@ -289,7 +289,7 @@ private func block(of object: AnyObject) -> Int {
         #expect(first.metrics.total(of: .memoryClosesTotal) == 1)
     }
 
-    /// More than one look finds: the shard goes on in its next turns.
+    /// More than one look finds: the shard goes on in its next ticks.
     @Test func manyAreGivenUpOneLookAfterAnother() throws {
         let server = try limited { $0.maxMemoryBytes = 1 << 20 }
         let clients = (0..<100).map { _ in server.openClient() }
@@ -342,13 +342,13 @@ private func block(of object: AnyObject) -> Int {
         #expect(server.shard.ledgerBytes == 0)
     }
 
-    /// A piece of a model's answer counts from the turn that read it, however many jobs wait.
+    /// A piece of a model's answer counts from the tick that read it, however many jobs wait.
     @Test func jobsThatWaitForALaterTurnAreAsOldAsTheirOwn() {
         var backlog = JobBacklog(at: .milliseconds(0))
         func turn(_ now: Int, ran: Int, left: Int) -> Int {
             backlog.begin(at: .milliseconds(now))
             defer { backlog.end(ran: ran, left: left) }
-            return Int(backlog.turnSince.nanoseconds / 1_000_000)
+            return Int(backlog.tickSince.nanoseconds / 1_000_000)
         }
         #expect(turn(10, ran: 5, left: 0) == 10)
         #expect(turn(20, ran: 5, left: 8) == 20)

@@ -89,7 +89,7 @@ private struct Row: Equatable {
         #expect(body["shards"]?.int == 2 && body["shards_answered"]?.int == 2)
         #expect(body["connections"]?.int == 5)
         #expect(body["states"]?["idle"]?.int == 2 && body["states"]?["replying"]?.int == 2)
-        // The one that asks, and the one that a turn over HTTP came by.
+        // The one that asks, and the one that a text request came by.
         #expect(body["states"]?["connection"]?.int == 2)
         #expect(body["has_more"]?.bool == false)
     }
@@ -249,18 +249,18 @@ private struct Row: Equatable {
         #expect(statuses.count { $0 == 503 } == 1)
     }
 
-    /// A turn looks at 1,024 slots, so that nobody else waits for a long scan.
+    /// A tick looks at 1,024 slots, so that nobody else waits for a long scan.
     @Test func aLongScanTakesSeveralTurns() throws {
         var configuration = ServerConfiguration()
         configuration.headerTimeout = .seconds(600)
         let server = try SimulatedServer(configuration: configuration)
-        for _ in 0..<3 * SessionScan.slotsPerTurn { _ = server.connect() }
+        for _ in 0..<3 * SessionScan.slotsPerTick { _ = server.connect() }
         server.run()
         let before = server.io.waits
         let response = try get("/admin/sessions?state=connection&limit=5", from: server)
         #expect((4...8).contains(server.io.waits - before))
         let body = try JSONParser().parse(response.body)
-        #expect(body["states"]?["connection"]?.int == 3 * SessionScan.slotsPerTurn + 1)
+        #expect(body["states"]?["connection"]?.int == 3 * SessionScan.slotsPerTick + 1)
         #expect(try rows(response).count == 5 && body["has_more"]?.bool == true)
     }
 

@@ -139,10 +139,10 @@ import Testing
         let world = try TLSWorld { $0.maxTLSHandshakesPerTurn = 3 }
         let clients = (0..<10).map { _ in world.connect() }
         for client in clients { client.poll() }
-        // The first turn accepts.
-        _ = world.server.shard.turn()
+        // The first tick accepts.
+        _ = world.server.shard.tick()
         for turn in 1...3 {
-            _ = world.server.shard.turn()
+            _ = world.server.shard.tick()
             #expect(clients.count { $0.peer.unreadBytes > 0 } == 3 * turn)
         }
         world.settle(clients)

@@ -214,7 +214,7 @@ import Testing
         if resets { peer.reset() } else { peer.finishWriting() }
         #expect(world.server.run(for: .milliseconds(10)))
         #expect(model.cancelled == 1 && world.turns == 0)
-        #expect(world.server.metrics.total(of: .textTurnsAbandoned) == 1)
+        #expect(world.server.metrics.total(of: .textRequestsAbandoned) == 1)
         world.expectNothingLeft()
     }
 
@@ -328,7 +328,7 @@ import Testing
         let (answers, _) = try parseResponses(second.receive(), answering: [.post])
         #expect(answers.map(\.status) == [503])
         #expect(answers.first?.fields["Retry-After"] == "5")
-        #expect(world.server.metrics.total(of: .textTurnsRefused) == 1)
+        #expect(world.server.metrics.total(of: .textRequestsRefused) == 1)
         first.reset()
         #expect(world.server.run(for: .milliseconds(10)))
         second.send(post(#","stream":true"#))

@@ -84,17 +84,17 @@ struct TextWorld {
     }
 
     /// Turns in flight.
-    var turns: Int { server.metrics.textTurns.load(ordering: .relaxed) }
+    var turns: Int { server.metrics.textRequests.load(ordering: .relaxed) }
 
     /// Nothing is left of any turn or connection.
     func expectNothingLeft(after time: Duration = .seconds(300)) {
         let waits = server.io.waits
         #expect(server.run(for: time))
         #expect(server.io.waits - waits < 1_000, "it spins")
-        #expect(turns == 0 && server.shard.textTurns.all.isEmpty)
+        #expect(turns == 0 && server.shard.textRequests.all.isEmpty)
         #expect(server.shard.services.replies.count == 0)
         #expect(server.io.openHandles == 0 && server.shard.chunks.chunksInUse == 0)
-        for metric in [ShardMetric.textTurnsOpen, .ledgerBytes, .agentTasks, .connectionsOpen] {
+        for metric in [ShardMetric.textRequestsOpen, .ledgerBytes, .agentTasks, .connectionsOpen] {
             #expect(server.metrics.total(of: metric) == 0, "\(metric)")
         }
     }

@@ -207,7 +207,7 @@ final class UpstreamWorld: UpstreamEventLoop {
     /// the limits that tests are about, which only `advance(by:)` reaches.
     private var isTimerShort: Bool { timer.map { $0 <= now + .seconds(1) } ?? false }
 
-    /// One turn: false when nothing was ready within the time.
+    /// One tick: false when nothing was ready within the time.
     private func turn(maxMilliseconds: Int32 = HangGuard.milliseconds) -> Bool {
         var events = [epoll_event](repeating: epoll_event(), count: 16)
         let waits = !executor.hasJobs && maxMilliseconds > 0

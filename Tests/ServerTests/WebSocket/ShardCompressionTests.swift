@@ -222,7 +222,7 @@ import Testing
         #expect(server.io.openHandles == 0)
     }
 
-    /// What is inflated counts: small messages that become large do not fill a turn.
+    /// What is inflated counts: small messages that become large do not fill a tick.
     @Test func inflatingTakesItsShareOfATurn() throws {
         let (server, client) = try openEcho()
         let megabyte = [UInt8](repeating: 48, count: 250_000)
@@ -230,7 +230,7 @@ import Testing
         let waits = server.io.waits
         #expect(server.run())
         #expect(client.texts.count == 40)
-        // 16 shares each: four of them fill the 64 of a turn.
+        // 16 shares each: four of them fill the 64 of a tick.
         #expect(server.io.waits - waits >= 10)
     }
 

@@ -1,4 +1,4 @@
-// Speech over a reply, seen from the socket: from the turn of the shard in which the speech is
+// Speech over a reply, seen from the socket: from the tick of the shard in which the speech is
 // noticed nothing of the reply's audio is written, whatever of it was queued. When speech
 // interrupts is SessionTests'.
 

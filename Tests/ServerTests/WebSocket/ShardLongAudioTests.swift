@@ -72,7 +72,7 @@ import Testing
     /// Turns until some of the audio is heard, but not all of it.
     private func runIntoTheMiddle(_ server: SimulatedServer) throws {
         for _ in 0..<100 where samplesIn(server) < 3 * Self.share {
-            #expect(server.shard.turn())
+            #expect(server.shard.tick())
         }
         try #require((3 * Self.share..<10 * Self.share).contains(samplesIn(server)))
     }
@@ -93,7 +93,7 @@ import Testing
         while heard < (Self.seconds - 1) * Self.share {
             try #require(answers < 200, "audio was lost")
             other.send(#"{"type":"input_audio_buffer.clear"}"#)
-            #expect(server.shard.turn())
+            #expect(server.shard.tick())
             client.poll()
             other.poll()
             answers += 1
@@ -122,7 +122,7 @@ import Testing
         let most = Self.share + 12 * (Self.leastShare + Self.rounding)
         var heard = 0
         for _ in 0..<1_000 where heard < total - 12 * Self.rounding {
-            #expect(server.shard.turn())
+            #expect(server.shard.tick())
             #expect(samplesIn(server) - heard <= most)
             heard = samplesIn(server)
         }
@@ -138,7 +138,7 @@ import Testing
         try runIntoTheMiddle(server)
         for _ in 0..<4 { clients[2].send(.binary, [UInt8](repeating: 0xFE, count: 160)) }
         clients[2].send(.ping, [7])
-        #expect(server.shard.turn())
+        #expect(server.shard.tick())
         clients[2].poll()
         #expect(clients[2].messages.last == .pong([7]))
         #expect(server.run())
@@ -148,11 +148,11 @@ import Testing
 
     /// Everything that a client is told, where long messages are heard at once and in shares.
     private func texts(
-        audioPerTurn: Duration, update: String, voiceActivityModel: VoiceActivityModel? = nil,
+        audioPerTick: Duration, update: String, voiceActivityModel: VoiceActivityModel? = nil,
         _ send: (SimulatedClient) -> Void
     ) throws -> [String] {
         var configuration = ServerConfiguration()
-        configuration.maxAudioPerTurn = audioPerTurn
+        configuration.maxAudioPerTurn = audioPerTick
         let (server, clients) = try openServer(
             configuration, update: update, voiceActivityModel: voiceActivityModel)
         send(clients[0])
@@ -165,11 +165,11 @@ import Testing
         _ send: (SimulatedClient) -> Void
     ) throws -> [String] {
         let whole = try texts(
-            audioPerTurn: .seconds(60), update: update, voiceActivityModel: voiceActivityModel, send
+            audioPerTick: .seconds(60), update: update, voiceActivityModel: voiceActivityModel, send
         )
         for milliseconds in [100, 130, 1_000] {
             let cut = try texts(
-                audioPerTurn: .milliseconds(milliseconds), update: update,
+                audioPerTick: .milliseconds(milliseconds), update: update,
                 voiceActivityModel: voiceActivityModel, send)
             #expect(whole == cut, "\(milliseconds) ms a tick")
         }
@@ -193,7 +193,7 @@ import Testing
         let committed = whole.filter { $0.contains(#""input_audio_buffer.committed""#) }
         #expect(committed.count == 2)
         let single = try texts(
-            audioPerTurn: .seconds(1), update: update, voiceActivityModel: model
+            audioPerTick: .seconds(1), update: update, voiceActivityModel: model
         ) { for packet in packets { $0.send(.binary, packet) } }
         #expect(single == whole)
     }

@@ -72,7 +72,7 @@ private final class FastVoice: LanguageModel, SpeechRecognizer, SpeechSynthesize
 
     @Test func oneClauseIsHeldUpToTheLimitAndPlaysToItsEnd() throws {
         let world = try talk(seconds: 40)
-        // The limit, what one turn takes, and a second that was sent and is kept.
+        // The limit, what one tick takes, and a second that was sent and is kept.
         let most = 4 * 32_000 + ShardGate.maxUntakenSpeechBytes + 3 * 48_000
         for _ in 0..<36 {
             #expect(world.server.metrics.total(of: .ledgerBytes) < most)

@@ -32,16 +32,16 @@ extension Shard {
                     try chatParser.parseUIMessages(request.body)
                 }
         } catch {
-            metrics.add(.textTurnsInvalid)
+            metrics.add(.textRequestsInvalid)
             return HTTPResponse(badRequest: error)
         }
         guard !isShortOfMemory() else {
-            metrics.add(.textTurnsRefused)
+            metrics.add(.textRequestsRefused)
             return routes.shortOfMemory.response
         }
         let places = services.metrics
-        guard places.reserve(places.textTurns, limit: configuration.maxTextTurns) else {
-            metrics.add(.textTurnsRefused)
+        guard places.reserve(places.textRequests, limit: configuration.maxTextTurns) else {
+            metrics.add(.textRequestsRefused)
             return routes.full.response
         }
         do throws(RefusalReason) {
@@ -51,7 +51,7 @@ extension Shard {
             begin(asked, live, by: caller, request, fields: fields, on: connection)
             return nil
         } catch {
-            places.textTurns.subtract(1, ordering: .relaxed)
+            places.textRequests.subtract(1, ordering: .relaxed)
             return credentialRefusal(error, on: connection)
         }
     }
@@ -81,18 +81,18 @@ extension Shard {
         _ asked: ChatRequest, _ live: LiveSession, by caller: Caller, _ request: HTTPRequest,
         fields: HTTPFields, on connection: Connection
     ) {
-        let token = textTurns.reserveToken()
+        let token = textRequests.reserveToken()
         let session = live.session
         let id = String(session.id.drop { $0 != "_" }.dropFirst())
         let log = ReplyLog(messageID: asked.continuedMessageID ?? "msg_" + id) {
-            [reviewTextTurn] in reviewTextTurn(token)
+            [reviewTextRequest] in reviewTextRequest(token)
         }
         let chat = asked.chatID.map { ChatKey(of: caller, id: $0) }
-        let turn = TextTurn(
+        let turn = TextRequest(
             token: token, live: live, log: log, chat: chat,
             client: source(of: request, on: connection).client, at: peerClock)
-        textTurns.insert(turn)
-        metrics.add(.textTurnsOpen)
+        textRequests.insert(turn)
+        metrics.add(.textRequestsOpen)
         sessionLog.noteStart(of: session.id, session.parameters)
         if let chat { services.replies.insert(log, of: chat)?.review() }
         let heading = ChatCompletionWriter.Heading(
@@ -112,7 +112,7 @@ extension Shard {
 
     /// The session makes one response, outside its own conversation, which stays empty: the client
     /// keeps the conversation and sends all of it each time.
-    private func ask(_ asked: ChatRequest, _ turn: TextTurn) {
+    private func ask(_ asked: ChatRequest, _ turn: TextRequest) {
         turn.live.session.start(at: now)
         drain(turn)
         // The client may have been too slow for the very first bytes.
@@ -149,17 +149,17 @@ extension Shard {
 
     /// Hands something that an agent produced to the turn that still wants it.
     func handleTextDelivery(_ delivery: AgentDelivery) {
-        guard let turn = textTurns[delivery.token], !turn.isOver,
+        guard let turn = textRequests[delivery.token], !turn.isOver,
             turn.live.work.accepts(serial: delivery.serial)
         else { return }
         turn.live.session.handle(delivery.event, at: now)
         drain(turn)
         agentLink.handleDelivered(delivery, work: &turn.live.work)
-        if textTurns[turn.token] != nil { settle(turn) }
+        if textRequests[turn.token] != nil { settle(turn) }
     }
 
     /// Does what the turn's session wants done, and lets its readers have what is new.
-    private func drain(_ turn: TextTurn) {
+    private func drain(_ turn: TextRequest) {
         var waiters: [ReplyLog.Waiter] = []
         turn.lastActive = peerClock
         while let output = turn.live.session.nextOutput() {
@@ -189,11 +189,11 @@ extension Shard {
     // MARK: Its life
 
     /// Looks at a turn whose readers have come, gone, or gone on.
-    func reviewTextTurn(at token: EventToken) {
-        if let turn = textTurns[token] { review(turn) }
+    func reviewTextRequest(at token: EventToken) {
+        if let turn = textRequests[token] { review(turn) }
     }
 
-    private func review(_ turn: TextTurn) {
+    private func review(_ turn: TextRequest) {
         let status = turn.log.status
         if status.isOver, !turn.isOver { finish(turn) }
         if !turn.isOver { pace(turn, status) }
@@ -209,14 +209,14 @@ extension Shard {
     }
 
     /// Whether somebody may come back for a turn's reply.
-    private func isKept(_ turn: TextTurn) -> Bool {
+    private func isKept(_ turn: TextRequest) -> Bool {
         guard let chat = turn.chat, configuration.resumeTimeout > .zero, !isStopping
         else { return false }
         return services.replies.holds(turn.log, of: chat)
     }
 
     /// Holds the model up while nobody reads what it has written, and lets it go on.
-    private func pace(_ turn: TextTurn, _ status: ReplyLog.Status) {
+    private func pace(_ turn: TextRequest, _ status: ReplyLog.Status) {
         let limit = configuration.maxUnreadReplyBytes
         // Half, so that a reader at the limit does not stop and start the model at every part.
         let isTooMuch = status.unreadBytes > (turn.isHeldUp ? limit / 2 : limit)
@@ -228,7 +228,7 @@ extension Shard {
         }
     }
 
-    private func arm(_ turn: TextTurn) {
+    private func arm(_ turn: TextRequest) {
         let session = turn.isOver ? nil : turn.live.session.nextDeadline(after: now)
         let grantEnd = turn.isOver ? nil : turn.live.grant?.end
         guard let due = [session, grantEnd, turn.expiry].compactMap(\.self).min() else {
@@ -238,13 +238,13 @@ extension Shard {
         if let deadline = turn.deadline {
             deadlines.reschedule(deadline, at: due)
         } else {
-            turn.deadline = deadlines.schedule(.textTurn(turn.token), at: due)
+            turn.deadline = deadlines.schedule(.textRequest(turn.token), at: due)
         }
     }
 
     /// A turn's deadline has come: its session's, or nobody came back for its reply.
     func handleTextDeadline(_ token: EventToken) {
-        guard let turn = textTurns[token] else { return }
+        guard let turn = textRequests[token] else { return }
         turn.deadline = nil
         if let expiry = turn.expiry, expiry <= now {
             if turn.log.status.readers == 0 { return remove(turn) }
@@ -266,7 +266,7 @@ extension Shard {
     }
 
     /// The work is done; the reply may still be wanted.
-    private func finish(_ turn: TextTurn) {
+    private func finish(_ turn: TextRequest) {
         turn.isOver = true
         agentLink.stopAll(&turn.live.work)
         turn.live.grant = nil
@@ -276,14 +276,14 @@ extension Shard {
         }
         if let chat = turn.chat { services.replies.handleComplete(turn.log, of: chat) }
         sessionLog.noteEnd(of: turn.live.session.id)
-        metrics.add(.textTurnsOpen, -1)
-        services.metrics.textTurns.subtract(1, ordering: .relaxed)
+        metrics.add(.textRequestsOpen, -1)
+        services.metrics.textRequests.subtract(1, ordering: .relaxed)
     }
 
     /// Forgets a turn, which ends with it where it is not over.
-    func remove(_ turn: TextTurn) {
+    func remove(_ turn: TextRequest) {
         if !turn.isOver {
-            metrics.add(.textTurnsAbandoned)
+            metrics.add(.textRequestsAbandoned)
             finish(turn)
             // A reader of another shard may just have found the log: it must see an end.
             let end = ReplyPart.failed(
@@ -293,22 +293,22 @@ extension Shard {
         if let chat = turn.chat { services.replies.remove(turn.log, of: chat) }
         turn.deadline.take().map { _ = deadlines.cancel($0) }
         refund(turn)
-        textTurns.remove(turn)
+        textRequests.remove(turn)
     }
 
     /// Ends a turn that holds too much. Who reads it is told so.
-    func giveUp(_ turn: TextTurn, _ reason: MemoryOffence) {
+    func giveUp(_ turn: TextRequest, _ reason: MemoryOffence) {
         for waiter in turn.log.append(reason.failure) { waiter.wake(waiter.reader.token) }
         review(turn)
     }
 
     /// Ends every turn; the shard is stopping.
-    func stopTextTurns() {
-        for turn in textTurns.all { remove(turn) }
+    func stopTextRequests() {
+        for turn in textRequests.all { remove(turn) }
     }
 }
 
-extension TextTurn {
+extension TextRequest {
     /// What an event of the session means for the reply.
     fileprivate func parts(of event: ServerEvent) -> [ReplyPart] {
         switch event {
@@ -361,8 +361,8 @@ extension TextTurn {
 extension TextFront {
     fileprivate var metric: ShardMetric {
         switch self {
-        case .chatCompletions: .textTurnsChatCompletions
-        case .uiMessages, .uiMessagesResumed: .textTurnsUIMessages
+        case .chatCompletions: .textRequestsChatCompletions
+        case .uiMessages, .uiMessagesResumed: .textRequestsUIMessages
         }
     }
 }

@@ -1,8 +1,8 @@
-// The two ends of a request that a model answers over HTTP: the turn, which has a session of its
+// The two ends of a request that a model answers over HTTP: the request, which has a session of its
 // own on one shard, and the answer on a connection, perhaps of another. Between them is a ReplyLog.
-// What is done with them is in ShardTextTurns and ShardTextAnswers.
+// What is done with them is in ShardTextRequests and ShardTextAnswers.
 //
-// A turn has a token of its own, because it may outlive the connection that asked for it.
+// A request has a token of its own, because it may outlive the connection that asked for it.
 
 import Codec
 import Session
@@ -18,7 +18,7 @@ enum TextFront: Sendable {
 }
 
 /// A session that answers one request.
-final class TextTurn {
+final class TextRequest {
     let token: EventToken
     let live: LiveSession
     let log: ReplyLog
@@ -60,30 +60,30 @@ final class TextTurn {
     }
 }
 
-/// The turns of one shard.
-struct TextTurnTable {
-    private var turns: [UInt32: TextTurn] = [:]
+/// The requests of one shard.
+struct TextRequestTable {
+    private var requests: [UInt32: TextRequest] = [:]
     private var nextGeneration: UInt32 = 0
 
-    /// A token that no turn has.
+    /// A token that no request has.
     mutating func reserveToken() -> EventToken {
-        repeat { nextGeneration &+= 1 } while turns[nextGeneration] != nil
-        return EventToken(.textTurn, index: 0, generation: nextGeneration)
+        repeat { nextGeneration &+= 1 } while requests[nextGeneration] != nil
+        return EventToken(.textRequest, index: 0, generation: nextGeneration)
     }
 
-    mutating func insert(_ turn: TextTurn) { turns[turn.token.generation] = turn }
+    mutating func insert(_ request: TextRequest) { requests[request.token.generation] = request }
 
-    mutating func remove(_ turn: TextTurn) { turns[turn.token.generation] = nil }
+    mutating func remove(_ request: TextRequest) { requests[request.token.generation] = nil }
 
-    /// The turn that a token means, if it still is there.
-    subscript(token: EventToken) -> TextTurn? { turns[token.generation] }
+    /// The request that a token means, if it still is there.
+    subscript(token: EventToken) -> TextRequest? { requests[token.generation] }
 
     /// Visits all of them, in no order.
-    func forEach(_ body: (TextTurn) -> Void) { turns.values.forEach(body) }
+    func forEach(_ body: (TextRequest) -> Void) { requests.values.forEach(body) }
 
     /// All of them, the oldest first.
-    var all: [TextTurn] {
-        turns.values.sorted { $0.token.generation < $1.token.generation }
+    var all: [TextRequest] {
+        requests.values.sorted { $0.token.generation < $1.token.generation }
     }
 }
 
