@@ -83,10 +83,15 @@ let package = Package(
             name: "receptionist", dependencies: ["Session", "Agents", "Server", logging],
             path: "examples/Receptionist", swiftSettings: strict),
 
+        // What tests of all layers read: recordings, the protocol's schema, tokens, seeds.
+        .target(
+            name: "TestMaterial", dependencies: ["Codec", "COpenSSL"], path: "Tests/TestMaterial",
+            swiftSettings: strict),
+        // A real shard on a simulated kernel.
         .target(
             name: "Simulation",
             dependencies: [
-                "Codec", "Session", "Server", "CLinux", "COpenSSL", logging,
+                "Codec", "Session", "Server", "TestMaterial", "CLinux", "COpenSSL", logging,
             ],
             path: "Tests/Simulation", swiftSettings: strict),
         // A report, not a test: turn detection on recordings (`make turn-table`).
@@ -99,14 +104,15 @@ let package = Package(
             dependencies: ["Codec", "Session", "Server", "CLinux", arguments, logging],
             path: "Tests/Million", swiftSettings: strict),
         .testTarget(
-            name: "CodecTests", dependencies: ["Codec", "COpus", "Simulation"],
+            name: "CodecTests", dependencies: ["Codec", "COpus", "CLinux", "TestMaterial"],
             swiftSettings: strict),
         .testTarget(
-            name: "SessionTests", dependencies: ["Session", "Codec", "COpus", "Simulation"],
+            name: "SessionTests",
+            dependencies: ["Session", "Codec", "COpus", "CLinux", "TestMaterial"],
             swiftSettings: strict),
         .testTarget(
             name: "AgentsTests",
-            dependencies: ["Agents", "Codec", "Session", "Simulation", "CFlite"],
+            dependencies: ["Agents", "Codec", "Session", "TestMaterial", "CFlite"],
             swiftSettings: strict),
         .testTarget(
             name: "ServerTests",
@@ -127,6 +133,26 @@ let package = Package(
     swiftLanguageModes: [.v6],
     cxxLanguageStandard: .cxx20
 )
+
+// `make unit` names test targets: the package is then these, and what they are made of. Building all
+// of it to run the tests of one layer takes minutes where an interface has changed.
+if let tests = Context.environment["PARLEY_TESTS"] {
+    func names(_ dependency: Target.Dependency) -> [String] {
+        switch dependency {
+        case .targetItem(let name, _), .byNameItem(let name, _): [name]
+        default: []
+        }
+    }
+    var wanted = Set(tests.split(separator: " ").map(String.init))
+    while true {
+        let needed = package.targets.filter { wanted.contains($0.name) }
+            .flatMap { $0.dependencies.flatMap(names) }
+        if wanted.isSuperset(of: needed) { break }
+        wanted.formUnion(needed)
+    }
+    package.targets.removeAll { !wanted.contains($0.name) }
+    package.products = []
+}
 
 // The fuzz targets link with libFuzzer only (`--sanitize=fuzzer`), so that an ordinary build must
 // not see them. `make fuzz` sets the variable.

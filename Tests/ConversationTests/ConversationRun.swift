@@ -45,7 +45,7 @@ final class ConversationRun {
         server = try SimulatedServer(
             configuration: configuration,
             agents: AgentSet(model: agents, recognizer: agents, synthesizer: agents),
-            voiceActivityModel: RecordedSpeech.voiceActivityModel())
+            voiceActivityModel: VoiceActivityModel.installed())
         client = server.openClient()
         for action in conversation.client {
             switch action.when {

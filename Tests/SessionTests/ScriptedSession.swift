@@ -4,7 +4,7 @@
 import Codec
 import Foundation
 import Session
-import Simulation
+import TestMaterial
 import Testing
 
 /// What the scripted model does in answer to one request.

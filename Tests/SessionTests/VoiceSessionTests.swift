@@ -1,7 +1,7 @@
 // Text turns and conversation items, as a client sees them.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Session

@@ -4,7 +4,7 @@
 import Agents
 import Codec
 import Session
-import Simulation
+import TestMaterial
 import Testing
 
 @Suite struct OpenAISpeechTests {

@@ -1,7 +1,7 @@
 // Noise reduction: steady noise goes, a voice stays, and every sample comes out in order.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 private func reduce(_ samples: [Int16], inPiecesOf size: Int) -> [Int16] {

@@ -1,7 +1,7 @@
 // Ogg Opus streams, good and bad, each whole, byte by byte and at random splits.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @Suite struct OggOpusReaderTests {

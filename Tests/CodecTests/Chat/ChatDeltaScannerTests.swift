@@ -3,7 +3,7 @@
 // whatever is done to a chunk.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @Suite struct ChatDeltaScannerTests {

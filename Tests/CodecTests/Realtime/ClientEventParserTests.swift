@@ -2,7 +2,7 @@
 // exact code and path that the client is told.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @Suite struct ClientEventParserTests {

@@ -4,7 +4,7 @@
 
 import Codec
 import Foundation
-import Simulation
+import TestMaterial
 import Testing
 
 @Suite struct DocumentTablesTests {

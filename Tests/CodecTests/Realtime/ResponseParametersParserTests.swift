@@ -1,7 +1,7 @@
 // The `response` object of `response.create`, read from JSON. The fields that it shares with a
 // session are in SessionUpdateParserTests.
 
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Codec

@@ -3,7 +3,7 @@
 
 import Codec
 import Foundation
-import Simulation
+import TestMaterial
 import Testing
 
 @Suite struct ServerEventWriterTests {

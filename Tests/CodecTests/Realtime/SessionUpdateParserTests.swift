@@ -2,7 +2,7 @@
 // of `response.create` alone are in ResponseParametersParserTests.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @Suite struct SessionUpdateParserTests {

@@ -1,7 +1,7 @@
 // Signed tokens: the examples of the RFCs, and everything that must not be taken for one. Whether a
 // good token is still valid, and for this server, is tested in ServerTests.
 
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Codec

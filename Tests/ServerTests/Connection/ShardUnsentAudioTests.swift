@@ -129,7 +129,7 @@ private final class Narrator: LanguageModel, SpeechRecognizer, SpeechSynthesizer
         let narrator = Narrator(failsAfter: failsAfter, heard: heard)
         let server = try SimulatedServer(
             agents: AgentSet(model: narrator, recognizer: narrator, synthesizer: narrator),
-            voiceActivityModel: RecordedSpeech.voiceActivityModel())
+            voiceActivityModel: VoiceActivityModel.installed())
         let client = server.openClient()
         #expect(server.run())
         if isBinary {
@@ -150,7 +150,7 @@ private final class Narrator: LanguageModel, SpeechRecognizer, SpeechSynthesizer
         for isBinary in [false, true] {
             let world = try talk(
                 isBinary: isBinary, failsAfter: ending == .failure ? .seconds(seconds) : nil)
-            let speech = try RecordedSpeech.goForward(silenceMilliseconds: 1_000)
+            let speech = try SpeechRecording.goForward.packets(silenceMilliseconds: 1_000)
             world.stall(for: .seconds(seconds)) {
                 switch ending {
                 case .cancel, .clear: world.client.send(#"{"type":"\#(ending.rawValue)"}"#)
@@ -194,7 +194,7 @@ private final class Narrator: LanguageModel, SpeechRecognizer, SpeechSynthesizer
     @Test(arguments: [(400, false), (4_000, true)])
     func aFalseInterruptionGoesOnFromWhatLeft(milliseconds: Int, isLost: Bool) throws {
         let world = try talk(isBinary: true, heard: "")
-        let sound = try RecordedSpeech.goForward(silenceMilliseconds: 0)[10..<38]
+        let sound = try SpeechRecording.goForward.packets(silenceMilliseconds: 0)[10..<38]
         world.stall(for: .milliseconds(milliseconds)) {
             world.speak(sound)
             world.speak(Array(repeating: [UInt8](repeating: 0, count: 960), count: 40))

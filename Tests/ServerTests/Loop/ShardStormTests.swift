@@ -148,7 +148,7 @@ private struct StormAgents: LanguageModel, SpeechRecognizer, SlowSpeaker {
             configuration: configuration,
             agents: AgentSet(model: agents, recognizer: agents, synthesizer: agents), seed: seed,
             faults: seed % 2 == 0 ? SimulatedFaults() : .harsh,
-            voiceActivityModel: RecordedSpeech.voiceActivityModel())
+            voiceActivityModel: VoiceActivityModel.installed())
     }
 
     private func storm(_ clients: [StormClient], on server: SimulatedServer, rounds: Int) {
@@ -161,7 +161,7 @@ private struct StormAgents: LanguageModel, SpeechRecognizer, SlowSpeaker {
         }
     }
 
-    @Test(arguments: UInt64(0)..<24)
+    @Test(arguments: Seeds.chosen(from: 0..<24))
     func everyResponseEndsOnceAndEveryConnectionGetsItsClose(seed: UInt64) throws {
         let server = try openServer(seed: seed)
         var streams = SeededGenerator(seed: seed)

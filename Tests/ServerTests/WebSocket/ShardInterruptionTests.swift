@@ -49,14 +49,14 @@ private struct LongAnswer: LanguageModel, SpeechRecognizer, SlowSpeaker {
         let agent = LongAnswer(words: words)
         let server = try SimulatedServer(
             agents: AgentSet(model: agent, recognizer: agent, synthesizer: agent),
-            voiceActivityModel: RecordedSpeech.voiceActivityModel())
+            voiceActivityModel: VoiceActivityModel.installed())
         let client = server.openClient()
         #expect(server.run())
         client.send(#"{"type":"response.create"}"#)
         #expect(server.run(for: .seconds(1)))
         return World(
             server: server, client: client,
-            speech: try RecordedSpeech.goForward(silenceMilliseconds: 1_000))
+            speech: try SpeechRecording.goForward.packets(silenceMilliseconds: 1_000))
     }
 
     @Test func nothingOfTheReplyIsWrittenAfterTheTurnThatNoticedTheSpeech() throws {

@@ -179,14 +179,14 @@ import Testing
     /// Two utterances in one message, in the same message in shares, and packet by packet.
     @Test(arguments: [false, true])
     func turnsAreTheSameHoweverTheAudioCame(reducesNoise: Bool) throws {
-        let once = try RecordedSpeech.goForward(silenceMilliseconds: 2_000)
+        let once = try SpeechRecording.goForward.packets(silenceMilliseconds: 2_000)
         let packets = once + once
         let reduction = reducesNoise ? #","noise_reduction":{"type":"near_field"}"# : ""
         let update = """
             {"type":"session.update","session":{"type":"realtime","audio":{"input":{
             "turn_detection":{"type":"server_vad","create_response":false}\(reduction)}}}}
             """
-        let model = try RecordedSpeech.voiceActivityModel()
+        let model = try VoiceActivityModel.installed()
         let whole = try expectSame(update: update, voiceActivityModel: model) {
             $0.send(.binary, Array(packets.joined()))
         }

@@ -51,9 +51,9 @@ private struct ScriptedVoice: LanguageModel, SpeechRecognizer, SlowSpeaker {
     ) throws -> Telling {
         let server = try SimulatedServer(
             agents: agents, seed: seed, faults: faults,
-            voiceActivityModel: RecordedSpeech.voiceActivityModel())
+            voiceActivityModel: VoiceActivityModel.installed())
         let client = server.openClient()
-        let packets = try RecordedSpeech.goForward(silenceMilliseconds: 1_000)
+        let packets = try SpeechRecording.goForward.packets(silenceMilliseconds: 1_000)
         #expect(server.run())
         client.send(
             """

@@ -62,7 +62,7 @@ private final class FastVoice: LanguageModel, SpeechRecognizer, SpeechSynthesize
         let server = try SimulatedServer(
             configuration: configuration,
             agents: AgentSet(model: voice, recognizer: voice, synthesizer: voice),
-            voiceActivityModel: RecordedSpeech.voiceActivityModel())
+            voiceActivityModel: VoiceActivityModel.installed())
         let client = server.openClient()
         #expect(server.run())
         client.send(#"{"type":"response.create"}"#)
@@ -111,7 +111,7 @@ private final class FastVoice: LanguageModel, SpeechRecognizer, SpeechSynthesize
     @Test func speechOverTheReplyHoldsAndInterruptsIt() throws {
         let world = try talk(seconds: 40)
         let emitted = world.voice.emitted
-        for packet in try RecordedSpeech.goForward(silenceMilliseconds: 1_000) {
+        for packet in try SpeechRecording.goForward.packets(silenceMilliseconds: 1_000) {
             world.client.send(.binary, packet)
             #expect(world.server.run(for: .milliseconds(20)))
         }
@@ -123,7 +123,7 @@ private final class FastVoice: LanguageModel, SpeechRecognizer, SpeechSynthesize
     /// Too short for an interruption: the reply goes on, and with it its synthesis.
     @Test func aReplyThatWasHeldPlaysToItsEnd() throws {
         let world = try talk(seconds: 20)
-        let packets = try RecordedSpeech.goForward(silenceMilliseconds: 1_000)
+        let packets = try SpeechRecording.goForward.packets(silenceMilliseconds: 1_000)
         for packet in packets.prefix(40) {
             world.client.send(.binary, packet)
             #expect(world.server.run(for: .milliseconds(20)))

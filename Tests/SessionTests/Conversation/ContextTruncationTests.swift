@@ -1,7 +1,7 @@
 // What of a conversation a model is shown that has no room for all of it, by `truncation`.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Session

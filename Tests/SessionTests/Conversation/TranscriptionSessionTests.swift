@@ -1,7 +1,7 @@
 // Sessions of type `transcription`: what they are, what they tell, and what they refuse.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Session

@@ -2,7 +2,7 @@
 // somebody who speaks over it. Reply and user are recordings of a person; the clock is the audio's.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Session

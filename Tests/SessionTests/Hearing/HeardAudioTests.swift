@@ -3,7 +3,7 @@
 
 import COpus
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Session

@@ -1,7 +1,7 @@
 // Noise reduction in a session: it is reported, and speech is found through it where it was.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Session

@@ -2,6 +2,7 @@
 
 import COpus
 import Codec
+import TestMaterial
 import Testing
 
 /// Encodes packets at 48 kHz.

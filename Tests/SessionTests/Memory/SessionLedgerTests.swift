@@ -3,6 +3,7 @@
 import CLinux
 import Codec
 import Glibc
+import TestMaterial
 import Testing
 
 @testable import Session

@@ -3,6 +3,7 @@
 
 import COpus
 import Codec
+import TestMaterial
 import Testing
 
 @testable import Session

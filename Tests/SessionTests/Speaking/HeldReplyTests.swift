@@ -2,7 +2,7 @@
 // known what the sound was: the reply ends once, or goes on.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Session

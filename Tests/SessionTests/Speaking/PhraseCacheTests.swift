@@ -1,6 +1,7 @@
 // Phrases that are said again: synthesised and encoded once, shared, bounded, and only kept whole.
 
 import Codec
+import TestMaterial
 import Testing
 
 @testable import Session

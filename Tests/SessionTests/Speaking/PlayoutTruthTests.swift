@@ -2,7 +2,7 @@
 // it gives it, else by the pace of sending.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Session

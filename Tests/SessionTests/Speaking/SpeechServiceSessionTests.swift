@@ -2,7 +2,7 @@
 // parts, failures that hide where a service is, and one voice per conversation.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Session

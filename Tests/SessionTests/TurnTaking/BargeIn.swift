@@ -4,6 +4,7 @@
 
 import Codec
 import Foundation
+import TestMaterial
 
 @testable import Session
 

@@ -2,7 +2,7 @@
 // clients may do meanwhile is in HeldReplyTests, what is kept of a reply in PlayoutTruthTests.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Session

@@ -2,7 +2,7 @@
 // shown when, and that the transcript is there when the turn ends.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Session

@@ -2,6 +2,7 @@
 // that nobody notices one that came to nothing, whenever that turns out.
 
 import Codec
+import TestMaterial
 import Testing
 
 @testable import Session

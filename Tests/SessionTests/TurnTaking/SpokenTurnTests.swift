@@ -1,7 +1,7 @@
 // Spoken turns and spoken replies, on a real recording and the real voice activity model.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Session

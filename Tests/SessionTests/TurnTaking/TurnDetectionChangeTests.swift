@@ -2,6 +2,7 @@
 // each announced item comes to its end, and no word is shown twice.
 
 import Codec
+import TestMaterial
 import Testing
 
 @testable import Session

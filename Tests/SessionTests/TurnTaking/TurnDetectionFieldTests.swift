@@ -2,6 +2,7 @@
 // defaults and ranges on the wire are CodecTests'.
 
 import Codec
+import TestMaterial
 import Testing
 
 @testable import Session

@@ -1,7 +1,7 @@
 // When a turn is in flight: what a server that wants to close a session waits for.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Session

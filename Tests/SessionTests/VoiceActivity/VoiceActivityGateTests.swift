@@ -2,7 +2,7 @@
 // or lost for it. The recordings and noises are those of SpeechRecording and of a seed.
 
 import Codec
-import Simulation
+import TestMaterial
 import Testing
 
 @testable import Session

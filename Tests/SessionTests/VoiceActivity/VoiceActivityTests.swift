@@ -3,6 +3,7 @@
 
 import Foundation
 import Session
+import TestMaterial
 import Testing
 
 /// What the ONNX model answered; written by Tests/scripts/silero_reference.py.
@@ -19,25 +20,6 @@ private struct Reference: Decodable {
 private let packageRoot = URL(filePath: #filePath)
     .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent()
-
-/// The weight file is not where it should be.
-private struct MissingModel: Error, CustomStringConvertible {
-    let path: String
-
-    var description: String { "no \(path): run `make models` to install it" }
-}
-
-/// The weight file, from `$PARLEY_MODELS` or the package's `models`.
-private func weightBytes() throws -> [UInt8] {
-    let given = ProcessInfo.processInfo.environment["PARLEY_MODELS"]
-    let folder = given.map { URL(filePath: $0) } ?? packageRoot.appending(path: "models")
-    let file = folder.appending(path: "silero_vad.bin")
-    guard let bytes = try? Data(contentsOf: file) else { throw MissingModel(path: file.path) }
-    return Array(bytes)
-}
-
-/// Loaded once: in a debug build that takes longer than a second of audio.
-private let sharedModel = Result { try VoiceActivityModel(weights: weightBytes()) }
 
 private func probabilities(
     of samples: [Int16], by detector: inout VoiceActivityDetector
@@ -56,7 +38,7 @@ private func probabilities(
         let reference = try Reference.load()
         let signal = ReferenceSignal().samples
         try #require(signal.reduce(0) { $0 + Int($1) } == reference.sampleSum)
-        var detector = VoiceActivityDetector(model: try sharedModel.get())
+        var detector = VoiceActivityDetector(model: .installed)
         let found = probabilities(of: signal, by: &detector)
         try #require(found.count == reference.probabilities.count)
         let worst = zip(found, reference.probabilities).map { abs($0 - $1) }.max()!
@@ -66,7 +48,7 @@ private func probabilities(
     }
 
     @Test func streamsAreIndependent() throws {
-        let model = try sharedModel.get()
+        let model = VoiceActivityModel.installed
         let size = VoiceActivityDetector.windowSamples
         let signal = Array(ReferenceSignal().samples[size * 14..<size * 22])
         var alone = VoiceActivityDetector(model: model)
@@ -84,7 +66,7 @@ private func probabilities(
     @Test func resetStartsAnotherStream() throws {
         let size = VoiceActivityDetector.windowSamples
         let signal = Array(ReferenceSignal().samples[size * 16..<size * 20])
-        var detector = VoiceActivityDetector(model: try sharedModel.get())
+        var detector = VoiceActivityDetector(model: .installed)
         let first = probabilities(of: signal, by: &detector)
         #expect(probabilities(of: signal, by: &detector) != first)
         detector.reset()
@@ -99,7 +81,7 @@ private func probabilities(
     }
 
     @Test func acceptsAnySamples() throws {
-        var detector = VoiceActivityDetector(model: try sharedModel.get())
+        var detector = VoiceActivityDetector(model: .installed)
         let size = VoiceActivityDetector.windowSamples
         let signals: [[Int16]] = [
             Array(repeating: .min, count: size), Array(repeating: .max, count: size),
@@ -112,8 +94,8 @@ private func probabilities(
         }
     }
 
-    @Test func refusesAnythingButTheNetworksWeights() throws {
-        let good = try weightBytes()
+    @Test func refusesAnythingButTheNetworksWeights() {
+        let good = InstalledModels.voiceActivityWeights
         func refusal(_ change: (inout [UInt8]) -> Void) -> VoiceActivityModelError? {
             var bytes = good
             change(&bytes)

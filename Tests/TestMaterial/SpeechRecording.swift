@@ -3,20 +3,23 @@
 
 import Codec
 import Foundation
-import Session
 
-/// A recording: mono samples at 16 kHz.
-struct SpeechRecording {
-    let samples: [Int16]
+/// A recording of human speech.
+package struct SpeechRecording: Sendable {
+    /// Mono, at 16 kHz.
+    package let samples: [Int16]
+
+    /// Creates a recording of samples at 16 kHz.
+    package init(samples: [Int16]) { self.samples = samples }
 
     /// "go forward ten meters", 2.8 s.
-    static let goForward = load("goforward.raw")
+    package static let goForward = load("goforward.raw")
 
     /// "go somewhere and do something", 2.6 s.
-    static let doSomething = load("something.raw")
+    package static let doSomething = load("something.raw")
 
     /// A sentence read without a pause of half a second, 7.1 s.
-    static let sentence = load(
+    package static let sentence = load(
         "librivox/sense_and_sensibility_01_austen_64kb-0870.wav", headerBytes: 44)
 
     private static func load(_ name: String, headerBytes: Int = 0) -> SpeechRecording {
@@ -31,7 +34,7 @@ struct SpeechRecording {
     }
 
     /// 20 ms packets of `audio/pcm` (24 kHz), with silence after the speech.
-    func packets(silenceMilliseconds: Int = 1_000) throws -> [[UInt8]] {
+    package func packets(silenceMilliseconds: Int = 1_000) throws -> [[UInt8]] {
         var resampler = try Resampler(from: .hz16000, to: .hz24000)
         let padded = samples + [Int16](repeating: 0, count: 16 * silenceMilliseconds)
         var output = [Int16](repeating: 0, count: resampler.maxOutputSamples(for: padded.count))
@@ -44,22 +47,4 @@ struct SpeechRecording {
             }
         }
     }
-}
-
-extension VoiceActivityModel {
-    /// The real model, from `models/`.
-    static let installed: VoiceActivityModel = {
-        let root = URL(filePath: #filePath).deletingLastPathComponent()
-            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
-        let models = ProcessInfo.processInfo.environment["PARLEY_MODELS"] ?? "models"
-        let file = URL(filePath: models, relativeTo: root).appending(path: "silero_vad.bin")
-        guard let data = try? Data(contentsOf: file) else {
-            fatalError("models/silero_vad.bin is missing: run `make models`")
-        }
-        do {
-            return try VoiceActivityModel(weights: [UInt8](data))
-        } catch {
-            fatalError("models/silero_vad.bin: \(error)")
-        }
-    }()
 }
