@@ -14,6 +14,10 @@ ARGS ?=
 # 1: `make run` serves https with a self-signed certificate, which it makes once.
 TLS ?=
 self_signed := --tls-cert .tls/cert.pem --tls-key .tls/key.pem
+# What `make unit` tests: a word in the name of a test's file or folder.
+T ?=
+# The one seed of `make sim`.
+SEED ?=
 # How long `make fuzz` runs each target.
 SECONDS ?= 60
 
@@ -62,14 +66,20 @@ setup-tests: setup
 ## Test ------------------------------------------------------------------------------------
 
 test: setup-tests ## Set up and run every test: all the targets below. What CI runs
-	@exec scripts/test.sh lint test-swift build test-clients test-browser test-metrics test-tls \
-		test-conformance test-vad test-fuzz
+	@exec scripts/test.sh "lint build test-clients test-metrics test-tls test-conformance" \
+		"test-fuzz test-swift test-vad test-browser"
 
 check: lint test-swift ## Before a commit: lint and the Swift tests, without clients and browser
 
 test-swift: setup ## Unit, session, server and tidy tests; ARGS="--filter CodecTests" selects
 	@$(strict) swift build --build-tests
 	@$(strict) swift test --skip-build --disable-xctest $(ARGS)
+
+unit: setup ## Only the tests that T names, with what they need; T=TurnDetector, Hearing, CodecTests
+	@exec scripts/unit.sh $(T)
+
+sim: setup ## The simulated server in a storm of events drawn from SEED=7; without: 24 seeds
+	@PARLEY_SEED=$(SEED) exec scripts/unit.sh ShardStormTests
 
 test-clients: build ## The client libraries of Python, and a web page's on Node, against the server
 	@exec Tests/clients/run.sh
@@ -164,7 +174,7 @@ clean: ## Remove what was built; models and virtual environments stay
 distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
-.PHONY: help run build brain setup models setup-tests test check test-swift test-clients \
+.PHONY: help run build brain setup models setup-tests test check test-swift unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo \
 	bench-instructions bench-memory bench-voice million turn-table format lint clean distclean
