@@ -1,0 +1,119 @@
+// Holds the documents to the repository: links lead to files and headings that exist, and the table
+// of metrics names every metric that the server exposes. It does not judge what they say.
+
+import Testing
+
+@Suite("Documents")
+struct DocumentTests {
+    @Test("Every relative link of a document leads to a file, and to a heading where it names one")
+    func linksLead() throws {
+        let files = try Repository.files()
+        #expect(DocumentLinks(files).broken == [])
+    }
+
+    @Test("docs/operations.md lists every metric of the server, and no other")
+    func metricsAreListed() throws {
+        let files = try Repository.files()
+        let page = try #require(files.first { $0.path == "docs/operations.md" })
+        let listed = Set(page.text.matches(of: #/\n\| `((?:parley|process)_\w+)`/#).map(\.1))
+        let sources = files.filter {
+            $0.isIn("Sources/Server") && $0.path.contains("/MetricsText")
+        }
+        let exposed = Set(
+            sources.flatMap { $0.text.matches(of: #/"((?:parley|process)_\w+)"/#).map(\.1) })
+        #expect(!exposed.isEmpty)
+        #expect(listed == exposed)
+    }
+
+    @Test("The checks can fail")
+    func checksCanFail() {
+        let page = """
+            # A `code` title: [one](b.md)
+            [](docs/c.md) [](docs/none.md) [](b.md#second-part) [](b.md#third) [](#a-code-title-one)
+            ```
+            [](nothing.md)
+            ```
+            <https://a.example> [](https://a.example/b.md)
+            """
+        let links = DocumentLinks([
+            TextFile(path: "a.md", text: page),
+            TextFile(path: "b.md", text: "## Second part\n```\n# third\n```"),
+            TextFile(path: "docs/c.md", text: "[](../b.md) [](b.md) [](../docs)"),
+        ])
+        #expect(links.broken == ["a.md: docs/none.md", "a.md: b.md#third", "docs/c.md: b.md"])
+    }
+}
+
+/// The links of Markdown files, as `[text](target)`.
+private struct DocumentLinks {
+    private let documents: [TextFile]
+    /// Files and the folders that they lie in.
+    private let paths: Set<String>
+    /// The names of the headings of each document, as a forge makes them.
+    private let headings: [String: Set<String>]
+
+    init(_ files: [TextFile]) {
+        documents = files.filter { $0.path.hasSuffix(".md") }
+        var paths: Set<String> = []
+        for file in files {
+            var parts = file.path.split(separator: "/")
+            while !parts.isEmpty {
+                paths.insert(parts.joined(separator: "/"))
+                parts.removeLast()
+            }
+        }
+        self.paths = paths
+        headings = Dictionary(
+            uniqueKeysWithValues: documents.map { document in
+                let titles = Self.prose(of: document).filter { $0.hasPrefix("#") }
+                return (document.path, Set(titles.map(Self.anchor)))
+            })
+    }
+
+    /// Links that lead nowhere, as `document: target`.
+    var broken: [String] {
+        documents.flatMap { document in
+            Self.prose(of: document)
+                .flatMap { $0.matches(of: #/\]\(([^)\s]+)\)/#).map { String($0.1) } }
+                .filter { !$0.contains("://") && !leads($0, from: document.path) }
+                .map { "\(document.path): \($0)" }
+        }
+    }
+
+    private func leads(_ target: String, from document: String) -> Bool {
+        let parts = target.split(separator: "#", maxSplits: 1, omittingEmptySubsequences: false)
+        let path = parts[0].isEmpty ? document : Self.resolve(parts[0], from: document)
+        guard paths.contains(path) else { return false }
+        return parts.count == 1 || headings[path]?.contains(String(parts[1])) == true
+    }
+
+    private static func resolve(_ target: Substring, from document: String) -> String {
+        var folders = document.split(separator: "/").dropLast()
+        for part in target.split(separator: "/") where part != "." {
+            if part == ".." { _ = folders.popLast() } else { folders.append(part) }
+        }
+        return folders.joined(separator: "/")
+    }
+
+    /// The lines outside of fenced code.
+    private static func prose(of document: TextFile) -> [Substring] {
+        var isCode = false
+        return document.lines.filter { line in
+            let isFence = line.hasPrefix("```")
+            if isFence { isCode.toggle() }
+            return !isCode && !isFence
+        }
+    }
+
+    /// `## What it is` → `what-it-is`.
+    private static func anchor(of heading: Substring) -> String {
+        let title = heading.drop { $0 == "#" || $0 == " " }
+            .replacing(#/\]\([^)]*\)/#, with: "]").lowercased()
+        return String(
+            title.compactMap { character in
+                if character == " " { return "-" }
+                return character.isLetter || character.isNumber || "-_".contains(character)
+                    ? character : nil
+            })
+    }
+}
