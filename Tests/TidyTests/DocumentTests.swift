@@ -1,4 +1,4 @@
-// Holds the documents to the repository: links lead to files and headings that exist, and the table
+// Holds the documents to the repository: links and file names lead to files that exist, and the table
 // of metrics names every metric that the server exposes. It does not judge what they say.
 
 import Testing
@@ -9,6 +9,11 @@ struct DocumentTests {
     func linksLead() throws {
         let files = try Repository.files()
         #expect(DocumentLinks(files).broken == [])
+    }
+
+    @Test("Every source file that a document names exists")
+    func namedFilesExist() throws {
+        #expect(DocumentLinks(try Repository.files()).missingFiles == [])
     }
 
     @Test("docs/operations.md lists every metric of the server, and no other")
@@ -41,6 +46,12 @@ struct DocumentTests {
             TextFile(path: "docs/c.md", text: "[](../b.md) [](b.md) [](../docs)"),
         ])
         #expect(links.broken == ["a.md: docs/none.md", "a.md: b.md#third", "docs/c.md: b.md"])
+        let names = DocumentLinks([
+            TextFile(
+                path: "a.md", text: "`A.swift` `S/A.swift` `B.swift` `T/A.swift` `/etc/a.yaml`"),
+            TextFile(path: "S/A.swift", text: ""),
+        ])
+        #expect(names.missingFiles == ["a.md: B.swift", "a.md: T/A.swift"])
     }
 }
 
@@ -76,6 +87,18 @@ private struct DocumentLinks {
             Self.prose(of: document)
                 .flatMap { $0.matches(of: #/\]\(([^)\s]+)\)/#).map { String($0.1) } }
                 .filter { !$0.contains("://") && !leads($0, from: document.path) }
+                .map { "\(document.path): \($0)" }
+        }
+    }
+
+    /// Names of source files in code spans that are the end of no path, as `document: name`.
+    var missingFiles: [String] {
+        documents.flatMap { document in
+            Self.prose(of: document)
+                .flatMap {
+                    $0.matches(of: #/`([\w+][\w+.\/-]*\.(?:swift|py|sh|yaml))`/#).map(\.1)
+                }
+                .filter { name in !paths.contains { $0 == name || $0.hasSuffix("/" + name) } }
                 .map { "\(document.path): \($0)" }
         }
     }
