@@ -7,13 +7,13 @@ public struct SessionLimits: Equatable, Sendable {
     /// A second takes as many bytes as its Opus packets had, and 8 kB otherwise.
     public var maxBufferedAudioSeconds = 60
     /// Turns whose words are being recognised at once. 8: more wait only when recognition cannot
-    /// keep up, and each holds its audio.
+    /// keep up, and each keeps its audio.
     public var maxAwaitedTranscripts = 8
     /// Items in the conversation. 1,000: hours of talk.
     public var maxConversationItems = 1_000
     /// UTF-8 bytes of all items' text. 1 MiB: more than any model's context.
     public var maxConversationBytes = 1 << 20
-    /// UTF-8 bytes that a conversation may hold beyond these where its model sees images, each as
+    /// UTF-8 bytes that a conversation may take beyond these where its model sees images, each as
     /// base64. 8 MiB: some twenty photographs of a telephone, made small as clients do.
     public var maxConversationImageBytes = 8 << 20
     /// What the model has room for, in tokens: instructions, tools, conversation and reply.
@@ -124,8 +124,8 @@ public final class SessionContext {
     public var samplesIn: Int { counters.samplesIn }
     /// What of it this tick of the event loop has time for.
     @exclusivity(unchecked) var audioShares = AudioShares()
-    /// Outputs of the session that was last mutated; drained before the next mutation, so that one
-    /// queue serves all and an idle session holds none.
+    /// Outputs of the session that was last mutated; empty before the next mutation, so that one
+    /// queue serves all and an idle session has none.
     var outputs = OutputQueue()
     /// What sessions begin with.
     var startingParameters = NewestParameters()
@@ -196,7 +196,7 @@ public final class SessionContext {
 
 /// Codecs and phrases of one shard.
 public struct CodecUse: Equatable, Sendable {
-    /// Decoders that sessions hold now, and that wait for the next.
+    /// Decoders that sessions use now, and that wait for the next.
     public var decodersInUse, decodersPooled: Int
     /// Encoders, likewise.
     public var encodersInUse, encodersPooled: Int
@@ -212,7 +212,7 @@ struct OutputQueue {
     private var head = 0
 
     /// Whether everything has been taken.
-    var isDrained: Bool { outputs.isEmpty }
+    var isEmpty: Bool { outputs.isEmpty }
 
     mutating func append(_ output: SessionOutput) { outputs.append(output) }
 

@@ -14,8 +14,8 @@ public enum SessionState: String, CaseIterable, Sendable {
     /// The user speaks, over a reply or not; where the client ends the turns itself, it has sent
     /// enough audio for one.
     case speaking
-    /// A turn is answered: words are recognised, a response is in flight, tools are at work. A turn
-    /// over HTTP is nothing else.
+    /// A turn is answered: words are recognised, a response is in flight, tools are at work. A text
+    /// request over HTTP is always in this state.
     case replying
     /// There is no session: before the upgrade, after the end, or an echo. Never a session's state.
     case connection
@@ -24,8 +24,8 @@ public enum SessionState: String, CaseIterable, Sendable {
 extension VoiceSession {
     /// What the session does now.
     public var state: SessionState {
-        if listener?.speechItemID != nil || isHeldToTalk { return .speaking }
+        if speechInput?.speechItemID != nil || hasUncommittedSpeech { return .speaking }
         if !isIdle || unansweredSince != nil { return .replying }
-        return listener?.releaseCheck != nil ? .listening : .idle
+        return speechInput?.releaseCheck != nil ? .listening : .idle
     }
 }

@@ -1,12 +1,12 @@
 // The parameters of a session as they stand: some 400 bytes, with instructions thousands. The
 // clients of one application begin alike and send the same update, so sessions share what is equal,
-// and an idle one holds a reference.
+// and an idle one has a reference.
 //
 // Invariant: what is shared never changes; an update gives the session others.
 
 import Codec
 
-/// Parameters that are in force, and what they hold.
+/// Parameters that are in force, and their size.
 final class SettledParameters {
     /// The parameters themselves.
     let value: SessionParameters
@@ -27,7 +27,7 @@ struct NewestParameters {
     private var newest: SettledParameters?
 
     /// Finds room for a session's parameters.
-    /// - Returns: them, and the bytes that they take besides what another session holds already.
+    /// - Returns: them, and the bytes that they take beside what another session has already.
     mutating func settle(
         _ parameters: SessionParameters
     ) -> (settled: SettledParameters, ownBytes: Int) {

@@ -31,39 +31,39 @@ extension VoiceSession {
     ) throws(ClientEventError) {
         precondition(!hasUnheardAudio, "a message before the end of the one before it")
         let format = parameters.inputFormat
-        let listener = listener ?? startListening()
+        let speechInput = speechInput ?? startListening()
         let length = format.milliseconds(inBytes: payload.byteCount)
         guard length <= maxBufferedMilliseconds else { throw bufferFull }
         let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
         // What is not a whole number of samples is refused at once, and whole.
         guard length > share, payload.byteCount % format.sampleBytes == 0 else {
-            let outcome = try hear(payload, sequence, format, listener, at: now)
+            let outcome = try hear(payload, sequence, format, speechInput, at: now)
             guard outcome != .overflowed else { throw bufferFull }
             return
         }
         let first = format.bytes(inMilliseconds: share)
         let outcome = try hear(
-            payload.extracting(0..<first), sequence, format, listener, at: now)
+            payload.extracting(0..<first), sequence, format, speechInput, at: now)
         guard outcome != .dropped else { return }
         let rest = payload.extracting(first..<payload.byteCount)
-        listener.unheard = UnheardAudio(rest, format: format, eventID: eventID)
-        listener.unheard?.hasOverflowed = outcome == .overflowed
+        speechInput.unheard = UnheardAudio(rest, format: format, eventID: eventID)
+        speechInput.unheard?.hasOverflowed = outcome == .overflowed
     }
 
     /// Hears the next share of the rest of a message. An error names the event of the message.
     func hearRest(at now: Instant) throws(ClientEventError) {
-        guard let listener, let unheard = listener.unheard else { return }
+        guard let speechInput, let unheard = speechInput.unheard else { return }
         do throws(ClientEventError) {
             let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
             try unheard.withShare(ofMilliseconds: share) { (bytes) throws(ClientEventError) in
-                let outcome = try hear(bytes, nil, unheard.format, listener, at: now)
+                let outcome = try hear(bytes, nil, unheard.format, speechInput, at: now)
                 if outcome == .overflowed { unheard.hasOverflowed = true }
             }
             guard unheard.isOver else { return }
-            listener.unheard = nil
+            speechInput.unheard = nil
             if unheard.hasOverflowed { throw bufferFull }
         } catch {
-            listener.unheard = nil
+            speechInput.unheard = nil
             var refused = error
             refused.eventID = unheard.eventID
             throw refused
@@ -80,15 +80,15 @@ extension VoiceSession {
     }
 
     private func hear(
-        _ payload: RawSpan, _ sequence: UInt16?, _ format: AudioFormat, _ listener: Listener,
+        _ payload: RawSpan, _ sequence: UInt16?, _ format: AudioFormat, _ speechInput: SpeechInput,
         at now: Instant
     ) throws(ClientEventError) -> Hearing {
         var hearing = Hearing.whole
         do {
-            let isTaken = try listener.decode(
+            let isTaken = try speechInput.decode(
                 payload, number: sequence, format: format, context: context, at: now
             ) {
-                if !hear($0, listener, at: now) { hearing = .overflowed }
+                if !hear($0, speechInput, at: now) { hearing = .overflowed }
             }
             return isTaken ? hearing : .dropped
         } catch {
@@ -97,12 +97,12 @@ extension VoiceSession {
         }
     }
 
-    private func startListening() -> Listener {
-        let listener = Listener(parameters: parameters, context: context)
-        self.listener = listener
+    private func startListening() -> SpeechInput {
+        let speechInput = SpeechInput(parameters: parameters, context: context)
+        self.speechInput = speechInput
         listenForEcho()
         if context.hasRecognizer { command(.prepareRecognition) }
-        return listener
+        return speechInput
     }
 
     private var maxBufferedMilliseconds: Int { context.limits.maxBufferedAudioSeconds * 1_000 }
@@ -117,85 +117,86 @@ extension VoiceSession {
 
     /// A run of samples; returns false when some of them found no room.
     private func hear(
-        _ samples: UnsafeBufferPointer<Int16>, _ listener: Listener, at now: Instant
+        _ samples: UnsafeBufferPointer<Int16>, _ speechInput: SpeechInput, at now: Instant
     ) -> Bool {
         context.counters.samplesIn += samples.count
-        let appended = listener.append(samples)
-        while let analysis = listener.analyseNextWindow(
+        let appended = speechInput.append(samples)
+        while let analysis = speechInput.analyseNextWindow(
             context.voiceActivityModel, echo: echo, at: now)
         {
             switch analysis {
             case .changed(.started(let position)):
-                handleSpeechStarted(at: position, listener, at: now)
+                handleSpeechStarted(at: position, speechInput, at: now)
             case .changed(.stopped(let position)):
-                handleSpeechStopped(at: position, listener, at: now)
+                handleSpeechStopped(at: position, speechInput, at: now)
             case .unchanged:
-                weighInterruption(listener, at: now)
-                hypothesize(listener)
+                weighInterruption(speechInput, at: now)
+                hypothesize(speechInput)
             }
         }
         if let turnDetection = parameters.turnDetection {
-            listener.discardSilence(
+            speechInput.discardSilence(
                 paddingMilliseconds: turnDetection.prefixPaddingMilliseconds)
         }
         guard appended < samples.count else { return true }
-        guard listener.speechItemID != nil else { return false }
+        guard speechInput.speechItemID != nil else { return false }
         // Someone who speaks this long is committed in pieces; nothing of it is lost.
-        handleSpeechStopped(at: listener.buffer.end, listener, at: now)
+        handleSpeechStopped(at: speechInput.buffer.end, speechInput, at: now)
         let rest = UnsafeBufferPointer(rebasing: samples[appended...])
-        return listener.append(rest) == rest.count
+        return speechInput.append(rest) == rest.count
     }
 
-    private func handleSpeechStarted(at position: Int, _ listener: Listener, at now: Instant) {
+    private func handleSpeechStarted(at position: Int, _ speechInput: SpeechInput, at now: Instant)
+    {
         let padding = parameters.turnDetection?.prefixPaddingMilliseconds ?? 0
         let itemID = ids.make("item_")
-        listener.beginSpeech(
+        speechInput.beginSpeech(
             itemID: itemID, at: position - SampleRate.hz16000.samples(inMilliseconds: padding))
         emit(
             .inputAudioBufferSpeechStarted(
                 itemID: itemID,
                 audioStartMilliseconds: SampleRate.hz16000.milliseconds(
-                    ofSamples: listener.speechStart)))
+                    ofSamples: speechInput.speechStart)))
         handleOnset(of: itemID, at: position, now: now)
     }
 
     /// Turn detection was switched off while somebody spoke: what was said so far stays in the
     /// buffer, under the id that was announced, until the client commits it.
     func announceSpeechStopped() {
-        guard let listener, let itemID = listener.speechItemID else { return }
+        guard let speechInput, let itemID = speechInput.speechItemID else { return }
         emit(
             .inputAudioBufferSpeechStopped(
                 itemID: itemID,
                 audioEndMilliseconds: SampleRate.hz16000.milliseconds(
-                    ofSamples: listener.buffer.end)))
+                    ofSamples: speechInput.buffer.end)))
     }
 
-    /// Turn detection was switched on again while such audio is held: somebody may still be
+    /// Turn detection was switched on again while such audio is buffered: the user may still be
     /// speaking, and silence ends it now.
     func announceSpeechResumed() {
-        guard let listener, let itemID = listener.speechItemID else { return }
+        guard let speechInput, let itemID = speechInput.speechItemID else { return }
         emit(
             .inputAudioBufferSpeechStarted(
                 itemID: itemID,
                 audioStartMilliseconds: SampleRate.hz16000.milliseconds(
-                    ofSamples: listener.speechStart)))
+                    ofSamples: speechInput.speechStart)))
     }
 
-    func handleSpeechStopped(at position: Int, _ listener: Listener, at now: Instant) {
-        guard let itemID = listener.speechItemID else { return }
+    func handleSpeechStopped(at position: Int, _ speechInput: SpeechInput, at now: Instant) {
+        guard let itemID = speechInput.speechItemID else { return }
         emit(
             .inputAudioBufferSpeechStopped(
                 itemID: itemID,
                 audioEndMilliseconds: SampleRate.hz16000.milliseconds(ofSamples: position)))
-        let silence = SampleRate.hz16000.milliseconds(ofSamples: listener.buffer.end - position)
+        let silence = SampleRate.hz16000.milliseconds(ofSamples: speechInput.buffer.end - position)
         do {
             try commit(
-                listener, itemID: itemID, speechEnd: now + .milliseconds(-silence),
+                speechInput, itemID: itemID, speechEnd: now + .milliseconds(-silence),
                 position: position,
                 responds: parameters.turnDetection?.createResponse == true, at: now)
         } catch {
             // The speech is over, whether or not it could become an item.
-            forgetInput(listener)
+            forgetInput(speechInput)
             emit(.error(error))
             return forgetInterruption(at: now)
         }
@@ -204,18 +205,18 @@ extension VoiceSession {
 
     /// `input_audio_buffer.commit`
     func commit(at now: Instant) throws(ClientEventError) {
-        let held = SampleRate.hz16000.milliseconds(ofSamples: listener?.buffer.count ?? 0)
-        guard let listener, held >= Self.minCommittedMilliseconds else {
+        let buffered = SampleRate.hz16000.milliseconds(ofSamples: speechInput?.buffer.count ?? 0)
+        guard let speechInput, buffered >= Self.minCommittedMilliseconds else {
             throw ClientEventError(
                 code: "input_audio_buffer_commit_empty",
                 message: "Error committing input audio buffer: buffer too small. Expected at "
                     + "least \(Self.minCommittedMilliseconds)ms of audio, but buffer only has "
-                    + "\(held)ms of audio.")
+                    + "\(buffered)ms of audio.")
         }
-        if listener.speechItemID == nil { listener.takeEverythingAsSpeech() }
+        if speechInput.speechItemID == nil { speechInput.takeEverythingAsSpeech() }
         try commit(
-            listener, itemID: listener.speechItemID ?? ids.make("item_"), speechEnd: now,
-            position: listener.turns?.lastSpeechEnd, responds: false, at: now)
+            speechInput, itemID: speechInput.speechItemID ?? ids.make("item_"), speechEnd: now,
+            position: speechInput.turnDetector?.lastSpeechEnd, responds: false, at: now)
         // The client ends turns itself, and will say itself what becomes of the reply.
         forgetInterruption(at: now)
     }
@@ -223,13 +224,14 @@ extension VoiceSession {
     /// Makes an item of the buffered audio and asks what was said in it.
     /// - Parameter position: where on the audio timeline speech was last heard, if that is known.
     private func commit(
-        _ listener: Listener, itemID: String, speechEnd: Instant, position: Int?, responds: Bool,
+        _ speechInput: SpeechInput, itemID: String, speechEnd: Instant, position: Int?,
+        responds: Bool,
         at now: Instant
     ) throws(ClientEventError) {
         try checkTranscriptionLimit()
         try makeRoom()
-        let partial = listener.partial
-        let audio = listener.take(from: listener.speechStart)
+        let partial = speechInput.partial
+        let audio = speechInput.take(from: speechInput.speechStart)
         let item = ConversationItem(
             id: itemID,
             kind: .message(role: .user, content: [.inputAudio(bytes: [], transcript: nil)]))
@@ -260,9 +262,9 @@ extension VoiceSession {
 
     /// `input_audio_buffer.clear`
     func clearInput(at now: Instant) {
-        if let listener {
-            let isSpeech = playout?.interruption?.itemID == listener.speechItemID
-            forgetInput(listener)
+        if let speechInput {
+            let isSpeech = playout?.interruption?.itemID == speechInput.speechItemID
+            forgetInput(speechInput)
             if isSpeech { forgetInterruption(at: now) }
         }
         emit(.inputAudioBufferCleared)
@@ -275,13 +277,13 @@ extension VoiceSession {
         quietSince = beginning
         let ahead = (beginning - now).wholeMilliseconds
         quietPosition =
-            (listener?.buffer.end ?? 0) + SampleRate.hz16000.samples(inMilliseconds: ahead)
+            (speechInput?.buffer.end ?? 0) + SampleRate.hz16000.samples(inMilliseconds: ahead)
     }
 
     /// When the session prompts because nobody has spoken since the last response.
     var idleDeadline: Instant? {
         guard let quietSince, responses.isEmpty, awaitedTranscripts.isEmpty,
-            listener?.speechItemID == nil, !hasUnheardAudio,
+            speechInput?.speechItemID == nil, !hasUnheardAudio,
             let timeout = parameters.turnDetection?.idleTimeoutMilliseconds
         else { return nil }
         return quietSince + .milliseconds(timeout)
@@ -296,7 +298,7 @@ extension VoiceSession {
             return emit(.error(error))
         }
         let itemID = ids.make("item_")
-        let end = listener?.buffer.end ?? 0
+        let end = speechInput?.buffer.end ?? 0
         // A client that sent no audio meanwhile has not come as far as that.
         let start = min(quietPosition, end)
         emit(
@@ -304,7 +306,7 @@ extension VoiceSession {
                 itemID: itemID,
                 audioStartMilliseconds: SampleRate.hz16000.milliseconds(ofSamples: start),
                 audioEndMilliseconds: SampleRate.hz16000.milliseconds(ofSamples: end)))
-        listener?.clear()
+        speechInput?.clear()
         emit(
             .inputAudioBufferCommitted(itemID: itemID, previousItemID: conversation.lastItemID))
         let silence = ConversationItem(

@@ -10,7 +10,7 @@ struct AwaitedTranscript {
     let speechEnd: Instant
     /// Samples at 16 kHz.
     let samples: Int
-    /// Bytes of the audio that recognition holds for it.
+    /// Bytes of the audio that recognition keeps for it.
     let audioBytes: Int
     /// Whether its words are to be answered.
     var responds: Bool
@@ -43,7 +43,7 @@ extension VoiceSession {
         try checkImages(in: item, path: "item")
         var item = item
         if item.id.isEmpty { item.id = ids.make("item_") }
-        guard item.id != listener?.speechItemID else {
+        guard item.id != speechInput?.speechItemID else {
             // Promised to the speech in progress.
             throw Conversation.Failure.duplicateID
                 .clientEventError(itemID: item.id, action: "create")
@@ -184,7 +184,7 @@ extension VoiceSession {
             if try !truncateOpenItem(itemID, contentIndex, milliseconds, at: now) {
                 try conversation.truncate(
                     itemID, contentIndex: contentIndex, audioMilliseconds: milliseconds)
-                // Its last words were on their way to the listener, who wants none of them.
+                // Its last words were on their way to the user, who wants none of them.
                 if playout?.isPlaying(at: now) == true {
                     context.outputs.append(.dropItemAudio(itemID: itemID))
                 }

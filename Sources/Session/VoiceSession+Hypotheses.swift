@@ -5,14 +5,14 @@ import Codec
 
 extension VoiceSession {
     /// Asks what has been said so far, where that is due.
-    func hypothesize(_ listener: Listener) {
-        dropOutdatedSpeculation(listener)
-        guard context.makesHypotheses, let itemID = listener.speechItemID,
-            let next = listener.nextHypothesis(
+    func hypothesize(_ speechInput: SpeechInput) {
+        dropOutdatedSpeculation(speechInput)
+        guard context.makesHypotheses, let itemID = speechInput.speechItemID,
+            let next = speechInput.nextHypothesis(
                 showsWords: parameters.transcription != nil || needsWordsOfSpeech)
         else { return }
-        stopHypothesis(listener)
-        listener.handleAsked(next.snapshot)
+        stopHypothesis(speechInput)
+        speechInput.handleAsked(next.snapshot)
         command(
             .hypothesize(
                 itemID: itemID, utterance(next.audio),
@@ -23,14 +23,14 @@ extension VoiceSession {
         if awaitedTranscripts.contains(where: { $0.itemID == itemID }) {
             return handleTranscript(text, of: itemID, at: now)
         }
-        guard let listener, listener.speechItemID == itemID else { return }
-        if let delta = listener.handleHypothesis(
+        guard let speechInput, speechInput.speechItemID == itemID else { return }
+        if let delta = speechInput.handleHypothesis(
             text, showsWords: parameters.transcription != nil)
         {
             emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: delta))
         }
-        weighInterruption(listener, at: now)
-        if let words = listener.wordsBeforeSilence { speculate(on: words, listener) }
+        weighInterruption(speechInput, at: now)
+        if let words = speechInput.wordsBeforeSilence { speculate(on: words, speechInput) }
     }
 
     func handleHypothesisFailed(of itemID: String) {
@@ -39,8 +39,8 @@ extension VoiceSession {
             guard let utterance = awaitedTranscripts[index].unaskedUtterance.take() else { return }
             return command(.transcribe(itemID: itemID, utterance))
         }
-        guard let listener, listener.speechItemID == itemID else { return }
-        listener.handleHypothesisFailed()
+        guard let speechInput, speechInput.speechItemID == itemID else { return }
+        speechInput.handleHypothesisFailed()
     }
 
     /// A turn has ended, and some of its words may be known: makes them its transcript if they are
@@ -68,14 +68,14 @@ extension VoiceSession {
     }
 
     /// Forgets the audio that was not committed, and the speech in it.
-    func forgetInput(_ listener: Listener) {
-        stopHypothesis(listener)
-        listener.clear()
+    func forgetInput(_ speechInput: SpeechInput) {
+        stopHypothesis(speechInput)
+        speechInput.clear()
     }
 
-    private func stopHypothesis(_ listener: Listener) {
-        guard let itemID = listener.speechItemID else { return }
-        stopHypothesis(listener.partial, of: itemID)
+    private func stopHypothesis(_ speechInput: SpeechInput) {
+        guard let itemID = speechInput.speechItemID else { return }
+        stopHypothesis(speechInput.partial, of: itemID)
     }
 
     /// The words of a turn are not needed from before its end.

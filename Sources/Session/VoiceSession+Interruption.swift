@@ -1,6 +1,6 @@
 // Speech over a reply: the reply is held at its onset, and then either it is interrupted and cut at
 // what was heard, or it goes on from there. Which words mean an interruption is InterruptionWords',
-// what was heard is ReplyPlayout's.
+// what was heard is PlayoutTimeline's.
 //
 //   playing ── onset ──▶ held ── lasted long enough (and has words, where asked) ──▶ interrupted
 //      ▲                  └── over too soon, or without words ──▶ false interruption ──┐
@@ -61,21 +61,21 @@ extension VoiceSession {
     }
 
     /// More of the speech, or of its words, is known.
-    func weighInterruption(_ listener: Listener, at now: Instant) {
-        guard let speech = playout?.interruption, speech.itemID == listener.speechItemID,
-            let end = listener.turns?.lastSpeechEnd
+    func weighInterruption(_ speechInput: SpeechInput, at now: Instant) {
+        guard let speech = playout?.interruption, speech.itemID == speechInput.speechItemID,
+            let end = speechInput.turnDetector?.lastSpeechEnd
         else { return }
         guard end - speech.onset >= minInterruption else {
-            if listener.analysedEnd - end >= Self.longestPause {
-                handleSpeechStopped(at: end, listener, at: now)
+            if speechInput.analysedEnd - end >= Self.longestPause {
+                handleSpeechStopped(at: end, speechInput, at: now)
             }
             return
         }
         if interruptionNeedsWords {
-            guard let newest = listener.partial?.newest,
+            guard let newest = speechInput.partial?.newest,
                 judge(newest.wholeWords, at: now) == .words
             else {
-                if listener.analysedEnd - speech.onset >= Self.longestHold {
+                if speechInput.analysedEnd - speech.onset >= Self.longestHold {
                     forgetInterruption(at: now)
                 }
                 return
@@ -119,7 +119,7 @@ extension VoiceSession {
 
     /// When a held reply goes on though nothing more is heard.
     var holdDeadline: Instant? {
-        guard playout?.interruption != nil, let last = listener?.lastAudio else { return nil }
+        guard playout?.interruption != nil, let last = speechInput?.lastAudio else { return nil }
         return last + Self.longestSilence
     }
 
@@ -163,7 +163,8 @@ extension VoiceSession {
     /// The client stops playing: the response in flight ends, and what was not heard is forgotten.
     /// - Parameter told: what the client itself says it has heard of an item.
     func stopReplies(
-        _ status: ResponseDescription.Status, told: ReplyPlayout.HeardItem? = nil, at now: Instant
+        _ status: ResponseDescription.Status, told: PlayoutTimeline.HeardItem? = nil,
+        at now: Instant
     ) {
         let unheard = stopPlayout(told: told, at: now)
         activeResponse?.end(status, unheard: unheard, &conversation)
@@ -172,9 +173,9 @@ extension VoiceSession {
     /// The client stops playing.
     /// - Returns: what it has not heard to its end. Items of responses that are done are cut.
     func stopPlayout(
-        told: ReplyPlayout.HeardItem? = nil, at now: Instant
-    ) -> [ReplyPlayout.HeardItem] {
-        var unheard: [ReplyPlayout.HeardItem] = []
+        told: PlayoutTimeline.HeardItem? = nil, at now: Instant
+    ) -> [PlayoutTimeline.HeardItem] {
+        var unheard: [PlayoutTimeline.HeardItem] = []
         if let playout {
             // Of a reply that is held nothing waits any more.
             if !playout.isHeld { dropQueuedAudio(of: playout) }
@@ -191,7 +192,7 @@ extension VoiceSession {
     }
 
     /// What was sent and has not left will not be heard.
-    private func dropQueuedAudio(of playout: ReplyPlayout) {
+    private func dropQueuedAudio(of playout: PlayoutTimeline) {
         for responseID in playout.responseIDs {
             context.outputs.append(.dropAudio(responseID: responseID))
         }
@@ -272,7 +273,7 @@ extension VoiceSession {
         }
         // Where speech holds the reply, the client has taken it for an interruption.
         let isHeld = playout?.isHeld == true
-        let told = ReplyPlayout.HeardItem(
+        let told = PlayoutTimeline.HeardItem(
             responseID: active.id, itemID: itemID, heard: milliseconds)
         _ = stopPlayout(told: told, at: now)
         if isHeld { context.counters.interruptions += 1 }

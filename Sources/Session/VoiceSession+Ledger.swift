@@ -1,7 +1,7 @@
-// What a session holds, by part, read off its values. Memory that is kept where it is used says so
+// What a session takes, by part, read off its values. Memory that is kept where it is used says so
 // itself (`heldBytes`).
 //
-// It is read after every turn of the shard that touched the session, with a packet in it fifty
+// It is read after every tick of the event loop that touched the session, with a packet in it fifty
 // times a second: everything here is a sum of a few numbers, and what may be many (items, runs of
 // audio, tools) keeps its own.
 
@@ -11,25 +11,25 @@ extension VoiceSession {
     /// Bytes of the object itself.
     public static let objectBytes = HeapBlock.bytes(400)
 
-    /// What the session holds, by part.
+    /// What the session takes, by part.
     public var ledger: MemoryLedger {
         var ledger = MemoryLedger()
         add(to: &ledger)
         return ledger
     }
 
-    /// Bytes of everything that it holds.
+    /// Bytes of all of it.
     public var heldBytes: Int { ledger.total }
 
-    /// Adds what the session holds to a connection's ledger.
+    /// Adds what the session takes to a connection's ledger.
     public func add(to ledger: inout MemoryLedger) {
         ledger.session += Self.objectBytes + Int(parameterBytes) + retrievals.heapBytes
         if let tools { ledger.session += tools.heldBytes }
         ledger.conversation += conversation.heldBytes
-        if let listener {
-            ledger.codec += listener.decoderBytes
-            ledger.listening += listener.listeningBytes
-            ledger.inputAudio += listener.audioBytes
+        if let speechInput {
+            ledger.codec += speechInput.decoderBytes
+            ledger.listening += speechInput.listeningBytes
+            ledger.inputAudio += speechInput.audioBytes
         }
         if let echo { ledger.listening += echo.heldBytes }
         if !awaitedTranscripts.isEmpty { addAwaitedTranscripts(to: &ledger) }

@@ -56,7 +56,7 @@ extension VoiceSession {
     /// response is in flight. What was said while one was, is answered after it.
     func answerSpokenWords() {
         guard let speechEnd = unansweredSince, canRespond,
-            !awaitedTranscripts.contains(where: \.responds), listener?.speechItemID == nil
+            !awaitedTranscripts.contains(where: \.responds), speechInput?.speechItemID == nil
         else { return }
         do {
             try makeRoom()
@@ -89,7 +89,7 @@ extension VoiceSession {
             outputModality: overrides.outputModality ?? parameters.outputModality,
             outputFormat: overrides.outputFormat ?? parameters.outputFormat, voice: voice,
             maxOutputTokens: maxOutputTokens(with: overrides), metadata: overrides.metadata)
-        let speech = ResponseSpeech(
+        let speech = ResponseSpeaker(
             of: description, voice: SpeechRequest(text: "", voice: voice, speed: parameters.speed),
             opus: overrides.outputOpus ?? parameters.outputOpus,
             transport: parameters.outputTransport,
@@ -109,12 +109,12 @@ extension VoiceSession {
     }
 
     /// Responses of the conversation are heard one after another, others beside them.
-    private func sharedPlayout(isInConversation: Bool) -> ReplyPlayout {
+    private func sharedPlayout(isInConversation: Bool) -> PlayoutTimeline {
         let lead = Duration.milliseconds(context.limits.playoutLeadMilliseconds)
-        guard isInConversation else { return ReplyPlayout(lead: lead, keepsAudio: false) }
+        guard isInConversation else { return PlayoutTimeline(lead: lead, keepsAudio: false) }
         let playout =
             playout
-            ?? ReplyPlayout(lead: lead, keepsAudio: parameters.turnDetection != nil)
+            ?? PlayoutTimeline(lead: lead, keepsAudio: parameters.turnDetection != nil)
         self.playout = playout
         listenForEcho()
         return playout
@@ -122,7 +122,7 @@ extension VoiceSession {
 
     /// Whoever hears the user hears the reply, too, unless the user wears headphones.
     func listenForEcho() {
-        guard let playout, listener?.turns != nil else { return }
+        guard let playout, speechInput?.turnDetector != nil else { return }
         let echo =
             echo ?? EchoCheck(lead: .milliseconds(context.limits.playoutLeadMilliseconds))
         self.echo = echo

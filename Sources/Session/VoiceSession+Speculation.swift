@@ -46,9 +46,9 @@ struct SpeculativeReply {
 
 extension VoiceSession {
     /// Asks the model about the words before a silence, where they sound like the end of a turn.
-    func speculate(on words: String, _ listener: Listener) {
+    func speculate(on words: String, _ speechInput: SpeechInput) {
         guard let turnDetection = parameters.turnDetection, turnDetection.speculativeResponse,
-            turnDetection.createResponse, let turns = listener.turns,
+            turnDetection.createResponse, let turnDetector = speechInput.turnDetector,
             let ending = TurnEndEstimator.ending(of: words), ending != .unfinished,
             !modelHearsAudio, canRespond, awaitedTranscripts.isEmpty,
             unansweredSince == nil,
@@ -57,14 +57,15 @@ extension VoiceSession {
         var request = request(with: ResponseParameters())
         request.messages.append(.user(words))
         let reply = SpeculativeReply(
-            responseID: ids.make("resp_"), request: request, speechEnd: turns.lastSpeechEnd)
+            responseID: ids.make("resp_"), request: request, speechEnd: turnDetector.lastSpeechEnd)
         speculativeReply = reply
         command(.respond(responseID: reply.responseID, request))
     }
 
     /// The speech goes on: its words were not all.
-    func dropOutdatedSpeculation(_ listener: Listener) {
-        guard let speculativeReply, speculativeReply.speechEnd != listener.turns?.lastSpeechEnd
+    func dropOutdatedSpeculation(_ speechInput: SpeechInput) {
+        guard let speculativeReply,
+            speculativeReply.speechEnd != speechInput.turnDetector?.lastSpeechEnd
         else { return }
         dropSpeculation()
     }
@@ -72,7 +73,7 @@ extension VoiceSession {
     /// Stops the model where nothing can come of its head start any more.
     func dropUselessSpeculation() {
         guard let speculativeReply else { return }
-        let isPossible = listener?.speechItemID != nil || !awaitedTranscripts.isEmpty
+        let isPossible = speechInput?.speechItemID != nil || !awaitedTranscripts.isEmpty
         let isUsed = responses.contains {
             $0.id == speculativeReply.responseID && $0.stage == .waiting
         }
@@ -80,7 +81,7 @@ extension VoiceSession {
     }
 
     /// Keeps what a model writes ahead of its response; false: it is not ahead.
-    func holdBack(_ event: AgentEvent) -> Bool {
+    func keepAhead(_ event: AgentEvent) -> Bool {
         guard let responseID = speculativeReply?.responseID else { return false }
         switch event {
         case .modelDelta(responseID, _), .modelFinished(responseID):

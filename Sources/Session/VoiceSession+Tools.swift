@@ -311,7 +311,7 @@ extension VoiceSession {
         {
             if mayContinue() { begin(next, speechEnd: nil) }
         }
-        guard let next = tools?.due, canRespond, listener?.speechItemID == nil,
+        guard let next = tools?.due, canRespond, speechInput?.speechItemID == nil,
             unansweredSince == nil, !awaitedTranscripts.contains(where: \.responds)
         else { return }
         tools?.due = nil

@@ -15,7 +15,7 @@ extension VoiceSession {
     /// client that never answers a function call has a turn in flight for ever: whoever waits for
     /// the end of turns must not wait without a limit.
     public var hasTurnInFlight: Bool {
-        !isIdle || unansweredSince != nil || isHeldToTalk || conversation.endsInFunctionCall
+        !isIdle || unansweredSince != nil || hasUncommittedSpeech || conversation.endsInFunctionCall
             || tools?.isBusy == true || hasUnheardAudio
     }
 
@@ -24,9 +24,9 @@ extension VoiceSession {
     public var playedOut: Instant? { quietSince }
 
     /// Whether a client that ends its turns itself has sent enough audio for one.
-    var isHeldToTalk: Bool {
-        guard parameters.turnDetection == nil, let listener else { return false }
-        let held = SampleRate.hz16000.milliseconds(ofSamples: listener.buffer.count)
-        return held >= Self.minCommittedMilliseconds
+    var hasUncommittedSpeech: Bool {
+        guard parameters.turnDetection == nil, let speechInput else { return false }
+        let buffered = SampleRate.hz16000.milliseconds(ofSamples: speechInput.buffer.count)
+        return buffered >= Self.minCommittedMilliseconds
     }
 }

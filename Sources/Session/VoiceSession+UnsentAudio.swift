@@ -1,6 +1,6 @@
 // Reply audio that the session has given out and that did not leave for the socket: what waits was
 // not heard yet, what was dropped never will be. The shell notes it; the next input begins with it.
-// Where heard ends on the timeline is ReplyPlayout's.
+// Where heard ends on the timeline is PlayoutTimeline's.
 //
 // Audio after a gap is still sent and perhaps heard. But a conversation can only be cut, not have
 // a hole: it ends where the first audio was lost, so that a model takes nothing for heard that

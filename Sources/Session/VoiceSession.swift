@@ -7,7 +7,7 @@
 
 import Codec
 
-/// One conversation with one client. Sans-IO: inputs with the time, outputs drained, one deadline.
+/// One conversation with one client. Sans-IO: inputs with the time, outputs taken, one deadline.
 ///
 /// Call order: `noteUnsent` where reply audio waits, one `handle…` (or `start`), then
 /// `nextOutput()` until it returns nil, then read `nextDeadline(after:)`; when that instant comes,
@@ -35,8 +35,8 @@ public final class VoiceSession {
     var ids: IdentifierSource
     let conversationID: String
     var conversation: Conversation
-    /// Audio state; nil until the first audio comes, so that a text session holds none.
-    var listener: Listener?
+    /// Audio state; nil until the first audio comes, so that a text session has none.
+    var speechInput: SpeechInput?
     /// Items whose transcript is awaited, oldest first.
     var awaitedTranscripts: [AwaitedTranscript] = []
     /// Items whose audio is being made ready for the client who asked for them.
@@ -58,7 +58,7 @@ public final class VoiceSession {
     /// MCP servers; nil until one is named.
     var tools: SessionTools?
     /// What was sent and heard of the replies' audio; nil where all was heard long ago.
-    var playout: ReplyPlayout?
+    var playout: PlayoutTimeline?
     /// What the shell has dropped of it since the last input.
     var lostAudio: [LostAudio] = []
     /// Knows the replies in the user's audio; nil until both have come.
@@ -106,13 +106,13 @@ public final class VoiceSession {
     }
 
     deinit {
-        listener?.releaseDecoder(context)
+        speechInput?.releaseDecoder(context)
         for response in responses { response.releaseEncoder() }
     }
 
     /// Whether nothing is in flight: no speech, no transcript awaited, no response.
     public var isIdle: Bool {
-        responses.isEmpty && awaitedTranscripts.isEmpty && listener?.speechItemID == nil
+        responses.isEmpty && awaitedTranscripts.isEmpty && speechInput?.speechItemID == nil
             && tools?.isBusy != true
     }
 
@@ -132,7 +132,7 @@ public final class VoiceSession {
         if !parameters.mcpTools.isEmpty { updateToolServers(at: now) }
     }
 
-    /// A validated event of the client. `audio` holds the decoded bytes of
+    /// A validated event of the client. `audio` is the decoded bytes of
     /// `input_audio_buffer.append`, and is empty for the others.
     public func handle(
         _ event: ClientEvent, eventID: String?, audio: RawSpan, at now: Instant
@@ -186,7 +186,7 @@ public final class VoiceSession {
 
     /// Whether the rest of a long message of audio waits for its share of another tick. Until it is
     /// heard, no event and no audio of the client may be handled.
-    public var hasUnheardAudio: Bool { listener?.unheard != nil }
+    public var hasUnheardAudio: Bool { speechInput?.unheard != nil }
 
     /// Hears as much of that rest as `SessionContext.beginShare()` leaves.
     public func handleUnheardAudio(at now: Instant) {
@@ -202,7 +202,7 @@ public final class VoiceSession {
     /// What an agent's work came to. Events of cancelled work are ignored.
     public func handle(_ event: AgentEvent, at now: Instant) {
         begin()
-        guard !holdBack(event) else { return finish(at: now) }
+        guard !keepAhead(event) else { return finish(at: now) }
         switch event {
         case .transcript(let itemID, let text): handleTranscript(text, of: itemID, at: now)
         case .transcriptPart(let itemID, let text): handleTranscriptPart(text, of: itemID)
@@ -241,7 +241,7 @@ public final class VoiceSession {
         }
         if let due = idleDeadline, due <= now { handleIdleTimeout(at: now) }
         if let due = holdDeadline, due <= now { forgetInterruption(at: now) }
-        listener?.releaseIfIdle(context, at: now)
+        speechInput?.releaseIfIdle(context, at: now)
         finish(at: now)
     }
 
@@ -251,7 +251,7 @@ public final class VoiceSession {
     /// input.
     public func nextDeadline(after now: Instant) -> Instant? {
         var earliest = idleDeadline
-        if let check = listener?.releaseCheck { earliest = min(earliest ?? check, check) }
+        if let check = speechInput?.releaseCheck { earliest = min(earliest ?? check, check) }
         if let due = holdDeadline { earliest = min(earliest ?? due, due) }
         earliest = earliest.map { max($0, Instant(nanoseconds: now.nanoseconds + 1)) }
         for response in responses {
@@ -261,16 +261,16 @@ public final class VoiceSession {
         return earliest
     }
 
-    /// The next thing to do, or nil when the session is drained.
+    /// The next thing to do, or nil when all has been taken.
     public func nextOutput() -> SessionOutput? { context.outputs.next() }
 
     func emit(_ event: ServerEvent) { context.outputs.append(.event(event)) }
     func command(_ command: AgentCommand) { context.outputs.append(.command(command)) }
 
     /// Every mutation begins here: the shard's sessions share one output queue, so the one before
-    /// must have been drained.
+    /// must have been emptied.
     private func begin() {
-        precondition(context.outputs.isDrained, "a session was mutated before it was drained")
+        precondition(context.outputs.isEmpty, "a session was mutated before its outputs were taken")
         settleUnsentAudio()
     }
 
@@ -335,7 +335,7 @@ public final class VoiceSession {
         settledParameters = settled
         parameterBytes = UInt32(clamping: ownBytes)
         isKindSettled = true
-        listener?.handleUpdate(from: before, to: updated, context)
+        speechInput?.handleUpdate(from: before, to: updated, context)
         if updated.turnDetection?.interruptResponse != true { forgetInterruption(at: now) }
         if updated.turnDetection == nil, before.turnDetection != nil { announceSpeechStopped() }
         if before.turnDetection == nil, updated.turnDetection != nil { announceSpeechResumed() }

@@ -120,7 +120,7 @@ final class ScriptedSession {
         session = VoiceSession(parameters: parameters, context: context, seed: 7)
         writer = ServerEventWriter(sessionID: session.id)
         session.start(at: now)
-        drain()
+        takeOutputs()
     }
 
     // MARK: The script
@@ -170,7 +170,7 @@ final class ScriptedSession {
     func fail(hypothesisOf itemID: String) {
         cancelled.formUnion(recognitions.removeValue(forKey: itemID) ?? [])
         session.handle(.hypothesisFailed(itemID: itemID), at: now)
-        drain()
+        takeOutputs()
     }
 
     /// Runs everything that happens until a time, jumping from one deadline to the next.
@@ -197,7 +197,7 @@ final class ScriptedSession {
                 now = end
                 return
             }
-            drain()
+            takeOutputs()
         }
     }
 
@@ -213,7 +213,7 @@ final class ScriptedSession {
 
     // MARK: What comes out
 
-    private func drain() {
+    private func takeOutputs() {
         while let output = session.nextOutput() {
             switch output {
             case .event(let event): see(event)

@@ -42,7 +42,7 @@ struct Conversation {
     private var audio: KeptAudio
     /// UTF-8 bytes of all items' text.
     private(set) var textBytes = 0
-    /// Bytes that the entries hold on the heap, kept up to date as they come and go.
+    /// Bytes of the entries on the heap, kept up to date as they come and go.
     private var entryBytes = 0
     private let maxItems: Int
     private let maxBytes: Int
@@ -360,7 +360,7 @@ extension ConversationItem {
         return status == .incomplete
     }
 
-    /// UTF-8 bytes of the text that the item holds.
+    /// UTF-8 bytes of the text in the item.
     var textBytes: Int {
         switch kind {
         case .message(_, let content):

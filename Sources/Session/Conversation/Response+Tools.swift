@@ -38,7 +38,7 @@ extension Response {
         let call = MCPCall(serverLabel: route.serverLabel, name: route.name, arguments: "")
         let item = ConversationItem(
             id: ids.make("mcp_"), status: .inProgress, kind: .mcp(.call(call)))
-        var output = ResponseOutput(item: item, modality: .text)
+        var output = OutputItem(item: item, modality: .text)
         output.toolCall = ToolCall(route: route)
         add(output, &conversation)
         return true
@@ -74,7 +74,7 @@ extension Response {
                 .approvalRequest(
                     serverLabel: written.route.serverLabel, name: written.route.name,
                     arguments: written.arguments)))
-        var output = ResponseOutput(item: item, modality: .text)
+        var output = OutputItem(item: item, modality: .text)
         output.isOpen = false
         let index = add(output, &conversation)
         newApprovals.append(

@@ -1,6 +1,19 @@
 // One response from its creation to its single `response.done`: what the model has written, and the
-// events that tell the client. How it is spoken is ResponseSpeech's; which responses exist, and
-// what the model is asked, is VoiceSession's.
+// events that report it to the client. Which responses exist, and what the model is asked, is
+// VoiceSession's.
+//
+// The types that speak a response, from the whole to the part:
+//
+//   Response             one response: its items, its events, its end
+//   ├─ OutputItem        one item of it: text written, speech sent, where it was cut
+//   │  └─ ItemSpeechQueue   synthesised speech of that item that is not sent yet
+//   └─ ResponseSpeaker   clauses to the synthesiser, speech through the encoder to the client
+//      └─ PlayoutTimeline   how much of all replies was sent, has left and was heard
+//         ├─ PlayoutPacer   when audio may be sent: as it is played, with a bounded lead
+//         └─ ResendBuffer   audio that may be sent again after a false interruption
+//
+// The responses of a conversation share one PlayoutTimeline, because they are heard one after
+// another. Everything above it belongs to one response.
 //
 //   waiting ──▶ writing ──▶ (model finished) speaking ──▶ done
 //      └───────────┴───────────────┴── end(_:) ──────────▶ done
@@ -20,7 +33,7 @@ final class Response {
     private(set) var description: ResponseDescription
     private(set) var stage = Stage.waiting
     let context: SessionContext
-    var outputs: [ResponseOutput] = []
+    var outputs: [OutputItem] = []
     /// MCP tools that the model may call; nil: none.
     var routes: ToolRoutes?
     /// A question to the client that is still being written.
@@ -32,7 +45,7 @@ final class Response {
     private var splitter = ClauseSplitter()
     /// When the mark at which the text so far ends is taken for the end of a clause.
     private var pauseEnd: Instant?
-    private var speech: ResponseSpeech
+    private var speech: ResponseSpeaker
     /// Bytes of what it is asked with.
     private let parameterBytes: Int
     private var bytesWritten = 0
@@ -50,7 +63,7 @@ final class Response {
     ///   - speechEnd: when the user stopped speaking, for the turn's measurements.
     ///   - asked: when the client asked for it, where nobody has spoken.
     init(
-        description: ResponseDescription, parameters: ResponseParameters, speech: ResponseSpeech,
+        description: ResponseDescription, parameters: ResponseParameters, speech: ResponseSpeaker,
         speechEnd: Instant?, asked: Instant?, context: SessionContext
     ) {
         self.description = description
@@ -89,7 +102,7 @@ final class Response {
     var encoderBytes: Int { speech.encoderBytes }
 
     /// What sends its audio.
-    var playout: ReplyPlayout { speech.playout }
+    var playout: PlayoutTimeline { speech.playout }
 
     /// Whether so much speech waits to be sent that more should not be made yet.
     var hasEnoughSpeech: Bool { speech.hasEnough(in: outputs) }
@@ -127,7 +140,7 @@ final class Response {
             let item = ConversationItem(
                 id: ids.make("item_"), status: .inProgress,
                 kind: .functionCall(callID: callID, name: name, arguments: ""))
-            add(ResponseOutput(item: item, modality: .text), &conversation)
+            add(OutputItem(item: item, modality: .text), &conversation)
         case .functionCallArguments(let arguments):
             guard isWithinLimits(adding: arguments, &conversation) else { return }
             writeArguments(arguments)
@@ -160,7 +173,7 @@ final class Response {
             id: ids.make("item_"), status: .inProgress,
             kind: .message(role: .assistant, content: []))
         let index = add(
-            ResponseOutput(item: item, modality: description.outputModality), &conversation)
+            OutputItem(item: item, modality: description.outputModality), &conversation)
         emit(.responseContentPartAdded(address(index), description.outputModality))
         return index
     }
@@ -206,7 +219,7 @@ final class Response {
     }
 
     @discardableResult
-    func add(_ output: ResponseOutput, _ conversation: inout Conversation) -> Int {
+    func add(_ output: OutputItem, _ conversation: inout Conversation) -> Int {
         var output = output
         let index = outputs.count
         emit(.responseOutputItemAdded(responseID: id, outputIndex: index, output.item))
@@ -258,7 +271,7 @@ final class Response {
     /// Drops audio that was not sent yet and speaks no more of it; the text goes on.
     /// - Parameter unheard: what of the audio that was sent the client drops as well.
     func mute(
-        unheard: [ReplyPlayout.HeardItem], _ conversation: inout Conversation, at now: Instant
+        unheard: [PlayoutTimeline.HeardItem], _ conversation: inout Conversation, at now: Instant
     ) {
         noteUnheard(unheard)
         for index in outputs.indices where outputs[index].isAudio && outputs[index].cut == nil {
@@ -287,13 +300,13 @@ final class Response {
         end(incompleteReason.map { .incomplete(reason: $0) } ?? .completed, &conversation)
     }
 
-    /// What is written and, if it is to be heard, all sent, is done. While sent audio is held back
+    /// What is written and, if it is to be heard, all sent, is done. While audio may be sent again
     /// nothing of it is: it may have to be sent again, and nothing follows an item's done events.
     private func completeOutputs(_ conversation: inout Conversation) {
         for index in outputs.indices where !outputs[index].isOpen && !outputs[index].isComplete {
             let output = outputs[index]
             guard !output.awaitsSpeech, !output.awaitsTool,
-                !output.isAudio || !isInConversation || !speech.isHeldBack
+                !output.isAudio || !isInConversation || !speech.mayBeSentAgain
             else { continue }
             // Where the model had to stop, what it was writing is not whole: clients run a function
             // as soon as its call is completed.
@@ -308,7 +321,7 @@ final class Response {
     /// - Parameter unheard: items that were not heard to the end of what was sent of them, where
     ///   the client stops playing; empty: it plays on with what has left.
     func end(
-        _ status: ResponseDescription.Status, unheard: [ReplyPlayout.HeardItem] = [],
+        _ status: ResponseDescription.Status, unheard: [PlayoutTimeline.HeardItem] = [],
         _ conversation: inout Conversation
     ) {
         guard stage != .done else { return }
@@ -366,7 +379,7 @@ final class Response {
     }
 
     /// Items whose words were not all heard, in order.
-    var cuts: [(itemID: String, cut: ResponseOutput.Cut)] {
+    var cuts: [(itemID: String, cut: OutputItem.Cut)] {
         outputs.compactMap { output in output.heardEnd.map { (output.item.id, $0) } }
     }
 
@@ -377,7 +390,7 @@ final class Response {
     }
 
     /// The client plays on in none of these items. What it said itself stands.
-    func noteUnheard(_ unheard: [ReplyPlayout.HeardItem]) {
+    func noteUnheard(_ unheard: [PlayoutTimeline.HeardItem]) {
         for part in unheard {
             guard let index = outputs.lastIndex(where: { $0.item.id == part.itemID })
             else { continue }

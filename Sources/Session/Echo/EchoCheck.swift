@@ -3,7 +3,7 @@
 // echo is noticed. How the two are told apart is EchoPath's; what was played, and when, is
 // PlayedLevels'.
 //
-// Invariant: while no reply can be heard it holds only what it has learned; while a reply is held
+// Invariant: while no reply can be heard it keeps only what it has learned; while a reply is held
 // nothing is explained, since the client is silent.
 
 import Codec

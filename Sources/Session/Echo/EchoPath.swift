@@ -161,7 +161,7 @@ struct EchoEvidence {
     /// Frames in which something was heard.
     private(set) var audibleFrames: Float = 0
 
-    /// Memory held.
+    /// Bytes on the heap.
     var heldBytes: Int { sums.heapBytes }
 
     init(delays: Int) { sums = Array(repeating: Sums(), count: delays) }

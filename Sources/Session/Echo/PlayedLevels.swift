@@ -37,7 +37,7 @@ struct PlayedLevels {
         origin = now
     }
 
-    /// Memory held.
+    /// Bytes on the heap.
     var heldBytes: Int { ring.heapBytes }
 
     /// Whether the reply is held.

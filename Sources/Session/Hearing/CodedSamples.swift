@@ -30,7 +30,7 @@ struct CodedSamples: Equatable, Sendable {
     }
 
     var isEmpty: Bool { start == end }
-    /// Memory held.
+    /// Bytes on the heap.
     var heldBytes: Int {
         pieces.heapBytes + pieces.count * (Self.pieceBytes + Self.pieceOverhead)
     }
@@ -69,7 +69,7 @@ struct CodedSamples: Equatable, Sendable {
     }
 
     /// Appends the samples of a range to `output`.
-    /// - Precondition: the range is held.
+    /// - Precondition: the range is kept.
     func decode(_ range: Range<Int>, into output: inout [Int16]) {
         precondition(range.lowerBound >= start && range.upperBound <= end)
         guard !range.isEmpty else { return }

@@ -1,5 +1,5 @@
 // What a user has said, kept small until somebody needs its samples: recognition, or a model that
-// hears audio. They turn it back into samples where they work: on a worker, never on a shard.
+// hears audio. They decode it where they work: on a worker, never on a shard.
 //
 // It has two forms, one after the other:
 //
@@ -8,7 +8,7 @@
 // Packets are the smaller and the truer one, as long as they are what was heard and are small
 // enough. From the first sample that they do not stand for (another format, reduced noise, a rate
 // above that of the codes), codes go on.
-// Invariant: the samples from `start` to `end` are held; either form may be empty.
+// Invariant: the samples from `start` to `end` are kept; either form may be empty.
 
 import Codec
 
@@ -27,7 +27,7 @@ public struct HeardAudio: Equatable, Sendable {
 
     /// Samples at 16 kHz.
     public var sampleCount: Int { end - start }
-    /// Memory held; parts of the same audio share most of it.
+    /// Bytes on the heap; parts of the same audio share most of it.
     public var heldBytes: Int { packets.heldBytes + codes.heldBytes }
 
     /// An empty stretch.
@@ -91,7 +91,7 @@ public struct HeardAudio: Equatable, Sendable {
 
     // MARK: Parting
 
-    /// Forgets what lies before a position that is held.
+    /// Forgets what lies before a position that is kept.
     mutating func discard(before position: Int) {
         precondition((start...end).contains(position))
         guard position < end else { return removeAll() }
@@ -120,7 +120,7 @@ public struct HeardAudio: Equatable, Sendable {
         if start == end { packets = PacketLog(start: end) }
     }
 
-    /// A part that is held; it shares its memory with the whole.
+    /// A part that is kept; it shares its memory with the whole.
     func part(_ range: Range<Int>) -> HeardAudio {
         precondition(range.upperBound <= end)
         var part = self

@@ -2,7 +2,7 @@
 // counted from the first one the session ever received. All of it is kept small (HeardAudio); the
 // newest is also there as samples, where voice activity listens (RecentSamples).
 //
-// Invariant: samples received = discarded + taken + held, and `end` only grows.
+// Invariant: samples received = discarded + taken + kept, and `end` only grows.
 
 import Codec
 
@@ -15,15 +15,15 @@ struct InputAudioBuffer {
 
     init(maxSamples: Int) { self.maxSamples = maxSamples }
 
-    /// Timeline position of the first held sample.
+    /// Timeline position of the first kept sample.
     var start: Int { audio.start }
     /// Timeline position just past the last sample.
     var end: Int { audio.end }
-    /// Samples held.
+    /// Samples that are kept.
     var count: Int { audio.sampleCount }
     /// Samples that still fit.
     var room: Int { maxSamples - count }
-    /// Memory held.
+    /// Bytes on the heap.
     var heldBytes: Int { audio.heldBytes + recent.heldBytes }
     /// Timeline position from which samples can be looked at.
     var recentStart: Int { max(recent.start, start) }
@@ -50,13 +50,13 @@ struct InputAudioBuffer {
     }
 
     /// Lends `body` the samples of a timeline range.
-    /// - Precondition: the range is held, and begins at `recentStart` or later.
+    /// - Precondition: the range is kept, and begins at `recentStart` or later.
     func withSamples<Result>(
         in range: Range<Int>, _ body: (UnsafeBufferPointer<Int16>) -> Result
     ) -> Result { recent.withSamples(in: range, body) }
 
     /// The audio of a timeline range, to be turned into samples elsewhere.
-    /// - Precondition: the range is held.
+    /// - Precondition: the range is kept.
     func audio(in range: Range<Int>) -> HeardAudio { audio.part(range) }
 
     /// Forgets what lies before a timeline position. A little less, so that a listening session
@@ -81,7 +81,7 @@ struct InputAudioBuffer {
         return taken
     }
 
-    /// Forgets everything held.
+    /// Forgets everything that is kept.
     mutating func clear() {
         audio.removeAll()
         recent.removeAll(goingOnAt: end)

@@ -20,7 +20,7 @@ struct KeptAudio {
 
     init(maxBytes: Int) { self.maxBytes = maxBytes }
 
-    /// Memory held.
+    /// Bytes on the heap.
     var heldBytes: Int {
         pieces.reduce(pieces.heapBytes) { $0 + $1.itemID.heapBytes + $1.audio.heldBytes }
     }

@@ -51,7 +51,7 @@ struct PacketLog: Equatable, Sendable {
     init(start: Int = 0) { end = start }
 
     var isEmpty: Bool { pieces.isEmpty }
-    /// Memory held.
+    /// Bytes on the heap.
     var heldBytes: Int {
         pieces.heapBytes + pieces.count * (Self.pieceBytes + CodedSamples.pieceOverhead)
     }
@@ -134,7 +134,7 @@ struct PacketLog: Equatable, Sendable {
     /// Appends the samples of a range to `output`: a decoder of its own goes through the packets,
     /// at about 20 µs for each, so not on a shard.
     /// - Throws: where there is no memory for the decoder.
-    /// - Precondition: the range is held, and the log is settled.
+    /// - Precondition: the range is kept, and the log is settled.
     func decode(_ range: Range<Int>, into output: inout [Int16]) throws(OpusError) {
         precondition(range.lowerBound >= start && range.upperBound <= end)
         guard !range.isEmpty else { return }

@@ -1,7 +1,7 @@
 // The newest samples of a stream, for what looks at sound as it comes: voice activity. All that was
 // heard is HeardAudio's.
 //
-// Invariant: the samples from `start` to `end` are held; memory grows by 2 kB at a time, and is
+// Invariant: the samples from `start` to `end` are kept; memory grows by 2 kB at a time, and is
 // given back when `shrink()` says that little of it will be needed for a while.
 
 /// The end of a stream of samples at 16 kHz, on the session's audio timeline.
@@ -12,11 +12,11 @@ struct RecentSamples {
     private static let slack = 512
 
     private var samples: [Int16] = []
-    /// Timeline position of the first held sample.
+    /// Timeline position of the first kept sample.
     private(set) var start = 0
     /// Timeline position just past the last sample.
     var end: Int { start + samples.count }
-    /// Memory held.
+    /// Bytes on the heap.
     var heldBytes: Int { samples.heapBytes }
 
     mutating func append(_ new: UnsafeBufferPointer<Int16>) {
@@ -30,7 +30,7 @@ struct RecentSamples {
     }
 
     /// Lends `body` the samples of a timeline range.
-    /// - Precondition: the range is held.
+    /// - Precondition: the range is kept.
     func withSamples<Result>(
         in range: Range<Int>, _ body: (UnsafeBufferPointer<Int16>) -> Result
     ) -> Result {
@@ -52,10 +52,10 @@ struct RecentSamples {
     /// Gives back memory beyond what a run or two need.
     mutating func shrink() {
         guard samples.capacity >= 2 * Self.growth, samples.count <= Self.growth / 2 else { return }
-        let held = samples
+        let before = samples
         samples = []
         reserve(Self.growth)
-        samples += held
+        samples += before
     }
 
     /// Forgets everything, memory included, and goes on at a timeline position.

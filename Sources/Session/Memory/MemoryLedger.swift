@@ -1,19 +1,19 @@
-// What one connection makes the process hold, by part. A ledger is a value that is read off the
+// The memory of one connection, by part. A ledger is a value that is read off the
 // objects when somebody asks: nothing is counted where memory is allocated, so that no path pays
-// for it and nothing can be forgotten on the way back. Every type says what it holds
+// for it and nothing can be forgotten on the way back. Every type says what it takes
 // (`heapBytes`, or what it adds to a ledger), with the allocator's rounding (Codec/HeapBlock).
 //
-// What is kept per connection is the total alone, and the shard settles it after each turn
+// What is kept per connection is the total alone, and the shard settles it after each tick
 // (Server/ShardLedger). Memory of C libraries, which nobody can read off an object, is counted by
 // their allocators' hooks.
 //
-// Invariant: a part is never negative, and memory that several hold is in one part once.
+// Invariant: a part is never negative, and shared memory is in one part, once.
 
 /// What memory is for. The raw values are the names in the admin view.
 public enum MemoryPart: String, CaseIterable, Sendable {
     /// The connection itself: its object, its slots in the shard's tables and queues, HTTP's state.
     case connection
-    /// Bytes that came and are not used yet: an unfinished message, messages for another turn.
+    /// Bytes that came and are not used yet: an unfinished message, messages for another tick.
     case receive
     /// Output that waits for the socket.
     case send

@@ -29,7 +29,7 @@ public protocol AgentHost: Sendable {
     /// - Throws: `AgentError.upstream`, or `CancellationError`.
     func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse
 
-    /// Takes note that the turn makes the process hold so many bytes more, or less where negative,
+    /// Books so many more bytes on the turn's ledger, or less where negative,
     /// beside what it was asked: a request's body, an answer that is not complete. Whatever is left
     /// of it ends with the turn. The default counts nothing.
     func charge(_ bytes: Int)
@@ -42,9 +42,9 @@ extension AgentHost {
     /// Nothing is counted.
     public func charge(_ bytes: Int) {}
 
-    /// Says what is held now where it said something else before, if the difference is 1 KiB or
-    /// more: less is within what a task is taken to hold.
-    /// - Parameter charged: what it said last.
+    /// Books what is used now instead of what was booked before, if the difference is 1 KiB or
+    /// more: less is within the estimate of a task.
+    /// - Parameter charged: what was booked last.
     public func charge(_ bytes: Int, insteadOf charged: inout Int) {
         guard abs(bytes - charged) >= 1_024 else { return }
         charge(bytes - charged)

@@ -45,7 +45,7 @@ public protocol SpeechRecognizer: Sendable {
     /// Such requests find `AgentError.overloaded` wherever others need the workers.
     var makesHypotheses: Bool { get }
 
-    /// Bytes that recognition makes the process hold apart from any session, at most: a model and
+    /// Bytes that recognition adds to the process apart from any session, at most: a model and
     /// what its decodes take. They are the server's own memory, for which no client is refused or
     /// closed where the server's limit has room for them. 0, the default, where another machine
     /// recognises.
@@ -73,7 +73,7 @@ extension SpeechRecognizer {
     /// Each utterance is recognised once.
     public var makesHypotheses: Bool { false }
 
-    /// Nothing is held in this process.
+    /// Nothing is kept in this process.
     public func serverBytes(workers: Int) -> Int { 0 }
 
     /// The text comes at once.

@@ -68,7 +68,7 @@ final class OutputAudioEncoder {
     /// - Returns: one Opus packet, or a run of PCM or G.711; and how long it lasts, on the queue's
     ///   timeline.
     func encodeNext(
-        of queue: inout SpeechQueue, maxFrames: Int, context: SessionContext
+        of queue: inout ItemSpeechQueue, maxFrames: Int, context: SessionContext
     ) throws(AgentError) -> (payload: [UInt8], length: Int) {
         guard format == .opus else {
             return try takeRun(of: &queue, maxFrames: maxFrames, scratch: context.scratch)
@@ -86,11 +86,11 @@ final class OutputAudioEncoder {
         }
         if context.phrases.isEnabled { queue.record(payload) }
         endPhrases(of: &queue, context)
-        return (payload, SpeechQueue.frameLength)
+        return (payload, ItemSpeechQueue.frameLength)
     }
 
     private func takeRun(
-        of queue: inout SpeechQueue, maxFrames: Int, scratch: AudioScratch
+        of queue: inout ItemSpeechQueue, maxFrames: Int, scratch: AudioScratch
     ) throws(AgentError) -> (payload: [UInt8], length: Int) {
         switch queue.head {
         case .samples(let rate):
@@ -102,7 +102,7 @@ final class OutputAudioEncoder {
             let taken = queue.takeSamples(into: room)
             source = (taken, rate)
             let samples = resample(UnsafeBufferPointer(rebasing: room[..<taken]), scratch)
-            return (bytes(of: samples), SpeechQueue.length(ofSamples: taken, at: rate))
+            return (bytes(of: samples), ItemSpeechQueue.length(ofSamples: taken, at: rate))
         case .packet: return try decodePackets(&queue, maxFrames: maxFrames, scratch: scratch)
         case nil: return ([], 0)
         }
@@ -110,7 +110,7 @@ final class OutputAudioEncoder {
 
     /// A phrase that has left is kept, and the next begins with a coder that knows nothing of it:
     /// so that its packets are right after any others.
-    private func endPhrases(of queue: inout SpeechQueue, _ context: SessionContext) {
+    private func endPhrases(of queue: inout ItemSpeechQueue, _ context: SessionContext) {
         while queue.takePhraseEnd({ context.phrases.insert($0, [SpeechChunk(packets: $1)]) }) {
             if opus != nil { opus!.reset() }
             if resampler != nil { resampler!.reset() }
@@ -146,7 +146,7 @@ final class OutputAudioEncoder {
     }
 
     private func encodeFrame(
-        of queue: inout SpeechQueue, _ rate: SampleRate, scratch: AudioScratch
+        of queue: inout ItemSpeechQueue, _ rate: SampleRate, scratch: AudioScratch
     ) throws(AgentError) -> [UInt8] {
         let frame = rate.hertz / Self.framesPerSecond
         let room = UnsafeMutableBufferPointer(rebasing: scratch.decoded[..<frame])
@@ -164,7 +164,7 @@ final class OutputAudioEncoder {
     }
 
     private func decodePackets(
-        _ queue: inout SpeechQueue, maxFrames: Int, scratch: AudioScratch
+        _ queue: inout ItemSpeechQueue, maxFrames: Int, scratch: AudioScratch
     ) throws(AgentError) -> (payload: [UInt8], length: Int) {
         let frame = format.sampleRate.hertz / Self.framesPerSecond
         var frames = 0
@@ -184,7 +184,7 @@ final class OutputAudioEncoder {
         }
         let samples = UnsafeBufferPointer(rebasing: scratch.decoded[..<(frames * frame)])
         source = (samples.count, format.sampleRate)
-        return (bytes(of: samples), frames * SpeechQueue.frameLength)
+        return (bytes(of: samples), frames * ItemSpeechQueue.frameLength)
     }
 
     private func resample(

@@ -29,7 +29,7 @@ struct PhraseKey: Hashable, Sendable {
 /// A phrase that is being spoken and will be kept once it is complete.
 struct PhraseInProgress {
     let key: PhraseKey
-    /// Its speech so far, where it is kept as it comes. Opus is kept as it leaves (SpeechQueue).
+    /// Its speech so far, where it is kept as it comes. Opus is kept as it leaves (ItemSpeechQueue).
     private var speech: [SpeechChunk] = []
     private var bytes = 0
 
@@ -148,7 +148,7 @@ struct PhraseCache {
 }
 
 extension SpeechChunk {
-    /// Bytes of the memory that holds it.
+    /// Bytes of its memory.
     var heapBytes: Int {
         switch payload {
         case .samples(let samples, _): samples.heapBytes

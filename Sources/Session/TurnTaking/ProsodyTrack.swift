@@ -1,7 +1,7 @@
 // What Prosody needs of the last second and a half, gathered window by window while somebody may be
 // speaking: a third of the memory that the samples would take. What it means is Prosody's.
 //
-// Invariant: the last windows up to `end` are held, without gaps, at most `maxWindows`.
+// Invariant: the last windows up to `end` are kept, without gaps, at most `maxWindows`.
 
 /// Levels and slow samples of the newest windows.
 struct ProsodyTrack {
@@ -23,7 +23,7 @@ struct ProsodyTrack {
     private var end = 0
     /// Timeline position of the oldest window.
     var start: Int { end - windows * Self.windowSamples }
-    /// Memory held.
+    /// Bytes on the heap.
     var heldBytes: Int { energies.heapBytes + slow.heapBytes }
 
     /// Takes the window at a timeline position.
@@ -63,7 +63,7 @@ struct ProsodyTrack {
     /// Forgets everything, memory included.
     mutating func removeAll() { self = ProsodyTrack() }
 
-    /// Judges speech that began at a timeline position, held, and ended at another, windows' end.
+    /// Judges speech that began at a timeline position that is kept, and ended at another, windows' end.
     func measure(from position: Int, speechEnd: Int) -> Prosody? {
         let first = end - (end - position) / Self.unit * Self.unit
         guard first >= start, first < speechEnd else { return nil }

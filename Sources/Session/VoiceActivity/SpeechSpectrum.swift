@@ -99,7 +99,7 @@ struct SpeechSpectrum: Sendable {
             sines.withUnsafeBufferPointer { sines in
                 var half = 1
                 while half < Self.points {
-                    // The table counts in 256ths of a turn, this stage in (2 · half)ths.
+                    // The table counts in 256ths of a circle, this stage in (2 · half)ths.
                     let step = Self.points / half
                     for offset in 0..<half {
                         let cosine = cosines[offset * step]

@@ -3,7 +3,7 @@
 
 /// The state of one stream through the voice activity network.
 ///
-/// It holds nothing until the first window and 1,280 bytes from then on; a window allocates
+/// It allocates nothing until the first window and 1,280 bytes from then on; a window allocates
 /// nothing. A copy is an independent stream.
 public struct VoiceActivityDetector {
     /// Samples per window, at 16 kHz: 32 ms.

@@ -1,5 +1,5 @@
 // Opus packets of a whole session: numbered in binary messages or in events, lost, late, corrupt;
-// and what a session holds when nobody speaks any more.
+// and what a session keeps when the user speaks no more.
 
 import COpus
 import Codec

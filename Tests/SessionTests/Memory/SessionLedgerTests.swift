@@ -21,16 +21,16 @@ private func block(of object: AnyObject) -> Int {
     @Test func objectsAreAsLargeAsTheyAreSaidToBe() throws {
         let script = ScriptedSession(voiceActivity: .installed)
         let parameters = script.session.parameters
-        let listener = Listener(parameters: parameters, context: script.context)
+        let speechInput = SpeechInput(parameters: parameters, context: script.context)
         let decoder = try InputAudioDecoder(format: .pcm)
-        let playout = ReplyPlayout(lead: .milliseconds(500), keepsAudio: true)
+        let playout = PlayoutTimeline(lead: .milliseconds(500), keepsAudio: true)
         let opus = script.context.codecSettings.resolved(OpusSettings())
         let encoder = OutputAudioEncoder(format: .opus, settings: opus)
         let response = self.response(playout, script.context)
         let sizes: [(AnyObject, Int)] = [
-            (script.session, VoiceSession.objectBytes), (listener, Listener.objectBytes),
+            (script.session, VoiceSession.objectBytes), (speechInput, SpeechInput.objectBytes),
             (decoder, InputAudioDecoder.objectBytes),
-            (encoder, OutputAudioEncoder.objectBytes), (playout, ReplyPlayout.objectBytes),
+            (encoder, OutputAudioEncoder.objectBytes), (playout, PlayoutTimeline.objectBytes),
             (EchoCheck(lead: .milliseconds(500)), EchoCheck.objectBytes),
             (SessionTools(), SessionTools.objectBytes), (response, Response.objectBytes),
             (SettledParameters(parameters), SettledParameters.objectBytes),
@@ -42,11 +42,11 @@ private func block(of object: AnyObject) -> Int {
         }
     }
 
-    private func response(_ playout: ReplyPlayout, _ context: SessionContext) -> Response {
+    private func response(_ playout: PlayoutTimeline, _ context: SessionContext) -> Response {
         let description = ResponseDescription(
             id: "resp_1", conversationID: nil, outputModality: .text, outputFormat: .pcm,
             voice: "marin")
-        let speech = ResponseSpeech(
+        let speech = ResponseSpeaker(
             of: description, voice: SpeechRequest(text: "", voice: "marin"), transport: .json,
             playout: playout, speechEnd: nil, context: context)
         return Response(
@@ -64,7 +64,7 @@ private func block(of object: AnyObject) -> Int {
     }
 
     /// Items and what they say, by the allocator's own count, in a process of its own.
-    @Test func aConversationHoldsWhatItSays() async {
+    @Test func aConversationTakesWhatItSays() async {
         let run = await #expect(
             processExitsWith: .success, observing: [\.standardOutputContent]
         ) {
@@ -80,7 +80,7 @@ private func block(of object: AnyObject) -> Int {
             }
             let grown = Int(mallinfo2().uordblks) - before
             let stated = conversation.heldBytes
-            print("a conversation of 1,000 items holds \(grown) bytes, and says \(stated)")
+            print("a conversation of 1,000 items takes \(grown) bytes, and says \(stated)")
             fflush(nil)
             precondition(abs(stated - grown) * 20 < grown, "\(stated) of \(grown)")
             for index in 0..<1_000 { try? conversation.remove("item_\(10_000 + index)") }

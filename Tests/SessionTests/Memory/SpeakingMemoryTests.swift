@@ -1,4 +1,4 @@
-// What a session that is spoken to holds, counted: the decoder, voice activity, noise reduction and
+// What a session that is spoken to takes, counted: the decoder, voice activity, noise reduction and
 // prosody with the audio itself. The target is 64 kB for a session that speaks Opus.
 
 import COpus
@@ -22,8 +22,8 @@ import Testing
             .packets(of: speech(seconds: seconds), length: 960)
     }
 
-    /// The most that a session holds while it hears packets, and what has been said by then.
-    private func mostHeld(
+    /// The most that a session takes while it hears packets, and what has been said by then.
+    private func mostResident(
         _ packets: [[UInt8]], _ configure: (inout SessionParameters) -> Void
     ) -> (bytes: Int, script: ScriptedSession) {
         let script = ScriptedSession(configure, voiceActivity: .installed, makesHypotheses: true)
@@ -51,56 +51,56 @@ import Testing
     @Test(arguments: [(15, Int32(16_000)), (10, 24_000)])
     func opusWithoutAPauseTakesLessThan64Kilobytes(seconds: Int, bitrate: Int32) throws {
         let packets = try Self.packets(seconds: seconds, bitrate: bitrate)
-        let (held, script) = mostHeld(
+        let (resident, script) = mostResident(
             packets, vad(.serverVAD(threshold: 0.5, silenceMilliseconds: 1_000)))
         // One utterance, with nothing taken yet.
         #expect(script.transcript.contains { $0.contains("speech_started") })
         #expect(!script.transcript.contains { $0.contains("speech_stopped") })
-        #expect(held <= 64_000, "\(held) bytes, packets of \(packets.joined().count)")
-        #expect(held > OpusDecoder.stateBytes + packets.joined().count * 9 / 10)
+        #expect(resident <= 64_000, "\(resident) bytes, packets of \(packets.joined().count)")
+        #expect(resident > OpusDecoder.stateBytes + packets.joined().count * 9 / 10)
     }
 
     @Test func sixSecondsDoWithProsodyToo() throws {
         let packets = try Self.packets(seconds: 6, bitrate: 24_000)
-        let (held, script) = mostHeld(packets, vad(.semanticVAD(eagerness: .low)))
+        let (resident, script) = mostResident(packets, vad(.semanticVAD(eagerness: .low)))
         #expect(!script.transcript.contains { $0.contains("speech_stopped") })
-        #expect(held <= 64_000, "\(held) bytes, packets of \(packets.joined().count)")
+        #expect(resident <= 64_000, "\(resident) bytes, packets of \(packets.joined().count)")
     }
 
-    @Test func aSilentListenerHoldsItsDecoderAndLittleMore() throws {
+    @Test func silentInputKeepsItsDecoderAndLittleMore() throws {
         let silence = [Int16](repeating: 0, count: 48_000 * 3)
         let packets = try OpusSender().packets(of: silence, length: 960)
-        let (held, _) = mostHeld(
+        let (resident, _) = mostResident(
             packets, vad(.serverVAD(threshold: 0.5, silenceMilliseconds: 500)))
-        #expect(held < OpusDecoder.stateBytes + 20_000, "\(held)")
+        #expect(resident < OpusDecoder.stateBytes + 20_000, "\(resident)")
     }
 
     @Test func samplesTakeAQuarterOfTheirSize() throws {
         let speech = SpeechRecording.sentence
-        let (held, _) = mostHeld(try speech.packets(silenceMilliseconds: 0)) {
+        let (resident, _) = mostResident(try speech.packets(silenceMilliseconds: 0)) {
             $0.turnDetection = nil
         }
-        #expect(held < speech.samples.count * 2 * 3 / 10 + 4_000, "\(held)")
+        #expect(resident < speech.samples.count * 2 * 3 / 10 + 4_000, "\(resident)")
     }
 
     @Test func noiseReductionIsCounted() throws {
         let packets = try Self.packets(seconds: 1, bitrate: 24_000)
-        let plain = mostHeld(packets) { $0.inputFormat = .opus }
-        let reduced = mostHeld(packets) {
+        let plain = mostResident(packets) { $0.inputFormat = .opus }
+        let reduced = mostResident(packets) {
             $0.inputFormat = .opus
             $0.noiseReduction = .nearField
         }
         #expect(reduced.bytes > plain.bytes + NoiseReducer.stateBytes)
     }
 
-    @Test func nothingIsHeldOnceAllHasBeenSaidAndAnswered() throws {
+    @Test func nothingIsKeptOnceAllHasBeenSaidAndAnswered() throws {
         let packets = try Self.packets(seconds: 2, bitrate: 24_000)
-        let (held, script) = mostHeld(packets) {
+        let (resident, script) = mostResident(packets) {
             $0.inputFormat = .opus
             $0.turnDetection = nil
             $0.outputModality = .text
         }
-        #expect(held > 20_000)
+        #expect(resident > 20_000)
         script.send(.inputAudioBufferCommit, at: 2_010)
         script.run(until: 20_000)
         let left = script.session.ledger

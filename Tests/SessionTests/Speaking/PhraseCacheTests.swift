@@ -276,7 +276,7 @@ import Testing
         let context = SessionContext(
             voiceActivityModel: nil, hasRecognizer: true, hasSynthesizer: true)
         func encode(_ encoder: OutputAudioEncoder, _ samples: [Int16]) throws -> [[UInt8]] {
-            var queue = SpeechQueue()
+            var queue = ItemSpeechQueue()
             queue.append(SpeechChunk(samples: samples, rate: .hz16000))
             var packets: [[UInt8]] = []
             while queue.count > 0 {

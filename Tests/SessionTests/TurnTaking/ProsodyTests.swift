@@ -62,8 +62,8 @@ private struct MadeUpVoice {
     @Test func whatRunsDownSoundsMoreFinalThanWhatStops() throws {
         let final = try #require(
             MadeUpVoice(pitch: (120, 90), fadeMilliseconds: 400).prosody()?.finality)
-        let held = try #require(MadeUpVoice(pitch: (120, 125)).prosody()?.finality)
-        #expect(final > 0 && held < 0)
+        let level = try #require(MadeUpVoice(pitch: (120, 125)).prosody()?.finality)
+        #expect(final > 0 && level < 0)
     }
 
     @Test(arguments: [Float(100), 1_000, 10_000])

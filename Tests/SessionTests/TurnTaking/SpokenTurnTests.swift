@@ -154,7 +154,7 @@ private func errorCodes(_ script: ScriptedSession) -> [String] {
         }
         script.run(until: 10)
         #expect(errorCodes(script) == ["input_audio_buffer_full"])
-        #expect(script.session.listener?.buffer.count == 16_000)
+        #expect(script.session.speechInput?.buffer.count == 16_000)
     }
 
     @Test func speechLongerThanTheBufferIsCommittedInPiecesAndNothingIsLost() throws {
@@ -214,7 +214,7 @@ private func errorCodes(_ script: ScriptedSession) -> [String] {
         script.transcripts = [.success("go forward")]
         script.speak(try SpeechRecording.goForward.packets(), from: 0)
         script.run(until: 1_000)
-        let itemID = try #require(script.session.listener?.speechItemID)
+        let itemID = try #require(script.session.speechInput?.speechItemID)
         let item = ConversationItem(
             id: itemID, kind: .message(role: .user, content: [.inputText("mine")]))
         script.send(.conversationItemCreate(item: item, previousItemID: nil), at: 1_000)
@@ -275,7 +275,7 @@ private func errorCodes(_ script: ScriptedSession) -> [String] {
             script.append([UInt8](repeating: 0, count: 2 * 24_000 * 2), at: piece)
         }
         script.run(until: 100)
-        #expect(script.session.listener!.buffer.count < 16_000)
+        #expect(script.session.speechInput!.buffer.count < 16_000)
         #expect(script.context.counters.samplesIn == 4 * 2 * 16_000)
     }
 }

@@ -1,6 +1,6 @@
 // The sound of one response: its clauses are given to the synthesiser one after another, and what
 // comes of them is encoded and sent as fast as it may leave. What is written, and when an item or
-// the response is done, is Response's; pacing and what was heard are ReplyPlayout's.
+// the response is done, is Response's; pacing and what was heard are PlayoutTimeline's.
 //
 // Invariant: at most one clause is being spoken; audio that has to be sent again goes before all
 // that was never sent; nothing is sent while the reply is held.
@@ -8,9 +8,9 @@
 import Codec
 
 /// Speaks one response.
-struct ResponseSpeech {
+struct ResponseSpeaker {
     /// Paces it and knows what was heard. Responses of one conversation share it.
-    let playout: ReplyPlayout
+    let playout: PlayoutTimeline
     private let responseID: String
     private let voice: SpeechRequest
     private let format: AudioFormat
@@ -37,7 +37,7 @@ struct ResponseSpeech {
     init(
         of description: ResponseDescription, voice: SpeechRequest,
         opus: OpusSettings = OpusSettings(), transport: AudioTransport,
-        playout: ReplyPlayout, speechEnd: Instant?, context: SessionContext
+        playout: PlayoutTimeline, speechEnd: Instant?, context: SessionContext
     ) {
         responseID = description.id
         format = description.outputFormat
@@ -58,14 +58,14 @@ struct ResponseSpeech {
     /// Whether the synthesiser is speaking a clause.
     var isSpeaking: Bool { spokenOutput != nil }
     /// Whether nothing is there to be spoken or sent.
-    func isIdle(_ outputs: [ResponseOutput]) -> Bool {
+    func isIdle(_ outputs: [OutputItem]) -> Bool {
         spokenOutput == nil && clauseHead == clauses.count && !outputs.contains(where: \.hasSpeech)
     }
     /// Whether audio that was sent is kept back, so that none of it can be called done.
-    var isHeldBack: Bool { playout.isHeld || playout.hasRunsAgain }
+    var mayBeSentAgain: Bool { playout.isHeld || playout.hasRunsAgain }
 
     /// When audio may next be sent, or nil: not before something else happens.
-    func nextDeadline(of outputs: [ResponseOutput], after now: Instant) -> Instant? {
+    func nextDeadline(of outputs: [OutputItem], after now: Instant) -> Instant? {
         guard playout.hasRunsAgain || outputs.contains(where: \.hasSendableSpeech) else {
             return nil
         }
@@ -75,14 +75,14 @@ struct ResponseSpeech {
     // MARK: Clauses
 
     /// A clause of an output is to be spoken.
-    mutating func enqueue(_ clause: String, for index: Int, of outputs: inout [ResponseOutput]) {
+    mutating func enqueue(_ clause: String, for index: Int, of outputs: inout [OutputItem]) {
         guard !isMuted, outputs[index].cut == nil else { return }
         clauses.append((index, clause))
         outputs[index].unspokenClauses += 1
     }
 
     /// Gives the synthesiser its next clause, if it is free and not far ahead.
-    mutating func speakNextClause(of outputs: inout [ResponseOutput]) {
+    mutating func speakNextClause(of outputs: inout [OutputItem]) {
         while spokenOutput == nil, clauseHead < clauses.count,
             !hasEnough(in: outputs)
         {
@@ -104,7 +104,7 @@ struct ResponseSpeech {
 
     /// Speaks a clause that has been spoken before; false: it must be synthesised.
     private mutating func speakFromCache(
-        _ request: SpeechRequest, _ outputs: inout [ResponseOutput]
+        _ request: SpeechRequest, _ outputs: inout [OutputItem]
     ) -> Bool {
         guard context.phrases.isEnabled, let index = spokenOutput else { return false }
         let key = PhraseKey(request, opus: format == .opus ? opus : nil)
@@ -118,15 +118,15 @@ struct ResponseSpeech {
     }
 
     /// Whether so much speech waits to be sent that more should not be made yet: neither of the
-    /// next clause nor of the one in progress, which the shell holds up.
-    func hasEnough(in outputs: [ResponseOutput]) -> Bool {
+    /// next clause nor of the one in progress, which the shell delays.
+    func hasEnough(in outputs: [OutputItem]) -> Bool {
         let queued = outputs.reduce(0) { $0 + $1.speech.count }
-        return queued / SpeechQueue.rate.hertz >= context.limits.maxQueuedSpeechSeconds
+        return queued / ItemSpeechQueue.rate.hertz >= context.limits.maxQueuedSpeechSeconds
     }
 
     /// A run of speech of the clause in progress.
     mutating func handle(
-        _ chunk: SpeechChunk, of outputs: inout [ResponseOutput]
+        _ chunk: SpeechChunk, of outputs: inout [OutputItem]
     ) throws(AgentError) {
         guard let index = spokenOutput else { return }
         try OutputAudioEncoder.check(chunk)
@@ -135,7 +135,7 @@ struct ResponseSpeech {
     }
 
     /// The clause in progress is spoken. As Opus it is kept once it has been encoded.
-    mutating func handleClauseSpoken(of outputs: inout [ResponseOutput]) {
+    mutating func handleClauseSpoken(of outputs: inout [OutputItem]) {
         guard let index = spokenOutput.take() else { return }
         let phrase = phrase.take()
         if format == .opus {
@@ -147,7 +147,7 @@ struct ResponseSpeech {
     }
 
     /// Drops what was not sent, and speaks no more of this response.
-    mutating func mute(_ outputs: inout [ResponseOutput]) {
+    mutating func mute(_ outputs: inout [OutputItem]) {
         isMuted = true
         clauses.removeAll()
         clauseHead = 0
@@ -156,7 +156,7 @@ struct ResponseSpeech {
     }
 
     /// Drops what was not sent of one output, and speaks no more of it.
-    mutating func mute(_ index: Int, of outputs: inout [ResponseOutput]) {
+    mutating func mute(_ index: Int, of outputs: inout [OutputItem]) {
         clauses.removeFirst(clauseHead)
         clauseHead = 0
         clauses.removeAll { $0.output == index }
@@ -175,7 +175,7 @@ struct ResponseSpeech {
     /// The response ends before its audio does: what has not left is dropped, as nobody could say
     /// what of it will be heard.
     /// - Returns: the items that this cuts.
-    func dropUnsent() -> [ReplyPlayout.HeardItem] {
+    func dropUnsent() -> [PlayoutTimeline.HeardItem] {
         let unsent = playout.dropUnsent(of: responseID)
         if !unsent.isEmpty { context.outputs.append(.dropAudio(responseID: responseID)) }
         return unsent
@@ -188,7 +188,7 @@ struct ResponseSpeech {
     }
 
     /// Sends what may leave now: Opus by the frame, the other formats in one run.
-    mutating func send(_ outputs: inout [ResponseOutput], at now: Instant) throws(AgentError) {
+    mutating func send(_ outputs: inout [OutputItem], at now: Instant) throws(AgentError) {
         sendAgain(at: now)
         guard !playout.hasRunsAgain, outputs.contains(where: \.hasSpeech) else { return }
         let encoder = encoder ?? context.codecs.takeEncoder(for: format, settings: opus)
@@ -198,7 +198,7 @@ struct ResponseSpeech {
             while allowance >= OutputAudioEncoder.frameMilliseconds,
                 outputs[index].hasSendableSpeech
             {
-                let whole = outputs[index].speech.count / SpeechQueue.frameLength
+                let whole = outputs[index].speech.count / ItemSpeechQueue.frameLength
                 let due = allowance / OutputAudioEncoder.frameMilliseconds
                 let (payload, length) = try encoder.encodeNext(
                     of: &outputs[index].speech, maxFrames: max(1, min(whole, due)),

@@ -4,7 +4,7 @@
 import Codec
 
 /// The audio side of one session; exists from the first audio on.
-final class Listener {
+final class SpeechInput {
     /// What a window of audio has changed.
     enum Analysis {
         case unchanged
@@ -24,7 +24,7 @@ final class Listener {
     private var reducer: NoiseReducer?
     private var noiseReduction: NoiseReduction?
     private var activity: GatedVoiceActivity?
-    private(set) var turns: TurnDetector?
+    private(set) var turnDetector: TurnDetector?
     /// What the sound of speech is judged by, where it matters.
     private var prosody = ProsodyTrack()
     private let judgesProsody: Bool
@@ -64,7 +64,7 @@ final class Listener {
             inMilliseconds: context.limits.maxBufferedAudioSeconds * 1_000)
         buffer = InputAudioBuffer(maxSamples: maxSamples)
         judgesProsody = context.judgesProsody
-        turns = parameters.turnDetection.map { TurnDetector($0) }
+        turnDetector = parameters.turnDetection.map { TurnDetector($0) }
         noiseReduction = parameters.noiseReduction
     }
 
@@ -116,7 +116,7 @@ final class Listener {
         }
         releaseDecoder(context)
         reducer = nil
-        guard speechItemID == nil, let turns, !turns.isSpeaking else { return }
+        guard speechItemID == nil, let turnDetector, !turnDetector.isSpeaking else { return }
         clear()
         buffer.forgetLead()
         activity = nil
@@ -134,7 +134,8 @@ final class Listener {
     /// Appends what fits of a run of samples; returns how many did.
     func append(_ samples: UnsafeBufferPointer<Int16>) -> Int {
         let count = min(samples.count, buffer.room)
-        buffer.append(UnsafeBufferPointer(rebasing: samples[..<count]), isHeard: turns != nil)
+        buffer.append(
+            UnsafeBufferPointer(rebasing: samples[..<count]), isHeard: turnDetector != nil)
         if !isSilentPacket { voicedEnd = buffer.end }
         return count
     }
@@ -145,7 +146,7 @@ final class Listener {
     func analyseNextWindow(
         _ model: VoiceActivityModel?, echo: EchoCheck?, at now: Instant
     ) -> Analysis? {
-        guard turns != nil, let model else { return nil }
+        guard turnDetector != nil, let model else { return nil }
         let start = max(analysed, buffer.start)
         let window = start..<start + VoiceActivityDetector.windowSamples
         guard window.upperBound <= buffer.end else {
@@ -159,10 +160,10 @@ final class Listener {
         }
         analysed = window.upperBound
         let isEcho = echo.map { isOnlyEcho(window, of: $0, at: now) } ?? false
-        let change = turns?.handle(probability: isEcho ? 0 : probability, window: window)
-        if judgesProsody, turns?.judgesSound == true {
+        let change = turnDetector?.handle(probability: isEcho ? 0 : probability, window: window)
+        if judgesProsody, turnDetector?.judgesSound == true {
             buffer.withSamples(in: window) { prosody.append($0, at: window.lowerBound) }
-            if turns?.wantsProsody(at: analysed) == true { measureProsody() }
+            if turnDetector?.wantsProsody(at: analysed) == true { measureProsody() }
         }
         return change.map(Analysis.changed) ?? .unchanged
     }
@@ -183,15 +184,15 @@ final class Listener {
         // Silence in between is short while somebody speaks.
         buffer.discardRecent(
             before: max(analysed, buffer.start) - wanted,
-            isLasting: wanted == 0 && turns?.isSpeaking == true)
+            isLasting: wanted == 0 && turnDetector?.isSpeaking == true)
     }
 
     /// Judges how the speech sounded before the silence that has just come.
     private func measureProsody() {
-        guard let end = turns?.lastSpeechEnd else { return }
+        guard let end = turnDetector?.lastSpeechEnd else { return }
         let start = max(speechStart, prosody.start, end - Prosody.maxSamples)
         guard start < end else { return }
-        turns?.handleProsody(prosody.measure(from: start, speechEnd: end))
+        turnDetector?.handleProsody(prosody.measure(from: start, speechEnd: end))
     }
 
     /// Speech that will become an item begins at a timeline position.
@@ -201,7 +202,7 @@ final class Listener {
         partial = PartialTranscript(start: speechStart)
     }
 
-    /// Everything that is held will become the item that the client commits.
+    /// Everything that is kept will become the item that the client commits.
     func takeEverythingAsSpeech() { speechStart = buffer.start }
 
     // MARK: The words of the speech in progress
@@ -211,9 +212,11 @@ final class Listener {
     func nextHypothesis(
         showsWords: Bool
     ) -> (snapshot: PartialTranscript.Snapshot, audio: HeardAudio)? {
-        guard let partial, let turns, turns.isSpeaking, analysed <= buffer.end else { return nil }
+        guard let partial, let turnDetector, turnDetector.isSpeaking, analysed <= buffer.end else {
+            return nil
+        }
         let next = partial.nextSnapshot(
-            end: analysed, speechEnd: turns.lastSpeechEnd, showsWords: showsWords)
+            end: analysed, speechEnd: turnDetector.lastSpeechEnd, showsWords: showsWords)
         guard let next else { return nil }
         return (next, buffer.audio(in: speechStart..<next.end))
     }
@@ -225,15 +228,15 @@ final class Listener {
     /// - Returns: the words that it confirms, to be shown.
     func handleHypothesis(_ text: String, showsWords: Bool) -> String? {
         partial?.handleHypothesis(text)
-        // Outside the call: it reads `turns`, which the call changes.
+        // Outside the call: it reads `turnDetector`, which the call changes.
         let words = wordsBeforeSilence
-        turns?.handleWords(words)
+        turnDetector?.handleWords(words)
         return showsWords ? partial?.agreement.confirm(text) : nil
     }
 
     /// All words of the speech in progress, if they are known and nothing was said since.
     var wordsBeforeSilence: String? {
-        turns.flatMap { partial?.words(upTo: $0.lastSpeechEnd) }
+        turnDetector.flatMap { partial?.words(upTo: $0.lastSpeechEnd) }
     }
 
     /// A hypothesis could not be had.
@@ -242,7 +245,7 @@ final class Listener {
     /// While nobody speaks, only the padding before a possible onset is worth keeping, and what
     /// voice activity looks back at.
     func discardSilence(paddingMilliseconds: Int) {
-        guard let turns, !turns.isSpeaking, speechItemID == nil else { return }
+        guard let turnDetector, !turnDetector.isSpeaking, speechItemID == nil else { return }
         let padding = max(
             SampleRate.hz16000.samples(inMilliseconds: paddingMilliseconds),
             GatedVoiceActivity.historySamples)
@@ -279,22 +282,22 @@ final class Listener {
             reducer = nil
         }
         guard before.turnDetection != after.turnDetection else { return }
-        if let parameters = after.turnDetection, turns != nil {
-            turns?.update(parameters)
+        if let parameters = after.turnDetection, turnDetector != nil {
+            turnDetector?.update(parameters)
         } else {
-            turns = after.turnDetection.map { TurnDetector($0) }
+            turnDetector = after.turnDetection.map { TurnDetector($0) }
             activity = nil
             prosody.removeAll()
             // Audio from before stays in the buffer; only what comes is analysed.
             analysed = buffer.end
-            if speechItemID != nil { turns?.resume(at: buffer.end) }
+            if speechItemID != nil { turnDetector?.resume(at: buffer.end) }
         }
     }
 
     private func forgetSpeech() {
         speechItemID = nil
         partial = nil
-        turns?.reset()
+        turnDetector?.reset()
         analysed = max(analysed, buffer.start)
     }
 }

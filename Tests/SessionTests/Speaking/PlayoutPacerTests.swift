@@ -4,39 +4,39 @@ import Testing
 
 @testable import Session
 
-@Suite struct PlayoutTests {
+@Suite struct PlayoutPacerTests {
     @Test func audioLeavesAsItIsPlayedPlusTheLead() {
-        var playout = Playout(lead: .milliseconds(500))
-        #expect(playout.allowance(at: .milliseconds(0)) == 500)
-        playout.handleSent(milliseconds: 500, at: .milliseconds(0))
-        #expect(playout.allowance(at: .milliseconds(0)) == 0)
-        #expect(playout.allowance(at: .milliseconds(100)) == 100)
-        #expect(playout.nextSend(after: .milliseconds(0)) == .milliseconds(100))
+        var pacer = PlayoutPacer(lead: .milliseconds(500))
+        #expect(pacer.allowance(at: .milliseconds(0)) == 500)
+        pacer.handleSent(milliseconds: 500, at: .milliseconds(0))
+        #expect(pacer.allowance(at: .milliseconds(0)) == 0)
+        #expect(pacer.allowance(at: .milliseconds(100)) == 100)
+        #expect(pacer.nextSend(after: .milliseconds(0)) == .milliseconds(100))
         // Due already: at once, but never now or before.
-        let overdue = playout.nextSend(after: .milliseconds(150))
+        let overdue = pacer.nextSend(after: .milliseconds(150))
         #expect(overdue.nanoseconds == Instant.milliseconds(150).nanoseconds + 1)
     }
 
     @Test func aStarvedPlayoutStartsAfreshInsteadOfCatchingUp() {
-        var playout = Playout(lead: .milliseconds(500))
-        playout.handleSent(milliseconds: 200, at: .milliseconds(0))
-        #expect(playout.allowance(at: .milliseconds(5_000)) == 500)
-        playout.handleSent(milliseconds: 500, at: .milliseconds(5_000))
-        #expect(playout.playedOut == .milliseconds(5_500))
+        var pacer = PlayoutPacer(lead: .milliseconds(500))
+        pacer.handleSent(milliseconds: 200, at: .milliseconds(0))
+        #expect(pacer.allowance(at: .milliseconds(5_000)) == 500)
+        pacer.handleSent(milliseconds: 500, at: .milliseconds(5_000))
+        #expect(pacer.playedOut == .milliseconds(5_500))
     }
 
     @Test func theNextSendIsAlwaysAfterNow() {
-        var playout = Playout(lead: .milliseconds(0))
-        #expect(playout.lead == Playout.quantum)
-        playout.handleSent(milliseconds: 1, at: .milliseconds(0))
+        var pacer = PlayoutPacer(lead: .milliseconds(0))
+        #expect(pacer.lead == PlayoutPacer.quantum)
+        pacer.handleSent(milliseconds: 1, at: .milliseconds(0))
         let now = Instant.milliseconds(0)
-        #expect(playout.nextSend(after: now) > now)
+        #expect(pacer.nextSend(after: now) > now)
     }
 }
 
-@Suite struct SpeechQueueTests {
+@Suite struct ItemSpeechQueueTests {
     @Test func samplesLeaveInOrderWhateverTheChunks() {
-        var queue = SpeechQueue()
+        var queue = ItemSpeechQueue()
         let samples = (0..<1_000).map { Int16($0) }
         for start in stride(from: 0, to: 1_000, by: 37) {
             let chunk = Array(samples[start..<min(start + 37, 1_000)])

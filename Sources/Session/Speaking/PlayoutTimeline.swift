@@ -1,6 +1,6 @@
 // What one client has been sent of its replies' audio, and how much of that it has heard: the truth
-// behind truncation, and what a false interruption goes on from. It paces (Playout), remembers
-// (SentAudio) and is held while somebody speaks over the reply; who speaks, and whether that
+// behind truncation, and what a false interruption goes on from. It paces (PlayoutPacer), remembers
+// (ResendBuffer) and is held while somebody speaks over the reply; who speaks, and whether that
 // interrupts, is VoiceSession's (VoiceSession+Interruption).
 //
 // The timeline counts samples at 48 kHz over all replies:
@@ -18,7 +18,7 @@
 import Codec
 
 /// The audio of the replies in a conversation, or of one response outside of it.
-final class ReplyPlayout {
+final class PlayoutTimeline {
     /// An item's audio and how much of it was heard.
     struct HeardItem: Equatable {
         let responseID: String
@@ -49,9 +49,9 @@ final class ReplyPlayout {
     var interruption: Interruption?
     /// What listens for the reply in the user's audio, if something does.
     var echo: EchoCheck?
-    private var playout: Playout
+    private var pacer: PlayoutPacer
     private let keepsAudio: Bool
-    private var kept: SentAudio
+    private var kept: ResendBuffer
     /// Runs that are to be sent again before anything else, the next one last.
     private var again: [SentRun] = []
     /// Items of which something may not have been heard, in order; the last one always stays.
@@ -71,13 +71,13 @@ final class ReplyPlayout {
     ///   - lead: how far audio is sent ahead of its playing.
     ///   - keepsAudio: whether it may have to be sent again.
     init(lead: Duration, keepsAudio: Bool) {
-        playout = Playout(lead: lead)
+        pacer = PlayoutPacer(lead: lead)
         self.keepsAudio = keepsAudio
-        kept = SentAudio(maxMilliseconds: Self.keptLeads * playout.lead.wholeMilliseconds)
+        kept = ResendBuffer(maxMilliseconds: Self.keptLeads * pacer.lead.wholeMilliseconds)
     }
 
     /// When a client that plays at once will have played everything sent so far.
-    var playedOut: Instant? { playout.playedOut }
+    var playedOut: Instant? { pacer.playedOut }
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.bytes(216)
     /// Bytes of all of it, most of them audio that is kept.
@@ -96,14 +96,14 @@ final class ReplyPlayout {
     // MARK: Sending
 
     /// How much audio may be sent now, in whole milliseconds.
-    func allowance(at now: Instant) -> Int { isHeld ? 0 : playout.allowance(at: now) }
+    func allowance(at now: Instant) -> Int { isHeld ? 0 : pacer.allowance(at: now) }
 
     /// When audio that waits may be sent, always after `now`; nil while the reply is held.
-    func nextSend(after now: Instant) -> Instant? { isHeld ? nil : playout.nextSend(after: now) }
+    func nextSend(after now: Instant) -> Instant? { isHeld ? nil : pacer.nextSend(after: now) }
 
     /// The samples of the run that is sent next, for the first time.
     func handleSamples(_ samples: UnsafeBufferPointer<Int16>, rate: SampleRate, at now: Instant) {
-        echo?.handleReply(samples, rate: rate, playedFrom: max(playout.playedOut ?? now, now))
+        echo?.handleReply(samples, rate: rate, playedFrom: max(pacer.playedOut ?? now, now))
     }
 
     /// A run has been sent.
@@ -117,7 +117,7 @@ final class ReplyPlayout {
                     start: sent - run.position))
         }
         sent += run.length
-        playout.handleSent(milliseconds: run.milliseconds, at: now)
+        pacer.handleSent(milliseconds: run.milliseconds, at: now)
         while items.count > 1, items[1].start <= heard { items.removeFirst() }
         guard keepsAudio else { return }
         kept.append(run)
@@ -304,6 +304,6 @@ final class ReplyPlayout {
         acknowledged = nil
         left = sent
         firstUnsent = nil
-        playout.handleSilenced(at: now)
+        pacer.handleSilenced(at: now)
     }
 }

@@ -6,8 +6,8 @@ import Testing
 
 @testable import Session
 
-@Suite struct ReplyPlayoutTests {
-    private let playout = ReplyPlayout(lead: .milliseconds(500), keepsAudio: true)
+@Suite struct PlayoutTimelineTests {
+    private let playout = PlayoutTimeline(lead: .milliseconds(500), keepsAudio: true)
 
     private func at(_ milliseconds: Int) -> Instant {
         Instant(nanoseconds: Int64(milliseconds) * 1_000_000)

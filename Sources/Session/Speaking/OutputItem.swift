@@ -3,8 +3,8 @@
 import Codec
 
 /// A message or a function call in the making.
-struct ResponseOutput {
-    /// Where an item's audio ended for the listener.
+struct OutputItem {
+    /// Where an item's audio ended for the user.
     struct Cut: Equatable {
         /// Milliseconds of its audio that were, or can have been, heard.
         var milliseconds: Int
@@ -23,7 +23,7 @@ struct ResponseOutput {
     private var textCapacity = 0
     /// Whether the model may still write to it.
     var isOpen = true
-    /// Where its audio ends for the listener, if that is before its words do.
+    /// Where its audio ends for the user, if that is before its words do.
     var cut: Cut?
     /// Where audio of it was first dropped before it had left, in milliseconds.
     private(set) var lostAt: Int?
@@ -34,8 +34,8 @@ struct ResponseOutput {
     /// UTF-8 bytes of the clause in progress.
     var clauseBytes = 0
     /// Speech that was not sent yet.
-    var speech = SpeechQueue()
-    /// Samples sent, on the timeline of `SpeechQueue`: at 48 kHz.
+    var speech = ItemSpeechQueue()
+    /// Samples sent, on the timeline of `ItemSpeechQueue`: at 48 kHz.
     var sentSamples = 0
     /// The call of an MCP tool that it is, or nil.
     var toolCall: ToolCall?
@@ -74,7 +74,7 @@ struct ResponseOutput {
     var isAudio: Bool { modality == .audio && !isCall }
 
     /// Milliseconds of its audio that were sent.
-    var sentMilliseconds: Int { SpeechQueue.rate.milliseconds(ofSamples: sentSamples) }
+    var sentMilliseconds: Int { ItemSpeechQueue.rate.milliseconds(ofSamples: sentSamples) }
 
     var callID: String {
         if case .functionCall(let callID, _, _) = item.kind { callID } else { "" }
@@ -90,7 +90,7 @@ struct ResponseOutput {
     /// gap is coded into it.
     var hasSendableSpeech: Bool {
         hasSpeech
-            && (speech.count >= SpeechQueue.frameLength || speech.hasCompletePhrase
+            && (speech.count >= ItemSpeechQueue.frameLength || speech.hasCompletePhrase
                 || (!isOpen && unspokenClauses == 0))
     }
     /// Whether something of it has still to be synthesised or sent.
@@ -137,14 +137,14 @@ struct ResponseOutput {
         marks.append(
             Conversation.SpokenMark(
                 transcriptBytes: said,
-                audioMilliseconds: SpeechQueue.rate.milliseconds(ofSamples: enqueuedSamples)))
+                audioMilliseconds: ItemSpeechQueue.rate.milliseconds(ofSamples: enqueuedSamples)))
     }
 
     /// What is known of the speech at the item's end. A clause that was cut off in the middle of
     /// its synthesis has no mark of its own; its words are taken to come at the usual pace.
     func said() -> Conversation.Speech {
         guard enqueuedSamples > 0 else { return Conversation.Speech() }
-        let rate = SpeechQueue.rate
+        let rate = ItemSpeechQueue.rate
         var marks = marks
         let before = marks.last ?? Conversation.SpokenMark(transcriptBytes: 0, audioMilliseconds: 0)
         let synthesised = rate.milliseconds(ofSamples: enqueuedSamples)
@@ -164,7 +164,7 @@ struct ResponseOutput {
         lostAt = min(lostAt ?? milliseconds, milliseconds)
     }
 
-    /// Where it ended for the listener, all told. What the client says itself stands.
+    /// Where it ended for the user, all told. What the client says itself stands.
     var heardEnd: Cut? {
         guard let lostAt, cut?.isByClient != true else { return cut }
         return Cut(milliseconds: min(lostAt, cut?.milliseconds ?? lostAt))
@@ -173,7 +173,7 @@ struct ResponseOutput {
     /// Forgets what has not been sent.
     mutating func dropSpeech() {
         isCutOff = isCutOff || unspokenClauses > 0
-        speech = SpeechQueue()
+        speech = ItemSpeechQueue()
         unspokenClauses = 0
     }
 

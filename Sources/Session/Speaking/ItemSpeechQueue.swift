@@ -1,9 +1,9 @@
-// Speech of one spoken item that waits for its turn to be sent: synthesised samples, or Opus
+// Speech of one spoken item that waits to be sent: synthesised samples, or Opus
 // packets of a service that encodes itself. What leaves when is Response's business, in which form
 // OutputAudioEncoder's.
 //
 // As Opus, a phrase begins with a frame of its own and is recorded as it leaves, for the cache; the
-// queue holds where phrases end. A queue that is dropped takes its recording with it.
+// queue knows where phrases end. A queue that is dropped takes its recording with it.
 //
 // All lengths are samples of a timeline at 48 kHz, whatever the speech's own rate: Opus counts in
 // it, and the usual rates divide it.
@@ -11,7 +11,7 @@
 import Codec
 
 /// First in, first out; memory goes back as whole chunks leave.
-struct SpeechQueue {
+struct ItemSpeechQueue {
     /// The rate that lengths are counted at.
     static let rate = SampleRate.hz48000
     /// The length of a frame: 20 ms.

@@ -1,5 +1,5 @@
 // Reply audio that was sent and has perhaps not been heard, kept so that it can be sent again after
-// a false interruption. Which part has been heard is ReplyPlayout's; pacing is Playout's.
+// a false interruption. Which part has been heard is PlayoutTimeline's; pacing is PlayoutPacer's.
 //
 // Invariant: runs are in the order of their sending, without gaps; what is kept never lasts longer
 // than the limit.
@@ -35,7 +35,7 @@ struct SentRun: Equatable {
 }
 
 /// Runs that may have to be sent again.
-struct SentAudio {
+struct ResendBuffer {
     /// Samples at 48 kHz that are kept at most.
     private let maxLength: Int
     private var runs: [SentRun] = []

@@ -1,9 +1,9 @@
 // When reply audio may leave. Sending faster than it is played fills every buffer on the way and
 // makes an interruption late; sending as it is played leaves gaps when the network hiccups. So it
-// leaves as it is played, with a bounded lead. What was sent, and heard, is in ReplyPlayout.
+// leaves as it is played, with a bounded lead. What was sent, and heard, is in PlayoutTimeline.
 
-/// Paces the audio that one listener hears.
-struct Playout {
+/// Paces the audio that one client plays.
+struct PlayoutPacer {
     /// How long audio is gathered before it is sent: fewer, larger messages inside the lead.
     static let quantum = Duration.milliseconds(100)
 
