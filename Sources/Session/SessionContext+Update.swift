@@ -13,21 +13,14 @@ extension SessionContext {
         var updated = before
         updated.apply(update)
         if updated.kind == .transcription, let field = update.realtimeField {
-            throw ClientEventError(
-                code: "unsupported_parameter",
-                message: "'session.\(field)' is not a field of a transcription session, which has "
-                    + "no responses.", param: "session.\(field)")
+            throw .notOfTranscriptionSession(field: "\(field)")
         }
         if case .value(let tools) = update.mcpTools {
             try checkToolServers(tools, path: "session.tools")
         }
         if updated.turnDetection != nil, voiceActivityModel == nil {
             if case .value = update.turnDetection {
-                throw ClientEventError(
-                    code: "turn_detection_unavailable",
-                    message: "This server has no voice activity model: run `make models`, or set "
-                        + "turn_detection to null and commit turns.",
-                    param: "session.audio.input.turn_detection")
+                throw .turnDetectionUnavailable
             }
             updated.turnDetection = nil
         }
@@ -35,21 +28,14 @@ extension SessionContext {
             // What is kept before speech must leave room for the speech.
             let most = limits.maxBufferedAudioSeconds * 1_000 / 2
             guard turnDetection.prefixPaddingMilliseconds <= most else {
-                throw ClientEventError(
-                    code: "invalid_value",
-                    message: "prefix_padding_ms is at most \(most), half of the input buffer.",
-                    param: "session.audio.input.turn_detection.prefix_padding_ms")
+                throw .prefixPaddingTooLong(mostMilliseconds: most)
             }
         }
         if case .retentionRatio(_, let limit?) = updated.truncation {
             let reply = updated.maxOutputTokens ?? TokenEstimate.replyTokens
             let most = max(0, limits.modelContextTokens - reply)
             guard limit <= most else {
-                throw ClientEventError(
-                    code: "invalid_value",
-                    message: "post_instructions is at most \(most), what the model's context has "
-                        + "room for beside its reply.",
-                    param: "session.truncation.token_limits.post_instructions")
+                throw .truncationLimitTooHigh(most: most)
             }
         }
         return updated
@@ -58,16 +44,9 @@ extension SessionContext {
     /// Refuses MCP servers that sessions may not name.
     func checkToolServers(_ tools: [MCPTool], path: String) throws(ClientEventError) {
         guard !tools.isEmpty else { return }
-        guard let toolServers else {
-            throw ClientEventError(
-                code: "unsupported_tool_type", message: "A tool of type 'mcp' is not supported.",
-                param: path)
-        }
+        guard let toolServers else { throw .mcpUnsupported(path: path) }
         guard tools.count <= limits.maxToolServers else {
-            throw ClientEventError(
-                code: "too_many_mcp_servers",
-                message: "At most \(limits.maxToolServers) MCP servers can be named.",
-                param: path)
+            throw .tooManyMCPServers(most: limits.maxToolServers, path: path)
         }
         for tool in tools {
             if let refusal = toolServers.refusal(of: tool, path: path) { throw refusal }

@@ -14,9 +14,7 @@ extension VoiceSession {
         }
         guard message.byteCount >= 2 else {
             context.counters.decodeErrors += 1
-            throw ClientEventError(
-                code: "invalid_audio",
-                message: "A message begins with its number, in two bytes.", param: "audio")
+            throw .messageWithoutNumber
         }
         let number = UInt16(
             bigEndian: message.unsafeLoadUnaligned(fromByteOffset: 0, as: UInt16.self))
@@ -108,11 +106,7 @@ extension VoiceSession {
     private var maxBufferedMilliseconds: Int { context.limits.maxBufferedAudioSeconds * 1_000 }
 
     private var bufferFull: ClientEventError {
-        ClientEventError(
-            code: "input_audio_buffer_full",
-            message: "The input audio buffer holds at most "
-                + "\(context.limits.maxBufferedAudioSeconds) s: commit or clear it.",
-            param: "audio")
+        .inputBufferFull(maxSeconds: context.limits.maxBufferedAudioSeconds)
     }
 
     /// A run of samples; returns false when some of them found no room.
@@ -207,11 +201,7 @@ extension VoiceSession {
     func commit(at now: Instant) throws(ClientEventError) {
         let buffered = SampleRate.hz16000.milliseconds(ofSamples: speechInput?.buffer.count ?? 0)
         guard let speechInput, buffered >= Self.minCommittedMilliseconds else {
-            throw ClientEventError(
-                code: "input_audio_buffer_commit_empty",
-                message: "Error committing input audio buffer: buffer too small. Expected at "
-                    + "least \(Self.minCommittedMilliseconds)ms of audio, but buffer only has "
-                    + "\(buffered)ms of audio.")
+            throw .commitTooShort(buffered: buffered, minimum: Self.minCommittedMilliseconds)
         }
         if speechInput.speechItemID == nil { speechInput.takeEverythingAsSpeech() }
         try commit(
@@ -317,26 +307,6 @@ extension VoiceSession {
             try createResponse(ResponseParameters(), at: now)
         } catch {
             emit(.error(error))
-        }
-    }
-}
-
-extension InputAudioDecoder.Failure {
-    /// What the client is told.
-    func clientEventError(format: AudioFormat) -> ClientEventError {
-        switch self {
-        case .oddByteCount:
-            ClientEventError(
-                code: "invalid_audio",
-                message: "The audio is not a whole number of 16-bit samples.", param: "audio")
-        case .opus(let reason):
-            ClientEventError(
-                code: "invalid_audio", message: "The packet is not valid Opus: \(reason).",
-                param: "audio")
-        case .unsupported(let reason):
-            ClientEventError(
-                kind: .server, code: "audio_unavailable",
-                message: "\(format.wireName) cannot be decoded: \(reason).", param: "audio")
         }
     }
 }

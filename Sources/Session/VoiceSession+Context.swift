@@ -37,17 +37,11 @@ extension VoiceSession {
         switch item.kind {
         case .reference:
             guard conversation.item(item.id) == nil else { return }
-            throw ClientEventError(
-                code: "invalid_item_reference",
-                message: "The conversation has no item with the id '\(item.id)'.",
-                param: "\(path).id")
+            throw .referencedItemMissing(item.id, path: path)
         case .message(_, let content):
             for (index, part) in content.enumerated() {
                 guard case .inputAudio(_, nil) = part else { continue }
-                throw ClientEventError(
-                    code: "unsupported_audio",
-                    message: "Audio of a response's input needs its transcript: or create an item "
-                        + "with it, and refer to that.", param: "\(path).content[\(index)].audio")
+                throw .inputAudioWithoutTranscript(path: "\(path).content[\(index)]")
             }
         case .functionCall, .functionCallOutput, .mcp: break
         }

@@ -81,11 +81,7 @@ extension VoiceSession {
         guard !abilities.seesImages, case .message(_, let content) = item.kind else { return }
         for (index, part) in content.enumerated() {
             guard case .inputImage = part else { continue }
-            throw ClientEventError(
-                code: "unsupported_content_type",
-                message: "The model '\(parameters.model)' sees no images on this server: a content "
-                    + "part of type 'input_image' is not supported.",
-                param: "\(path).content[\(index)].type")
+            throw .imagesUnsupported( model: parameters.model, path: "\(path).content[\(index)]")
         }
     }
 
@@ -203,17 +199,10 @@ extension VoiceSession {
         _ bytes: [UInt8], to audio: inout HeardAudio
     ) throws(ClientEventError) {
         let format = parameters.inputFormat
-        guard format != .opus else {
-            throw ClientEventError(
-                code: "unsupported_audio",
-                message: "An item's audio cannot be audio/opus: append its packets to the input "
-                    + "audio buffer, one a message.", param: "item.content.audio")
-        }
+        guard format != .opus else { throw .opusInItem }
         let seconds = context.limits.maxBufferedAudioSeconds
         let room = SampleRate.hz16000.samples(inMilliseconds: seconds * 1_000) - audio.sampleCount
-        let tooLong = ClientEventError(
-            code: "audio_too_long", message: "An item's audio lasts at most \(seconds) s.",
-            param: "item.content.audio")
+        let tooLong = ClientEventError.itemAudioTooLong(maxSeconds: seconds)
         // Checked before any of it is decoded: no format has fewer than one byte for two samples
         // at 16 kHz.
         guard bytes.count <= 3 * room else { throw tooLong }
@@ -249,10 +238,7 @@ extension VoiceSession {
     /// Another turn may only be recognised while few are.
     func checkTranscriptionLimit() throws(ClientEventError) {
         guard awaitedTranscripts.count < context.limits.maxAwaitedTranscripts else {
-            throw ClientEventError(
-                kind: .server, code: "too_many_transcriptions",
-                message: "At most \(context.limits.maxAwaitedTranscripts) turns can wait for "
-                    + "their transcript: wait for one.")
+            throw .tooManyTranscriptions(most: context.limits.maxAwaitedTranscripts)
         }
     }
 
@@ -324,37 +310,5 @@ extension VoiceSession {
             return nil
         }
         return awaitedTranscripts.remove(at: index)
-    }
-}
-
-extension Conversation.Failure {
-    /// What the client is told; codes as the protocol's clients key on them.
-    func clientEventError(itemID: String, action: String) -> ClientEventError {
-        switch self {
-        case .duplicateID:
-            ClientEventError(
-                code: "item_create_duplicate_item_id",
-                message: "An item with the id '\(itemID)' already exists.", param: "item.id")
-        case .previousItemMissing:
-            ClientEventError(
-                code: "item_create_invalid_previous_item_id",
-                message: "The previous_item_id does not name an item of this conversation.",
-                param: "previous_item_id")
-        case .itemMissing:
-            ClientEventError(
-                code: "item_\(action)_invalid_item_id",
-                message: "Error \(action == "retrieve" ? "retrieving" : action) item: the item "
-                    + "with id '\(itemID)' does not exist.", param: "item_id")
-        case .full:
-            ClientEventError(
-                code: "conversation_full",
-                message: "The conversation has reached its limit of items or text: delete items.",
-                param: "item")
-        case .notTruncatable(let milliseconds):
-            ClientEventError(
-                code: "invalid_value",
-                message: "Only an assistant's spoken audio can be truncated, and only within it: "
-                    + "this part has \(milliseconds) ms.", param: "audio_end_ms")
-        }
     }
 }

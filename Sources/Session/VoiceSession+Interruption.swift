@@ -241,24 +241,15 @@ extension VoiceSession {
     func handlePlayed(
         _ itemID: String, _ contentIndex: Int, milliseconds: Int, at now: Instant
     ) throws(ClientEventError) {
-        guard contentIndex == 0 else {
-            throw ClientEventError(
-                code: "invalid_value", message: "A spoken item has one part, 0.",
-                param: "content_index")
-        }
+        guard contentIndex == 0 else { throw .notTheSpokenPart }
         if let most = playout?.handleAcknowledged(itemID, milliseconds: milliseconds, at: now) {
-            throw ClientEventError(
-                code: "invalid_value",
-                message: "Only \(most) ms of the item '\(itemID)' have been sent.",
-                param: "audio_end_ms")
+            throw .playedMoreThanSent(itemID, mostMilliseconds: most)
         }
         let isKnown =
             conversation.item(itemID) != nil
             || responses.contains { $0.words(of: itemID) != nil }
         guard !isKnown else { return }
-        throw ClientEventError(
-            code: "item_played_invalid_item_id",
-            message: "The item with id '\(itemID)' does not exist.", param: "item_id")
+        throw .playedItemMissing(itemID)
     }
 
     /// `conversation.item.truncate` of an item whose response is in flight.

@@ -15,22 +15,13 @@ extension VoiceSession {
         _ parameters: ResponseParameters, at now: Instant
     ) throws(ClientEventError) {
         guard self.parameters.kind == .realtime else {
-            throw ClientEventError(
-                code: "unsupported_in_transcription_session",
-                message: "A transcription session has no responses: open a connection without "
-                    + "intent=transcription for them.", param: "type")
+            throw .noResponsesInTranscriptionSession
         }
         if parameters.isInConversation, let active = activeResponse {
-            throw ClientEventError(
-                code: "conversation_already_has_active_response",
-                message: "Conversation already has an active response in progress: \(active.id). "
-                    + "Wait until the response is finished before creating a new one.")
+            throw .responseIsActive(active.id)
         }
         guard responses.count < context.limits.maxActiveResponses else {
-            throw ClientEventError(
-                code: "too_many_active_responses",
-                message: "At most \(context.limits.maxActiveResponses) responses can be in "
-                    + "flight in one session.")
+            throw .tooManyResponses(most: context.limits.maxActiveResponses)
         }
         try context.checkToolServers(parameters.mcpTools ?? [], path: "response.tools")
         for (index, item) in (parameters.input ?? []).enumerated() {
@@ -187,9 +178,7 @@ extension VoiceSession {
             // A client that falls silent truncates what it plays and cancels after that
             // (openai-agents). Where all was written, the truncation was the response's end.
             if let truncated, responseID ?? truncated == truncated { return }
-            throw ClientEventError(
-                code: "response_cancel_not_active",
-                message: "Cancellation failed: no active response found", param: "response_id")
+            throw .noResponseToCancel
         }
         let status = ResponseDescription.Status.cancelled(reason: "client_cancelled")
         if response.isInConversation {
@@ -202,11 +191,7 @@ extension VoiceSession {
 
     /// `output_audio_buffer.clear`
     func clearOutput(at now: Instant) throws(ClientEventError) {
-        guard let response = activeResponse else {
-            throw ClientEventError(
-                code: "output_audio_buffer_empty",
-                message: "No response is playing, so there is no output audio to clear.")
-        }
+        guard let response = activeResponse else { throw .outputBufferEmpty }
         emit(.outputAudioBufferCleared(responseID: response.id))
         let unheard = stopPlayout(at: now)
         response.mute(unheard: unheard, &conversation, at: now)

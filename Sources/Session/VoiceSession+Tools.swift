@@ -107,12 +107,7 @@ extension VoiceSession {
             command(.tools(.close(connection: itemID)))
             emit(.mcp(.listToolsFailed(itemID: itemID)))
             // The event itself has no room for the reason.
-            emit(
-                .error(
-                    ClientEventError(
-                        kind: .server, code: "mcp_list_tools_failed",
-                        message: "The tools of the MCP server '\(server.tool.serverLabel)' cannot "
-                            + "be listed: \(error.message)", param: "session.tools")))
+            emit(.error(.mcpToolsNotListed(label: server.tool.serverLabel, reason: error.message)))
         }
     }
 
@@ -178,10 +173,7 @@ extension VoiceSession {
     func checkApproval(_ item: ConversationItem) throws(ClientEventError) {
         guard case .mcp(.approvalResponse(let requestID, _, _)) = item.kind else { return }
         guard tools?.approvals.contains(where: { $0.itemID == requestID }) == true else {
-            throw ClientEventError(
-                code: "mcp_approval_request_not_found",
-                message: "No call waits for the approval of '\(requestID)'.",
-                param: "item.approval_request_id")
+            throw .approvalNotAwaited(requestID)
         }
     }
 
@@ -329,12 +321,7 @@ extension VoiceSession {
     private func mayContinue() -> Bool {
         let most = context.limits.maxAutomaticResponses
         guard let made = tools?.automaticResponses, made < most else {
-            emit(
-                .error(
-                    ClientEventError(
-                        kind: .server, code: "too_many_automatic_responses",
-                        message: "\(most) responses in a row have called MCP tools: create a "
-                            + "response to go on.")))
+            emit(.error(.tooManyAutomaticResponses(most)))
             return false
         }
         tools?.automaticResponses = made + 1

@@ -318,10 +318,7 @@ public final class VoiceSession {
     /// A conversation has one voice: nobody changes it in the middle of one.
     func checkVoice(_ voice: String, param: String) throws(ClientEventError) {
         guard hasSpoken, voice != parameters.voice else { return }
-        throw ClientEventError(
-            code: "cannot_update_voice",
-            message: "Cannot update a conversation's voice if assistant audio is present.",
-            param: param)
+        throw .voiceIsSettled(param: param)
     }
 
     // MARK: session.update
@@ -348,10 +345,7 @@ public final class VoiceSession {
     private func checkKind(of update: SessionUpdate) throws(ClientEventError) {
         let kind = update.kind ?? parameters.kind
         guard kind == parameters.kind || !isKindSettled else {
-            throw ClientEventError(
-                code: "cannot_update_session_type",
-                message: "This is a \(parameters.kind.rawValue) session and stays one: open "
-                    + "another connection for a \(kind.rawValue) session.", param: "session.type")
+            throw .sessionTypeIsSettled(parameters.kind, requested: kind)
         }
     }
 }

@@ -32,16 +32,10 @@ public struct ToolServerPolicy: Equatable, Sendable {
     func refusal(of tool: MCPTool, path: String) -> ClientEventError? {
         if tool.serverURL == nil {
             guard !configuredLabels.contains(tool.serverLabel) else { return nil }
-            return ClientEventError(
-                code: "mcp_server_not_found",
-                message: "This server knows no MCP server '\(tool.serverLabel)': name its "
-                    + "server_url, or ask the operator to configure it.", param: path)
+            return .mcpServerUnknown(label: tool.serverLabel, path: path)
         }
         guard clientURLs == .off else { return nil }
-        return ClientEventError(
-            code: "mcp_server_url_not_allowed",
-            message: "This server does not connect to MCP servers that clients name by their "
-                + "server_url.", param: path)
+        return .mcpServerURLNotAllowed(path: path)
     }
 }
 
