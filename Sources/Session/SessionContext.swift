@@ -127,6 +127,9 @@ public final class SessionContext {
     /// Outputs of the session that was last mutated; empty before the next mutation, so that one
     /// queue serves all and an idle session has none.
     var outputs = OutputQueue()
+    /// Whether a broken invariant ends its session (`SessionOutput.failed`) and not the process.
+    /// Set by a production server; without it a fault traps, as tests want it.
+    public var reportsFaults = false
     /// What sessions begin with.
     var startingParameters = NewestParameters()
     /// What their clients make of it.

@@ -21,6 +21,9 @@ public enum SessionOutput: Sendable {
     /// A response that a client asked for without having spoken had its first delta this long after
     /// it was asked for.
     case answered(after: Duration)
+    /// The session has found its own state broken and must be ended: nothing that it says after
+    /// this may reach its client. Only where `SessionContext.reportsFaults`.
+    case failed(SessionFault)
 }
 
 /// A piece of reply audio in the response's output format; PROTOCOL.md gives its bytes.

@@ -27,7 +27,7 @@ extension VoiceSession {
     func append(
         _ payload: RawSpan, sequence: UInt16?, eventID: String?, at now: Instant
     ) throws(ClientEventError) {
-        precondition(!hasUnheardAudio, "a message before the end of the one before it")
+        guard !hasUnheardAudio else { return context.handle(.messageOutOfOrder) }
         let format = parameters.inputFormat
         let speechInput = speechInput ?? startListening()
         let length = format.milliseconds(inBytes: payload.byteCount)

@@ -81,7 +81,7 @@ extension VoiceSession {
         guard !abilities.seesImages, case .message(_, let content) = item.kind else { return }
         for (index, part) in content.enumerated() {
             guard case .inputImage = part else { continue }
-            throw .imagesUnsupported( model: parameters.model, path: "\(path).content[\(index)]")
+            throw .imagesUnsupported(model: parameters.model, path: "\(path).content[\(index)]")
         }
     }
 

@@ -267,14 +267,30 @@ public final class VoiceSession {
     func emit(_ event: ServerEvent) { context.outputs.append(.event(event)) }
     func command(_ command: AgentCommand) { context.outputs.append(.command(command)) }
 
-    /// Every mutation begins here: the shard's sessions share one output queue, so the one before
-    /// must have been emptied.
+    /// Every input begins here. All sessions of a shard share one output queue, so the outputs of
+    /// the input before must have been taken: this traps in production, too, because going on would
+    /// send one client what belongs to another.
     private func begin() {
         precondition(context.outputs.isEmpty, "a session was mutated before its outputs were taken")
         settleUnsentAudio()
     }
 
-    /// Every mutation that may end a response, or make one possible, ends here.
+    /// Every input that may end a response, or make one possible, ends here. Each step relies on
+    /// those before it:
+    ///
+    /// 1. `noteApprovals` records a response's questions to the client. It precedes 2, which removes
+    ///    the response that asks.
+    /// 2. `removeEndedResponses` cuts the conversation at what was heard, so that no model is shown
+    ///    more (5), and frees the place for the next response (3 and 4 ask `canRespond`).
+    /// 3. `answerSpokenWords` precedes 4: the user comes before the results of tools. The answer
+    ///    shows the model those results as well, and `begin(_:)` withdraws the response due for them.
+    /// 4. `continueAfterTools` begins the response that follows the results of tools.
+    /// 5. `askWaitingResponses` asks the model for everything that 3, 4 and the input itself have
+    ///    begun. A request is a copy of the conversation, so nothing may change that after this.
+    /// 6. `removeEndedResponses` again: a response may have ended in 3 to 5, because it does not fit
+    ///    the model's context or its speculative reply was complete.
+    /// 7. `dropUselessSpeculation` follows 5, which takes over the speculative reply that is wanted.
+    /// 8. `forgetPlayedAudio` follows 6: it keeps what a response in flight still needs.
     private func finish(at now: Instant) {
         if tools != nil { noteApprovals() }
         removeEndedResponses(at: now)
@@ -306,13 +322,6 @@ public final class VoiceSession {
             }
             return true
         }
-    }
-
-    private func checkInvariants() {
-        precondition(responses.count { $0.isInConversation } <= 1)
-        precondition(responses.count <= context.limits.maxActiveResponses)
-        precondition(awaitedTranscripts.count <= context.limits.maxAwaitedTranscripts)
-        precondition(retrievals.count <= Self.maxRetrievals)
     }
 
     /// A conversation has one voice: nobody changes it in the middle of one.

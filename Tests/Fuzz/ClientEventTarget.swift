@@ -154,7 +154,7 @@ private final class FuzzedSession {
         while let output = session.nextOutput() {
             switch output {
             case .event(let event): check(event)
-            case .audio, .dropAudio, .dropItemAudio, .measured, .answered: break
+            case .audio, .dropAudio, .dropItemAudio, .measured, .answered, .failed: break
             case .command(let command): commands.append(command)
             }
         }

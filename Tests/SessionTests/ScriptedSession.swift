@@ -76,6 +76,8 @@ final class ScriptedSession {
     private(set) var measured: [TurnHop] = []
     /// First tokens of responses that were asked for without speech, after the request.
     private(set) var answered: [Duration] = []
+    /// Broken invariants that the session has reported.
+    private(set) var faults: [SessionFault] = []
     /// How often recognition was told to load.
     private(set) var preparations = 0
 
@@ -227,6 +229,7 @@ final class ScriptedSession {
             case .dropItemAudio(let itemID):
                 note("server", "drops queued audio of \(alias(itemID))")
             case .command(let command): perform(command)
+            case .failed(let fault): faults.append(fault)
             }
         }
     }

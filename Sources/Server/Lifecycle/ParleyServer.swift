@@ -394,6 +394,8 @@ public final class ParleyServer: Sendable {
         }
         services.returnMemory = AllocatorPages.giveBack
         let shard = Shard(io: backend, services: services)
+        // One session's defect does not end the others. A simulated shard traps.
+        shard.sessionContext.reportsFaults = true
         shard.duty = duty
         do throws(IOError) {
             for socket in sockets { try shard.listen(on: socket.release()) }

@@ -15,7 +15,7 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case refusedProxyHeader, refusedHost, refusedOrigin
     case authMissing, authMalformed, authUnknown, authExpired, authClaims, authInsufficient
     case authLimited, refusedModel, refusedCredentialSessions, refusedClientSecrets
-    case clientSecretsIssued, sessionsExpired
+    case clientSecretsIssued, sessionsExpired, sessionsFailed
     case sessionsStarted, sessionsRefused
     case drainedIdle, drainedFinished, drainedCutOff
     case bytesReceived, bytesSent, outputLimitCloses, slowReaderCloses, protocolErrors

@@ -75,6 +75,10 @@ private struct MetricFamily {
             "parley_sessions_expired_total", "Sessions that lasted as long as they may.",
             .sessionsExpired),
         .counter(
+            "parley_sessions_failed_total",
+            "Sessions ended because their state was broken, a defect of the server.",
+            .sessionsFailed),
+        .counter(
             "parley_accept_failures_total", "Accepts that failed, as for lack of descriptors.",
             .acceptFailures),
         .counter("parley_sessions_started_total", "Sessions started.", .sessionsStarted),

@@ -172,6 +172,12 @@ extension Shard {
                 agentLink.perform(command, for: turn.token, work: &turn.live.work)
             case .measured(let hop, let duration): metrics.observe(hop.histogram, duration)
             case .answered(let delay): turn.live.lastTurn.note(.firstToken, delay)
+            case .failed(let fault):
+                note(fault, of: turn.live.session)
+                let error = ServerEvent.error(
+                    ClientEventError(
+                        kind: .server, code: "session_failed", message: "The session has failed."))
+                for part in turn.parts(of: error) { waiters += turn.log.append(part) }
             case .command, .audio, .dropAudio, .dropItemAudio: break
             }
         }

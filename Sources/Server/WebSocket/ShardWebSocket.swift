@@ -208,6 +208,9 @@ extension Shard {
                 metrics.observe(hop.histogram, duration)
                 live.lastTurn.note(hop, duration)
             case .answered(let delay): live.lastTurn.note(.firstToken, delay)
+            case .failed(let fault):
+                note(fault, of: live.session)
+                closeWebSocket(connection, .internalError, reason: "The session has failed.")
             }
         }
         guard connection.live === live else { return }
@@ -220,6 +223,13 @@ extension Shard {
         if let due = live.deadline, due <= now { return armDeadline(of: connection) }
         live.deadline = live.session.nextDeadline(after: now)
         armDeadline(of: connection)
+    }
+
+    /// A session has found its own state broken: a defect of this server. Only this session ends.
+    func note(_ fault: SessionFault, of session: VoiceSession) {
+        metrics.add(.sessionsFailed)
+        logger.error(
+            "session failed", metadata: ["session": "\(session.id)", "rule": "\(fault.rawValue)"])
     }
 
     // MARK: Out

@@ -112,7 +112,7 @@ final class Response {
 
     /// The model is being asked.
     func handleAsked() {
-        precondition(stage == .waiting)
+        guard stage == .waiting else { return context.handle(.askedTwice) }
         stage = .writing
     }
 

@@ -108,7 +108,6 @@ final class PlayoutTimeline {
 
     /// A run has been sent.
     func handleSent(_ run: SentRun, at now: Instant) {
-        precondition(!isHeld, "audio was sent while the reply was held")
         let heard = heard(at: now)
         if items.last?.itemID != run.part.itemID {
             items.append(

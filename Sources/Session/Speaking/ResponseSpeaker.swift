@@ -229,6 +229,7 @@ struct ResponseSpeaker {
     }
 
     private mutating func send(_ run: SentRun, at now: Instant, isAgain: Bool = false) {
+        guard !playout.isHeld else { return context.handle(.sentWhileHeld) }
         switch transport {
         case .json:
             let start =

@@ -1,0 +1,54 @@
+// What must always be true of a session, and what happens where it is not.
+//
+// A broken invariant is a defect of this program: a client cannot cause one, and the session's state
+// means nothing after it. In tests, simulation and fuzzing it traps, so that it is found. In a
+// production server (`SessionContext.reportsFaults`) it fails this session alone: the fault comes
+// out as `SessionOutput.failed`, the shell ends the session, and the others of the process go on.
+//
+// Two rules trap everywhere. Positions in audio and samples are checked where memory is read, since
+// a wrong one would read another session's memory. And a session is not touched before the outputs
+// of the one before it are taken, since one client would receive what belongs to another.
+
+/// An invariant of a session that does not hold.
+public enum SessionFault: String, CaseIterable, Error, Sendable {
+    /// Two responses in the conversation at once.
+    case severalActiveResponses = "several_active_responses"
+    /// More responses than `maxActiveResponses`.
+    case tooManyResponses = "too_many_responses"
+    /// More transcripts awaited than `maxAwaitedTranscripts`.
+    case tooManyTranscripts = "too_many_transcripts"
+    /// More items whose audio is being encoded than a client may ask for.
+    case tooManyRetrievals = "too_many_retrievals"
+    /// A model was asked twice for one response.
+    case askedTwice = "asked_twice"
+    /// Audio was encoded while its reply was held.
+    case sentWhileHeld = "sent_while_held"
+    /// The shell handed over a message before all of the one before it was heard.
+    case messageOutOfOrder = "message_out_of_order"
+}
+
+extension VoiceSession {
+    /// Called at the end of every input: a few comparisons of counts.
+    func checkInvariants() {
+        guard let fault = brokenInvariant else { return }
+        context.handle(fault)
+    }
+
+    private var brokenInvariant: SessionFault? {
+        if responses.count(where: { $0.isInConversation }) > 1 { return .severalActiveResponses }
+        if responses.count > context.limits.maxActiveResponses { return .tooManyResponses }
+        if awaitedTranscripts.count > context.limits.maxAwaitedTranscripts {
+            return .tooManyTranscripts
+        }
+        if retrievals.count > Self.maxRetrievals { return .tooManyRetrievals }
+        return nil
+    }
+}
+
+extension SessionContext {
+    /// Reports a fault of the session whose input is being handled, or traps.
+    func handle(_ fault: SessionFault) {
+        guard reportsFaults else { preconditionFailure("a session is broken: \(fault)") }
+        outputs.append(.failed(fault))
+    }
+}
