@@ -25,7 +25,7 @@ extension VoiceSession {
     /// What the session does now.
     public var state: SessionState {
         if speechInput?.speechItemID != nil || hasUncommittedSpeech { return .speaking }
-        if !isIdle || unansweredSince != nil { return .replying }
+        if !isIdle || userTurn.hasUnansweredWords { return .replying }
         return speechInput?.releaseCheck != nil ? .listening : .idle
     }
 }

@@ -230,10 +230,10 @@ extension VoiceSession {
         try add(item, after: nil)
         context.counters.turns += 1
         // Only a recogniser can tell what that was.
-        let isOverReply = context.hasRecognizer && playout?.interruption?.itemID == itemID
+        let isOverReply = context.hasRecognizer && interruption.isWeighing(itemID)
         keep(audio, of: itemID)
         if modelHearsAudio {
-            if responds, !isOverReply { unansweredSince = speechEnd }
+            if responds, !isOverReply { userTurn.handleWords(endingAt: speechEnd) }
             guard wantsTranscripts || isOverReply else {
                 stopHypothesis(partial, of: itemID)
                 return
@@ -253,7 +253,7 @@ extension VoiceSession {
     /// `input_audio_buffer.clear`
     func clearInput(at now: Instant) {
         if let speechInput {
-            let isSpeech = playout?.interruption?.itemID == speechInput.speechItemID
+            let isSpeech = interruption.isWeighing(speechInput.speechItemID)
             forgetInput(speechInput)
             if isSpeech { forgetInterruption(at: now) }
         }
@@ -262,26 +262,17 @@ extension VoiceSession {
 
     // MARK: The idle timeout
 
-    /// Nobody speaks from an instant on, which may still come.
-    func beginQuiet(at beginning: Instant, _ now: Instant) {
-        quietSince = beginning
-        let ahead = (beginning - now).wholeMilliseconds
-        quietPosition =
-            (speechInput?.buffer.end ?? 0) + SampleRate.hz16000.samples(inMilliseconds: ahead)
-    }
-
-    /// When the session prompts because nobody has spoken since the last response.
+    /// When the session prompts because the user has not spoken since the last response.
     var idleDeadline: Instant? {
-        guard let quietSince, responses.isEmpty, awaitedTranscripts.isEmpty,
-            speechInput?.speechItemID == nil, !hasUnheardAudio,
-            let timeout = parameters.turnDetection?.idleTimeoutMilliseconds
+        guard userTurn.quietSince != nil, responses.isEmpty, speechInput?.speechItemID == nil,
+            !hasUnheardAudio, let timeout = parameters.turnDetection?.idleTimeoutMilliseconds
         else { return nil }
-        return quietSince + .milliseconds(timeout)
+        return userTurn.idleDeadline(timeoutMilliseconds: timeout)
     }
 
-    /// Nobody spoke: an empty turn is committed, and the model is asked to go on.
+    /// The user has not spoken: an empty turn is committed, and the model is asked to go on.
     func handleIdleTimeout(at now: Instant) {
-        quietSince = nil
+        let quietPosition = userTurn.endQuiet()
         do {
             try makeRoom()
         } catch {

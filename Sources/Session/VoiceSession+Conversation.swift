@@ -3,38 +3,6 @@
 
 import Codec
 
-/// An item whose words are still being recognised.
-struct AwaitedTranscript {
-    let itemID: String
-    /// When the user stopped speaking.
-    let speechEnd: Instant
-    /// Samples at 16 kHz.
-    let samples: Int
-    /// Bytes of the audio that recognition keeps for it.
-    let audioBytes: Int
-    /// Whether its words are to be answered.
-    var responds: Bool
-    /// Whether it was said over a reply and is only answered if its words interrupt it.
-    var isOverReply = false
-    /// What the client has been shown of its words.
-    var agreement = TranscriptAgreement()
-    /// Its audio, while a hypothesis that was in flight when the turn ended may become its
-    /// transcript.
-    var unaskedUtterance: Utterance?
-
-    init(
-        itemID: String, speechEnd: Instant, audio: HeardAudio, responds: Bool,
-        isOverReply: Bool = false
-    ) {
-        self.itemID = itemID
-        self.speechEnd = speechEnd
-        samples = audio.sampleCount
-        audioBytes = audio.heldBytes
-        self.responds = responds
-        self.isOverReply = isOverReply
-    }
-}
-
 extension VoiceSession {
     /// `conversation.item.create`
     func create(
@@ -119,10 +87,9 @@ extension VoiceSession {
         } catch {
             throw error.clientEventError(itemID: itemID, action: "delete")
         }
-        if let index = awaitedTranscripts.firstIndex(where: { $0.itemID == itemID }) {
-            awaitedTranscripts.remove(at: index)
+        if userTurn.takeAwaited(itemID) != nil {
             command(.cancelTranscription(itemID: itemID))
-            if playout?.interruption?.itemID == itemID { forgetInterruption(at: now) }
+            if interruption.isWeighing(itemID) { forgetInterruption(at: now) }
         }
         emit(.conversationItemDeleted(itemID: itemID))
     }
@@ -184,7 +151,7 @@ extension VoiceSession {
                 if playout?.isPlaying(at: now) == true {
                     context.outputs.append(.dropItemAudio(itemID: itemID))
                 }
-                if activeResponse == nil { _ = playout?.stop(at: now) }
+                if activeResponse == nil { _ = silencePlayout(at: now) }
             }
         } catch {
             throw error.clientEventError(itemID: itemID, action: "truncate")
@@ -237,14 +204,14 @@ extension VoiceSession {
 
     /// Another turn may only be recognised while few are.
     func checkTranscriptionLimit() throws(ClientEventError) {
-        guard awaitedTranscripts.count < context.limits.maxAwaitedTranscripts else {
+        guard userTurn.awaited.count < context.limits.maxAwaitedTranscripts else {
             throw .tooManyTranscriptions(most: context.limits.maxAwaitedTranscripts)
         }
     }
 
     /// Asks what was said in an item.
     func transcribe(_ audio: HeardAudio, _ awaited: AwaitedTranscript) {
-        awaitedTranscripts.append(awaited)
+        userTurn.handleCommitted(awaited)
         command(.transcribe(itemID: awaited.itemID, utterance(audio)))
     }
 
@@ -256,7 +223,7 @@ extension VoiceSession {
     }
 
     func handleTranscript(_ text: String, of itemID: String, at now: Instant) {
-        guard var awaited = takeAwaited(itemID) else { return }
+        guard var awaited = userTurn.takeAwaited(itemID) else { return }
         conversation.setTranscript(text, of: itemID)
         context.outputs.append(.measured(.transcript, now - awaited.speechEnd))
         if parameters.transcription != nil {
@@ -271,22 +238,22 @@ extension VoiceSession {
         // A turn without words (a cough, a slammed door) is not answered.
         let isAnswered =
             !awaited.isOverReply || settleInterruption(by: text, of: itemID, at: now)
-        if awaited.responds, isAnswered, !text.isEmpty { unansweredSince = awaited.speechEnd }
-        // Somebody was there, so the idle timeout starts anew.
-        if let playedOut = quietSince { beginQuiet(at: max(playedOut, now), now) }
+        if awaited.responds, isAnswered, !text.isEmpty {
+            userTurn.handleWords(endingAt: awaited.speechEnd)
+        }
+        userTurn.restartQuiet(at: now, position: speechInput?.buffer.end ?? 0)
     }
 
     /// The service has sent some of a transcript ahead.
     func handleTranscriptPart(_ text: String, of itemID: String) {
         guard parameters.transcription != nil,
-            let index = awaitedTranscripts.firstIndex(where: { $0.itemID == itemID }),
-            let delta = awaitedTranscripts[index].agreement.extend(by: text)
+            let delta = userTurn.extendTranscript(of: itemID, by: text)
         else { return }
         emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: delta))
     }
 
     func handleTranscriptionFailed(_ error: AgentError, of itemID: String, at now: Instant) {
-        guard let awaited = takeAwaited(itemID) else { return }
+        guard let awaited = userTurn.takeAwaited(itemID) else { return }
         if parameters.transcription != nil {
             emit(
                 .transcriptionFailed(
@@ -303,12 +270,5 @@ extension VoiceSession {
         where response.stage == .waiting && response.parameters.input == nil {
             response.fail(error, &conversation)
         }
-    }
-
-    private func takeAwaited(_ itemID: String) -> AwaitedTranscript? {
-        guard let index = awaitedTranscripts.firstIndex(where: { $0.itemID == itemID }) else {
-            return nil
-        }
-        return awaitedTranscripts.remove(at: index)
     }
 }

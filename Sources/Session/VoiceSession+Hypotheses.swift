@@ -20,7 +20,7 @@ extension VoiceSession {
     }
 
     func handleHypothesis(_ text: String, of itemID: String, at now: Instant) {
-        if awaitedTranscripts.contains(where: { $0.itemID == itemID }) {
+        if userTurn.isAwaiting(itemID) {
             return handleTranscript(text, of: itemID, at: now)
         }
         guard let speechInput, speechInput.speechItemID == itemID else { return }
@@ -34,9 +34,9 @@ extension VoiceSession {
     }
 
     func handleHypothesisFailed(of itemID: String) {
-        if let index = awaitedTranscripts.firstIndex(where: { $0.itemID == itemID }) {
+        if userTurn.isAwaiting(itemID) {
             // The turn has ended meanwhile: now the words are needed.
-            guard let utterance = awaitedTranscripts[index].unaskedUtterance.take() else { return }
+            guard let utterance = userTurn.takeUnaskedUtterance(itemID) else { return }
             return command(.transcribe(itemID: itemID, utterance))
         }
         guard let speechInput, speechInput.speechItemID == itemID else { return }
@@ -55,11 +55,11 @@ extension VoiceSession {
         awaited.agreement = partial.agreement
         let itemID = awaited.itemID
         if let position, let words = partial.words(upTo: position) {
-            awaitedTranscripts.append(awaited)
+            userTurn.handleCommitted(awaited)
             handleTranscript(words, of: itemID, at: now)
         } else if let position, partial.isRecognizing(upTo: position) {
             awaited.unaskedUtterance = utterance(audio)
-            awaitedTranscripts.append(awaited)
+            userTurn.handleCommitted(awaited)
         } else {
             // What it would bring is less than what was said.
             stopHypothesis(partial, of: itemID)

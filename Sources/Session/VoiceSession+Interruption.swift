@@ -1,139 +1,108 @@
-// Speech over a reply: the reply is held at its onset, and then either it is interrupted and cut at
-// what was heard, or it goes on from there. Which words mean an interruption is InterruptionWords',
-// what was heard is PlayoutTimeline's.
+// What follows from speech over a reply: the reply is held, interrupted and cut at what was heard,
+// or resumed. Which of these is InterruptionJudge's decision; what was heard is PlayoutTimeline's.
 //
-//   playing ── onset ──▶ held ── lasted long enough (and has words, where asked) ──▶ interrupted
-//      ▲                  └── over too soon, or without words ──▶ false interruption ──┐
-//      └───────────────────────────────────────────────────────────────────────────────┘
-// Speech that was over too soon may still turn out to say something: then it interrupts the reply
-// that has gone on, at what was heard by then.
-//
-// Invariant: a held reply ends or goes on: with the speech, its transcript, or whatever takes
-// either away.
+// Invariant: a held reply is interrupted or resumed: by the speech, by its transcript, or by what
+// takes either away.
 
 import Codec
 
-/// Speech over a reply, while it is not known whether it interrupts.
-struct Interruption: Equatable {
-    /// The item that the speech will become.
-    let itemID: String
-    /// Where it began on the audio timeline, padding not included.
-    let onset: Int
-}
-
 extension VoiceSession {
-    /// Silence after which short speech over a reply is over, whatever a turn's end would wait for:
-    /// 500 ms at 16 kHz, the protocol's own silence. The reply waits so long, and no longer.
-    private static let longestPause = 8_000
-    /// The longest that speech holds a reply before words are found in it, where they are asked
-    /// for: 5 s at 16 kHz. Music and other voices go on for longer; people say a word by then.
-    private static let longestHold = 80_000
-    /// How long no audio may come before a held reply goes on: people mute themselves, or let go of
-    /// a button. 1 s: longer than the gaps of a connection that is still of use.
-    private static let longestSilence = Duration.seconds(1)
     /// UTF-8 bytes of a reply before and after the point of its hearing that an echo may be of.
     private static let echoBytes = (before: 60, after: 40)
 
-    /// How long speech must last to interrupt, in samples at 16 kHz.
-    private var minInterruption: Int {
-        SampleRate.hz16000.samples(
-            inMilliseconds: parameters.turnDetection?.minInterruptionMilliseconds
-                ?? context.limits.minInterruptionMilliseconds)
+    /// What the session's settings require of speech that interrupts.
+    private var interruptionRules: InterruptionJudge.Rules {
+        InterruptionJudge.Rules(
+            minSamples: SampleRate.hz16000.samples(
+                inMilliseconds: parameters.turnDetection?.minInterruptionMilliseconds
+                    ?? context.limits.minInterruptionMilliseconds),
+            needsWords: interruptionNeedsWords)
     }
 
-    /// Whether length is not enough.
+    /// Whether speech must have words to interrupt.
     private var interruptionNeedsWords: Bool {
         parameters.turnDetection?.interruptionNeedsWords == true && context.hasRecognizer
     }
 
     /// Whether the words of the speech in progress decide about a reply.
-    var needsWordsOfSpeech: Bool { interruptionNeedsWords && playout?.interruption != nil }
+    var needsWordsOfSpeech: Bool { interruptionNeedsWords && interruption.speech != nil }
 
     /// Speech has begun at a position on the audio timeline.
     func handleOnset(of itemID: String, at position: Int, now: Instant) {
         guard parameters.turnDetection?.interruptResponse == true, let playout,
             activeResponse != nil || playout.isPlaying(at: now)
         else { return }
-        guard minInterruption > 0 || interruptionNeedsWords else { return interrupt(at: now) }
-        playout.hold(at: now)
-        playout.interruption = Interruption(itemID: itemID, onset: position)
-        dropQueuedAudio(of: playout)
+        switch interruption.handleOnset(of: itemID, at: position, interruptionRules) {
+        case .hold:
+            playout.hold(at: now)
+            dropQueuedAudio(of: playout)
+        case .interrupt: interrupt(at: now)
+        case .wait, .resume, .endSpeech: break
+        }
     }
 
     /// More of the speech, or of its words, is known.
     func weighInterruption(_ speechInput: SpeechInput, at now: Instant) {
-        guard let speech = playout?.interruption, speech.itemID == speechInput.speechItemID,
+        guard interruption.isWeighing(speechInput.speechItemID),
             let end = speechInput.turnDetector?.lastSpeechEnd
         else { return }
-        guard end - speech.onset >= minInterruption else {
-            if speechInput.analysedEnd - end >= Self.longestPause {
-                handleSpeechStopped(at: end, speechInput, at: now)
-            }
-            return
+        let decision = interruption.weigh(
+            speechEnd: end, analysedEnd: speechInput.analysedEnd, interruptionRules
+        ) { speechInput.partial?.newest.map { judge($0.wholeWords, at: now) } }
+        switch decision {
+        case .wait, .hold: break
+        case .interrupt: interrupt(at: now)
+        case .resume: forgetInterruption(at: now)
+        case .endSpeech(let position): handleSpeechStopped(at: position, speechInput, at: now)
         }
-        if interruptionNeedsWords {
-            guard let newest = speechInput.partial?.newest,
-                judge(newest.wholeWords, at: now) == .words
-            else {
-                if speechInput.analysedEnd - speech.onset >= Self.longestHold {
-                    forgetInterruption(at: now)
-                }
-                return
-            }
-        }
-        interrupt(at: now)
     }
 
-    /// The speech is over and too short, or nobody knows yet whether it has words.
+    /// Speech has ended without a decision about the reply.
     func handleUndecidedSpeech(_ itemID: String, at now: Instant) {
-        guard playout?.interruption?.itemID == itemID, !interruptionNeedsWords else { return }
+        guard interruption.handleSpeechEnd(of: itemID, interruptionRules) == .resume
+        else { return }
         if !context.hasRecognizer, activeResponse != nil {
             // A model that hears for itself is asked about longer speech only.
             conversation.forgetHeard(of: itemID)
-            unansweredSince = nil
+            userTurn.forgetWords()
         }
         resumeReply(at: now)
     }
 
-    /// The words of speech over a reply are known; nil: nobody could read them.
+    /// The words of speech over a reply are known; nil: they could not be recognised.
     /// - Returns: whether they are to be answered.
     func settleInterruption(by words: String?, of itemID: String, at now: Instant) -> Bool {
         let judgement = words.map { judge($0, at: now) } ?? .none
-        // Once the reply is over, "yes" is an answer to it.
-        if judgement == .words || (judgement == .backchannel && activeResponse == nil) {
+        let decision = interruption.handleWords(
+            judgement, of: itemID, isReplyInFlight: activeResponse != nil)
+        if decision == .interrupt {
             interrupt(at: now)
             return true
         }
-        if playout?.interruption?.itemID == itemID { resumeReply(at: now) }
+        if decision == .resume { resumeReply(at: now) }
         conversation.forgetHeard(of: itemID)
         if judgement == .echo { removeEcho(itemID) }
         return false
     }
 
-    /// Nobody said that: the model must not be shown it.
+    /// The user did not say that: the model must not be shown it.
     private func removeEcho(_ itemID: String) {
-        hasHeardItself = true
         guard (try? conversation.remove(itemID)) != nil else { return }
         emit(.conversationItemDeleted(itemID: itemID))
     }
 
-    /// When a held reply goes on though nothing more is heard.
-    var holdDeadline: Instant? {
-        guard playout?.interruption != nil, let last = speechInput?.lastAudio else { return nil }
-        return last + Self.longestSilence
-    }
-
-    /// What held the reply is gone without a decision.
+    /// The speech that held the reply is gone without a decision.
     func forgetInterruption(at now: Instant) {
-        guard playout?.interruption != nil else { return }
+        guard interruption.speech != nil else { return }
         resumeReply(at: now)
     }
 
     private func resumeReply(at now: Instant) {
         guard let playout else { return }
         context.counters.falseInterruptions += 1
+        interruption.endHold()
         let active = activeResponse
-        let lost = playout.goOn(at: now, tellsPositions: knowsExtensions) { part in
+        let lost = playout.resume(at: now, tellsPositions: knowsExtensions) { part in
             part.responseID != active?.id || active?.isOver(part.itemID) == true
         }
         for part in lost { handleLost(part.itemID, from: part.heard) }
@@ -153,7 +122,7 @@ extension VoiceSession {
     private func interrupt(at now: Instant) {
         guard activeResponse != nil || playout?.isPlaying(at: now) == true else {
             // The reply, a text, has come to its end meanwhile.
-            _ = playout?.stop(at: now)
+            _ = silencePlayout(at: now)
             return
         }
         context.counters.interruptions += 1
@@ -177,9 +146,9 @@ extension VoiceSession {
     ) -> [PlayoutTimeline.HeardItem] {
         var unheard: [PlayoutTimeline.HeardItem] = []
         if let playout {
-            // Of a reply that is held nothing waits any more.
+            // Of a held reply nothing waits any more: it was dropped at the hold.
             if !playout.isHeld { dropQueuedAudio(of: playout) }
-            unheard = playout.stop(at: now)
+            unheard = silencePlayout(at: now)
         }
         if let told {
             unheard.removeAll { $0.itemID == told.itemID }
@@ -189,6 +158,13 @@ extension VoiceSession {
             cutAtHeard(part.itemID, milliseconds: part.heard)
         }
         return unheard
+    }
+
+    /// Nothing more is heard of what was sent, and no speech is weighed against it.
+    /// - Returns: what was not heard to its end.
+    func silencePlayout(at now: Instant) -> [PlayoutTimeline.HeardItem] {
+        interruption.endHold()
+        return playout?.stop(at: now) ?? []
     }
 
     /// What was sent and has not left will not be heard.
@@ -278,10 +254,8 @@ extension VoiceSession {
     // MARK: Words
 
     private func judge(_ words: String, at now: Instant) -> InterruptionWords.Judgement {
-        // Where a microphone has picked up a reply before its echo is known, it will again.
-        let isEchoLikely = hasHeardItself && echo?.delayMilliseconds == nil
-        return InterruptionWords.judge(
-            words, over: replyText(at: now), run: isEchoLikely ? 1 : InterruptionWords.minEchoRun)
+        interruption.judge(
+            words, over: replyText(at: now), isEchoKnown: echo?.delayMilliseconds != nil)
     }
 
     /// What the reply says about the point of its hearing.

@@ -21,6 +21,8 @@ public enum SessionFault: String, CaseIterable, Error, Sendable {
     case tooManyRetrievals = "too_many_retrievals"
     /// A model was asked twice for one response.
     case askedTwice = "asked_twice"
+    /// A reply is held and no speech is weighed, or the other way round.
+    case holdWithoutSpeech = "hold_without_speech"
     /// Audio was encoded while its reply was held.
     case sentWhileHeld = "sent_while_held"
     /// The shell handed over a message before all of the one before it was heard.
@@ -37,10 +39,11 @@ extension VoiceSession {
     private var brokenInvariant: SessionFault? {
         if responses.count(where: { $0.isInConversation }) > 1 { return .severalActiveResponses }
         if responses.count > context.limits.maxActiveResponses { return .tooManyResponses }
-        if awaitedTranscripts.count > context.limits.maxAwaitedTranscripts {
+        if userTurn.awaited.count > context.limits.maxAwaitedTranscripts {
             return .tooManyTranscripts
         }
         if retrievals.count > Self.maxRetrievals { return .tooManyRetrievals }
+        if (interruption.speech != nil) != (playout?.isHeld == true) { return .holdWithoutSpeech }
         return nil
     }
 }

@@ -9,7 +9,7 @@ import Codec
 
 extension VoiceSession {
     /// Bytes of the object itself.
-    public static let objectBytes = HeapBlock.bytes(400)
+    public static let objectBytes = HeapBlock.bytes(299)
 
     /// What the session takes, by part.
     public var ledger: MemoryLedger {
@@ -32,16 +32,16 @@ extension VoiceSession {
             ledger.inputAudio += speechInput.audioBytes
         }
         if let echo { ledger.listening += echo.heldBytes }
-        if !awaitedTranscripts.isEmpty { addAwaitedTranscripts(to: &ledger) }
+        if userTurn.isRecognising { addAwaitedTranscripts(to: &ledger) }
         if let playout { ledger.response += playout.heldBytes }
         if !responses.isEmpty { addResponses(to: &ledger) }
-        if let speculativeReply { ledger.response += speculativeReply.heldBytes }
+        if let reply = speculation.reply { ledger.response += reply.heldBytes }
     }
 
     /// Audio that is being recognised is the conversation's where that keeps it.
     private func addAwaitedTranscripts(to ledger: inout MemoryLedger) {
-        ledger.inputAudio += awaitedTranscripts.heapBytes
-        for awaited in awaitedTranscripts {
+        ledger.inputAudio += userTurn.awaited.heapBytes
+        for awaited in userTurn.awaited {
             ledger.inputAudio += awaited.agreement.heldBytes
             guard !conversation.holdsAudio(of: awaited.itemID) else { continue }
             ledger.inputAudio += awaited.audioBytes

@@ -33,28 +33,24 @@ extension VoiceSession {
             }
             try makeRoom()
         }
-        for awaiting in awaitedTranscripts.indices {
-            // This response will answer them; they must not be answered a second time.
-            awaitedTranscripts[awaiting].responds = false
-        }
+        let speechEnd = userTurn.handleResponseRequested()
         tools?.automaticResponses = 0
         openToolServers(of: parameters, at: now)
-        let speechEnd = awaitedTranscripts.last?.speechEnd
         begin(parameters, speechEnd: speechEnd, asked: speechEnd == nil ? now : nil)
     }
 
     /// Answers what the user has said, once all of it is recognised, nobody speaks and no other
     /// response is in flight. What was said while one was, is answered after it.
     func answerSpokenWords() {
-        guard let speechEnd = unansweredSince, canRespond,
-            !awaitedTranscripts.contains(where: \.responds), speechInput?.speechItemID == nil
+        guard let speechEnd = userTurn.answerableSince, canRespond,
+            speechInput?.speechItemID == nil
         else { return }
         do {
             try makeRoom()
             tools?.automaticResponses = 0
             begin(ResponseParameters(), speechEnd: speechEnd)
         } catch {
-            unansweredSince = nil
+            userTurn.forgetWords()
             emit(.error(error))
         }
     }
@@ -67,9 +63,9 @@ extension VoiceSession {
     /// Creates a response; it is asked for when nothing is left to transcribe.
     /// - Parameter asked: when a client asked for it that has not spoken.
     func begin(_ overrides: ResponseParameters, speechEnd: Instant?, asked: Instant? = nil) {
-        quietSince = nil
+        userTurn.handleResponseBegun(isInConversation: overrides.isInConversation)
         if overrides.isInConversation {
-            (unansweredSince, truncatedResponseID) = (nil, nil)
+            truncatedResponseID = nil
             // It will see the results that a response was due for.
             tools?.due = nil
         }
@@ -122,16 +118,13 @@ extension VoiceSession {
 
     /// A new id, or that of the response that was begun ahead of the end of the turn.
     private func claimResponseID(isInConversation: Bool) -> String {
-        guard isInConversation, let reply = speculativeReply, !reply.isClaimed else {
-            return ids.make("resp_")
-        }
-        speculativeReply?.isClaimed = true
-        return reply.responseID
+        let claimed = isInConversation ? speculation.claim() : nil
+        return claimed ?? ids.make("resp_")
     }
 
     /// Asks the model for every response that waits, once nothing is left to transcribe.
     func askWaitingResponses(at now: Instant) {
-        guard awaitedTranscripts.isEmpty || modelHearsAudio, !awaitsToolLists else { return }
+        guard !userTurn.isRecognising || modelHearsAudio, !awaitsToolLists else { return }
         for response in responses where response.stage == .waiting {
             guard fitsContext(response.parameters) else {
                 response.end(.contextLengthExceeded, &conversation)

@@ -304,7 +304,7 @@ extension VoiceSession {
             if mayContinue() { begin(next, speechEnd: nil) }
         }
         guard let next = tools?.due, canRespond, speechInput?.speechItemID == nil,
-            unansweredSince == nil, !awaitedTranscripts.contains(where: \.responds)
+            !userTurn.isOwedAnswer
         else { return }
         tools?.due = nil
         guard mayContinue() else { return }

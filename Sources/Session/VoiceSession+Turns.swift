@@ -15,13 +15,14 @@ extension VoiceSession {
     /// client that never answers a function call has a turn in flight for ever: whoever waits for
     /// the end of turns must not wait without a limit.
     public var hasTurnInFlight: Bool {
-        !isIdle || unansweredSince != nil || hasUncommittedSpeech || conversation.endsInFunctionCall
+        !isIdle || userTurn.hasUnansweredWords || hasUncommittedSpeech
+            || conversation.endsInFunctionCall
             || tools?.isBusy == true || hasUnheardAudio
     }
 
     /// When a client that plays at once will have played the last reply; nil before there is one,
     /// and while the next is in flight. Reply audio is sent up to `playoutLeadMilliseconds` ahead.
-    public var playedOut: Instant? { quietSince }
+    public var playedOut: Instant? { userTurn.quietSince }
 
     /// Whether a client that ends its turns itself has sent enough audio for one.
     var hasUncommittedSpeech: Bool {

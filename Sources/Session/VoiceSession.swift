@@ -37,13 +37,11 @@ public final class VoiceSession {
     var conversation: Conversation
     /// Audio state; nil until the first audio comes, so that a text session has none.
     var speechInput: SpeechInput?
-    /// Items whose transcript is awaited, oldest first.
-    var awaitedTranscripts: [AwaitedTranscript] = []
+    /// What the user has said that is not answered yet.
+    var userTurn = UserTurn()
     /// Items whose audio is being made ready for the client who asked for them.
     var retrievals: [String] = []
-    /// When the user finished saying words that no response has taken up yet.
-    var unansweredSince: Instant?
-    // Small fields follow the instants, whose padding they fill: 32 bytes of each session.
+    // Small fields stand together: that saves padding in each session.
     /// What the session's model understands. Where it hears audio its replies wait for no
     /// transcript, and without `audio.input.transcription` there is none.
     let abilities: ModelAbilities
@@ -53,8 +51,8 @@ public final class VoiceSession {
     var responses: [Response] = []
     /// The newest response in the conversation, where the client has truncated what it was saying.
     var truncatedResponseID: String?
-    /// What the model writes before its turn; nil unless the client asked for a head start.
-    var speculativeReply: SpeculativeReply?
+    /// What the model writes before its turn, where the client asked for a head start.
+    var speculation = Speculation.none
     /// MCP servers; nil until one is named.
     var tools: SessionTools?
     /// What was sent and heard of the replies' audio; nil where all was heard long ago.
@@ -63,16 +61,12 @@ public final class VoiceSession {
     var lostAudio: [LostAudio] = []
     /// Knows the replies in the user's audio; nil until both have come.
     var echo: EchoCheck?
-    /// Since when nobody has spoken after a response: from the end of its playing.
-    var quietSince: Instant?
-    /// Whether a reply's own words have come back as the user's.
-    var hasHeardItself = false
+    /// Decides about speech over a reply.
+    var interruption = InterruptionJudge()
     /// Whether any reply was heard.
     private var hasSpoken = false
     /// Whether the session's kind is settled: by the connection, or by the client's first event.
     private var isKindSettled: Bool
-    /// Where on the audio timeline that quiet began.
-    var quietPosition = 0
 
     /// Creates a session in its initial state; emits nothing before `start(at:)`.
     /// - Parameters:
@@ -112,7 +106,7 @@ public final class VoiceSession {
 
     /// Whether nothing is in flight: no speech, no transcript awaited, no response.
     public var isIdle: Bool {
-        responses.isEmpty && awaitedTranscripts.isEmpty && speechInput?.speechItemID == nil
+        responses.isEmpty && !userTurn.isRecognising && speechInput?.speechItemID == nil
             && tools?.isBusy != true
     }
 
@@ -240,7 +234,9 @@ public final class VoiceSession {
             response.handleDeadline(&conversation, at: now)
         }
         if let due = idleDeadline, due <= now { handleIdleTimeout(at: now) }
-        if let due = holdDeadline, due <= now { forgetInterruption(at: now) }
+        if let due = interruption.deadline(lastAudio: speechInput?.lastAudio), due <= now {
+            forgetInterruption(at: now)
+        }
         speechInput?.releaseIfIdle(context, at: now)
         finish(at: now)
     }
@@ -252,7 +248,9 @@ public final class VoiceSession {
     public func nextDeadline(after now: Instant) -> Instant? {
         var earliest = idleDeadline
         if let check = speechInput?.releaseCheck { earliest = min(earliest ?? check, check) }
-        if let due = holdDeadline { earliest = min(earliest ?? due, due) }
+        if let due = interruption.deadline(lastAudio: speechInput?.lastAudio) {
+            earliest = min(earliest ?? due, due)
+        }
         earliest = earliest.map { max($0, Instant(nanoseconds: now.nanoseconds + 1)) }
         for response in responses {
             guard let due = response.nextDeadline(after: now) else { continue }
@@ -318,7 +316,9 @@ public final class VoiceSession {
             cutAtHeard(response)
             if tools != nil { considerContinuation(of: response) }
             if response.isInConversation {
-                beginQuiet(at: max(response.playedOut ?? now, now), now)
+                userTurn.beginQuiet(
+                    at: max(response.playedOut ?? now, now), now: now,
+                    position: speechInput?.buffer.end ?? 0)
             }
             return true
         }

@@ -45,8 +45,6 @@ final class PlayoutTimeline {
     private(set) var isAcknowledged = false
     /// Whether it is told where audio that is sent again starts.
     private(set) var tellsPositions = false
-    /// The speech that holds the reply, while it is not known what it means.
-    var interruption: Interruption?
     /// What listens for the reply in the user's audio, if something does.
     var echo: EchoCheck?
     private var pacer: PlayoutPacer
@@ -79,7 +77,7 @@ final class PlayoutTimeline {
     /// When a client that plays at once will have played everything sent so far.
     var playedOut: Instant? { pacer.playedOut }
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(216)
+    static let objectBytes = HeapBlock.bytes(192)
     /// Bytes of all of it, most of them audio that is kept.
     var heldBytes: Int {
         again.reduce(Self.objectBytes + kept.heldBytes + again.heapBytes + items.heapBytes) {
@@ -253,10 +251,9 @@ final class PlayoutTimeline {
     /// item is over.
     /// - Parameter tellsPositions: whether the client is told where that starts.
     /// - Returns: items of which something was dropped at the hold and is not sent again.
-    func goOn(
+    func resume(
         at now: Instant, tellsPositions: Bool, unlessOver isOver: (PartAddress) -> Bool
     ) -> [HeardItem] {
-        interruption = nil
         self.tellsPositions = tellsPositions
         guard let heard = heldAt.take() else { return [] }
         let unsent = again.reversed()
@@ -288,7 +285,6 @@ final class PlayoutTimeline {
                     heard: SampleRate.hz48000.milliseconds(
                         ofSamples: max(0, heard - item.start))))
         }
-        interruption = nil
         heldAt = nil
         sent = heard
         again = []

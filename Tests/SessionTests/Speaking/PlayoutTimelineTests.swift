@@ -57,7 +57,7 @@ import Testing
         send(run("a", lasting: 200), at: at(0))
         send(run("b", lasting: 200), at: at(0))
         playout.hold(at: at(100))
-        _ = playout.goOn(at: at(100), tellsPositions: true) { $0.itemID == "a" }
+        _ = playout.resume(at: at(100), tellsPositions: true) { $0.itemID == "a" }
         #expect(playout.takeRunAgain(within: 500)?.part.itemID == "b")
         #expect(!playout.hasRunsAgain)
     }
@@ -65,7 +65,7 @@ import Testing
     @Test func whatIsStoppedIsNotSentAgain() {
         send(run("a", lasting: 400), at: at(0))
         playout.hold(at: at(100))
-        _ = playout.goOn(at: at(100), tellsPositions: true) { _ in false }
+        _ = playout.resume(at: at(100), tellsPositions: true) { _ in false }
         #expect(playout.hasRunsAgain)
         _ = playout.stop(at: at(150))
         #expect(!playout.hasRunsAgain && !playout.isPlaying(at: at(150)))

@@ -50,7 +50,7 @@ import Testing
         talk.script.run(until: 1_000)
         let playout = try #require(talk.script.session.playout)
         playout.hold(at: .milliseconds(1_000))
-        _ = playout.goOn(at: .milliseconds(1_000), tellsPositions: false) { _ in false }
+        _ = playout.resume(at: .milliseconds(1_000), tellsPositions: false) { _ in false }
         #expect(playout.hasRunsAgain)
         let id = try #require(playout.responseIDs.last)
         let cut = playout.dropUnsent(of: id)

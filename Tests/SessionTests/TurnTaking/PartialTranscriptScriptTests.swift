@@ -68,7 +68,7 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         let script = try script()
         script.hypothesisDelay = .seconds(1)
         script.run(until: 3_000)
-        let itemID = try #require(script.session.awaitedTranscripts.first?.itemID)
+        let itemID = try #require(script.session.userTurn.awaited.first?.itemID)
         #expect(script.samplesTranscribed.isEmpty)
         #expect(script.session.heldBytes > 20_000)
         script.fail(hypothesisOf: itemID)
@@ -118,14 +118,14 @@ private let completed = "conversation.item.input_audio_transcription.completed"
         #expect(script.hypotheses.count == 1)
         script.run(until: 2_000)
         #expect(script.lines(delta).isEmpty && script.lines(completed).isEmpty)
-        #expect(script.session.awaitedTranscripts.isEmpty)
+        #expect(script.session.userTurn.awaited.isEmpty)
     }
 
     @Test func anItemThatIsDeletedBeforeItsWordsComeGetsNone() throws {
         let script = try script()
         script.hypothesisDelay = .seconds(1)
         script.run(until: 2_800)
-        let itemID = try #require(script.session.awaitedTranscripts.first?.itemID)
+        let itemID = try #require(script.session.userTurn.awaited.first?.itemID)
         script.send(.conversationItemDelete(itemID: itemID), at: 2_800)
         script.run(until: 6_000)
         #expect(script.lines(completed).isEmpty && script.requests.isEmpty)
