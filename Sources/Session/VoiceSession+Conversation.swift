@@ -268,7 +268,7 @@ extension VoiceSession {
         // their own do not depend on them.
         for response in responses
         where response.stage == .waiting && response.parameters.input == nil {
-            response.fail(error, &conversation)
+            response.fail(error)
         }
     }
 }

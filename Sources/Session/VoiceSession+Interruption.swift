@@ -106,7 +106,7 @@ extension VoiceSession {
             part.responseID != active?.id || active?.isOver(part.itemID) == true
         }
         for part in lost { handleLost(part.itemID, from: part.heard) }
-        active?.handleDeadline(&conversation, at: now)
+        active?.handleDeadline(at: now)
     }
 
     /// Whether the client has asked for any of this: others see no field that they do not know.
@@ -136,7 +136,7 @@ extension VoiceSession {
         at now: Instant
     ) {
         let unheard = stopPlayout(told: told, at: now)
-        activeResponse?.end(status, unheard: unheard, &conversation)
+        activeResponse?.end(status, unheard: unheard)
     }
 
     /// The client stops playing.
@@ -246,7 +246,7 @@ extension VoiceSession {
         if isHeld { context.counters.interruptions += 1 }
         active.cut(
             itemID, milliseconds: milliseconds,
-            endingAs: isHeld ? .cancelled(reason: "turn_detected") : nil, &conversation, at: now)
+            endingAs: isHeld ? .cancelled(reason: "turn_detected") : nil, at: now)
         truncatedResponseID = active.id
         return true
     }

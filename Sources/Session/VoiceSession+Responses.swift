@@ -76,7 +76,7 @@ extension VoiceSession {
             outputModality: overrides.outputModality ?? parameters.outputModality,
             outputFormat: overrides.outputFormat ?? parameters.outputFormat, voice: voice,
             maxOutputTokens: maxOutputTokens(with: overrides), metadata: overrides.metadata)
-        let speech = ResponseSpeaker(
+        let speaker = ResponseSpeaker(
             of: description, voice: SpeechRequest(text: "", voice: voice, speed: parameters.speed),
             opus: overrides.outputOpus ?? parameters.outputOpus,
             transport: parameters.outputTransport,
@@ -84,14 +84,14 @@ extension VoiceSession {
             speechEnd: speechEnd,
             context: context)
         let response = Response(
-            description: description, parameters: overrides, speech: speech, speechEnd: speechEnd,
-            asked: asked, context: context)
+            description: description, parameters: overrides, speaker: speaker, speechEnd: speechEnd,
+            asked: asked, session: self)
         responses.append(response)
         if description.outputModality == .audio, !context.hasSynthesizer {
             response.fail(
                 .unavailable(
                     message: "This server has no speech synthesis: ask for text "
-                        + "(output_modalities [\"text\"])."), &conversation)
+                        + "(output_modalities [\"text\"])."))
         }
     }
 
@@ -127,7 +127,7 @@ extension VoiceSession {
         guard !userTurn.isRecognising || modelHearsAudio, !awaitsToolLists else { return }
         for response in responses where response.stage == .waiting {
             guard fitsContext(response.parameters) else {
-                response.end(.contextLengthExceeded, &conversation)
+                response.end(.contextLengthExceeded)
                 continue
             }
             response.handleAsked()
@@ -178,7 +178,7 @@ extension VoiceSession {
             stopReplies(status, at: now)
         } else {
             context.outputs.append(.dropAudio(responseID: response.id))
-            response.end(status, &conversation)
+            response.end(status)
         }
     }
 
@@ -187,6 +187,6 @@ extension VoiceSession {
         guard let response = activeResponse else { throw .outputBufferEmpty }
         emit(.outputAudioBufferCleared(responseID: response.id))
         let unheard = stopPlayout(at: now)
-        response.mute(unheard: unheard, &conversation, at: now)
+        response.mute(unheard: unheard, at: now)
     }
 }

@@ -61,8 +61,8 @@ extension VoiceSession {
             for event in events {
                 switch event {
                 case .modelDelta(_, let delta):
-                    response.handle(delta, ids: &ids, conversation: &conversation, at: now)
-                case .modelFinished: response.handleModelFinished(&conversation, at: now)
+                    response.handle(delta, at: now)
+                case .modelFinished: response.handleModelFinished(at: now)
                 default: break
                 }
             }

@@ -61,7 +61,7 @@ extension VoiceSession {
         let error = MCPCallError.execution(
             message: "The session does not use this MCP server any more.")
         for response in responses {
-            response.failToolCalls(on: connection, error, &conversation, at: now)
+            response.failToolCalls(on: connection, error, at: now)
         }
         for call in tools?.approvedCalls ?? [] where call.approval.route.connection == connection {
             finishApprovedCall(call.item.id, .failure(error))
@@ -74,7 +74,7 @@ extension VoiceSession {
         case .listed(let itemID, let result): handleTools(result, of: itemID)
         case .called(let itemID, let result):
             let isOfResponse = responses.contains {
-                $0.handleToolResult(result, of: itemID, &conversation, at: now)
+                $0.handleToolResult(result, of: itemID, at: now)
             }
             count(result)
             if !isOfResponse { finishApprovedCall(itemID, result) }

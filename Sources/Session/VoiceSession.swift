@@ -206,20 +206,20 @@ public final class VoiceSession {
         case .hypothesisFailed(let itemID): handleHypothesisFailed(of: itemID)
         case .audioEncoded(let itemID, let bytes): handleEncodedAudio(bytes, of: itemID)
         case .modelDelta(let id, let delta):
-            response(id)?.handle(delta, ids: &ids, conversation: &conversation, at: now)
-        case .modelFinished(let id): response(id)?.handleModelFinished(&conversation, at: now)
+            response(id)?.handle(delta, at: now)
+        case .modelFinished(let id): response(id)?.handleModelFinished(at: now)
         case .modelFailed(let id, let error), .speechFailed(let id, let error):
-            response(id)?.fail(error, &conversation)
+            response(id)?.fail(error)
         case .speech(let id, let chunk):
             hasSpoken = true
             if let response = response(id) {
                 do {
-                    try response.handle(chunk, conversation: &conversation, at: now)
+                    try response.handle(chunk, at: now)
                 } catch {
-                    response.fail(error, &conversation)
+                    response.fail(error)
                 }
             }
-        case .speechFinished(let id): response(id)?.handleSpeechFinished(&conversation, at: now)
+        case .speechFinished(let id): response(id)?.handleSpeechFinished(at: now)
         case .tools(let event): handle(event, at: now)
         }
         finish(at: now)
@@ -231,7 +231,7 @@ public final class VoiceSession {
         // Audio leaves when it is due, not when the deadline of something else has come.
         let before = Instant(nanoseconds: now.nanoseconds - 1)
         for response in responses where response.nextDeadline(after: before) == now {
-            response.handleDeadline(&conversation, at: now)
+            response.handleDeadline(at: now)
         }
         if let due = idleDeadline, due <= now { handleIdleTimeout(at: now) }
         if let due = interruption.deadline(lastAudio: speechInput?.lastAudio), due <= now {

@@ -27,20 +27,20 @@ extension Response {
     /// The model begins a call: if an MCP tool has the name, it becomes an item here.
     /// - Returns: false: the function is the client's.
     func beginToolCall(
-        _ functionName: String, ids: inout IdentifierSource, _ conversation: inout Conversation
+        _ functionName: String,
     ) -> Bool {
         guard let route = routes?.route(of: functionName) else { return false }
-        closeOpenOutputs(&conversation)
+        closeOpenOutputs()
         if route.needsApproval {
-            writtenApproval = WrittenApproval(itemID: ids.make("mcpr_"), route: route)
+            writtenApproval = WrittenApproval(itemID: session.ids.make("mcpr_"), route: route)
             return true
         }
         let call = MCPCall(serverLabel: route.serverLabel, name: route.name, arguments: "")
         let item = ConversationItem(
-            id: ids.make("mcp_"), status: .inProgress, kind: .mcp(.call(call)))
+            id: session.ids.make("mcp_"), status: .inProgress, kind: .mcp(.call(call)))
         var output = OutputItem(item: item, modality: .text)
         output.toolCall = ToolCall(route: route)
-        add(output, &conversation)
+        add(output)
         return true
     }
 
@@ -62,12 +62,12 @@ extension Response {
     }
 
     /// The arguments of what was open are complete: the client is asked, or the call is made.
-    func startToolCalls(_ conversation: inout Conversation) {
-        if let written = writtenApproval.take() { ask(written, &conversation) }
+    func startToolCalls() {
+        if let written = writtenApproval.take() { ask(written) }
         for index in outputs.indices where outputs[index].isToBeCalled { start(index) }
     }
 
-    private func ask(_ written: WrittenApproval, _ conversation: inout Conversation) {
+    private func ask(_ written: WrittenApproval) {
         let item = ConversationItem(
             id: written.itemID,
             kind: .mcp(
@@ -76,7 +76,7 @@ extension Response {
                     arguments: written.arguments)))
         var output = OutputItem(item: item, modality: .text)
         output.isOpen = false
-        let index = add(output, &conversation)
+        let index = add(output)
         newApprovals.append(
             PendingApproval(
                 itemID: item.id, responseID: id, outputIndex: index, route: written.route,
@@ -107,7 +107,7 @@ extension Response {
     /// - Returns: false: it is no call of this response.
     func handleToolResult(
         _ result: Result<String, MCPCallError>, of itemID: String,
-        _ conversation: inout Conversation, at now: Instant
+        at now: Instant
     ) -> Bool {
         guard
             let index = outputs.lastIndex(where: {
@@ -115,20 +115,19 @@ extension Response {
             })
         else { return false }
         outputs[index].toolCall?.outcome = result.cut(to: context.limits.maxToolResultBytes)
-        advance(&conversation, at: now)
+        advance(at: now)
         return true
     }
 
     /// The connection is gone: what is under way on it fails.
     func failToolCalls(
-        on connection: String, _ error: MCPCallError, _ conversation: inout Conversation,
-        at now: Instant
+        on connection: String, _ error: MCPCallError, at now: Instant
     ) {
         for output in outputs where output.awaitsTool {
             guard output.toolCall?.route.connection == connection,
                 output.toolCall?.isRunning == true
             else { continue }
-            _ = handleToolResult(.failure(error), of: output.item.id, &conversation, at: now)
+            _ = handleToolResult(.failure(error), of: output.item.id, at: now)
         }
     }
 

@@ -5,15 +5,16 @@
 // The types that speak a response, from the whole to the part:
 //
 //   Response             one response: its items, its events, its end
-//   ├─ OutputItem        one item of it: text written, speech sent, where it was cut
-//   │  └─ ItemSpeechQueue   synthesised speech of that item that is not sent yet
+//   ├─ OutputItem        one item of it: its text, and where it was cut
 //   └─ ResponseSpeaker   clauses to the synthesiser, speech through the encoder to the client
+//      ├─ ItemSpeech        the speech of one item: clauses to come, how much was sent
+//      │  └─ ItemSpeechQueue   synthesised speech of that item that is not sent yet
 //      └─ PlayoutTimeline   how much of all replies was sent, has left and was heard
 //         ├─ PlayoutPacer   when audio may be sent: as it is played, with a bounded lead
 //         └─ ResendBuffer   audio that may be sent again after a false interruption
 //
 // The responses of a conversation share one PlayoutTimeline, because they are heard one after
-// another. Everything above it belongs to one response.
+// another. All else belongs to one response.
 //
 //   waiting ──▶ writing ──▶ (model finished) speaking ──▶ done
 //      └───────────┴───────────────┴── end(_:) ──────────▶ done
@@ -32,6 +33,8 @@ final class Response {
     let parameters: ResponseParameters
     private(set) var description: ResponseDescription
     private(set) var stage = Stage.waiting
+    /// The session that it belongs to, which outlives it: its items go to that conversation.
+    unowned let session: VoiceSession
     let context: SessionContext
     var outputs: [OutputItem] = []
     /// MCP tools that the model may call; nil: none.
@@ -45,7 +48,7 @@ final class Response {
     private var splitter = ClauseSplitter()
     /// When the mark at which the text so far ends is taken for the end of a clause.
     private var pauseEnd: Instant?
-    private var speech: ResponseSpeaker
+    private var speaker: ResponseSpeaker
     /// Bytes of what it is asked with.
     private let parameterBytes: Int
     private var bytesWritten = 0
@@ -63,52 +66,53 @@ final class Response {
     ///   - speechEnd: when the user stopped speaking, for the turn's measurements.
     ///   - asked: when the client asked for it, where nobody has spoken.
     init(
-        description: ResponseDescription, parameters: ResponseParameters, speech: ResponseSpeaker,
-        speechEnd: Instant?, asked: Instant?, context: SessionContext
+        description: ResponseDescription, parameters: ResponseParameters,
+        speaker: ResponseSpeaker, speechEnd: Instant?, asked: Instant?, session: VoiceSession
     ) {
         self.description = description
         self.parameters = parameters
         parameterBytes = parameters.heapBytes
-        self.speech = speech
+        self.speaker = speaker
         self.speechEnd = speechEnd
         self.asked = asked
-        self.context = context
+        self.session = session
+        context = session.context
         emit(.responseCreated(description))
     }
 
     /// When audio may next be sent, or nil: not before something else happens.
     func nextDeadline(after now: Instant) -> Instant? {
         guard stage != .done else { return nil }
-        let sending = speech.nextDeadline(of: outputs, after: now)
-        guard let pauseEnd, speech.isIdle(outputs) else { return sending }
+        let sending = speaker.nextDeadline(after: now)
+        guard let pauseEnd, speaker.isIdle else { return sending }
         let next = max(pauseEnd, Instant(nanoseconds: now.nanoseconds + 1))
         return sending.map { min($0, next) } ?? next
     }
 
     /// When everything sent so far will have been played.
-    var playedOut: Instant? { speech.playout.playedOut }
+    var playedOut: Instant? { speaker.playout.playedOut }
 
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(961)
+    static let objectBytes = HeapBlock.bytes(977)
 
     /// Bytes of all of it but what encodes it.
     var heldBytes: Int {
-        outputs.reduce(Self.objectBytes + parameterBytes + outputs.heapBytes + speech.heldBytes) {
+        outputs.reduce(Self.objectBytes + parameterBytes + outputs.heapBytes + speaker.heldBytes) {
             $0 + $1.heldBytes
         }
     }
 
     /// Bytes of the encoder.
-    var encoderBytes: Int { speech.encoderBytes }
+    var encoderBytes: Int { speaker.encoderBytes }
 
     /// What sends its audio.
-    var playout: PlayoutTimeline { speech.playout }
+    var playout: PlayoutTimeline { speaker.playout }
 
     /// Whether so much speech waits to be sent that more should not be made yet.
-    var hasEnoughSpeech: Bool { speech.hasEnough(in: outputs) }
+    var hasEnoughSpeech: Bool { speaker.hasEnough }
 
     /// Gives the encoder back; nothing more is encoded.
-    func releaseEncoder() { speech.releaseEncoder() }
+    func releaseEncoder() { speaker.releaseEncoder() }
 
     /// The model is being asked.
     func handleAsked() {
@@ -120,8 +124,7 @@ final class Response {
 
     /// A piece of the model's reply.
     func handle(
-        _ delta: ModelDelta, ids: inout IdentifierSource, conversation: inout Conversation,
-        at now: Instant
+        _ delta: ModelDelta, at now: Instant
     ) {
         guard stage == .writing else { return }
         if let end = speechEnd.take() {
@@ -131,18 +134,18 @@ final class Response {
         }
         switch delta {
         case .text(let text):
-            guard !text.isEmpty, isWithinLimits(adding: text, &conversation) else { return }
-            write(text, to: openMessage(ids: &ids, conversation: &conversation), at: now)
+            guard !text.isEmpty, isWithinLimits(adding: text) else { return }
+            write(text, to: openMessage(), at: now)
         case .functionCallStarted(let callID, let name):
-            guard isWithinLimits(adding: name, &conversation) else { return }
-            guard !beginToolCall(name, ids: &ids, &conversation) else { break }
-            closeOpenOutputs(&conversation)
+            guard isWithinLimits(adding: name) else { return }
+            guard !beginToolCall(name) else { break }
+            closeOpenOutputs()
             let item = ConversationItem(
-                id: ids.make("item_"), status: .inProgress,
+                id: session.ids.make("item_"), status: .inProgress,
                 kind: .functionCall(callID: callID, name: name, arguments: ""))
-            add(OutputItem(item: item, modality: .text), &conversation)
+            add(OutputItem(item: item, modality: .text))
         case .functionCallArguments(let arguments):
-            guard isWithinLimits(adding: arguments, &conversation) else { return }
+            guard isWithinLimits(adding: arguments) else { return }
             writeArguments(arguments)
         case .usage(let inputTokens, let cachedTokens, let outputTokens):
             usage.inputTextTokens = inputTokens
@@ -151,29 +154,27 @@ final class Response {
         case .incomplete(let reason):
             incompleteReason = reason
         }
-        advance(&conversation, at: now)
+        advance(at: now)
     }
 
     /// The model's reply is complete.
-    func handleModelFinished(_ conversation: inout Conversation, at now: Instant) {
+    func handleModelFinished(at now: Instant) {
         guard stage == .writing else { return }
-        closeOpenOutputs(&conversation)
+        closeOpenOutputs()
         stage = .speaking
-        advance(&conversation, at: now)
+        advance(at: now)
     }
 
-    private func openMessage(
-        ids: inout IdentifierSource, conversation: inout Conversation
-    ) -> Int {
+    private func openMessage() -> Int {
         if let index = outputs.lastIndex(where: { $0.isOpen && !$0.isCall }) {
             return index
         }
-        closeOpenOutputs(&conversation)
+        closeOpenOutputs()
         let item = ConversationItem(
-            id: ids.make("item_"), status: .inProgress,
+            id: session.ids.make("item_"), status: .inProgress,
             kind: .message(role: .assistant, content: []))
         let index = add(
-            OutputItem(item: item, modality: description.outputModality), &conversation)
+            OutputItem(item: item, modality: description.outputModality))
         emit(.responseContentPartAdded(address(index), description.outputModality))
         return index
     }
@@ -187,7 +188,7 @@ final class Response {
         case .audio:
             emit(.responseOutputAudioTranscriptDelta(address(index), delta: text))
             for clause in splitter.append(text) {
-                speech.enqueue(clause, for: index, of: &outputs)
+                speaker.enqueue(clause, for: index)
             }
             pauseEnd =
                 splitter.isAtMark ? now + .milliseconds(ClauseSplitter.pauseMilliseconds) : nil
@@ -197,123 +198,125 @@ final class Response {
     /// Speaks a sentence behind which the model pauses, if nothing else is there to be heard: with
     /// a slow model there would be silence for a token more.
     private func speakPausedSentence(at now: Instant) {
-        guard let pauseEnd, now >= pauseEnd, speech.isIdle(outputs),
+        guard let pauseEnd, now >= pauseEnd, speaker.isIdle,
             let index = outputs.lastIndex(where: { $0.isOpen && !$0.isCall })
         else { return }
         self.pauseEnd = nil
         if let clause = splitter.takeAtMark() {
-            speech.enqueue(clause, for: index, of: &outputs)
+            speaker.enqueue(clause, for: index)
         }
     }
 
     /// Whether more text, perhaps in another item, keeps the limits; ends the response if not.
-    private func isWithinLimits(adding text: String, _ conversation: inout Conversation) -> Bool {
+    private func isWithinLimits(adding text: String) -> Bool {
         bytesWritten += text.utf8.count
         guard bytesWritten <= context.limits.maxResponseBytes,
             outputs.count < context.limits.maxResponseItems
         else {
-            end(.incomplete(reason: "max_output_tokens"), &conversation)
+            end(.incomplete(reason: "max_output_tokens"))
             return false
         }
         return true
     }
 
     @discardableResult
-    func add(_ output: OutputItem, _ conversation: inout Conversation) -> Int {
+    func add(_ output: OutputItem) -> Int {
         var output = output
         let index = outputs.count
         emit(.responseOutputItemAdded(responseID: id, outputIndex: index, output.item))
         if isInConversation {
             // A full conversation still takes the reply in flight: a response is bounded itself,
             // and none begins in a full conversation.
-            output.previousItemID = conversation.append(output.item)
+            output.previousItemID = session.conversation.append(output.item)
             emit(.conversationItemAdded(output.item, previousItemID: output.previousItemID))
         }
         outputs.append(output)
+        speaker.begin(output.item.id)
         return index
     }
 
     /// No more is written to the outputs that are open: calls are complete, messages may still
     /// have to be spoken.
-    func closeOpenOutputs(_ conversation: inout Conversation) {
+    func closeOpenOutputs() {
         for index in outputs.indices where outputs[index].isOpen {
             outputs[index].isOpen = false
             pauseEnd = nil
-            if let rest = splitter.finish() { speech.enqueue(rest, for: index, of: &outputs) }
+            if let rest = splitter.finish() { speaker.enqueue(rest, for: index) }
+            speaker.close(index)
         }
-        if routes != nil { startToolCalls(&conversation) }
-        completeOutputs(&conversation)
+        if routes != nil { startToolCalls() }
+        completeOutputs()
     }
 
     // MARK: The synthesiser speaks
 
     /// A run of speech of the clause in progress.
     func handle(
-        _ chunk: SpeechChunk, conversation: inout Conversation, at now: Instant
+        _ chunk: SpeechChunk, at now: Instant
     ) throws(AgentError) {
         guard stage != .done else { return }
-        try speech.handle(chunk, of: &outputs)
-        advance(&conversation, at: now)
+        try speaker.handle(chunk)
+        advance(at: now)
     }
 
     /// The clause in progress is spoken.
-    func handleSpeechFinished(_ conversation: inout Conversation, at now: Instant) {
+    func handleSpeechFinished(at now: Instant) {
         guard stage != .done else { return }
-        speech.handleClauseSpoken(of: &outputs)
-        advance(&conversation, at: now)
+        speaker.handleClauseSpoken()
+        advance(at: now)
     }
 
     /// Audio may be due.
-    func handleDeadline(_ conversation: inout Conversation, at now: Instant) {
-        advance(&conversation, at: now)
+    func handleDeadline(at now: Instant) {
+        advance(at: now)
     }
 
     /// Drops audio that was not sent yet and speaks no more of it; the text goes on.
     /// - Parameter unheard: what of the audio that was sent the client drops as well.
     func mute(
-        unheard: [PlayoutTimeline.HeardItem], _ conversation: inout Conversation, at now: Instant
+        unheard: [PlayoutTimeline.HeardItem], at now: Instant
     ) {
         noteUnheard(unheard)
         for index in outputs.indices where outputs[index].isAudio && outputs[index].cut == nil {
             guard !outputs[index].isComplete else { continue }
-            outputs[index].cut = .init(milliseconds: outputs[index].sentMilliseconds)
+            outputs[index].cut = .init(milliseconds: speaker.sentMilliseconds(index))
         }
-        speech.mute(&outputs)
-        advance(&conversation, at: now)
+        speaker.mute()
+        advance(at: now)
     }
 
     // MARK: The end
 
     /// Does what has become possible: the next clause, finished items, the end.
-    func advance(_ conversation: inout Conversation, at now: Instant) {
+    func advance(at now: Instant) {
         guard stage != .done else { return }
         speakPausedSentence(at: now)
-        speech.speakNextClause(of: &outputs)
+        speaker.speakNextClause()
         do {
-            try speech.send(&outputs, at: now)
+            try speaker.send(at: now)
         } catch {
-            fail(error, &conversation)
+            fail(error)
             return
         }
-        completeOutputs(&conversation)
+        completeOutputs()
         guard stage == .speaking, outputs.allSatisfy(\.isComplete) else { return }
-        end(incompleteReason.map { .incomplete(reason: $0) } ?? .completed, &conversation)
+        end(incompleteReason.map { .incomplete(reason: $0) } ?? .completed)
     }
 
     /// What is written and, if it is to be heard, all sent, is done. While audio may be sent again
     /// nothing of it is: it may have to be sent again, and nothing follows an item's done events.
-    private func completeOutputs(_ conversation: inout Conversation) {
+    private func completeOutputs() {
         for index in outputs.indices where !outputs[index].isOpen && !outputs[index].isComplete {
             let output = outputs[index]
-            guard !output.awaitsSpeech, !output.awaitsTool,
-                !output.isAudio || !isInConversation || !speech.mayBeSentAgain
+            guard !speaker.awaitsSpeech(index), !output.awaitsTool,
+                !output.isAudio || !isInConversation || !speaker.mayBeSentAgain
             else { continue }
             // Where the model had to stop, what it was writing is not whole: clients run a function
             // as soon as its call is completed.
             let isWhole =
                 output.cut?.isByClient != true
                 && (incompleteReason == nil || index < outputs.count - 1)
-            complete(index, isWhole ? .completed : .incomplete, &conversation)
+            complete(index, isWhole ? .completed : .incomplete)
         }
     }
 
@@ -321,21 +324,20 @@ final class Response {
     /// - Parameter unheard: items that were not heard to the end of what was sent of them, where
     ///   the client stops playing; empty: it plays on with what has left.
     func end(
-        _ status: ResponseDescription.Status, unheard: [PlayoutTimeline.HeardItem] = [],
-        _ conversation: inout Conversation
+        _ status: ResponseDescription.Status, unheard: [PlayoutTimeline.HeardItem] = []
     ) {
         guard stage != .done else { return }
-        if stage == .writing || speech.isSpeaking {
+        if stage == .writing || speaker.isSpeaking {
             context.outputs.append(.command(.cancelResponse(responseID: id)))
         }
         if routes != nil { stopToolCalls() }
         noteUnheard(unheard)
-        if isInConversation, !outputs.allSatisfy(\.isComplete) { noteUnheard(speech.dropUnsent()) }
+        if isInConversation, !outputs.allSatisfy(\.isComplete) { noteUnheard(speaker.dropUnsent()) }
         for index in outputs.indices where !outputs[index].isComplete {
             if outputs[index].isAudio, outputs[index].cut == nil {
-                outputs[index].cut = .init(milliseconds: outputs[index].sentMilliseconds)
+                outputs[index].cut = .init(milliseconds: speaker.sentMilliseconds(index))
             }
-            complete(index, .incomplete, &conversation)
+            complete(index, .incomplete)
         }
         stage = .done
         releaseEncoder()
@@ -357,25 +359,27 @@ final class Response {
     /// The item of a spoken message that is not done, and how much of it was sent; nil: there is no
     /// such item here.
     func sentMilliseconds(ofOpen itemID: String) -> Int? {
-        outputs.last { $0.item.id == itemID && $0.isAudio && !$0.isComplete }?.sentMilliseconds
+        outputs.lastIndex { $0.item.id == itemID && $0.isAudio && !$0.isComplete }
+            .map { speaker.sentMilliseconds($0) }
     }
 
     /// What an item says, as far as it is written, and how much of that was said when.
     func words(of itemID: String) -> (text: String, speech: Conversation.Speech)? {
-        outputs.last { $0.item.id == itemID }.map { ($0.text, $0.said()) }
+        outputs.lastIndex { $0.item.id == itemID }
+            .map { (outputs[$0].text, speaker.said($0)) }
     }
 
     /// The client has heard an item only so far and wants no more of it.
     /// - Parameter status: how the response ends with that; nil: it goes on without the item.
     func cut(
         _ itemID: String, milliseconds: Int, endingAs status: ResponseDescription.Status?,
-        _ conversation: inout Conversation, at now: Instant
+        at now: Instant
     ) {
         guard let index = outputs.lastIndex(where: { $0.item.id == itemID }) else { return }
         outputs[index].cut = .init(milliseconds: milliseconds, isByClient: true)
-        if let status { return end(status, &conversation) }
-        speech.mute(index, of: &outputs)
-        advance(&conversation, at: now)
+        if let status { return end(status) }
+        speaker.mute(index)
+        advance(at: now)
     }
 
     /// Items whose words were not all heard, in order.
@@ -404,8 +408,9 @@ final class Response {
     // MARK: Events
 
     private func complete(
-        _ index: Int, _ status: ConversationItem.Status, _ conversation: inout Conversation
+        _ index: Int, _ status: ConversationItem.Status
     ) {
+        speaker.drop(index)
         outputs[index].complete(status)
         let output = outputs[index]
         if output.isFunctionCall {
@@ -427,15 +432,15 @@ final class Response {
             emit(.responseContentPartDone(address(index), output.modality, text: output.text))
         }
         if isInConversation {
-            conversation.update(output.item, speech: output.said())
+            session.conversation.update(output.item, speech: speaker.said(index))
             emit(.conversationItemDone(output.item, previousItemID: output.previousItemID))
         }
         emit(.responseOutputItemDone(responseID: id, outputIndex: index, output.item))
     }
 
     /// An agent could not do its part.
-    func fail(_ error: AgentError, _ conversation: inout Conversation) {
-        end(.failed(error), &conversation)
+    func fail(_ error: AgentError) {
+        end(.failed(error))
     }
 
     private func count(_ status: ResponseDescription.Status) {

@@ -1,4 +1,5 @@
-// One output item of a response while it is written and spoken.
+// One output item of a response while it is written: its text, and where it was cut. How it is spoken
+// is ItemSpeech's.
 
 import Codec
 
@@ -29,23 +30,8 @@ struct OutputItem {
     private(set) var lostAt: Int?
     /// Whether its done events have been said.
     private(set) var isComplete = false
-    /// Clauses that are not spoken yet, the one in progress included.
-    var unspokenClauses = 0
-    /// UTF-8 bytes of the clause in progress.
-    var clauseBytes = 0
-    /// Speech that was not sent yet.
-    var speech = ItemSpeechQueue()
-    /// Samples sent, on the timeline of `ItemSpeechQueue`: at 48 kHz.
-    var sentSamples = 0
     /// The call of an MCP tool that it is, or nil.
     var toolCall: ToolCall?
-    /// Ends of the spoken clauses.
-    private(set) var marks: [Conversation.SpokenMark] = []
-    private var enqueuedSamples = 0
-    /// Whether the item ended before its last clause was synthesised.
-    private var isCutOff = false
-    /// Spoken English takes about 65 ms a letter.
-    private static let millisecondsPerByte = 65
 
     init(item: ConversationItem, modality: OutputModality) {
         self.item = item
@@ -73,9 +59,6 @@ struct OutputItem {
     /// Whether it is spoken.
     var isAudio: Bool { modality == .audio && !isCall }
 
-    /// Milliseconds of its audio that were sent.
-    var sentMilliseconds: Int { ItemSpeechQueue.rate.milliseconds(ofSamples: sentSamples) }
-
     var callID: String {
         if case .functionCall(let callID, _, _) = item.kind { callID } else { "" }
     }
@@ -84,23 +67,8 @@ struct OutputItem {
         if case .functionCall(_, let name, _) = item.kind { name } else { "" }
     }
 
-    /// Whether speech waits to be sent.
-    var hasSpeech: Bool { speech.count > 0 }
-    /// Whether a frame of it can be sent. A partial frame leaves only at the item's end, so that no
-    /// gap is coded into it.
-    var hasSendableSpeech: Bool {
-        hasSpeech
-            && (speech.count >= ItemSpeechQueue.frameLength || speech.hasCompletePhrase
-                || (!isOpen && unspokenClauses == 0))
-    }
-    /// Whether something of it has still to be synthesised or sent.
-    var awaitsSpeech: Bool { unspokenClauses > 0 || hasSpeech }
-
     /// Bytes on the heap. Of a complete item the conversation has the words.
-    var heldBytes: Int {
-        (isComplete ? 0 : HeapBlock.string(capacity: textCapacity)) + speech.heldBytes
-            + marks.heapBytes
-    }
+    var heldBytes: Int { isComplete ? 0 : HeapBlock.string(capacity: textCapacity) }
 
     /// The model writes more. Room grows here and not in the string, so that it is known.
     mutating func write(_ more: String) {
@@ -121,44 +89,6 @@ struct OutputItem {
         textCapacity = text.utf8.count
     }
 
-    /// Speech of the clause in progress.
-    mutating func enqueue(_ chunk: SpeechChunk) {
-        enqueuedSamples += speech.append(chunk)
-    }
-
-    /// The clause in progress, which is sent as Opus, is complete.
-    /// - Parameter key: what to keep it under, or nil.
-    mutating func endPhrase(key: PhraseKey?) { enqueuedSamples += speech.endPhrase(key: key) }
-
-    /// The clause in progress is synthesised.
-    mutating func handleClauseSpoken() {
-        unspokenClauses -= 1
-        let said = (marks.last?.transcriptBytes ?? 0) + clauseBytes
-        marks.append(
-            Conversation.SpokenMark(
-                transcriptBytes: said,
-                audioMilliseconds: ItemSpeechQueue.rate.milliseconds(ofSamples: enqueuedSamples)))
-    }
-
-    /// What is known of the speech at the item's end. A clause that was cut off in the middle of
-    /// its synthesis has no mark of its own; its words are taken to come at the usual pace.
-    func said() -> Conversation.Speech {
-        guard enqueuedSamples > 0 else { return Conversation.Speech() }
-        let rate = ItemSpeechQueue.rate
-        var marks = marks
-        let before = marks.last ?? Conversation.SpokenMark(transcriptBytes: 0, audioMilliseconds: 0)
-        let synthesised = rate.milliseconds(ofSamples: enqueuedSamples)
-        if synthesised > before.audioMilliseconds, isCutOff {
-            let bytes = (synthesised - before.audioMilliseconds) / Self.millisecondsPerByte
-            marks.append(
-                Conversation.SpokenMark(
-                    transcriptBytes: before.transcriptBytes + min(bytes, clauseBytes),
-                    audioMilliseconds: synthesised))
-        }
-        return Conversation.Speech(
-            marks: marks, sentMilliseconds: rate.milliseconds(ofSamples: sentSamples))
-    }
-
     /// It was not heard from here on, in milliseconds.
     mutating func noteLost(from milliseconds: Int) {
         lostAt = min(lostAt ?? milliseconds, milliseconds)
@@ -170,18 +100,10 @@ struct OutputItem {
         return Cut(milliseconds: min(lostAt, cut?.milliseconds ?? lostAt))
     }
 
-    /// Forgets what has not been sent.
-    mutating func dropSpeech() {
-        isCutOff = isCutOff || unspokenClauses > 0
-        speech = ItemSpeechQueue()
-        unspokenClauses = 0
-    }
-
     /// Gives the item its final form.
     mutating func complete(_ status: ConversationItem.Status) {
         isOpen = false
         isComplete = true
-        dropSpeech()
         fitText()
         item.status = status
         switch item.kind {

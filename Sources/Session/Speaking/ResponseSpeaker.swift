@@ -16,11 +16,13 @@ struct ResponseSpeaker {
     private let format: AudioFormat
     private let transport: AudioTransport
     private let context: SessionContext
-    /// Clauses that wait for the synthesiser, each with its output's index.
-    private var clauses: [(output: Int, text: String)] = []
+    /// The speech of the response's output items, by their index.
+    private var items: [ItemSpeech] = []
+    /// Clauses that wait for the synthesiser, each with its item's index.
+    private var clauses: [(item: Int, text: String)] = []
     private var clauseHead = 0
-    /// The output whose clause the synthesiser is speaking.
-    private var spokenOutput: Int?
+    /// The item whose clause the synthesiser is speaking.
+    private var spokenItem: Int?
     private let opus: ResolvedOpusSettings
     private var encoder: OutputAudioEncoder?
     /// The clause in progress, if it is to be kept.
@@ -49,123 +51,138 @@ struct ResponseSpeaker {
         self.context = context
     }
 
-    /// Bytes of clauses that wait.
+    /// Bytes of clauses and speech that wait.
     var heldBytes: Int {
-        clauses[clauseHead...].reduce(clauses.heapBytes) { $0 + $1.text.heapBytes }
+        let waiting = clauses[clauseHead...].reduce(clauses.heapBytes) { $0 + $1.text.heapBytes }
+        return items.reduce(waiting + items.heapBytes) { $0 + $1.heldBytes }
     }
     /// Bytes of the encoder and its state.
     var encoderBytes: Int { encoder?.heldBytes ?? 0 }
     /// Whether the synthesiser is speaking a clause.
-    var isSpeaking: Bool { spokenOutput != nil }
+    var isSpeaking: Bool { spokenItem != nil }
     /// Whether nothing is there to be spoken or sent.
-    func isIdle(_ outputs: [OutputItem]) -> Bool {
-        spokenOutput == nil && clauseHead == clauses.count && !outputs.contains(where: \.hasSpeech)
+    var isIdle: Bool {
+        spokenItem == nil && clauseHead == clauses.count && !items.contains(where: \.hasSpeech)
     }
     /// Whether audio that was sent is kept back, so that none of it can be called done.
     var mayBeSentAgain: Bool { playout.isHeld || playout.hasRunsAgain }
 
     /// When audio may next be sent, or nil: not before something else happens.
-    func nextDeadline(of outputs: [OutputItem], after now: Instant) -> Instant? {
-        guard playout.hasRunsAgain || outputs.contains(where: \.hasSendableSpeech) else {
+    func nextDeadline(after now: Instant) -> Instant? {
+        guard playout.hasRunsAgain || items.contains(where: \.hasSendableSpeech) else {
             return nil
         }
         return playout.nextSend(after: now)
     }
 
+    // MARK: Items
+
+    /// An output item has been added to the response; one that is not spoken stays empty.
+    mutating func begin(_ itemID: String) { items.append(ItemSpeech(itemID: itemID)) }
+
+    /// No more clauses of an item come.
+    mutating func close(_ index: Int) { items[index].close() }
+
+    /// An item is done: what has not been sent of it is forgotten.
+    mutating func drop(_ index: Int) { items[index].drop() }
+
+    /// Whether something of an item has still to be synthesised or sent.
+    func awaitsSpeech(_ index: Int) -> Bool { items[index].awaitsSpeech }
+
+    /// Milliseconds of an item's audio that were sent.
+    func sentMilliseconds(_ index: Int) -> Int { items[index].sentMilliseconds }
+
+    /// How much of an item's text was said when.
+    func said(_ index: Int) -> Conversation.Speech { items[index].said() }
+
     // MARK: Clauses
 
-    /// A clause of an output is to be spoken.
-    mutating func enqueue(_ clause: String, for index: Int, of outputs: inout [OutputItem]) {
-        guard !isMuted, outputs[index].cut == nil else { return }
+    /// A clause of an item is to be spoken.
+    mutating func enqueue(_ clause: String, for index: Int) {
+        guard !isMuted, !items[index].isMuted else { return }
         clauses.append((index, clause))
-        outputs[index].unspokenClauses += 1
+        items[index].addClause()
     }
 
     /// Gives the synthesiser its next clause, if it is free and not far ahead.
-    mutating func speakNextClause(of outputs: inout [OutputItem]) {
-        while spokenOutput == nil, clauseHead < clauses.count,
-            !hasEnough(in: outputs)
-        {
+    mutating func speakNextClause() {
+        while spokenItem == nil, clauseHead < clauses.count, !hasEnough {
             let clause = clauses[clauseHead]
             clauseHead += 1
             if clauseHead == clauses.count {
                 clauses.removeAll(keepingCapacity: true)
                 clauseHead = 0
             }
-            spokenOutput = clause.output
-            outputs[clause.output].clauseBytes = clause.text.utf8.count
+            spokenItem = clause.item
+            items[clause.item].beginClause(bytes: clause.text.utf8.count)
             var request = voice
             request.text = clause.text
-            if !speakFromCache(request, &outputs) {
+            if !speakFromCache(request) {
                 context.outputs.append(.command(.speak(responseID: responseID, request)))
             }
         }
     }
 
     /// Speaks a clause that has been spoken before; false: it must be synthesised.
-    private mutating func speakFromCache(
-        _ request: SpeechRequest, _ outputs: inout [OutputItem]
-    ) -> Bool {
-        guard context.phrases.isEnabled, let index = spokenOutput else { return false }
+    private mutating func speakFromCache(_ request: SpeechRequest) -> Bool {
+        guard context.phrases.isEnabled, let index = spokenItem else { return false }
         let key = PhraseKey(request, opus: format == .opus ? opus : nil)
         guard let speech = context.phrases.find(key) else {
             if context.phrases.admits(key) { phrase = PhraseInProgress(key) }
             return false
         }
-        for chunk in speech { outputs[index].enqueue(chunk) }
-        handleClauseSpoken(of: &outputs)
+        for chunk in speech { items[index].enqueue(chunk) }
+        handleClauseSpoken()
         return true
     }
 
     /// Whether so much speech waits to be sent that more should not be made yet: neither of the
     /// next clause nor of the one in progress, which the shell delays.
-    func hasEnough(in outputs: [OutputItem]) -> Bool {
-        let queued = outputs.reduce(0) { $0 + $1.speech.count }
+    var hasEnough: Bool {
+        let queued = items.reduce(0) { $0 + $1.queue.count }
         return queued / ItemSpeechQueue.rate.hertz >= context.limits.maxQueuedSpeechSeconds
     }
 
     /// A run of speech of the clause in progress.
-    mutating func handle(
-        _ chunk: SpeechChunk, of outputs: inout [OutputItem]
-    ) throws(AgentError) {
-        guard let index = spokenOutput else { return }
+    mutating func handle(_ chunk: SpeechChunk) throws(AgentError) {
+        guard let index = spokenItem else { return }
         try OutputAudioEncoder.check(chunk)
-        outputs[index].enqueue(chunk)
+        items[index].enqueue(chunk)
         phrase?.append(chunk, to: context.phrases)
     }
 
     /// The clause in progress is spoken. As Opus it is kept once it has been encoded.
-    mutating func handleClauseSpoken(of outputs: inout [OutputItem]) {
-        guard let index = spokenOutput.take() else { return }
+    mutating func handleClauseSpoken() {
+        guard let index = spokenItem.take() else { return }
         let phrase = phrase.take()
         if format == .opus {
-            outputs[index].endPhrase(key: phrase?.key)
+            items[index].endPhrase(key: phrase?.key)
         } else {
             phrase?.finish(in: &context.phrases)
         }
-        outputs[index].handleClauseSpoken()
+        items[index].handleClauseSpoken()
     }
 
     /// Drops what was not sent, and speaks no more of this response.
-    mutating func mute(_ outputs: inout [OutputItem]) {
+    mutating func mute() {
         isMuted = true
         clauses.removeAll()
         clauseHead = 0
-        for index in outputs.indices { outputs[index].dropSpeech() }
+        for index in items.indices { items[index].drop() }
         stopSynthesis()
     }
 
-    /// Drops what was not sent of one output, and speaks no more of it.
-    mutating func mute(_ index: Int, of outputs: inout [OutputItem]) {
+    /// Drops what was not sent of one item, and speaks no more of it.
+    mutating func mute(_ index: Int) {
         clauses.removeFirst(clauseHead)
         clauseHead = 0
-        clauses.removeAll { $0.output == index }
-        outputs[index].dropSpeech()
-        if spokenOutput == index { stopSynthesis() }
+        clauses.removeAll { $0.item == index }
+        items[index].mute()
+        if spokenItem == index { stopSynthesis() }
     }
 
     private mutating func stopSynthesis() {
-        guard spokenOutput.take() != nil else { return }
+        guard spokenItem.take() != nil else { return }
         phrase = nil
         context.outputs.append(.command(.cancelSpeech(responseID: responseID)))
     }
@@ -188,28 +205,28 @@ struct ResponseSpeaker {
     }
 
     /// Sends what may leave now: Opus by the frame, the other formats in one run.
-    mutating func send(_ outputs: inout [OutputItem], at now: Instant) throws(AgentError) {
+    mutating func send(at now: Instant) throws(AgentError) {
         sendAgain(at: now)
-        guard !playout.hasRunsAgain, outputs.contains(where: \.hasSpeech) else { return }
+        guard !playout.hasRunsAgain, items.contains(where: \.hasSpeech) else { return }
         let encoder = encoder ?? context.codecs.takeEncoder(for: format, settings: opus)
         self.encoder = encoder
         var allowance = playout.allowance(at: now)
-        for index in outputs.indices where outputs[index].hasSpeech {
+        for index in items.indices where items[index].hasSpeech {
             while allowance >= OutputAudioEncoder.frameMilliseconds,
-                outputs[index].hasSendableSpeech
+                items[index].hasSendableSpeech
             {
-                let whole = outputs[index].speech.count / ItemSpeechQueue.frameLength
+                let whole = items[index].queue.count / ItemSpeechQueue.frameLength
                 let due = allowance / OutputAudioEncoder.frameMilliseconds
                 let (payload, length) = try encoder.encodeNext(
-                    of: &outputs[index].speech, maxFrames: max(1, min(whole, due)),
+                    of: &items[index].queue, maxFrames: max(1, min(whole, due)),
                     context: context)
                 let run = SentRun(
                     part: PartAddress(
-                        responseID: responseID, itemID: outputs[index].item.id,
+                        responseID: responseID, itemID: items[index].itemID,
                         outputIndex: index),
-                    format: format, position: outputs[index].sentSamples, length: length,
+                    format: format, position: items[index].sentSamples, length: length,
                     payload: payload)
-                outputs[index].sentSamples += length
+                items[index].sentSamples += length
                 if let (count, rate) = encoder.source {
                     playout.handleSamples(
                         UnsafeBufferPointer(rebasing: context.scratch.decoded[..<count]),

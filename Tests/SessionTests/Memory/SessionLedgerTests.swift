@@ -26,7 +26,9 @@ private func block(of object: AnyObject) -> Int {
         let playout = PlayoutTimeline(lead: .milliseconds(500), keepsAudio: true)
         let opus = script.context.codecSettings.resolved(OpusSettings())
         let encoder = OutputAudioEncoder(format: .opus, settings: opus)
-        let response = self.response(playout, script.context)
+        let request = ModelRequest(model: "m", messages: [])
+        let reply = SpeculativeReply(responseID: "resp_1", request: request, speechEnd: 0)
+        let response = self.response(playout, script.session)
         let sizes: [(AnyObject, Int)] = [
             (script.session, VoiceSession.objectBytes), (speechInput, SpeechInput.objectBytes),
             (decoder, InputAudioDecoder.objectBytes),
@@ -34,6 +36,7 @@ private func block(of object: AnyObject) -> Int {
             (EchoCheck(lead: .milliseconds(500)), EchoCheck.objectBytes),
             (SessionTools(), SessionTools.objectBytes), (response, Response.objectBytes),
             (SettledParameters(parameters), SettledParameters.objectBytes),
+            (reply, SpeculativeReply.objectBytes),
         ]
         for (object, bytes) in sizes {
             let size = instanceSize(type(of: object))
@@ -42,16 +45,16 @@ private func block(of object: AnyObject) -> Int {
         }
     }
 
-    private func response(_ playout: PlayoutTimeline, _ context: SessionContext) -> Response {
+    private func response(_ playout: PlayoutTimeline, _ session: VoiceSession) -> Response {
         let description = ResponseDescription(
             id: "resp_1", conversationID: nil, outputModality: .text, outputFormat: .pcm,
             voice: "marin")
-        let speech = ResponseSpeaker(
+        let speaker = ResponseSpeaker(
             of: description, voice: SpeechRequest(text: "", voice: "marin"), transport: .json,
-            playout: playout, speechEnd: nil, context: context)
+            playout: playout, speechEnd: nil, context: session.context)
         return Response(
-            description: description, parameters: ResponseParameters(), speech: speech,
-            speechEnd: nil, asked: nil, context: context)
+            description: description, parameters: ResponseParameters(), speaker: speaker,
+            speechEnd: nil, asked: nil, session: session)
     }
 
     @Test func aLedgerAddsUp() {
