@@ -1,6 +1,6 @@
-// Whether this server can do what an update of a session asks for, beyond the parser's rules: what
-// its models and limits allow. Asked for `session.update`, and for sessions that a client secret
-// is bound to, before there is a session.
+// Checks an update of a session against the models and limits of this server; the parser has
+// checked its form. It is used for `session.update`, and for the session of a client secret before
+// that session exists.
 
 import Codec
 
@@ -25,7 +25,7 @@ extension SessionContext {
             updated.turnDetection = nil
         }
         if let turnDetection = updated.turnDetection {
-            // What is kept before speech must leave room for the speech.
+            // The padding before speech must leave room for the speech.
             let most = limits.maxBufferedAudioSeconds * 1_000 / 2
             guard turnDetection.prefixPaddingMilliseconds <= most else {
                 throw .prefixPaddingTooLong(mostMilliseconds: most)

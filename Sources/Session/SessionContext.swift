@@ -1,5 +1,5 @@
-// What all sessions of one shard share: limits, the VAD's weights, counters and work space. No
-// session's own state lives here.
+// State that all sessions of one shard share: limits, the weights of voice activity detection,
+// counters and work space.
 
 /// Named limits of one session. Every one bounds memory or work that a peer could cause.
 public struct SessionLimits: Equatable, Sendable {
@@ -13,12 +13,11 @@ public struct SessionLimits: Equatable, Sendable {
     public var maxConversationItems = 1_000
     /// UTF-8 bytes of all items' text. 1 MiB: more than any model's context.
     public var maxConversationBytes = 1 << 20
-    /// UTF-8 bytes that a conversation may take beyond these where its model sees images, each as
-    /// base64. 8 MiB: some twenty photographs of a telephone, made small as clients do.
+    /// Further bytes of a conversation whose model sees images, which count as base64. 8 MiB: some
+    /// twenty photographs of a telephone, scaled down as clients do.
     public var maxConversationImageBytes = 8 << 20
-    /// What the model has room for, in tokens: instructions, tools, conversation and reply.
-    /// 128,000, as most of today's models have; what a conversation needs is estimated
-    /// (`TokenEstimate`).
+    /// The model's context in tokens: instructions, tools, conversation and reply. 128,000, as most
+    /// of today's models have; what a conversation needs is estimated (`TokenEstimate`).
     public var modelContextTokens = 128_000
     /// Coded audio of the user that is kept for clients who ask for an item again, in bytes; older
     /// audio is forgotten, its words stay. 0: none. 64 KiB: the newest 25 s as Opus, 8 s else.
@@ -27,17 +26,17 @@ public struct SessionLimits: Equatable, Sendable {
     public var maxResponseBytes = 256 << 10
     /// Output items (messages and function calls) of one response. 128, as the APIs allow tools.
     public var maxResponseItems = 128
-    /// What a model that hears audio is given of earlier turns that have no transcript, and of the
-    /// newest, in seconds; older audio is forgotten. 60: 0.5 MB of a session that has them, less
-    /// where they were Opus.
+    /// Audio that is kept for a model that hears, in seconds: of the newest turn, and of earlier
+    /// ones without a transcript. Older audio is forgotten. 60: at most 0.5 MB per session, less as
+    /// Opus.
     public var maxHeardAudioSeconds = 60
     /// Responses in flight: one in the conversation, the others out of band.
     public var maxActiveResponses = 4
-    /// Synthesised audio that may wait to be sent, in seconds; synthesis of the next clause waits
-    /// until less is queued. 10: several clauses ahead, 320 kB at 16 kHz.
+    /// Synthesised audio that may wait to be sent, in seconds. The next clause is synthesised once
+    /// less is queued. 10: several clauses ahead, 320 kB at 16 kHz.
     public var maxQueuedSpeechSeconds = 10
-    /// How far reply audio is sent ahead of its playing, at least 100 ms. 500 ms: bridges a
-    /// network's hiccup.
+    /// How far reply audio is sent ahead of its playing, at least 100 ms. 500 ms bridge a short
+    /// stall of the network.
     public var playoutLeadMilliseconds = 500
     /// How long speech over a reply must last to interrupt it, where the client does not say. 500:
     /// the reply is silent meanwhile, and coughs and most "mhm"s are shorter.
@@ -53,8 +52,8 @@ public struct SessionLimits: Equatable, Sendable {
     /// UTF-8 bytes of a tool's answer that are kept; the rest is cut off, which the model is told.
     /// 64 KiB: some 16,000 tokens, as much as a model reads in passing.
     public var maxToolResultBytes = 64 << 10
-    /// Responses that follow one another by themselves, because tools were called. 8: longer
-    /// chains are mostly a model that goes round in circles, and each costs a request.
+    /// Responses in a row that begin because tools were called. 8: in longer chains the model
+    /// mostly repeats itself, and each costs a request.
     public var maxAutomaticResponses = 8
 
     /// The defaults.
@@ -109,9 +108,9 @@ public final class SessionContext {
     public let hasRecognizer: Bool
     /// Whether speech may be recognised before it is complete (`SpeechRecognizer.makesHypotheses`).
     public let makesHypotheses: Bool
-    /// What the model understands that a session names.
+    /// The abilities of the model that a session names.
     let abilities: @Sendable (_ model: String) -> ModelAbilities
-    /// Whether `semantic_vad` listens to how speech sounds. Off only to measure what that is worth.
+    /// Whether `semantic_vad` judges how speech sounds. Off only to measure the benefit of that.
     public let judgesProsody: Bool
     /// Whether the server can speak.
     public let hasSynthesizer: Bool
@@ -119,13 +118,13 @@ public final class SessionContext {
     public let toolServers: ToolServerPolicy?
     /// What the shard's sessions have done so far.
     @exclusivity(unchecked) public var counters = SessionCounters()
-    /// Audio received so far, in samples at 16 kHz. For the shard, which asks at every read: from
-    /// its module, reading `counters` is checked for overlapping accesses.
+    /// Audio received so far, in samples at 16 kHz. The shard reads it at every read of a socket;
+    /// from its module, `counters` would be checked for overlapping accesses.
     public var samplesIn: Int { counters.samplesIn }
-    /// What of it this tick of the event loop has time for.
+    /// How much audio this tick of the event loop has time for.
     @exclusivity(unchecked) var audioShares = AudioShares()
-    /// Outputs of the session that was last mutated; empty before the next mutation, so that one
-    /// queue serves all and an idle session has none.
+    /// Outputs of the latest input. They are taken before the next input, so that one queue serves
+    /// all sessions and an idle session has none.
     var outputs = OutputQueue()
     /// Whether a broken invariant ends its session (`SessionOutput.failed`) and not the process.
     /// Set by a production server; without it a fault traps, as tests want it.
@@ -142,7 +141,7 @@ public final class SessionContext {
     @exclusivity(unchecked) var codecs: CodecPool
     /// Phrases that have been spoken.
     @exclusivity(unchecked) var phrases: PhraseCache
-    /// What a busy shard takes off the complexity of Opus.
+    /// By how much a busy shard lowers the complexity of Opus.
     @exclusivity(unchecked) public var encodingRelief = EncodingRelief()
 
     /// Creates a context for one shard.
@@ -170,7 +169,7 @@ public final class SessionContext {
 
     // MARK: Shares of a tick
 
-    /// A tick of the event loop begins, in which sessions hear about so many samples between them,
+    /// A tick of the event loop begins, in which all sessions together hear about so many samples
     /// at 16 kHz.
     public func beginTick(samples: Int) {
         audioShares.beginTick(samples: samples, received: counters.samplesIn)
@@ -186,7 +185,7 @@ public final class SessionContext {
     /// Whether the connection's share is used up.
     public var isShareSpent: Bool { counters.samplesIn >= audioShares.shareEnd }
 
-    /// What the codecs of this shard's sessions come to, for its metrics.
+    /// How many codecs this shard's sessions use, for its metrics.
     public var codecUse: CodecUse {
         CodecUse(
             decodersInUse: codecs.counts.decodersInUse,

@@ -1,4 +1,4 @@
-// What goes out of a VoiceSession, and what comes back from the agents it commands.
+// The outputs of a VoiceSession, and the events that its agents send back.
 
 import Codec
 
@@ -8,21 +8,21 @@ public enum SessionOutput: Sendable {
     case event(ServerEvent)
     /// Send this as a binary message (`audio.output.transport: "binary"`).
     case audio(OutputAudioPacket)
-    /// Send no more of a response's audio that was given out but has not left: the user speaks, or
-    /// the client wants none of it. Nothing but this and `dropItemAudio` makes the shell drop audio
-    /// that could still be heard in time, so that what was sent is what the session says was sent.
+    /// Drop a response's audio that was emitted and has not left: the user speaks, or the client
+    /// wants none of it. Only this and `dropItemAudio` make the shell drop audio that could still
+    /// be heard in time, so that the session knows what was sent.
     case dropAudio(responseID: String)
     /// The same of one item alone: the client has said where it ended.
     case dropItemAudio(itemID: String)
     /// Start, feed or stop an agent.
     case command(AgentCommand)
-    /// A hop of a turn took this long; for the histograms.
+    /// A stage of a turn took this long; for the histograms.
     case measured(TurnHop, Duration)
     /// A response that a client asked for without having spoken had its first delta this long after
     /// it was asked for.
     case answered(after: Duration)
-    /// The session has found its own state broken and must be ended: nothing that it says after
-    /// this may reach its client. Only where `SessionContext.reportsFaults`.
+    /// The session's state is broken, and the session must be ended: no later output may reach its
+    /// client. Only where `SessionContext.reportsFaults`.
     case failed(SessionFault)
 }
 
@@ -43,7 +43,7 @@ public struct OutputAudioPacket: Equatable, Sendable {
     public var payload: [UInt8]
 }
 
-/// The hops of a spoken turn, each measured from the end of the user's speech.
+/// The stages of a spoken turn, each measured from the end of the user's speech.
 public enum TurnHop: String, CaseIterable, Sendable {
     /// Until the transcript is there.
     case transcript
@@ -53,17 +53,17 @@ public enum TurnHop: String, CaseIterable, Sendable {
     case firstAudio = "first_audio"
 }
 
-/// What a session asks of its agents. Work is named by the item or response that it is for.
+/// A session's commands to its agents. Work is named by the item or response that it is for.
 public enum AgentCommand: Sendable {
     /// Audio has begun to come: whatever recognition must load, it should load now. No answer.
     case prepareRecognition
     /// Answer with `.transcript`, any number of `.transcriptPart` before it, or with
     /// `.transcriptionFailed`.
     case transcribe(itemID: String, Utterance)
-    /// Say what has been said so far in an item that is still being spoken, if somebody is free to.
+    /// Recognise the words so far of an item that is still being spoken, if a worker is free.
     /// Answer with `.hypothesis` or `.hypothesisFailed`; at most one is asked for at a time.
     case hypothesize(itemID: String, Utterance, HypothesisUse)
-    /// Make of an item's audio what a client is given: answer with `.audioEncoded`.
+    /// Encode an item's audio for the client: answer with `.audioEncoded`.
     case encodeAudio(itemID: String, HeardAudio, AudioFormat)
     /// Answer with `.modelDelta`s, then `.modelFinished` or `.modelFailed`.
     case respond(responseID: String, ModelRequest)
@@ -76,11 +76,11 @@ public enum AgentCommand: Sendable {
     case cancelSpeech(responseID: String)
     /// Stop transcribing an item, hypotheses included; nothing of it may be answered afterwards.
     case cancelTranscription(itemID: String)
-    /// What concerns tool servers.
+    /// A command to a tool server.
     case tools(ToolCommand)
 }
 
-/// What a hypothesis is for.
+/// The use of a hypothesis.
 public enum HypothesisUse: Sendable {
     /// To show words while they are spoken.
     case display
@@ -88,7 +88,7 @@ public enum HypothesisUse: Sendable {
     case probableTranscript
 }
 
-/// What an agent's work came to.
+/// A result of an agent's work.
 public enum AgentEvent: Sendable {
     case transcript(itemID: String, text: String)
     case transcriptionFailed(itemID: String, AgentError)
@@ -96,7 +96,7 @@ public enum AgentEvent: Sendable {
     case transcriptPart(itemID: String, text: String)
     /// The words so far of an item that is being spoken.
     case hypothesis(itemID: String, text: String)
-    /// Nobody was free to say, or recognition failed.
+    /// No worker was free, or recognition failed.
     case hypothesisFailed(itemID: String)
     /// An item's audio in the client's format; empty where it could not be made.
     case audioEncoded(itemID: String, [UInt8])

@@ -1,15 +1,14 @@
-// What a session is doing, in one word: for the people who watch a server, and for numbers by
-// state. Pure like all of the session: it looks at its state and at no clock. Whether a connection
-// may be taken away is another question (VoiceSession+Turns).
+// The state of a session in one word, for operators and for metrics by state. Whether a session's
+// connection may be closed is another question (VoiceSession+Turns).
 
 import Codec
 
-/// What a connection does. The raw values are the words of the admin routes and the labels of
+/// The state of a connection. The raw values are the words of the admin routes and the labels of
 /// metrics.
 public enum SessionState: String, CaseIterable, Sendable {
     /// A session in which nothing happens.
     case idle
-    /// Audio comes, or came within the last `codecIdleSeconds`, and nobody speaks in it.
+    /// Audio comes, or came within the last `codecIdleSeconds`, without speech.
     case listening
     /// The user speaks, over a reply or not; where the client ends the turns itself, it has sent
     /// enough audio for one.
@@ -22,7 +21,7 @@ public enum SessionState: String, CaseIterable, Sendable {
 }
 
 extension VoiceSession {
-    /// What the session does now.
+    /// The session's state now.
     public var state: SessionState {
         if speechInput?.speechItemID != nil || hasUncommittedSpeech { return .speaking }
         if !isIdle || userTurn.hasUnansweredWords { return .replying }

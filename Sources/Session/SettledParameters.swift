@@ -1,8 +1,8 @@
-// The parameters of a session as they stand: some 400 bytes, with instructions thousands. The
-// clients of one application begin alike and send the same update, so sessions share what is equal,
-// and an idle one has a reference.
+// The parameters of a session: some 400 bytes, and thousands with instructions. The clients of one
+// application start with the same parameters and send the same update, so sessions share equal
+// parameters, and an idle session has a reference.
 //
-// Invariant: what is shared never changes; an update gives the session others.
+// Invariant: shared parameters never change; an update gives the session another object.
 
 import Codec
 
@@ -22,7 +22,7 @@ final class SettledParameters {
     }
 }
 
-/// The parameters that a session of the shard has settled on last: mostly those of the next, too.
+/// The newest parameters of a session of the shard; mostly the next session has the same.
 struct NewestParameters {
     private var newest: SettledParameters?
 

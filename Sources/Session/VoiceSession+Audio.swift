@@ -1,5 +1,5 @@
-// The user's audio: packets in, speech noticed, turns committed. What the words are is in
-// VoiceSession+Conversation.
+// The user's audio: packets in, speech noticed, turns committed. VoiceSession+Conversation handles
+// the transcripts.
 
 import Codec
 
@@ -7,7 +7,7 @@ extension VoiceSession {
     /// The shortest audio that can be committed, as the protocol has it: 100 ms.
     static let minCommittedMilliseconds = 100
 
-    /// A binary message: its number, where the client has said that it sends one, and the audio.
+    /// A binary message: its number, where the client numbers its messages, and the audio.
     func appendMessage(_ message: RawSpan, at now: Instant) throws(ClientEventError) {
         guard parameters.inputIsNumbered else {
             return try append(message, sequence: nil, eventID: nil, at: now)
@@ -22,8 +22,8 @@ extension VoiceSession {
             message.extracting(2..<message.byteCount), sequence: number, eventID: nil, at: now)
     }
 
-    /// Audio of the client: `input_audio_buffer.append` or a binary message. Of one that is longer
-    /// than its share of the tick the rest waits.
+    /// Audio of the client: `input_audio_buffer.append` or a binary message. A message may be
+    /// longer than its share of the tick; the rest of it waits.
     func append(
         _ payload: RawSpan, sequence: UInt16?, eventID: String?, at now: Instant
     ) throws(ClientEventError) {
@@ -33,7 +33,7 @@ extension VoiceSession {
         let length = format.milliseconds(inBytes: payload.byteCount)
         guard length <= maxBufferedMilliseconds else { throw bufferFull }
         let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
-        // What is not a whole number of samples is refused at once, and whole.
+        // A message that is no whole number of samples is refused at once, as a whole.
         guard length > share, payload.byteCount % format.sampleBytes == 0 else {
             let outcome = try hear(payload, sequence, format, speechInput, at: now)
             guard outcome != .overflowed else { throw bufferFull }
@@ -68,7 +68,7 @@ extension VoiceSession {
         }
     }
 
-    /// What became of a message, or of a share of it.
+    /// The result for a message, or for a share of it.
     private enum Hearing {
         case whole
         /// Some of it found no room in the buffer.
@@ -134,7 +134,7 @@ extension VoiceSession {
         }
         guard appended < samples.count else { return true }
         guard speechInput.speechItemID != nil else { return false }
-        // Someone who speaks this long is committed in pieces; nothing of it is lost.
+        // Speech that is longer than the buffer is committed in pieces; nothing of it is lost.
         handleSpeechStopped(at: speechInput.buffer.end, speechInput, at: now)
         let rest = UnsafeBufferPointer(rebasing: samples[appended...])
         return speechInput.append(rest) == rest.count
@@ -154,8 +154,8 @@ extension VoiceSession {
         handleOnset(of: itemID, at: position, now: now)
     }
 
-    /// Turn detection was switched off while somebody spoke: what was said so far stays in the
-    /// buffer, under the id that was announced, until the client commits it.
+    /// Turn detection was switched off while the user spoke: the speech so far stays in the buffer,
+    /// under the announced id, until the client commits it.
     func announceSpeechStopped() {
         guard let speechInput, let itemID = speechInput.speechItemID else { return }
         emit(
@@ -207,11 +207,11 @@ extension VoiceSession {
         try commit(
             speechInput, itemID: speechInput.speechItemID ?? ids.make("item_"), speechEnd: now,
             position: speechInput.turnDetector?.lastSpeechEnd, responds: false, at: now)
-        // The client ends turns itself, and will say itself what becomes of the reply.
+        // The client ends turns itself, and decides itself whether the reply ends.
         forgetInterruption(at: now)
     }
 
-    /// Makes an item of the buffered audio and asks what was said in it.
+    /// Makes an item of the buffered audio and asks for its transcript.
     /// - Parameter position: where on the audio timeline speech was last heard, if that is known.
     private func commit(
         _ speechInput: SpeechInput, itemID: String, speechEnd: Instant, position: Int?,
@@ -280,7 +280,7 @@ extension VoiceSession {
         }
         let itemID = ids.make("item_")
         let end = speechInput?.buffer.end ?? 0
-        // A client that sent no audio meanwhile has not come as far as that.
+        // The timeline of a client that sends no audio ends before that position.
         let start = min(quietPosition, end)
         emit(
             .inputAudioBufferTimeoutTriggered(

@@ -1,15 +1,16 @@
-// What a response shows the model: whether the conversation fits the model's context, what goes
-// where it does not (`truncation`), and the items that a client gives instead.
+// The items that a response shows the model: whether the conversation fits the model's context,
+// which items are left out where it does not (`truncation`), and items that the client gives
+// instead.
 
 import Codec
 
 extension VoiceSession {
-    /// Whether what the model is to be shown fits its context; the oldest items are left out for
-    /// that where the session allows it.
+    /// Whether the items of a response fit the model's context. Where the session allows it, the
+    /// oldest items are left out to make them fit.
     func fitsContext(_ overrides: ResponseParameters) -> Bool {
         let room = itemTokens(with: overrides)
         if let input = overrides.input {
-            // What a client chose is not shortened.
+            // Items that the client chose are not left out.
             return input.reduce(0) { $0 + tokens(ofInput: $1) } <= room
         }
         switch parameters.truncation {
@@ -47,7 +48,7 @@ extension VoiceSession {
         }
     }
 
-    /// What the model is shown of an item of `input`; nothing of one that was deleted meanwhile.
+    /// An item of `input` as messages to the model; empty where it was deleted meanwhile.
     func shownMessages(ofInput item: ConversationItem) -> [ModelMessage] {
         guard item.kind == .reference else { return item.modelMessages }
         return conversation.modelMessages(of: item.id) ?? []

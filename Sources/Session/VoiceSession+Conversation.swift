@@ -1,5 +1,5 @@
-// The conversation's items as the client makes, reads and cuts them, and the transcripts of the
-// user's audio.
+// The conversation's items, which the client creates, retrieves, truncates and deletes, and the
+// transcripts of the user's audio.
 
 import Codec
 
@@ -22,7 +22,7 @@ extension VoiceSession {
             for (index, part) in content.enumerated() {
                 guard case .inputAudio(let bytes, let transcript) = part else { continue }
                 if transcript == nil { hasWords = false }
-                // Of a format that an item cannot have, the words are enough.
+                // An item cannot have audio of every format: then its transcript is enough.
                 if transcript == nil || parameters.inputFormat != .opus {
                     try append(bytes, to: &speech)
                 }
@@ -53,8 +53,8 @@ extension VoiceSession {
         }
     }
 
-    /// Sees to it that an item of so many bytes finds room: unless `truncation` is `"disabled"`,
-    /// the oldest items go, and the client is told.
+    /// Makes room for an item of so many bytes: unless `truncation` is `"disabled"`, the oldest
+    /// items are deleted, with an event for each.
     func makeRoom(forBytes bytes: Int = 0) throws(ClientEventError) {
         while !conversation.hasRoom(forBytes: bytes) {
             guard parameters.truncation != .disabled,
@@ -66,7 +66,7 @@ extension VoiceSession {
         }
     }
 
-    /// Puts an item into the conversation and says so.
+    /// Puts an item into the conversation and emits its events.
     func add(
         _ item: ConversationItem, after previousItemID: String?
     ) throws(ClientEventError) {
@@ -100,7 +100,7 @@ extension VoiceSession {
             throw Conversation.Failure.itemMissing
                 .clientEventError(itemID: itemID, action: "retrieve")
         }
-        // Who asks faster than audio can be made ready gets the words.
+        // Where too many items are being encoded, the client gets this one without its audio.
         guard let audio = conversation.audio(of: itemID), retrievals.count < Self.maxRetrievals,
             audio.encodedBytes(as: parameters.inputFormat) <= Self.maxRetrievedAudioBytes
         else { return emit(.conversationItemRetrieved(item)) }
@@ -114,7 +114,7 @@ extension VoiceSession {
     /// libraries take. 16 s as PCM, 94 s as G.711.
     private static let maxRetrievedAudioBytes = 750_000
 
-    /// An item's audio is ready for the client who asked for it.
+    /// An item's audio is encoded for the client that asked for it.
     func handleEncodedAudio(_ bytes: [UInt8], of itemID: String) {
         guard let index = retrievals.firstIndex(of: itemID) else { return }
         retrievals.remove(at: index)
@@ -140,14 +140,14 @@ extension VoiceSession {
         _ itemID: String, _ contentIndex: Int, _ milliseconds: Int, at now: Instant
     ) throws(ClientEventError) {
         do throws(Conversation.Failure) {
-            // Nobody has heard what waits.
+            // Audio that waits for the socket has not been heard.
             if let most = playout?.leftMilliseconds(of: itemID), milliseconds > most {
                 throw Conversation.Failure.notTruncatable(audioMilliseconds: most)
             }
             if try !truncateOpenItem(itemID, contentIndex, milliseconds, at: now) {
                 try conversation.truncate(
                     itemID, contentIndex: contentIndex, audioMilliseconds: milliseconds)
-                // Its last words were on their way to the user, who wants none of them.
+                // The item's audio that has not left is not wanted any more.
                 if playout?.isPlaying(at: now) == true {
                     context.outputs.append(.dropItemAudio(itemID: itemID))
                 }
@@ -187,13 +187,14 @@ extension VoiceSession {
 
     // MARK: Transcripts
 
-    /// Whether there is a model that is given what is said as it was said.
+    /// Whether the model is given the user's audio itself.
     var modelHearsAudio: Bool { abilities.hearsAudio && parameters.kind == .realtime }
 
-    /// Whether a model that hears audio leaves anything to recognise: words for the client to show.
+    /// Whether transcripts are made for the client, although the model hears audio.
     var wantsTranscripts: Bool { parameters.transcription != nil && context.hasRecognizer }
 
-    /// Keeps what was said, for a model that hears audio and for who asks for the item again.
+    /// Keeps an item's audio, for a model that hears audio and for a client that retrieves the
+    /// item.
     /// - Parameter isForModel: false where the model has the words.
     func keep(_ audio: HeardAudio, of itemID: String, isForModel: Bool = true) {
         let seconds = context.limits.maxHeardAudioSeconds
@@ -202,14 +203,14 @@ extension VoiceSession {
             audio, of: itemID, forModel: isForModel && modelHearsAudio ? maxSamples : nil)
     }
 
-    /// Another turn may only be recognised while few are.
+    /// Refuses another utterance while too many are being recognised.
     func checkTranscriptionLimit() throws(ClientEventError) {
         guard userTurn.awaited.count < context.limits.maxAwaitedTranscripts else {
             throw .tooManyTranscriptions(most: context.limits.maxAwaitedTranscripts)
         }
     }
 
-    /// Asks what was said in an item.
+    /// Asks for the transcript of an item.
     func transcribe(_ audio: HeardAudio, _ awaited: AwaitedTranscript) {
         userTurn.handleCommitted(awaited)
         command(.transcribe(itemID: awaited.itemID, utterance(audio)))
@@ -244,7 +245,7 @@ extension VoiceSession {
         userTurn.restartQuiet(at: now, position: speechInput?.buffer.end ?? 0)
     }
 
-    /// The service has sent some of a transcript ahead.
+    /// The service has sent a part of a transcript ahead.
     func handleTranscriptPart(_ text: String, of itemID: String) {
         guard parameters.transcription != nil,
             let delta = userTurn.extendTranscript(of: itemID, by: text)
@@ -264,8 +265,8 @@ extension VoiceSession {
         if awaited.responds, isAnswered, canRespond {
             begin(ResponseParameters(), speechEnd: awaited.speechEnd)
         }
-        // A reply to words that nobody could read would be a guess. Responses with an input of
-        // their own do not depend on them.
+        // A reply to words that are unknown would be a guess. Responses with an input of their own
+        // do not depend on these words.
         for response in responses
         where response.stage == .waiting && response.parameters.input == nil {
             response.fail(error)

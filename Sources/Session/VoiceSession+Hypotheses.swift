@@ -1,10 +1,10 @@
-// The words of the speech in progress: asking for them, showing them, and making the transcript of
-// them when the turn ends. When to ask is PartialTranscript's.
+// The words of the speech in progress: the session asks for them, shows them to the client, and
+// makes the transcript of them when the turn ends. PartialTranscript decides when to ask.
 
 import Codec
 
 extension VoiceSession {
-    /// Asks what has been said so far, where that is due.
+    /// Asks for the words so far, where that is due.
     func hypothesize(_ speechInput: SpeechInput) {
         dropOutdatedSpeculation(speechInput)
         guard context.makesHypotheses, let itemID = speechInput.speechItemID,
@@ -43,10 +43,10 @@ extension VoiceSession {
         speechInput.handleHypothesisFailed()
     }
 
-    /// A turn has ended, and some of its words may be known: makes them its transcript if they are
-    /// all of it, else asks.
-    /// - Parameter position: where on the audio timeline speech was last heard; nil: the client
-    ///   ends turns, and nobody knows.
+    /// A turn has ended, and some of its words may be known. If they are all of its words, they
+    /// become the transcript; otherwise the session asks for it.
+    /// - Parameter position: where on the audio timeline speech was last heard; nil: unknown,
+    ///   because the client ends turns.
     func transcribe(
         _ audio: HeardAudio, _ awaited: AwaitedTranscript, after partial: PartialTranscript,
         speechEndingAt position: Int?, at now: Instant
@@ -61,7 +61,7 @@ extension VoiceSession {
             awaited.unaskedUtterance = utterance(audio)
             userTurn.handleCommitted(awaited)
         } else {
-            // What it would bring is less than what was said.
+            // The hypothesis in flight covers only a part of the speech.
             stopHypothesis(partial, of: itemID)
             transcribe(audio, awaited)
         }
@@ -78,7 +78,7 @@ extension VoiceSession {
         stopHypothesis(speechInput.partial, of: itemID)
     }
 
-    /// The words of a turn are not needed from before its end.
+    /// The hypothesis of a turn is not needed any more.
     func stopHypothesis(_ partial: PartialTranscript?, of itemID: String) {
         if partial?.inFlight != nil { command(.cancelTranscription(itemID: itemID)) }
     }

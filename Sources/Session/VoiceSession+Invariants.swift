@@ -1,13 +1,13 @@
-// What must always be true of a session, and what happens where it is not.
+// The invariants of a session, and what happens when one is broken.
 //
-// A broken invariant is a defect of this program: a client cannot cause one, and the session's state
-// means nothing after it. In tests, simulation and fuzzing it traps, so that it is found. In a
-// production server (`SessionContext.reportsFaults`) it fails this session alone: the fault comes
-// out as `SessionOutput.failed`, the shell ends the session, and the others of the process go on.
+// A broken invariant is a defect of this program: no client can cause one. The session's state is
+// then meaningless. In tests, simulation and fuzzing a fault traps, so that it is found. In a
+// production server (`SessionContext.reportsFaults`) it fails this session alone: the session emits
+// `SessionOutput.failed`, the shell ends the session, and the others of the process go on.
 //
-// Two rules trap everywhere. Positions in audio and samples are checked where memory is read, since
-// a wrong one would read another session's memory. And a session is not touched before the outputs
-// of the one before it are taken, since one client would receive what belongs to another.
+// Two rules trap everywhere. Positions in audio are checked where memory is read, because a wrong
+// one would read other memory. And all outputs of one input must be taken before the next input,
+// because otherwise one client would receive output of another's session.
 
 /// An invariant of a session that does not hold.
 public enum SessionFault: String, CaseIterable, Error, Sendable {

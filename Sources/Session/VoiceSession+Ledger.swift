@@ -1,9 +1,9 @@
-// What a session takes, by part, read off its values. Memory that is kept where it is used says so
-// itself (`heldBytes`).
+// The memory of a session, by part, read off its values. Each part states its own bytes
+// (`heldBytes`).
 //
-// It is read after every tick of the event loop that touched the session, with a packet in it fifty
-// times a second: everything here is a sum of a few numbers, and what may be many (items, runs of
-// audio, tools) keeps its own.
+// The ledger is read after every tick in which the session had an input, fifty times a second while
+// packets come. So everything here is a sum of a few numbers, and parts with many pieces (items,
+// runs of audio, tools) keep their own sum.
 
 import Codec
 
@@ -11,7 +11,7 @@ extension VoiceSession {
     /// Bytes of the object itself.
     public static let objectBytes = HeapBlock.bytes(299)
 
-    /// What the session takes, by part.
+    /// The memory of the session, by part.
     public var ledger: MemoryLedger {
         var ledger = MemoryLedger()
         add(to: &ledger)
@@ -21,7 +21,7 @@ extension VoiceSession {
     /// Bytes of all of it.
     public var heldBytes: Int { ledger.total }
 
-    /// Adds what the session takes to a connection's ledger.
+    /// Adds the session's memory to a connection's ledger.
     public func add(to ledger: inout MemoryLedger) {
         ledger.session += Self.objectBytes + Int(parameterBytes) + retrievals.heapBytes
         if let tools { ledger.session += tools.heldBytes }
@@ -38,7 +38,7 @@ extension VoiceSession {
         if let reply = speculation.reply { ledger.response += reply.heldBytes }
     }
 
-    /// Audio that is being recognised is the conversation's where that keeps it.
+    /// Audio that is being recognised belongs to the conversation's part where that keeps it, too.
     private func addAwaitedTranscripts(to ledger: inout MemoryLedger) {
         ledger.inputAudio += userTurn.awaited.heapBytes
         for awaited in userTurn.awaited {

@@ -1,5 +1,5 @@
-// Asking the model, and stopping it: response.create and response.cancel, the answer to a spoken
-// turn, and interruption. How one response is told is in Response.
+// Asking the model, and stopping it: response.create and response.cancel, and the answer to a
+// spoken turn. Response emits the events of one response.
 
 import Codec
 
@@ -39,8 +39,8 @@ extension VoiceSession {
         begin(parameters, speechEnd: speechEnd, asked: speechEnd == nil ? now : nil)
     }
 
-    /// Answers what the user has said, once all of it is recognised, nobody speaks and no other
-    /// response is in flight. What was said while one was, is answered after it.
+    /// Answers the user's words once all of them are recognised, the user does not speak, and no
+    /// other response is in flight. Words that came during a response are answered after it.
     func answerSpokenWords() {
         guard let speechEnd = userTurn.answerableSince, canRespond,
             speechInput?.speechItemID == nil
@@ -55,18 +55,19 @@ extension VoiceSession {
         }
     }
 
-    /// Whether nothing in flight stands in the way of a response in the conversation.
+    /// Whether a response in the conversation may begin: none is in flight, and the limit is not
+    /// reached.
     var canRespond: Bool {
         activeResponse == nil && responses.count < context.limits.maxActiveResponses
     }
 
-    /// Creates a response; it is asked for when nothing is left to transcribe.
+    /// Creates a response; the model is asked when nothing is left to transcribe.
     /// - Parameter asked: when a client asked for it that has not spoken.
     func begin(_ overrides: ResponseParameters, speechEnd: Instant?, asked: Instant? = nil) {
         userTurn.handleResponseBegun(isInConversation: overrides.isInConversation)
         if overrides.isInConversation {
             truncatedResponseID = nil
-            // It will see the results that a response was due for.
+            // This response shows the model the results that another was due for.
             tools?.due = nil
         }
         let voice = overrides.voice ?? parameters.voice
@@ -95,7 +96,8 @@ extension VoiceSession {
         }
     }
 
-    /// Responses of the conversation are heard one after another, others beside them.
+    /// Responses in the conversation are heard one after another and share a timeline. Each other
+    /// response has its own.
     private func sharedPlayout(isInConversation: Bool) -> PlayoutTimeline {
         let lead = Duration.milliseconds(context.limits.playoutLeadMilliseconds)
         guard isInConversation else { return PlayoutTimeline(lead: lead, keepsAudio: false) }
@@ -107,7 +109,7 @@ extension VoiceSession {
         return playout
     }
 
-    /// Whoever hears the user hears the reply, too, unless the user wears headphones.
+    /// The client's microphone picks up the reply, too, unless the user wears headphones.
     func listenForEcho() {
         guard let playout, speechInput?.turnDetector != nil else { return }
         let echo =
@@ -139,7 +141,7 @@ extension VoiceSession {
         }
     }
 
-    /// What the model is asked now for a response with these overrides.
+    /// The request to the model for a response with these overrides.
     func request(with overrides: ResponseParameters) -> ModelRequest {
         let messages =
             overrides.input.map { $0.flatMap { shownMessages(ofInput: $0) } }

@@ -1,6 +1,6 @@
-// MCP servers in a session: which are connected, what the model is offered of them, the client's
-// approvals, and the response that follows once all results are there. A call within a response is
-// Response+Tools'.
+// MCP servers in a session: which are connected, which of their tools the model is offered, the
+// client's approvals, and the response that follows once all results are there. Response+Tools
+// handles a call within a response.
 //
 // Invariant: every `mcp_list_tools.in_progress` is followed by one `completed` or `failed`, unless
 // the session or its update takes the server away first; then by `failed`.
@@ -10,8 +10,8 @@ import Codec
 extension VoiceSession {
     // MARK: Servers
 
-    /// `session.tools` has changed: connects what is new and lets go of what is gone. What is
-    /// reached as before stays connected.
+    /// `session.tools` has changed: connects new servers and closes removed ones. A server whose
+    /// address is unchanged stays connected.
     func updateToolServers(at now: Instant) {
         guard tools != nil || !parameters.mcpTools.isEmpty else { return }
         for server in tools?.servers ?? [] where server.isOfSession {
@@ -21,7 +21,7 @@ extension VoiceSession {
         for tool in parameters.mcpTools { openToolServer(tool, isOfSession: true, at: now) }
     }
 
-    /// Connects what a response names.
+    /// Connects the servers that a response names.
     func openToolServers(of parameters: ResponseParameters, at now: Instant) {
         for tool in parameters.mcpTools ?? [] {
             openToolServer(tool, isOfSession: false, at: now)
@@ -43,7 +43,7 @@ extension VoiceSession {
             ToolServer(tool: tool, connection: connection, isOfSession: isOfSession))
         emit(.mcp(.listToolsInProgress(itemID: connection)))
         command(.tools(.list(itemID: connection, tool)))
-        // Servers that only responses have named make room, the oldest first.
+        // Servers that only responses have named are closed to make room, the oldest first.
         while let count = tools?.servers.count, count > context.limits.maxToolServers,
             let oldest = tools?.servers.first(where: { !$0.isOfSession })
         {
@@ -68,7 +68,7 @@ extension VoiceSession {
         }
     }
 
-    /// What became of a command to a tool server.
+    /// The result of a command to a tool server.
     func handle(_ event: ToolEvent, at now: Instant) {
         switch event {
         case .listed(let itemID, let result): handleTools(result, of: itemID)
@@ -169,7 +169,7 @@ extension VoiceSession {
 
     // MARK: Approvals
 
-    /// Checks an item of a client that answers a question of ours.
+    /// Refuses an approval response that answers no open question.
     func checkApproval(_ item: ConversationItem) throws(ClientEventError) {
         guard case .mcp(.approvalResponse(let requestID, _, _)) = item.kind else { return }
         guard tools?.approvals.contains(where: { $0.itemID == requestID }) == true else {
@@ -177,7 +177,7 @@ extension VoiceSession {
         }
     }
 
-    /// The client has answered: the call is made, or the model is told that it is not.
+    /// The client has answered: the call is made, or the model learns that it is not.
     func handleApproval(_ item: ConversationItem) {
         guard case .mcp(.approvalResponse(let requestID, let isApproved, _)) = item.kind,
             let index = tools?.approvals.firstIndex(where: { $0.itemID == requestID }),
@@ -229,7 +229,7 @@ extension VoiceSession {
 
     // MARK: What follows
 
-    /// Takes note of questions to the client, which it may answer before their response is over.
+    /// Records questions to the client, which it may answer before their response is over.
     func noteApprovals() {
         for response in responses where response.routes != nil {
             tools?.approvals += response.takeNewApprovals()
@@ -270,8 +270,8 @@ extension VoiceSession {
             clientCallIDs: conversation.unansweredCallIDs)
     }
 
-    /// A client function that has no output yet leaves it to the client to go on, as the protocol
-    /// has it for functions.
+    /// Where a function of the client has no output yet, the client asks for the next response
+    /// itself, as the protocol requires.
     private func considerContinuation(
         _ next: ResponseParameters, responseID: String, clientCallIDs: [String]
     ) {
@@ -283,7 +283,7 @@ extension VoiceSession {
         self.tools?.due = next
     }
 
-    /// What the response after results is asked with: the same, but free to call nothing.
+    /// The parameters of the response after results: the same, but the model need not call a tool.
     private func continuation(of parameters: ResponseParameters) -> ResponseParameters {
         var next = parameters
         next.mcpToolChoice = nil
@@ -316,8 +316,8 @@ extension VoiceSession {
         }
     }
 
-    /// Whether one more response may follow by itself. A model that calls tools for ever is
-    /// stopped here.
+    /// Whether one more response may begin without the client. This stops a model that calls tools
+    /// for ever.
     private func mayContinue() -> Bool {
         let most = context.limits.maxAutomaticResponses
         guard let made = tools?.automaticResponses, made < most else {

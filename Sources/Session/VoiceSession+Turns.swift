@@ -1,19 +1,17 @@
-// Whether a turn is under way: what a server asks before it takes a session's connection away.
-// Pure like all of the session: it looks at its state and at no clock.
+// Whether a turn is in flight. The server asks this before it closes a session's connection.
 //
 // Invariant: while any event or audio of a turn is still to come, `hasTurnInFlight` is true.
 
 import Codec
 
 extension VoiceSession {
-    /// Whether a turn is in flight: the user speaks, or has spoken words that are not answered yet;
-    /// audio has come that is not heard yet; a response is written or spoken, up to its
-    /// `response.done`, which follows its last audio; or the model has called a function and waits
-    /// to be told the outcome.
+    /// Whether a turn is in flight. That is so while the user speaks, while words or audio of the
+    /// user are not answered or heard yet, while a response is in flight (its `response.done`
+    /// follows its last audio), and while the model waits for the output of a function.
     ///
     /// Where the client ends the turns itself, audio that it has not committed counts as speech. A
-    /// client that never answers a function call has a turn in flight for ever: whoever waits for
-    /// the end of turns must not wait without a limit.
+    /// client that never answers a function call has a turn in flight for ever, so a wait for the
+    /// end of turns needs a limit.
     public var hasTurnInFlight: Bool {
         !isIdle || userTurn.hasUnansweredWords || hasUncommittedSpeech
             || conversation.endsInFunctionCall

@@ -1,12 +1,12 @@
-// Reply audio that the session has given out and that did not leave for the socket: what waits was
-// not heard yet, what was dropped never will be. The shell notes it; the next input begins with it.
-// Where heard ends on the timeline is PlayoutTimeline's.
+// Reply audio that the session has emitted and that has not left for the socket. Audio that waits
+// has not been heard yet, and audio that was dropped will not be. The shell reports both, and the
+// next input takes them into account. PlayoutTimeline computes what was heard.
 //
-// Audio after a gap is still sent and perhaps heard. But a conversation can only be cut, not have
-// a hole: it ends where the first audio was lost, so that a model takes nothing for heard that
-// nobody got.
+// Audio after a gap is still sent and perhaps heard. But an item can only be cut, it cannot have a
+// hole: it ends where the first audio was lost, so that no model is shown words as heard that were
+// not.
 //
-// Invariant: nothing here is an output; a note changes nothing before the next input.
+// Invariant: a report makes no output, and changes nothing before the next input.
 
 import Codec
 
@@ -18,7 +18,8 @@ struct LostAudio {
 }
 
 extension VoiceSession {
-    /// To be called before an input while reply audio waits for the socket, oldest first.
+    /// Called before an input for each message of reply audio that waits for the socket, oldest
+    /// first.
     /// - Parameter position: where in its item it starts, in samples at 48 kHz.
     /// - Returns: whether that is all the session must know; false: it is no audio of the
     ///   conversation's, and the next that waits is to be named.
@@ -30,7 +31,7 @@ extension VoiceSession {
     /// in which to say so.
     /// - Parameter position: where in its item it starts, in samples at 48 kHz.
     public func noteLost(itemID: String, position: Int) {
-        // What follows the first loss makes no difference.
+        // Later losses in the same item make no difference.
         guard !lostAudio.contains(where: { $0.itemID == itemID }) else { return }
         lostAudio.append(LostAudio(itemID: itemID, position: position))
     }
@@ -47,7 +48,7 @@ extension VoiceSession {
         lostAudio = []
     }
 
-    /// An item was not heard from here on. Its response says so when it is done.
+    /// An item was not heard from here on. Its response takes that into account when it is done.
     func handleLost(_ itemID: String, from milliseconds: Int) {
         if let active = activeResponse, active.words(of: itemID) != nil {
             active.noteLost(itemID, from: milliseconds)

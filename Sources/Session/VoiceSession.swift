@@ -1,9 +1,11 @@
-// One session: the state machine that everything else serves. Read this first.
+// One session: the state machine at the centre of the server. Read this first.
 //
-// This file holds its state, its inputs and its outputs. What each input does is beside it:
-// VoiceSession+Audio (packets, speech, turns), VoiceSession+Hypotheses (words before the turn has
-// ended), VoiceSession+Conversation (items, transcripts), VoiceSession+Responses (asking the model,
-// interruption) and VoiceSession+Speculation (the model's head start).
+// This file has its state, its inputs and its outputs. The work of each input is in the files
+// beside it: VoiceSession+Audio (packets, speech, turns), VoiceSession+Hypotheses (words before the
+// turn has ended), VoiceSession+Conversation (items, transcripts), VoiceSession+Responses (asking
+// the model), VoiceSession+Interruption and VoiceSession+Speculation (the model's head start). Its
+// parts own their state and are tested alone: SpeechInput (hears), UserTurn (what the user has
+// said), InterruptionJudge, Speculation, Conversation, Response, PlayoutTimeline.
 
 import Codec
 
@@ -35,31 +37,31 @@ public final class VoiceSession {
     var ids: IdentifierSource
     let conversationID: String
     var conversation: Conversation
-    /// Audio state; nil until the first audio comes, so that a text session has none.
+    /// Hears the user; nil until the first audio comes, so that a text session has none.
     var speechInput: SpeechInput?
     /// What the user has said that is not answered yet.
     var userTurn = UserTurn()
-    /// Items whose audio is being made ready for the client who asked for them.
+    /// Items whose audio is being encoded for the client, which has asked for them.
     var retrievals: [String] = []
     // Small fields stand together: that saves padding in each session.
-    /// What the session's model understands. Where it hears audio its replies wait for no
-    /// transcript, and without `audio.input.transcription` there is none.
+    /// What the session's model understands. Where it hears audio, its replies wait for no
+    /// transcript, and without `audio.input.transcription` none is made.
     let abilities: ModelAbilities
-    /// Bytes of the parameters, where they are not another session's too.
+    /// Bytes of the parameters; 0 where they are shared with another session.
     private(set) var parameterBytes: UInt32
     /// Responses in flight: at most one in the conversation.
     var responses: [Response] = []
     /// The newest response in the conversation, where the client has truncated what it was saying.
     var truncatedResponseID: String?
-    /// What the model writes before its turn, where the client asked for a head start.
+    /// The model's head start, where the client has asked for one.
     var speculation = Speculation.none
     /// MCP servers; nil until one is named.
     var tools: SessionTools?
-    /// What was sent and heard of the replies' audio; nil where all was heard long ago.
+    /// How much of the replies' audio was sent and heard; nil where all of it was heard long ago.
     var playout: PlayoutTimeline?
-    /// What the shell has dropped of it since the last input.
+    /// Audio of it that the shell has dropped since the last input.
     var lostAudio: [LostAudio] = []
-    /// Knows the replies in the user's audio; nil until both have come.
+    /// Recognises replies in the user's audio; nil until there are both.
     var echo: EchoCheck?
     /// Decides about speech over a reply.
     var interruption = InterruptionJudge()
@@ -193,7 +195,7 @@ public final class VoiceSession {
         finish(at: now)
     }
 
-    /// What an agent's work came to. Events of cancelled work are ignored.
+    /// A result of an agent's work. Events of cancelled work are ignored.
     public func handle(_ event: AgentEvent, at now: Instant) {
         begin()
         guard !keepAhead(event) else { return finish(at: now) }
@@ -243,7 +245,7 @@ public final class VoiceSession {
 
     // MARK: Outputs
 
-    /// When `handleDeadline(at:)` wants to be called, always after `now`; nil: not before the next
+    /// When `handleDeadline(at:)` must be called, always after `now`; nil: not before the next
     /// input.
     public func nextDeadline(after now: Instant) -> Instant? {
         var earliest = idleDeadline
@@ -276,18 +278,19 @@ public final class VoiceSession {
     /// Every input that may end a response, or make one possible, ends here. Each step relies on
     /// those before it:
     ///
-    /// 1. `noteApprovals` records a response's questions to the client. It precedes 2, which removes
-    ///    the response that asks.
+    /// 1. `noteApprovals` records a response's questions to the client. It precedes 2, which
+    ///    removes the response that asks.
     /// 2. `removeEndedResponses` cuts the conversation at what was heard, so that no model is shown
     ///    more (5), and frees the place for the next response (3 and 4 ask `canRespond`).
-    /// 3. `answerSpokenWords` precedes 4: the user comes before the results of tools. The answer
-    ///    shows the model those results as well, and `begin(_:)` withdraws the response due for them.
+    /// 3. `answerSpokenWords` precedes 4: the user has precedence over the results of tools. The
+    ///    answer shows the model those results, too, and `begin(_:)` withdraws the response that is
+    ///    due for them.
     /// 4. `continueAfterTools` begins the response that follows the results of tools.
-    /// 5. `askWaitingResponses` asks the model for everything that 3, 4 and the input itself have
-    ///    begun. A request is a copy of the conversation, so nothing may change that after this.
-    /// 6. `removeEndedResponses` again: a response may have ended in 3 to 5, because it does not fit
-    ///    the model's context or its speculative reply was complete.
-    /// 7. `dropUselessSpeculation` follows 5, which takes over the speculative reply that is wanted.
+    /// 5. `askWaitingResponses` asks the model for every response that 3, 4 and the input itself
+    ///    have begun. A request is a copy of the conversation, so it comes after all changes.
+    /// 6. `removeEndedResponses` again: a response may have ended in 3 to 5, because it does not
+    ///    fit the model's context, or because its speculative reply was complete.
+    /// 7. `dropUselessSpeculation` follows 5, which takes over the speculative reply that is used.
     /// 8. `forgetPlayedAudio` follows 6: it keeps what a response in flight still needs.
     private func finish(at now: Instant) {
         if tools != nil { noteApprovals() }
@@ -301,7 +304,7 @@ public final class VoiceSession {
         checkInvariants()
     }
 
-    /// A session in which nothing is heard keeps nothing of what was.
+    /// Once nothing is being played, the timeline of what was played is freed.
     private func forgetPlayedAudio(at now: Instant) {
         echo?.releaseIfOver(at: now)
         guard let playout, !playout.isHeld, activeResponse == nil, !playout.isPlaying(at: now)
@@ -324,7 +327,7 @@ public final class VoiceSession {
         }
     }
 
-    /// A conversation has one voice: nobody changes it in the middle of one.
+    /// A conversation has one voice: it does not change once it was heard.
     func checkVoice(_ voice: String, param: String) throws(ClientEventError) {
         guard hasSpoken, voice != parameters.voice else { return }
         throw .voiceIsSettled(param: param)
@@ -350,7 +353,7 @@ public final class VoiceSession {
         if update.mcpTools != .absent { updateToolServers(at: now) }
     }
 
-    /// A session stays what its connection or its first event made it.
+    /// The kind of a session is settled by its connection or its first event.
     private func checkKind(of update: SessionUpdate) throws(ClientEventError) {
         let kind = update.kind ?? parameters.kind
         guard kind == parameters.kind || !isKindSettled else {

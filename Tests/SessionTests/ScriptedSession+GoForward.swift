@@ -2,7 +2,7 @@
 // look at the transcript.
 
 extension ScriptedSession {
-    /// What is heard in the first milliseconds of the recording's item.
+    /// The words in the first milliseconds of the recording's item.
     static func goForward(_ milliseconds: Int) -> String {
         switch milliseconds {
         case ..<700: "go"

@@ -1,5 +1,5 @@
-// A conversation as data: who says what and when, what the agents answer and how late. It drives
-// one real VoiceSession on a virtual clock and writes down what the client would see.
+// A conversation as data: what the client sends and when, what the agents answer and how late. It
+// drives one real VoiceSession on a virtual clock and records what the client would see.
 
 import Codec
 import Foundation
@@ -43,8 +43,8 @@ final class ScriptedSession {
     var recognitionDelay = Duration.milliseconds(120)
     /// What comes of each transcript ahead of it, half of the delay after it was asked.
     var transcriptParts: [String] = []
-    /// What is heard in the first so many milliseconds of the speech in progress, padding included;
-    /// nil: nobody is free to say. Each after `hypothesisDelay`.
+    /// The words in the first so many milliseconds of the speech in progress, padding included;
+    /// nil: no worker is free. Each comes after `hypothesisDelay`.
     var hypothesis: (_ milliseconds: Int) -> String? = { _ in nil }
     var hypothesisDelay = Duration.milliseconds(100)
     /// Hypotheses that were asked for: when, of how much audio, and what for.
@@ -135,7 +135,8 @@ final class ScriptedSession {
         }
     }
 
-    /// Sends a client's text message at a time: what the parser refuses, the session is told.
+    /// Sends a client's text message at a time; the session gets the error of one that the parser
+    /// refuses.
     func send(_ text: String, at milliseconds: Int) {
         schedule(at: .milliseconds(milliseconds)) { script in
             var parser = ClientEventParser()

@@ -1,6 +1,5 @@
-// The conversation of one session: its items in order, and what the model is shown of them. How an
-// item is kept is in ConversationEntry, its audio in KeptAudio; what happens when an item comes or
-// goes is said by VoiceSession.
+// The conversation of one session: its items in order, and what the model is shown of them.
+// ConversationEntry stores an item, KeptAudio its audio. VoiceSession emits the events of items.
 //
 // Invariant: `contextStart` is at most the number of items, and only moves forward, but for items
 // that come or go before it.
@@ -24,11 +23,11 @@ struct Conversation {
         var audioMilliseconds: Int
     }
 
-    /// What is known of an assistant's speech once its item is done.
+    /// When an assistant's words were spoken, once the item is done.
     struct Speech: Equatable {
         /// Ends of the spoken clauses, in order.
         var marks: [SpokenMark] = []
-        /// Milliseconds that were sent; what came after was never heard.
+        /// Milliseconds that were sent.
         var sentMilliseconds = 0
         /// The whole transcript, where the server has cut it: the client may know better.
         var wholeTranscript: String?
@@ -117,7 +116,7 @@ struct Conversation {
         return position == 0 ? nil : entries[position - 1].id
     }
 
-    /// Appends an item of the server's own making, past the limits if need be.
+    /// Appends an item that the server made. The limits do not apply to it.
     /// - Returns: the id of the item before it, or nil when it is the first.
     mutating func append(_ item: ConversationItem) -> String? {
         defer {
@@ -161,7 +160,7 @@ struct Conversation {
         entryBytes += entries[index].heldBytes
     }
 
-    /// Sets what was heard in a user's audio item.
+    /// Sets the transcript of a user's audio item.
     mutating func setTranscript(_ transcript: String, of id: String) {
         guard let index = index(of: id),
             case .message(role: .user, content: var content) = entries[index].item.kind
@@ -212,7 +211,8 @@ struct Conversation {
         return heard
     }
 
-    /// What an item says, and when; nil when it is not here or no assistant's speech.
+    /// The words of an assistant's spoken item, and when they were spoken; nil: there is no such
+    /// item.
     func words(of id: String) -> (text: String, speech: Speech)? {
         guard let index = index(of: id),
             case .message(role: .assistant, content: let content) = entries[index].item.kind,
@@ -223,12 +223,12 @@ struct Conversation {
     }
 
     /// The silence that a clause begins with, in milliseconds; a quarter of a short one. 200: the
-    /// embedded voice's median (130…290). With a voice that begins at once, a word too few is kept
-    /// sooner than one that nobody heard (LoadTests/RESULTS.md).
+    /// embedded voice's median (130…290). A voice that begins at once loses a word too many rather
+    /// than keeping one that was not heard (LoadTests/RESULTS.md).
     private static let clauseSilence = 200
 
-    /// The words of a transcript that had been said at a point of its audio: whole clauses by
-    /// their marks, the clause in progress in proportion, cut back to its last whole word.
+    /// The words of a transcript that had been spoken at a point of its audio. Whole clauses count
+    /// by their marks. The clause in progress counts in proportion, back to its last whole word.
     static func heard(
         _ transcript: String, marks: [SpokenMark], audioMilliseconds: Int
     ) -> String {
@@ -259,9 +259,8 @@ struct Conversation {
 
     // MARK: What a model is shown
 
-    /// What a model is shown of the conversation, oldest first. Audio that has no transcript says
-    /// nothing to it, a call that was cut off in its arguments was never made, and the outcome of a
-    /// call that has been truncated means nothing.
+    /// The conversation as messages to a model, oldest first. Left out are audio without a
+    /// transcript, calls whose arguments were cut off, and outputs of calls that were truncated.
     func modelMessages() -> [ModelMessage] {
         let truncatedCalls = Set(entries[..<contextStart].compactMap(\.callID))
         return entries[contextStart...].flatMap { entry in
@@ -272,7 +271,7 @@ struct Conversation {
         }
     }
 
-    /// What a model is shown of one item; nil where there is no such item.
+    /// One item as messages to a model; nil: there is no such item.
     func modelMessages(of id: String) -> [ModelMessage]? {
         index(of: id).map { messages(of: entries[$0]) }
     }
@@ -286,8 +285,8 @@ struct Conversation {
         return item.modelMessages(heard: audio.heard(of: entry.id))
     }
 
-    /// Leaves the oldest items out of what a model is shown, if that takes more than `limit`
-    /// tokens, until it takes `target`. The newest item stays, and the call that it answers.
+    /// If the messages to a model take more than `limit` tokens, leaves the oldest items out until
+    /// they take `target`. The newest item stays, and the call that it answers.
     /// - Returns: whether it takes no more than `limit` now.
     mutating func fitContext(limit: Int, target: Int) -> Bool {
         var tokens = contextTokens
@@ -333,9 +332,9 @@ struct Conversation {
     /// The audio of a user's item, while it is kept.
     func audio(of id: String) -> HeardAudio? { audio.audio(of: id) }
 
-    /// Keeps what was said in a user's newest item.
-    /// - Parameter maxSamples: what a model that hears is given of earlier turns that have no words
-    ///   and of this one; nil: it is given none.
+    /// Keeps the audio of a user's newest item.
+    /// - Parameter maxSamples: how much audio a model that hears is given, of this item and of
+    ///   earlier ones without a transcript; nil: none.
     mutating func keep(_ heard: HeardAudio, of id: String, forModel maxSamples: Int?) {
         guard index(of: id) != nil else { return }
         audio.keep(heard, of: id, isForModel: maxSamples != nil)
@@ -346,7 +345,7 @@ struct Conversation {
         }
     }
 
-    /// No model is given what was said in an item.
+    /// The audio of an item is not given to a model.
     mutating func forgetHeard(of id: String) { audio.forgetHeard(of: id) }
 
     /// The position of an item; searched from the end, where the items in use are.

@@ -1,14 +1,14 @@
-// One item as a conversation keeps it. Nearly all items are messages of one part: of those only the
-// words are kept, beside the id and a few flags, in 48 bytes and the words themselves. What else
-// there is (other parts, calls, how speech was timed) is an object of its own.
+// One item as a conversation keeps it. Nearly all items are messages of one part. Such an item is
+// stored as its id, a few flags and its words: 48 bytes and the text. Anything else (other parts,
+// calls, times of speech) is in a separate object.
 //
 // Invariant: `item` gives back exactly the item that was set.
 
 import Codec
 
-/// An item, compact, and what is known of its speech.
+/// An item in compact form, and the times of its speech.
 struct ConversationEntry {
-    /// What the words of the item are.
+    /// The kind of the item's words.
     private enum Form: UInt8 {
         case systemText, userText, assistantText, assistantSpeech
         /// The user's audio, with its transcript and without.
@@ -27,7 +27,7 @@ struct ConversationEntry {
         init(_ item: ConversationItem) { self.item = item }
     }
 
-    /// What few items have. Never changed once it is made.
+    /// The parts that few items have. It does not change once it is made.
     private final class Details {
         /// Bytes of the object itself.
         static let objectBytes = HeapBlock.bytes(24 + MemoryLayout<Conversation.Speech>.size)
@@ -61,7 +61,7 @@ struct ConversationEntry {
         return ConversationItem(id: id, status: status, kind: .message(role: role, content: [part]))
     }
 
-    /// What is known of an assistant's speech.
+    /// The times of an assistant's speech.
     var speech: Conversation.Speech { details?.speech ?? Conversation.Speech() }
 
     /// Replaces the item, which keeps its id.

@@ -3,7 +3,7 @@
 import Codec
 
 extension ConversationItem {
-    /// Whether it is the user's audio and nobody has recognised its words.
+    /// Whether it is the user's audio and has no transcript.
     var isWithoutWords: Bool {
         guard case .message(role: .user, let content) = kind else { return false }
         return content.contains { part in
@@ -12,7 +12,7 @@ extension ConversationItem {
         }
     }
 
-    /// The item as a model is shown it; nothing where it says nothing.
+    /// The item as messages to a model; empty where it has no words.
     var modelMessages: [ModelMessage] { modelMessages(heard: nil) }
 
     /// The item as a model is shown it.

@@ -1,6 +1,6 @@
-// Calls of MCP tools in a response: how the model's writing becomes a call or a question to the
-// client, when it is made, and what is said of it. Which tools there are is ToolRoutes', what
-// follows from results is VoiceSession+Tools'.
+// Calls of MCP tools in a response: how the model's text becomes a call or a question to the
+// client, when the call is made, and which events report it. ToolRoutes knows the tools;
+// VoiceSession+Tools handles what follows from results.
 //
 // Invariant: a call that was begun ends in `response.mcp_call.completed` or `.failed` before its
 // response is done.
@@ -12,7 +12,7 @@ struct ToolCall {
     let route: ToolRoutes.Route
     /// Whether the client has been told that it runs.
     var isRunning = false
-    /// What came of it; nil: nothing yet.
+    /// Its result; nil: none yet.
     var outcome: Result<String, MCPCallError>?
 }
 
@@ -119,7 +119,7 @@ extension Response {
         return true
     }
 
-    /// The connection is gone: what is under way on it fails.
+    /// The connection is gone: calls in flight on it fail.
     func failToolCalls(
         on connection: String, _ error: MCPCallError, at now: Instant
     ) {
@@ -131,7 +131,7 @@ extension Response {
         }
     }
 
-    /// The response ends: nobody waits for the calls that are under way.
+    /// The response ends: calls in flight are cancelled.
     func stopToolCalls() {
         writtenApproval = nil
         for index in outputs.indices where outputs[index].awaitsTool {
@@ -146,7 +146,7 @@ extension Response {
         }
     }
 
-    /// What is said at the end of a call; a question to the client says no more than its item.
+    /// Emits the last event of a call. A question to the client has none beside its item.
     func sayToolDone(_ index: Int) {
         guard let call = outputs[index].toolCall else { return }
         let itemID = outputs[index].item.id
@@ -156,13 +156,13 @@ extension Response {
         }
     }
 
-    /// Questions to the client that nobody has taken note of yet.
+    /// Takes the questions to the client that the session has not noted yet.
     func takeNewApprovals() -> [PendingApproval] {
         defer { newApprovals = [] }
         return newApprovals
     }
 
-    /// Whether a model should see what came of calls.
+    /// Whether a model should be shown results of calls.
     var hasToolResults: Bool { hasSettledApproval || outputs.contains { $0.toolCall != nil } }
 
     /// Functions of the client that were called.
@@ -187,7 +187,7 @@ extension ToolRoutes.Route {
 }
 
 extension Result<String, MCPCallError> {
-    /// The same with at most so many bytes of text, and a mark where there were more.
+    /// The same with at most `maxBytes` of text, and a mark where text was cut off.
     func cut(to maxBytes: Int) -> Self {
         switch self {
         case .success(let text): .success(text.cut(to: maxBytes))

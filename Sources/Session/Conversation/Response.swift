@@ -26,10 +26,10 @@ import Codec
 /// A response in flight. Its events go to the session's output queue; its items, unless it is out
 /// of band, to the conversation.
 final class Response {
-    /// How far it has come; the next states are in the file's diagram.
+    /// Its state; the file's diagram has the transitions.
     enum Stage { case waiting, writing, speaking, done }
 
-    /// What it will be asked with.
+    /// The parameters that the client gave for it.
     let parameters: ResponseParameters
     private(set) var description: ResponseDescription
     private(set) var stage = Stage.waiting
@@ -49,13 +49,13 @@ final class Response {
     /// When the mark at which the text so far ends is taken for the end of a clause.
     private var pauseEnd: Instant?
     private var speaker: ResponseSpeaker
-    /// Bytes of what it is asked with.
+    /// Bytes of the parameters.
     private let parameterBytes: Int
     private var bytesWritten = 0
     private var incompleteReason: String?
     private var usage = ResponseUsage()
-    /// When the user stopped speaking, until the first token has been measured from it; or where
-    /// nobody has, when the client asked for the response.
+    /// When the user stopped speaking, until the first token has been measured from it; where the
+    /// user has not spoken, when the client asked for the response.
     private var speechEnd: Instant?, asked: Instant?
 
     var id: String { description.id }
@@ -64,7 +64,7 @@ final class Response {
 
     /// - Parameters:
     ///   - speechEnd: when the user stopped speaking, for the turn's measurements.
-    ///   - asked: when the client asked for it, where nobody has spoken.
+    ///   - asked: when the client asked for it, where the user has not spoken.
     init(
         description: ResponseDescription, parameters: ResponseParameters,
         speaker: ResponseSpeaker, speechEnd: Instant?, asked: Instant?, session: VoiceSession
@@ -105,7 +105,7 @@ final class Response {
     /// Bytes of the encoder.
     var encoderBytes: Int { speaker.encoderBytes }
 
-    /// What sends its audio.
+    /// The timeline that its audio is sent on.
     var playout: PlayoutTimeline { speaker.playout }
 
     /// Whether so much speech waits to be sent that more should not be made yet.
@@ -180,7 +180,7 @@ final class Response {
     }
 
     private func write(_ text: String, to index: Int, at now: Instant) {
-        // Nobody hears what follows the point at which the client cut it.
+        // The client has cut the item: text after that is not spoken.
         guard outputs[index].cut?.isByClient != true else { return }
         outputs[index].write(text)
         switch description.outputModality {
@@ -195,8 +195,8 @@ final class Response {
         }
     }
 
-    /// Speaks a sentence behind which the model pauses, if nothing else is there to be heard: with
-    /// a slow model there would be silence for a token more.
+    /// Speaks a sentence behind which the model pauses, if nothing else is being spoken: with a
+    /// slow model the user would otherwise wait for one more token.
     private func speakPausedSentence(at now: Instant) {
         guard let pauseEnd, now >= pauseEnd, speaker.isIdle,
             let index = outputs.lastIndex(where: { $0.isOpen && !$0.isCall })
@@ -207,7 +207,7 @@ final class Response {
         }
     }
 
-    /// Whether more text, perhaps in another item, keeps the limits; ends the response if not.
+    /// Whether more text, perhaps in another item, is within the limits. If not, the response ends.
     private func isWithinLimits(adding text: String) -> Bool {
         bytesWritten += text.utf8.count
         guard bytesWritten <= context.limits.maxResponseBytes,
@@ -225,8 +225,8 @@ final class Response {
         let index = outputs.count
         emit(.responseOutputItemAdded(responseID: id, outputIndex: index, output.item))
         if isInConversation {
-            // A full conversation still takes the reply in flight: a response is bounded itself,
-            // and none begins in a full conversation.
+            // A full conversation still takes the reply in flight: the response has limits of its
+            // own, and none begins in a full conversation.
             output.previousItemID = session.conversation.append(output.item)
             emit(.conversationItemAdded(output.item, previousItemID: output.previousItemID))
         }
@@ -287,7 +287,7 @@ final class Response {
 
     // MARK: The end
 
-    /// Does what has become possible: the next clause, finished items, the end.
+    /// Takes the steps that have become possible: speak the next clause, complete items, end.
     func advance(at now: Instant) {
         guard stage != .done else { return }
         speakPausedSentence(at: now)
@@ -303,16 +303,16 @@ final class Response {
         end(incompleteReason.map { .incomplete(reason: $0) } ?? .completed)
     }
 
-    /// What is written and, if it is to be heard, all sent, is done. While audio may be sent again
-    /// nothing of it is: it may have to be sent again, and nothing follows an item's done events.
+    /// Completes the items that are written and, where spoken, sent. While audio may be sent again,
+    /// a spoken item is not complete: nothing may follow an item's done events.
     private func completeOutputs() {
         for index in outputs.indices where !outputs[index].isOpen && !outputs[index].isComplete {
             let output = outputs[index]
             guard !speaker.awaitsSpeech(index), !output.awaitsTool,
                 !output.isAudio || !isInConversation || !speaker.mayBeSentAgain
             else { continue }
-            // Where the model had to stop, what it was writing is not whole: clients run a function
-            // as soon as its call is completed.
+            // Where the model had to stop, the item that it was writing is incomplete: clients run
+            // a function as soon as its call is completed.
             let isWhole =
                 output.cut?.isByClient != true
                 && (incompleteReason == nil || index < outputs.count - 1)
@@ -321,8 +321,8 @@ final class Response {
     }
 
     /// Ends the response: its items, then its one `response.done`.
-    /// - Parameter unheard: items that were not heard to the end of what was sent of them, where
-    ///   the client stops playing; empty: it plays on with what has left.
+    /// - Parameter unheard: where the client stops playing, the items of which it has not played
+    ///   all that was sent; empty: the client plays the audio that has left.
     func end(
         _ status: ResponseDescription.Status, unheard: [PlayoutTimeline.HeardItem] = []
     ) {
@@ -351,7 +351,7 @@ final class Response {
 
     // MARK: What was heard
 
-    /// Whether an item's done events have been said.
+    /// Whether an item's done events have been emitted.
     func isOver(_ itemID: String) -> Bool {
         outputs.last { $0.item.id == itemID }?.isComplete ?? true
     }
@@ -363,7 +363,7 @@ final class Response {
             .map { speaker.sentMilliseconds($0) }
     }
 
-    /// What an item says, as far as it is written, and how much of that was said when.
+    /// The words of an item so far, and when they were spoken.
     func words(of itemID: String) -> (text: String, speech: Conversation.Speech)? {
         outputs.lastIndex { $0.item.id == itemID }
             .map { (outputs[$0].text, speaker.said($0)) }
@@ -393,7 +393,8 @@ final class Response {
         outputs[index].noteLost(from: milliseconds)
     }
 
-    /// The client plays on in none of these items. What it said itself stands.
+    /// The client does not play these items to their end. A cut that the client set itself takes
+    /// precedence.
     func noteUnheard(_ unheard: [PlayoutTimeline.HeardItem]) {
         for part in unheard {
             guard let index = outputs.lastIndex(where: { $0.item.id == part.itemID })
@@ -438,7 +439,7 @@ final class Response {
         emit(.responseOutputItemDone(responseID: id, outputIndex: index, output.item))
     }
 
-    /// An agent could not do its part.
+    /// An agent has failed.
     func fail(_ error: AgentError) {
         end(.failed(error))
     }

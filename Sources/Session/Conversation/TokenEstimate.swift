@@ -1,6 +1,6 @@
-// How many tokens a model is taken to need for what it is shown, before it has counted them: what
-// the truncation of a conversation goes by. Deliberately coarse, from lengths alone: an item's
-// estimate costs no look at its text, and a conversation is judged before every response.
+// Estimates the tokens of messages to a model; the truncation of a conversation is based on it. It
+// is coarse on purpose: it uses lengths only, because a whole conversation is estimated before
+// every response.
 //
 // Text counts by its UTF-8 bytes. English has 4 to 4.5 bytes a token in the vocabularies of today's
 // models, German and code 3 to 4, Chinese and Japanese 3 to 4.5 (3 bytes a character). Audio counts
@@ -12,7 +12,7 @@ import Codec
 enum TokenEstimate {
     /// UTF-8 bytes of text per token.
     private static let bytesPerToken = 4
-    /// What a message takes besides: its role and what sets it apart.
+    /// Tokens of a message beside its text: its role and delimiters.
     static let tokensPerMessage = 4
     /// Tokens of a second of the user's audio, for a model that hears it.
     private static let audioTokensPerSecond = 10

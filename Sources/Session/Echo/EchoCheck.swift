@@ -1,10 +1,9 @@
-// Whether what the microphone hears is the agent's own reply. Speech that is nothing but that is
-// not noticed at all: it neither holds the reply nor becomes a turn. Somebody who speaks over the
-// echo is noticed. How the two are told apart is EchoPath's; what was played, and when, is
-// PlayedLevels'.
+// Whether the microphone hears the agent's own reply and nothing else. Such sound counts as
+// silence: it neither holds the reply nor becomes a turn. A user who speaks over the echo is still
+// heard. EchoPath tells the two apart; PlayedLevels knows what was played, and when.
 //
-// Invariant: while no reply can be heard it keeps only what it has learned; while a reply is held
-// nothing is explained, since the client is silent.
+// Invariant: while no reply can be heard, only the learned echo path is kept. While a reply is
+// held, no sound counts as its echo, because the client is silent.
 
 import Codec
 
@@ -14,7 +13,7 @@ final class EchoCheck {
     private var path = EchoPath()
     private var playing: Playing?
 
-    /// What there is only while a reply is heard: 2 kB.
+    /// State that is needed only while a reply can be heard: 2 kB.
     private final class Playing {
         static let objectBytes = HeapBlock.bytes(700)
 
@@ -35,7 +34,7 @@ final class EchoCheck {
         }
     }
 
-    /// Bytes of the object itself, with what has been learned.
+    /// Bytes of the object itself, with the learned echo path.
     static let objectBytes = HeapBlock.bytes(160)
 
     /// Bytes of all of it, most of them while a reply is heard.
@@ -49,7 +48,7 @@ final class EchoCheck {
     // MARK: The reply
 
     /// Audio was sent for the first time.
-    /// - Parameter start: when a client plays it that plays at once.
+    /// - Parameter start: when a client that plays at once plays it.
     func handleReply(
         _ samples: UnsafeBufferPointer<Int16>, rate: SampleRate, playedFrom start: Instant
     ) {
@@ -71,7 +70,7 @@ final class EchoCheck {
     /// The reply is over.
     func stop(at now: Instant) { playing?.reply.stop(at: now) }
 
-    /// Lets go of what the last reply needed, once its echo has died away.
+    /// Frees the state of the last reply, once its echo has died away.
     func releaseIfOver(at now: Instant) {
         guard playing?.reply.isOver(at: now) == true else { return }
         playing = nil

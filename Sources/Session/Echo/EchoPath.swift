@@ -1,17 +1,17 @@
-// The way from the client's loudspeaker to its microphone: how late and how loud the reply comes
-// back, learned from both; and how much of what the microphone hears is more than that.
+// The path from the client's loudspeaker to its microphone. It learns how late and how loud the
+// reply comes back, and judges how much of the input is more than that echo.
 //
-// The delay is where the levels of the input go up and down with the reply's: the best correlation
-// over all delays, of a second of audible reply, if no other comes near it and it stays the best.
-// Two people's speech can go together for half a second by chance, and a user who wears headphones
-// must never be taken for an echo: what was learned is forgotten as soon as it does not hold. The
-// gain of each band follows the input from there on. Input that is clearly louder than the echo
-// can be, in bands and moments in which the reply is soft, is somebody else's: speech has enough
-// of those even where it is the softer voice.
+// The delay is the one at which the levels of the input rise and fall with the reply's. It is the
+// best correlation over all delays, of a second of audible reply, if no other is close and it stays
+// the best. The speech of two people can correlate for half a second by chance, and a user with
+// headphones must never count as an echo: the delay is dropped as soon as it does not hold. The
+// gain of each band follows the input from there on. Input that is clearly louder than the echo can
+// be, in bands and moments in which the reply is soft, is the user's: speech has enough of those
+// even where it is the softer voice.
 //
 // Invariant: before a delay is learned nothing is explained.
 
-/// What has been learned of one session's echo.
+/// The learned echo of one session.
 struct EchoPath {
     /// Delays that are tried, in frames of 16 ms: up to 624 ms.
     static let delays = 40
@@ -22,17 +22,17 @@ struct EchoPath {
 
     /// Correlation that a delay is believed at.
     private static let minCorrelation: Float = 0.85
-    /// By so much it must be better than at all delays that are not its neighbours.
+    /// By how much the correlation must exceed that at all delays that are not neighbours.
     private static let minProminence: Float = 0.2
     /// Frames in a row in which all of that must hold. 20: 320 ms.
     private static let minFramesInARow = 20
     /// Correlation below which a delay is forgotten.
     private static let leastCorrelation: Float = 0.7
-    /// By so much another delay must be better than the one that is believed.
+    /// By how much another delay must be better than the accepted one.
     private static let lead: Float = 0.05
     /// Audible frames that must have been compared before the first of them. 25: 400 ms.
     private static let minFrames: Float = 25
-    /// What is left of what was compared, frame by frame: it counts for about a second.
+    /// The decay of earlier frames, per frame: they count for about a second.
     private static let memory: Float = 59.0 / 60
     /// Decibels over the noise from which on a band is heard.
     private static let overNoise: Float = 6
@@ -47,13 +47,13 @@ struct EchoPath {
 
     /// Frames by which the echo is late; nil: not known.
     private(set) var delay: Int?
-    /// The delay that may come to be believed, and for how many frames it has been the best.
+    /// The candidate delay, and for how many frames it has been the best.
     private var candidate: (delay: Int, frames: Int) = (0, 0)
     private var gains: BandLevels?
     private var noise: BandLevels?
     private var excess: Float = 0
 
-    /// Forgets the frames that were last compared, not what was learned.
+    /// Forgets the frames that were last compared, but not the learned path.
     mutating func rest() { excess = 0 }
 
     /// Takes a frame of the input.
@@ -89,7 +89,7 @@ struct EchoPath {
         let isLikely =
             correlation > Self.minCorrelation
             && evidence.prominence(of: best) >= Self.minProminence
-        // Between two frames the best one changes to and fro.
+        // A delay between two frames alternates between both.
         let isSame = abs(best - candidate.delay) <= 1
         candidate = (best, isLikely ? (isSame ? candidate.frames + 1 : 1) : 0)
         guard candidate.frames >= Self.minFramesInARow, best != delay else { return }
@@ -123,7 +123,7 @@ struct EchoPath {
         let over = input - pointwiseMax(predicted, floor) - Self.margin
         let counted = over.clamped(lowerBound: BandLevels(), upperBound: SIMD8(repeating: 12))
         excess = excess * Self.excessMemory + counted.sum() / 8 * (1 - Self.excessMemory)
-        // Where the echo is not heard though it should be, it has become softer.
+        // An echo that is expected and not heard has become softer.
         let says = isPlayed .& (isHeard .| (near + gains .> noise + (Self.overNoise + 3)))
         let error = (difference - gains) * (1 / 6)
         let step = error.clamped(

@@ -1,12 +1,12 @@
-// How loud the reply is that the client plays, frame by frame, on the clock of its playing: that
-// clock stands still while the reply is held, so that audio which is sent again keeps its place.
+// The levels of the reply that the client plays, frame by frame, on a clock of its playing. The
+// clock stands still while the reply is held, so that audio that is sent again keeps its place.
 //
 //      played            now                    sent
 //   ─────┴────────────────┴──────────────────────┴──▶ playing clock, frames of 16 ms
 //        │ may still be heard as an echo │ to come │
 //
-// Invariant: a frame outside of what is kept counts as silence; what is kept never lasts longer
-// than the ring.
+// Invariant: a frame that is not kept counts as silence. The kept frames never last longer than the
+// ring.
 
 import Codec
 
@@ -105,7 +105,7 @@ struct PlayedLevels {
         heldAt = nil
         let position = max(0, end - again)
         origin = now + .nanoseconds(-Int64(position) * 1_000_000 / 48)
-        // What was played before the hold can be heard no more.
+        // Audio that was played before the hold is not heard any more.
         firstFrame = max(firstFrame, position / SpeechBands.frameLength)
     }
 

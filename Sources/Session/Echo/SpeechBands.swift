@@ -1,5 +1,5 @@
-// Levels of eight bands of speech, one set every 16 ms, whatever the samples' rate: what the reply
-// that is played and the microphone's audio are compared by. What is made of them is EchoPath's.
+// Levels of eight bands of speech, one set every 16 ms, whatever the samples' rate. EchoPath
+// compares the played reply with the microphone's audio by them.
 //
 // The bands are the lanes of every vector, so that one pass over the samples filters them all.
 

@@ -1,7 +1,7 @@
-// Decoders and encoders of a shard that nobody uses now. A session has one only while audio comes
-// in or goes out; the next who needs one gets it as good as new.
+// Idle decoders and encoders of a shard. A session has one only while audio comes in or goes out;
+// after that, another session takes it.
 //
-// Invariant: nothing of one session's audio reaches another: what is taken has been reset.
+// Invariant: no session's audio reaches another: a codec is reset before it is taken.
 
 import Codec
 

@@ -1,4 +1,4 @@
-// What the server says about speech and its codecs; a client's own settings go before these.
+// The server's settings for speech and its codecs. A client's own settings take precedence.
 
 import Codec
 
@@ -6,17 +6,17 @@ import Codec
 public struct CodecSettings: Equatable, Sendable {
     /// Bits per second of reply audio as Opus. 24,000: wideband speech without audible loss.
     public var opusBitrate = 24_000
-    /// The most work per packet, 0…10, for sessions that ask for none. 5: half the cost of 10, and
-    /// hard to tell from it for speech.
+    /// The complexity of Opus, 0…10, for sessions that set none. 5: half the cost of 10, with
+    /// hardly a difference for speech.
     public var opusComplexity = 5
-    /// Whether silence in replies becomes packets of a byte or two. False: pauses of synthesised
-    /// speech are short, and not every player makes noise of such packets.
+    /// Whether silence in replies becomes packets of a byte or two (DTX). False: pauses of
+    /// synthesised speech are short, and not every player fills such packets with noise.
     public var opusDTX = false
-    /// How long a decoder is kept after the last audio, in seconds. 5: a pause between two turns
-    /// does not cost its state twice.
+    /// How long a session keeps its decoder after the last audio, in seconds. 5: the state survives
+    /// a pause between two turns.
     public var codecIdleSeconds = 5
-    /// Decoders, and encoders, that a shard keeps for the next who need one. 32: 2 MB, and a new
-    /// one costs less than a packet.
+    /// Idle decoders, and idle encoders, that a shard keeps. 32: 2 MB. A new one costs less than a
+    /// packet.
     public var maxPooledCodecs = 32
     /// Bytes of spoken phrases that a shard keeps for all its sessions; 0: none. 4 MiB: twenty
     /// minutes as Opus, two minutes as samples.

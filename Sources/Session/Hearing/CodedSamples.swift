@@ -1,15 +1,14 @@
-// Samples kept in a quarter of their size (Codec/ADPCM), in pieces of 2 kB, so that a stretch of
-// audio grows and is forgotten at its front without anything being moved. What the samples mean is
-// HeardAudio's business.
+// Samples in a quarter of their size (Codec/ADPCM), in pieces of 2 kB: audio is appended at the end
+// and dropped at the front without a copy. HeardAudio uses it.
 //
 // Invariant: every piece but the last is full, and can be read without those before it.
 
 import Codec
 
-/// Samples as 4-bit codes, on the timeline of whoever keeps them.
+/// Samples as 4-bit codes, on the timeline of their owner.
 struct CodedSamples: Equatable, Sendable {
-    /// Bytes of a piece: 251 ms, so that little more is kept than is asked for; with an array's
-    /// header 2 KiB.
+    /// Bytes of a piece: 251 ms, so that little more is kept than is needed. With an array's header
+    /// it is 2 KiB.
     static let pieceBytes = 2_016
     /// What an array and the allocator take besides.
     static let pieceOverhead = 48

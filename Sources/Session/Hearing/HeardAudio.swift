@@ -1,21 +1,22 @@
-// What a user has said, kept small until somebody needs its samples: recognition, or a model that
-// hears audio. They decode it where they work: on a worker, never on a shard.
+// A stretch of the user's audio in a compact form, until recognition or a model that hears audio
+// needs its samples. It is decoded on a worker, never on a shard.
 //
 // It has two forms, one after the other:
 //
 //     | Opus packets as they were received (PacketLog) | 4-bit codes (CodedSamples) |
 //
-// Packets are the smaller and the truer one, as long as they are what was heard and are small
-// enough. From the first sample that they do not stand for (another format, reduced noise, a rate
-// above that of the codes), codes go on.
+// Packets are smaller and more exact, where they are what was heard and are small enough. From the
+// first sample that they do not represent (another format, reduced noise, a rate above that of the
+// codes), codes follow.
+//
 // Invariant: the samples from `start` to `end` are kept; either form may be empty.
 
 import Codec
 
 /// A stretch of the user's audio, mono at 16 kHz, on the session's audio timeline.
 public struct HeardAudio: Equatable, Sendable {
-    /// Bytes that packets may take beyond what codes would: two pieces, so that a short stretch is
-    /// not judged by its first packets.
+    /// Bytes that packets may take beyond the same audio as codes: two pieces, so that the first
+    /// packets of a stretch do not decide.
     private static let slackBytes = 4_096
 
     private(set) var start: Int
@@ -64,7 +65,7 @@ public struct HeardAudio: Equatable, Sendable {
 
     // MARK: Adding
 
-    /// An Opus packet has come, and what it decodes to is appended until `endPacket()`.
+    /// An Opus packet has come, and its samples are appended until `endPacket()`.
     /// - Parameter missing: packets that were lost before it; nil if they are not numbered.
     mutating func beginPacket(_ packet: RawSpan, missing: Int?) {
         let affordable = Self.slackBytes + (packets.end - packets.start) / 2
@@ -75,7 +76,7 @@ public struct HeardAudio: Equatable, Sendable {
         isInPacket = true
     }
 
-    /// What comes now is not of that packet.
+    /// Samples that come now are not of that packet.
     mutating func endPacket() { isInPacket = false }
 
     /// Appends samples.
@@ -101,8 +102,8 @@ public struct HeardAudio: Equatable, Sendable {
         if !codes.isEmpty, packets.end <= position { packets = PacketLog(start: codes.start) }
     }
 
-    /// Forgets everything and goes on where it ends. Of packets, the last ones stay: what comes is
-    /// decoded after them.
+    /// Forgets all audio; more is appended where it ended. The last packets stay, because the next
+    /// ones are decoded after them.
     mutating func removeAll() {
         start = end
         if codes.isEmpty {
@@ -113,7 +114,7 @@ public struct HeardAudio: Equatable, Sendable {
         }
     }
 
-    /// What comes does not follow on what was received: nothing of that is kept for it.
+    /// The next audio does not continue the audio before it: no packets are kept for it.
     /// - Precondition: no packet is being taken.
     mutating func forgetLead() {
         precondition(!isInPacket)

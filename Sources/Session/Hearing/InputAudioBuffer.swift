@@ -1,6 +1,7 @@
 // The user's audio that no turn has taken yet, on the session's audio timeline: samples at 16 kHz,
-// counted from the first one the session ever received. All of it is kept small (HeardAudio); the
-// newest is also there as samples, where voice activity listens (RecentSamples).
+// counted from the first one that the session received. All of it is kept in compact form
+// (HeardAudio). Where voice activity analyses it, the newest audio is also kept as samples
+// (RecentSamples).
 //
 // Invariant: samples received = discarded + taken + kept, and `end` only grows.
 
@@ -9,7 +10,7 @@ import Codec
 /// Uncommitted audio of one session: mono, 16 kHz, bounded by `maxSamples`.
 struct InputAudioBuffer {
     private var audio = HeardAudio()
-    /// The newest samples, as long as somebody listens; at least those not analysed yet.
+    /// The newest samples, where they are analysed; at least those not analysed yet.
     private var recent = RecentSamples()
     private let maxSamples: Int
 
@@ -25,15 +26,15 @@ struct InputAudioBuffer {
     var room: Int { maxSamples - count }
     /// Bytes on the heap.
     var heldBytes: Int { audio.heldBytes + recent.heldBytes }
-    /// Timeline position from which samples can be looked at.
+    /// Timeline position from which samples are kept.
     var recentStart: Int { max(recent.start, start) }
 
-    /// An Opus packet has come, and what is appended until `endPacket()` is what it says.
+    /// An Opus packet has come, and the samples appended until `endPacket()` are its own.
     mutating func beginPacket(_ packet: RawSpan, missing: Int?) {
         audio.beginPacket(packet, missing: missing)
     }
 
-    /// What is appended from now on is not what the packet says.
+    /// Samples appended from now on are not the packet's.
     mutating func endPacket() { audio.endPacket() }
 
     /// Appends samples.
@@ -55,19 +56,19 @@ struct InputAudioBuffer {
         in range: Range<Int>, _ body: (UnsafeBufferPointer<Int16>) -> Result
     ) -> Result { recent.withSamples(in: range, body) }
 
-    /// The audio of a timeline range, to be turned into samples elsewhere.
+    /// The audio of a timeline range, to be decoded elsewhere.
     /// - Precondition: the range is kept.
     func audio(in range: Range<Int>) -> HeardAudio { audio.part(range) }
 
-    /// Forgets what lies before a timeline position. A little less, so that a listening session
-    /// does so ten times a second, not fifty.
+    /// Forgets audio before a timeline position. It keeps a little more than asked, so that audio
+    /// is moved ten times a second and not fifty.
     mutating func discard(before position: Int, slack: Int = 1_600) {
         let wanted = min(position, end)
         guard wanted - start >= slack else { return }
         audio.discard(before: wanted)
     }
 
-    /// Samples before a timeline position need not be looked at any more.
+    /// Samples before a timeline position will not be analysed any more.
     /// - Parameter isLasting: whether as few will be needed for a while.
     mutating func discardRecent(before position: Int, isLasting: Bool) {
         recent.discard(before: position)
@@ -87,6 +88,6 @@ struct InputAudioBuffer {
         recent.removeAll(goingOnAt: end)
     }
 
-    /// What comes does not follow on what was received.
+    /// The next audio does not continue the audio before it.
     mutating func forgetLead() { audio.forgetLead() }
 }

@@ -1,9 +1,10 @@
-// From what a client sends to what the session listens to: the input format's bytes become mono
-// samples at 16 kHz. The codecs themselves are in Codec; where samples go is VoiceSession's.
+// Decodes a client's audio: bytes of the input format become mono samples at 16 kHz. The codecs
+// themselves are in Codec.
 
 import Codec
 
-/// Decodes one session's input. Made with the first audio, dropped when the format changes.
+/// Decodes one session's input. It is made with the first audio and dropped when the format
+/// changes.
 final class InputAudioDecoder {
     /// Why a payload was refused; becomes an `error` event.
     enum Failure: Error, Equatable {
@@ -12,17 +13,17 @@ final class InputAudioDecoder {
         case unsupported(String)
     }
 
-    /// Room for what is decoded at a time: any Opus packet (120 ms at 16 kHz).
+    /// Samples that are decoded at a time at most: any Opus packet (120 ms at 16 kHz).
     static let scratchSamples = 2_880
-    /// What is decoded at a time of PCM and G.711, however long the message is. 20 ms: as if it had
-    /// come in ordinary packets.
+    /// Milliseconds of PCM and G.711 that are decoded at a time, however long the message is. 20:
+    /// as if the audio had come in ordinary packets.
     static let runMilliseconds = 20
 
     let format: AudioFormat
     private var opus: OpusInput?
     private var resampler: Resampler?
-    /// Whether the client has been told of a corrupt packet. Once a stream is enough: who sends
-    /// something else than Opus learns of it, and a bad line is no flood of errors.
+    /// Whether the client has had an error for a corrupt packet. One error per stream: a client
+    /// that does not send Opus learns of it, and a bad connection causes no flood of errors.
     private var hasRefused = false
 
     /// Creates a decoder with the state that its format needs.

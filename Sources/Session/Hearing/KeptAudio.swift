@@ -1,7 +1,7 @@
-// The user's audio that a conversation keeps beside its items: for a model that hears, and for the
-// client who asks for an item again. Oldest first; the words stay when it is gone.
+// The user's audio that a conversation keeps beside its items: for a model that hears, and for a
+// client that retrieves an item. The oldest audio is dropped first; the item keeps its words.
 //
-// Invariant: what no model will be given takes at most `maxBytes`.
+// Invariant: audio that is kept for clients only takes at most `maxBytes`.
 
 import Codec
 
@@ -15,7 +15,7 @@ struct KeptAudio {
     }
 
     private var pieces: [Piece] = []
-    /// What is kept for clients alone, in bytes of coded audio.
+    /// Bytes of coded audio that is kept for clients only.
     let maxBytes: Int
 
     init(maxBytes: Int) { self.maxBytes = maxBytes }
@@ -31,7 +31,7 @@ struct KeptAudio {
     /// The audio of an item.
     func audio(of id: String) -> HeardAudio? { pieces.last { $0.itemID == id }?.audio }
 
-    /// What a model that hears is given of an item.
+    /// The audio of an item for a model that hears.
     func heard(of id: String) -> HeardAudio? {
         pieces.last { $0.itemID == id && $0.isForModel }?.audio
     }
@@ -42,8 +42,8 @@ struct KeptAudio {
         release()
     }
 
-    /// What a model is given of earlier turns than the newest: at most so many samples in all, and
-    /// none of an item that has words by now.
+    /// Limits the audio that a model is given of turns before the newest: at most so many samples
+    /// in all, and none of an item that has a transcript by now.
     mutating func forgetHeard(beyond maxSamples: Int, unless isWithoutWords: (String) -> Bool) {
         var left = maxSamples
         for index in pieces.indices.reversed() where pieces[index].isForModel {
@@ -56,7 +56,7 @@ struct KeptAudio {
         release()
     }
 
-    /// No model is given what was said in an item.
+    /// The audio of an item is not given to a model.
     mutating func forgetHeard(of id: String) {
         for index in pieces.indices where pieces[index].itemID == id {
             pieces[index].isForModel = false
@@ -86,8 +86,9 @@ extension HeardAudio {
         return bytes * (sampleCount * format.sampleRate.hertz / SampleRate.hz16000.hertz + 1)
     }
 
-    /// The stretch in a client's format; as PCM where that is Opus, which has no form for several
-    /// packets in one value. A millisecond of work for a second of Opus: not on a shard.
+    /// The stretch in a client's format, or as PCM where that is Opus, because an item's audio is
+    /// one value and Opus has no form for several packets in one. A second of Opus takes a
+    /// millisecond: not to be called on a shard.
     /// - Throws: where there is no memory for a decoder or a filter.
     public func encoded(as format: AudioFormat) throws -> [UInt8] {
         let samples = try samples()

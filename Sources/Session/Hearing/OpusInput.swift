@@ -1,5 +1,6 @@
-// One client's stream of Opus packets as samples at 16 kHz, without holes: what was lost is taken
-// from the next packet where that has a copy of it, else concealed, and a long gap is silence.
+// Decodes one client's stream of Opus packets to samples at 16 kHz, without holes. A lost packet is
+// recovered from the next one where that has a copy of it, and concealed otherwise. A long gap is
+// silence.
 //
 // Invariant: one packet makes at most `maxGapMilliseconds` of made-up audio and 120 ms of its own,
 // whatever its bytes are.
@@ -8,13 +9,13 @@ import Codec
 
 /// Decodes the packets of one stream.
 struct OpusInput: ~Copyable {
-    /// How long the voice is continued. 100 ms: beyond, it would be noise that fades out anyway.
+    /// How much of a gap is concealed. 100 ms: after that, concealment is noise that fades out.
     static let maxConcealedMilliseconds = 100
-    /// How much of a gap is filled at all. 1 s: a turn ends in it, and a packet that claims a gap
-    /// costs no more than a second of audio.
+    /// How much of a gap is filled at all. 1 s: the turn ends in it, and a packet that claims a gap
+    /// causes at most a second of audio.
     static let maxGapMilliseconds = 1_000
 
-    /// What was made up, and why; for the counters.
+    /// Packets that were recovered or concealed; for the counters.
     struct Repairs {
         /// Lost packets that the next one had a copy of.
         var recovered = 0
@@ -23,7 +24,7 @@ struct OpusInput: ~Copyable {
     }
 
     private var decoder: OpusDecoder
-    /// Samples of the last packet: what a lost one is taken to have had.
+    /// Samples of the last packet; a lost one counts as as many.
     private var packetSamples = OpusInput.usualSamples
 
     /// 20 ms.
@@ -40,8 +41,8 @@ struct OpusInput: ~Copyable {
 
     /// Decodes the next packet and hands `sink` runs of samples that fit into `room`.
     /// - Parameter missing: packets that were lost before it; nil if they are not numbered. A
-    ///   numbered packet without bytes is one that DTX left out: the background goes on.
-    /// - Returns: why the packet is none, if so: it was concealed.
+    ///   numbered packet without bytes is one that DTX left out: the background noise is continued.
+    /// - Returns: the error of a packet that is not valid, which was concealed.
     mutating func decode(
         _ packet: RawSpan, missing: Int?, repairs: inout Repairs,
         into room: UnsafeMutableBufferPointer<Int16>,

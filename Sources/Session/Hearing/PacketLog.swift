@@ -1,14 +1,14 @@
-// A stretch of Opus as it was received, so that it can be decoded once more: the packets with what
-// was missing before each. It takes a tenth of the samples' memory, and adding to it is a copy of
-// some 60 bytes. Which stretch is kept, and when packets do not pay, is HeardAudio's business.
+// A stretch of Opus as it was received, so that it can be decoded again: the packets, and how many
+// were missing before each. It takes a tenth of the samples' memory, and adding a packet copies
+// some 60 bytes. HeardAudio decides which stretch is kept and when packets are too large.
 //
-// A record is a packet and what was made of it:
+// A record is a packet and the number of samples that it became:
 //
 //     plain    | length 1…250 | packet |                       nothing missing, decoded as it says
 //     marked   | 255 | missing: 2 | samples: 2 | length: 2 | packet |        little-endian numbers
 //
-// Invariant: records lie one after another on the timeline, without gaps; none is cut in two by the
-// end of a piece, and none holds more than `maxPacketBytes`.
+// Invariant: records follow one another on the timeline without gaps. No record spans two pieces,
+// and none has more than `maxPacketBytes`.
 
 import Codec
 
@@ -16,8 +16,8 @@ import Codec
 struct PacketLog: Equatable, Sendable {
     /// The longest packet that is taken: as many bytes as samples would take for 120 ms.
     static let maxPacketBytes = 960
-    /// Audio before what is wanted that is decoded for the decoder's memory alone. 200 ms: after a
-    /// few packets nothing of what was before is heard.
+    /// Audio before the wanted range that is decoded only to set the decoder's state. 200 ms: after
+    /// a few packets the earlier state has no effect.
     static let leadSamples = 3_200
 
     private static let pieceBytes = CodedSamples.pieceBytes
@@ -58,7 +58,7 @@ struct PacketLog: Equatable, Sendable {
 
     // MARK: Adding
 
-    /// A packet has come; what is made of it is told by `extend(by:)`.
+    /// A packet has come; `extend(by:)` then gives its number of samples.
     /// - Parameter missing: packets that were lost before it; nil if they are not numbered.
     /// - Precondition: `packet` has at most `maxPacketBytes`.
     mutating func append(_ packet: RawSpan, missing: Int?) {
@@ -104,12 +104,13 @@ struct PacketLog: Equatable, Sendable {
         end += count
     }
 
-    /// Writes down what has been made of the last packet so far.
+    /// Records how many samples the last packet has become so far.
     mutating func settle() {
         guard let record = open, record.samples != record.plainSamples else { return }
         let last = pieces.count - 1
         if record.plainSamples != nil {
-            // Something else came of it than it says: it was refused, or cut by a full buffer.
+            // The packet did not become the samples that it states: it was refused, or cut by a
+            // full buffer.
             let packet = Array(pieces[last].bytes[(record.offset + 1)...])
             pieces[last].bytes.removeSubrange(record.offset...)
             appendHeader(missing: record.missing, length: packet.count)
@@ -166,7 +167,7 @@ struct PacketLog: Equatable, Sendable {
                         output.append(contentsOf: samples[first..<first + run.count])
                     }
                 }
-                // Whatever the decoder says, the timeline is as it was.
+                // The timeline keeps its length, whatever the decoder returns.
                 let lacking = wanted.count - (output.count - before)
                 output.append(contentsOf: repeatElement(0, count: lacking))
                 position = place.upperBound

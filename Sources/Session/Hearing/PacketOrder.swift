@@ -1,9 +1,9 @@
-// Which packets of a numbered stream have not come. Numbers of 16 bits that wrap around, judged as
-// RFC 3550 §A.1 does. What takes a missing packet's place is OpusInput's business.
+// Finds missing packets in a numbered stream. The numbers have 16 bits and wrap around; they are
+// judged by RFC 3550 §A.1. OpusInput fills in for a missing packet.
 
 /// The order of one stream's packets.
 struct PacketOrder {
-    /// What a packet is in its stream.
+    /// The place of a packet in its stream.
     enum Place: Equatable {
         /// The next one, after so many that did not come.
         case next(missing: Int)
@@ -11,14 +11,15 @@ struct PacketOrder {
         case late
     }
 
-    /// Missing packets that may still be a gap. 3,000: a minute; beyond, the sender has begun anew.
+    /// The longest gap, in packets. 3,000: a minute. Beyond that, the sender has restarted.
     static let maxMissing = 3_000
-    /// How far back a packet may lie and be late. 100: two seconds; beyond, it has begun anew.
+    /// How late a packet may be, in packets. 100: two seconds. Beyond that, the sender has
+    /// restarted.
     static let maxLateness = 100
 
     /// The number that the next packet should have; nil before the first.
     private var expected: UInt16?
-    /// The number that would show that the sender has begun anew.
+    /// The number that would show that the sender has restarted.
     private var restart: UInt16?
 
     /// A packet has come.
@@ -34,7 +35,7 @@ struct PacketOrder {
         case -Self.maxLateness..<0:
             return .late
         default:
-            // One packet may have a wrong number; two in a row are a new beginning.
+            // One packet may have a wrong number; two in a row mean a restart.
             if number == restart { return begin(at: number) }
             restart = number &+ 1
             return .late

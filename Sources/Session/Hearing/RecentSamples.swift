@@ -1,12 +1,12 @@
-// The newest samples of a stream, for what looks at sound as it comes: voice activity. All that was
-// heard is HeardAudio's.
+// The newest samples of a stream, for voice activity, which analyses them as they come. HeardAudio
+// keeps all audio.
 //
-// Invariant: the samples from `start` to `end` are kept; memory grows by 2 kB at a time, and is
-// given back when `shrink()` says that little of it will be needed for a while.
+// Invariant: the samples from `start` to `end` are kept. Memory grows by 2 kB at a time, and is
+// freed by `shrink()`.
 
 /// The end of a stream of samples at 16 kHz, on the session's audio timeline.
 struct RecentSamples {
-    /// Samples by which memory grows: more than two packets of 20 ms and what is not a window yet.
+    /// Samples by which memory grows: more than two packets of 20 ms and an incomplete window.
     private static let growth = 1_024
     /// Samples that may be forgotten before more of them are moved.
     private static let slack = 512

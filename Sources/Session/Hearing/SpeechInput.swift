@@ -1,11 +1,11 @@
-// What a session needs to hear: decoder, buffer, voice activity and turn detection. It says what
-// the audio means; VoiceSession says what follows from it.
+// The hearing of one session: decoder, buffer, voice activity and turn detection. It finds speech
+// in the audio; VoiceSession acts on that.
 
 import Codec
 
 /// The audio side of one session; exists from the first audio on.
 final class SpeechInput {
-    /// What a window of audio has changed.
+    /// The result of analysing a window of audio.
     enum Analysis {
         case unchanged
         case changed(TurnDetector.Change)
@@ -16,34 +16,34 @@ final class SpeechInput {
     private(set) var buffer: InputAudioBuffer
     private var decoder: InputAudioDecoder?
     private var order = PacketOrder()
-    /// When audio last came, until what it took has been given back.
+    /// When audio last came, until the decoder has been given back.
     private(set) var lastAudio: Instant?
-    /// When it is next looked whether that is long enough ago.
+    /// When `releaseIfIdle` is next called for that.
     private(set) var releaseCheck: Instant?
-    /// Frees the decoded audio from noise; nil unless the session asks for it.
+    /// Removes noise from the decoded audio; nil unless the session asks for it.
     private var reducer: NoiseReducer?
     private var noiseReduction: NoiseReduction?
     private var activity: GatedVoiceActivity?
     private(set) var turnDetector: TurnDetector?
-    /// What the sound of speech is judged by, where it matters.
+    /// Measurements of the sound of speech, where `semantic_vad` needs them.
     private var prosody = ProsodyTrack()
     private let judgesProsody: Bool
     /// Timeline position up to which voice activity is known.
     private var analysed = 0
-    /// Whether the packet that is decoded now says that its sender heard nothing.
+    /// Whether the packet that is being decoded is marked as silence by its sender.
     private var isSilentPacket = false
-    /// Timeline position behind the last packet that did not say so.
+    /// Timeline position behind the last packet that was not.
     private var voicedEnd = 0
-    /// Timeline position up to which it is known whether somebody speaks.
+    /// Timeline position up to which the audio was searched for speech.
     var analysedEnd: Int { analysed }
-    /// The item that the speech in progress will become. Without turn detection it is the client
-    /// who ends that speech, with a commit.
+    /// The item that the speech in progress will become. Without turn detection the client ends
+    /// that speech, with a commit.
     var speechItemID: String?
     /// Where that item's audio starts on the timeline, padding included.
     private(set) var speechStart = 0
-    /// The words of that speech as far as they are known; nil while nobody speaks.
+    /// The words of that speech as far as they are known; nil: there is no speech.
     private(set) var partial: PartialTranscript?
-    /// The rest of a long message; nil where all that came was heard.
+    /// The rest of a long message; nil: all audio was heard.
     var unheard: UnheardAudio?
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.bytes(672)
@@ -105,8 +105,8 @@ final class SpeechInput {
         return true
     }
 
-    /// Gives the decoder back if no audio has come for a while, and with it what was kept for the
-    /// audio that would follow: it will not follow on that.
+    /// Gives the decoder back if no audio has come for a while. Packets kept for decoding the next
+    /// ones are dropped, too: the next audio does not continue them.
     func releaseIfIdle(_ context: SessionContext, at now: Instant) {
         guard let due = releaseCheck, due <= now, let lastAudio else { return }
         let idle = lastAudio + .seconds(context.codecSettings.codecIdleSeconds)
@@ -141,8 +141,8 @@ final class SpeechInput {
     }
 
     /// Analyses the next whole window; nil when none is complete or turns are the client's to end.
-    /// - Parameter echo: what knows the agent's own voice. Where nothing else is heard, nobody
-    ///   speaks.
+    /// - Parameter echo: recognises the reply in the user's audio. A window with nothing but the
+    ///   reply counts as silence.
     func analyseNextWindow(
         _ model: VoiceActivityModel?, echo: EchoCheck?, at now: Instant
     ) -> Analysis? {
@@ -178,10 +178,10 @@ final class SpeechInput {
         }
     }
 
-    /// Lets go of the samples that voice activity will not look back at.
+    /// Frees the samples that voice activity will not need again.
     private func forgetAnalysed() {
         let wanted = activity?.wantedSamples ?? 0
-        // Silence in between is short while somebody speaks.
+        // Pauses within speech are short: keep the memory.
         buffer.discardRecent(
             before: max(analysed, buffer.start) - wanted,
             isLasting: wanted == 0 && turnDetector?.isSpeaking == true)
@@ -234,7 +234,7 @@ final class SpeechInput {
         return showsWords ? partial?.agreement.confirm(text) : nil
     }
 
-    /// All words of the speech in progress, if they are known and nothing was said since.
+    /// All words of the speech in progress; nil: they are not known, or more has been said since.
     var wordsBeforeSilence: String? {
         turnDetector.flatMap { partial?.words(upTo: $0.lastSpeechEnd) }
     }
@@ -242,8 +242,8 @@ final class SpeechInput {
     /// A hypothesis could not be had.
     func handleHypothesisFailed() { partial?.handleFailure() }
 
-    /// While nobody speaks, only the padding before a possible onset is worth keeping, and what
-    /// voice activity looks back at.
+    /// Without speech, only the padding before a possible onset is kept, and the audio that voice
+    /// activity looks back at.
     func discardSilence(paddingMilliseconds: Int) {
         guard let turnDetector, !turnDetector.isSpeaking, speechItemID == nil else { return }
         let padding = max(
@@ -267,7 +267,7 @@ final class SpeechInput {
         forgetSpeech()
     }
 
-    /// The session has changed; state that no longer fits is dropped.
+    /// The session's parameters have changed: drops the state that depends on the old ones.
     func handleUpdate(
         from before: SessionParameters, to after: SessionParameters, _ context: SessionContext
     ) {
@@ -303,10 +303,9 @@ final class SpeechInput {
 }
 
 extension NoiseReduction {
-    /// How far noise is suppressed at most: 10 dB, near or far, or the share of it that the client
-    /// asks for. Measured on recordings in pink
-    /// noise at 15 and 5 dB (LoadTests/RESULTS.md), that halves the words misheard at 15 dB and
-    /// costs none of clean speech; 15 dB cost some of both, and do not improve voice activity
-    /// either.
+    /// The suppression of noise: 10 dB, near or far, or the share of it that the client asks for.
+    /// Measured on recordings in pink noise at 15 and 5 dB (LoadTests/RESULTS.md): a suppression of
+    /// 10 dB halves the words misheard at 15 dB, and none of clean speech are lost. A suppression
+    /// of 15 dB loses some of both, and does not improve voice activity.
     fileprivate var decibels: Int { max(1, Int(10 * (strength ?? 1))) }
 }

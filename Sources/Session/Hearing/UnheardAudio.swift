@@ -1,9 +1,9 @@
-// A long message of audio is heard in shares: what the tick of its event loop has no room for waits
-// here, and its session goes on with it (`VoiceSession.handleUnheardAudio(at:)`) before the shell
-// gives it anything else of its client. Which audio is refused is decided before any is heard.
+// A long message of audio is heard in shares. The rest that has no room in a tick of the event loop
+// waits here, and the session hears more of it (`VoiceSession.handleUnheardAudio(at:)`) before the
+// shell hands over anything else of its client. Audio is refused before any of it is heard.
 //
-// Invariant: a message in shares means what it means at once. Shares are cut where the decoder cuts
-// a message into runs anyway, and it keeps its state from one to the next.
+// Invariant: a message in shares has the same effect as the message at once. Shares are cut where
+// the decoder cuts a message into runs, and the decoder keeps its state between them.
 
 import Codec
 
@@ -13,7 +13,7 @@ final class UnheardAudio {
     private let bytes: [UInt8]
     /// Bytes of it that were heard.
     private var heard = 0
-    /// What the message is in.
+    /// The format of the message.
     let format: AudioFormat
     /// Of the event that brought it; errors name it.
     let eventID: String?
@@ -29,7 +29,7 @@ final class UnheardAudio {
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.bytes(65)
 
-    /// Bytes of the object and of what it keeps. All of the rest stays until all of it is heard.
+    /// Bytes of the object and of its audio, which is freed when all of it is heard.
     var heldBytes: Int { Self.objectBytes + bytes.heapBytes + eventID.heapBytes }
 
     /// Whether nothing is left.
@@ -51,8 +51,8 @@ final class UnheardAudio {
 /// 16 kHz. Opus packets and short messages are never cut, so that they may exceed their share.
 struct AudioShares {
     /// The shortest share, and the longest message that is never cut. 100 ms: five ordinary
-    /// packets, and about 0.2 ms of work, so that many clients that send more than is spoken delay
-    /// a tick by little each.
+    /// packets, and about 0.2 ms of work, so that each of many clients that send faster than real
+    /// time delays a tick only a little.
     static let leastMilliseconds = 100
 
     /// Audio received when the tick has used its time up.
@@ -70,8 +70,8 @@ struct AudioShares {
         shareEnd = max(tickEnd, received + least)
     }
 
-    /// What is left of the share, in milliseconds: a multiple of a run, and the shortest share at
-    /// least.
+    /// The rest of the share, in milliseconds: a multiple of a run, and at least the shortest
+    /// share.
     func millisecondsLeft(received: Int) -> Int {
         guard shareEnd < .max else { return .max }
         let left = SampleRate.hz16000.milliseconds(ofSamples: shareEnd - received)

@@ -1,15 +1,15 @@
-// The memory of one connection, by part. A ledger is a value that is read off the
-// objects when somebody asks: nothing is counted where memory is allocated, so that no path pays
-// for it and nothing can be forgotten on the way back. Every type says what it takes
-// (`heapBytes`, or what it adds to a ledger), with the allocator's rounding (Codec/HeapBlock).
+// The memory of one connection, by part. A ledger is a value that is read off the objects on
+// demand. Nothing is counted at allocation, so no path pays for it and no release can be missed.
+// Every type states its bytes (`heapBytes`, or what it adds to a ledger), with the allocator's
+// rounding (Codec/HeapBlock).
 //
-// What is kept per connection is the total alone, and the shard settles it after each tick
-// (Server/ShardLedger). Memory of C libraries, which nobody can read off an object, is counted by
-// their allocators' hooks.
+// Per connection only the total is kept, which the shard settles after each tick
+// (Server/ShardLedger). Memory of C libraries cannot be read off an object; their allocators' hooks
+// count it.
 //
 // Invariant: a part is never negative, and shared memory is in one part, once.
 
-/// What memory is for. The raw values are the names in the admin view.
+/// The part of a ledger that memory is booked on. The raw values are the names in the admin view.
 public enum MemoryPart: String, CaseIterable, Sendable {
     /// The connection itself: its object, its slots in the shard's tables and queues, HTTP's state.
     case connection
@@ -31,10 +31,10 @@ public enum MemoryPart: String, CaseIterable, Sendable {
     case inputAudio = "input_audio"
     /// Items with their text, and audio that is kept beside them.
     case conversation
-    /// Responses in flight, their speech, and what was sent of it and may be sent again; over HTTP
-    /// the reply that is read.
+    /// Responses in flight, their speech, and audio that may be sent again; for a text request the
+    /// reply that the client reads.
     case response
-    /// Tasks of agents that are in flight, with what they were asked.
+    /// Agents' tasks in flight, with their requests.
     case task
     /// Transfers from and to models and services.
     case upstream

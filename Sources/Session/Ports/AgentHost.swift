@@ -1,13 +1,14 @@
-// What an agent may ask of the server that runs it. The server implements it on the session's own
+// The services of the server that an agent may use. The server implements it on the session's own
 // shard (Server/ShardAgentHost); tests implement it on a virtual clock.
 
-/// The services of the shard that runs a turn. All methods may be called from any async context.
+/// The services of the shard that runs an agent's task. All methods may be called from any async
+/// context.
 public protocol AgentHost: Sendable {
     /// The time on the shard's clock; by default it stands still.
     func now() async -> Instant
 
-    /// Suspends the turn for a while on the shard's clock.
-    /// - Throws: `CancellationError` when the turn is cancelled first.
+    /// Suspends the task for a while on the shard's clock.
+    /// - Throws: `CancellationError` when the task is cancelled first.
     func sleep(for duration: Duration) async throws
 
     /// Runs CPU-heavy work on the server's bounded worker pool, never on the shard's thread.
@@ -17,7 +18,7 @@ public protocol AgentHost: Sendable {
     ) async throws -> Result
 
     /// Runs CPU-heavy work that yields pieces as it goes; `each` receives them on the shard.
-    /// `yield` returns false once nobody wants more.
+    /// `yield` returns false once no more pieces are wanted.
     /// - Throws: what `work` throws, or `AgentError.overloaded` when the pool's queue is full.
     func compute<Element: Sendable>(
         yielding work: @escaping @Sendable (_ yield: (Element) -> Bool) throws -> Void,
@@ -29,9 +30,9 @@ public protocol AgentHost: Sendable {
     /// - Throws: `AgentError.upstream`, or `CancellationError`.
     func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse
 
-    /// Books so many more bytes on the turn's ledger, or less where negative,
-    /// beside what it was asked: a request's body, an answer that is not complete. Whatever is left
-    /// of it ends with the turn. The default counts nothing.
+    /// Books bytes on the session's ledger, or takes them off where negative: a request's body, an
+    /// answer that is not complete. The request of the task itself is booked already. Bytes that
+    /// are left are taken off at the end of the task. The default books nothing.
     func charge(_ bytes: Int)
 }
 
@@ -96,8 +97,8 @@ public protocol UpstreamResponse: AnyObject, Sendable {
     /// The `Content-Type` field as it came (RFC 9110 §8.3); nil where there is none, the default.
     var contentType: String? { get }
 
-    /// How long the service asks to be left alone (`Retry-After`, RFC 9110 §10.2.3); nil where it
-    /// does not, the default.
+    /// How long the service asks for no further request (`Retry-After`, RFC 9110 §10.2.3); nil
+    /// where it does not, the default.
     var retryAfter: Duration? { get }
 
     /// The request's `keptHeader`; nil for any other, where there is none, and by default.
@@ -119,11 +120,11 @@ extension UpstreamResponse {
     public func header(_ name: String) -> String? { nil }
 }
 
-/// Why an agent could not do its part; becomes a failed response or a failed transcription.
+/// Why an agent has failed; becomes a failed response or a failed transcription.
 public enum AgentError: Error, Equatable, Sendable {
     /// The part is not configured or its model is not installed; `message` says what to do.
     case unavailable(message: String)
-    /// Nobody here answers for the model that the client named.
+    /// No provider of this server answers for the model that the client named.
     case unknownModel(message: String)
     /// The worker pool's queue is full.
     case overloaded

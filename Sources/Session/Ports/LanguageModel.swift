@@ -1,4 +1,4 @@
-// The port to whatever answers a turn: a model behind HTTP, an embedded one, or plain Swift.
+// The port to the model that answers a turn: behind HTTP, embedded, or plain Swift.
 
 import Codec
 
@@ -11,9 +11,9 @@ public enum UserPart: Equatable, Sendable {
     case audio(HeardAudio)
 }
 
-/// What a model understands beside text.
+/// The kinds of content that a model understands beside text.
 public struct ModelAbilities: Equatable, Sendable {
-    /// Whether it is given the user's turns as they were said, instead of their words.
+    /// Whether it is given the user's audio instead of its transcript.
     public var hearsAudio: Bool
     /// Whether it is given images; without, they are refused where a client sends them.
     public var seesImages: Bool
@@ -40,7 +40,7 @@ public enum ModelMessage: Equatable, Sendable {
     case functionOutput(callID: String, output: String)
 }
 
-/// What a model is asked.
+/// A request to a model.
 public struct ModelRequest: Equatable, Sendable {
     /// The model's name as the client gave it.
     public var model: String
@@ -52,7 +52,7 @@ public struct ModelRequest: Equatable, Sendable {
     public var tools: [FunctionTool]
     /// Whether and which function must be called.
     public var toolChoice: ToolChoice
-    /// Whether several calls may come in one reply, or nil: as the model is used to.
+    /// Whether several calls may come in one reply; nil: the model's default.
     public var parallelToolCalls: Bool?
     /// Limit of the reply's tokens, or nil.
     public var maxOutputTokens: Int?
@@ -81,13 +81,13 @@ public enum ModelDelta: Equatable, Sendable {
     case functionCallStarted(callID: String, name: String)
     /// More of the JSON arguments of the call that began last.
     case functionCallArguments(String)
-    /// What the reply took; may come once, at any time.
+    /// The tokens that the reply took; may come once, at any time.
     case usage(inputTokens: Int, cachedTokens: Int, outputTokens: Int)
     /// The reply stopped at the token limit or a filter: `max_output_tokens`, `content_filter`.
     case incomplete(reason: String)
 }
 
-/// What became of the turns of one provider of models, since the start.
+/// Turns of one provider of models by outcome, since the start.
 public struct ModelProviderCounts: Equatable, Sendable {
     /// The operator's name for it.
     public var name: String
@@ -97,9 +97,9 @@ public struct ModelProviderCounts: Equatable, Sendable {
     public var failed = 0
     /// Turns that were stopped while it answered.
     public var cancelled = 0
-    /// Turns that went past it while it was left alone.
+    /// Turns that skipped it while it was suspended.
     public var skipped = 0
-    /// Turns that it took over from another that had failed, or was left alone.
+    /// Turns that it took over from another that had failed or was suspended.
     public var fallbacks = 0
     /// Whether it is left alone now.
     public var isPaused = false
@@ -119,10 +119,10 @@ public protocol LanguageModel: Sendable {
     /// response of a conversation that has one.
     var seesImages: Bool { get }
 
-    /// What the model understands that a client names; the default says the same of all names.
+    /// The abilities of the model that a client names; by default the same for all names.
     func abilities(of model: String) -> ModelAbilities
 
-    /// What became of its turns, by provider; none by default. Any thread may ask.
+    /// Its turns by provider and outcome; none by default. Any thread may ask.
     var providers: [ModelProviderCounts] { get }
 
     /// Answers a request: calls `reply` for every piece, returns when the reply is complete.

@@ -39,10 +39,10 @@ public struct Utterance: Sendable {
 
 /// Turns speech into text.
 public protocol SpeechRecognizer: Sendable {
-    /// Whether it may be asked again and again while somebody speaks: for words to show, and for
-    /// the whole utterance before it is certain to be over. Up to five times the audio is
-    /// recognised then, so a recogniser that is paid for by the minute should say no, the default.
-    /// Such requests find `AgentError.overloaded` wherever others need the workers.
+    /// Whether it may be asked repeatedly while the user speaks: for words to show, and for the
+    /// whole utterance before it is certain to be over. Up to five times the audio is then
+    /// recognised, so a recogniser that is paid for by the minute should return false, the default.
+    /// Such requests fail with `AgentError.overloaded` while other work needs the workers.
     var makesHypotheses: Bool { get }
 
     /// Bytes that recognition adds to the process apart from any session, at most: a model and
@@ -56,16 +56,16 @@ public protocol SpeechRecognizer: Sendable {
     /// - Throws: an `AgentError`; the transcription fails and the session lives on.
     func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String
 
-    /// The same, telling what is known of the text while it is made. Services that stream do so.
+    /// The same, with parts of the text while it is made. Services that stream do so.
     /// - Parameter partial: receives text that the result will have, piece after piece.
     func transcribe(
         _ utterance: Utterance, on host: any AgentHost,
         partial: @Sendable (String) async throws -> Void
     ) async throws -> String
 
-    /// Somebody has begun to send audio: load what transcribing will take, so that the first words
-    /// do not wait for it. Called at least once; what fails here fails again, and is told, in
-    /// `transcribe`. The default does nothing.
+    /// A client has begun to send audio: load the model, so that the first words do not wait for
+    /// it. Called at least once. An error is not reported here, but by `transcribe`, which meets it
+    /// again. The default does nothing.
     func prepare(on host: any AgentHost) async
 }
 

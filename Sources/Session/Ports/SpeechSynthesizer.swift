@@ -62,8 +62,8 @@ public protocol SpeechSynthesizer: Sendable {
         emit: @Sendable (SpeechChunk) async throws -> Void
     ) async throws
 
-    /// Somebody has begun to talk: load what speaking will take, so that the first words of the
-    /// reply do not wait for it. What fails here fails again, and is told, in `speak`. The default
+    /// The user has begun to talk: load the voice, so that the first words of the reply do not wait
+    /// for it. An error is not reported here, but by `speak`, which meets it again. The default
     /// does nothing.
     func prepareVoice(on host: any AgentHost) async
 }

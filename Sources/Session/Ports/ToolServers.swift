@@ -1,10 +1,10 @@
 // The port to tools elsewhere: servers of the Model Context Protocol, whose tools the model may
-// call. What the model sees of them and what the client is told is the session's business; how they
-// are reached is that of the implementation (Agents/MCPToolServers).
+// call. The session decides which tools the model sees, and emits the events; the implementation
+// reaches the servers (Agents/MCPToolServers).
 
 import Codec
 
-/// Which servers sessions may name. A value, so that a session judges without asking anybody.
+/// Which servers sessions may name. It is a value, so that a session can decide at once.
 public struct ToolServerPolicy: Equatable, Sendable {
     /// Which URLs clients may name.
     public enum ClientURLs: String, CaseIterable, Sendable {
@@ -47,7 +47,8 @@ public protocol ToolServers: Sendable {
     /// A connection to a server that the policy allows. It does nothing until it is first used.
     func connection(to server: MCPTool) -> any ToolServerConnection
 
-    /// The server stops: whatever runs for all sessions ends. Called once, off the shards' threads.
+    /// The server stops: processes and connections that serve all sessions end. Called once, off
+    /// the shards' threads.
     func shutdown()
 }
 
@@ -68,14 +69,14 @@ public protocol ToolServerConnection: Sendable {
         _ name: String, arguments: String, id: String, on host: any AgentHost
     ) async throws -> String
 
-    /// Tells the server that nobody waits for a call any more. Best effort.
+    /// Tells the server that the result of a call is not wanted any more. Best effort.
     func cancelCall(id: String, on host: any AgentHost) async
 
     /// Ends the connection; nothing else is called afterwards. Best effort.
     func close(on host: any AgentHost) async
 }
 
-/// What a session asks of its tool servers. A connection is named by the `mcp_list_tools` item
+/// A session's commands to its tool servers. A connection is named by the `mcp_list_tools` item
 /// that its opening announces.
 public enum ToolCommand: Sendable {
     /// Connect, and answer with `.listed`.
@@ -84,11 +85,11 @@ public enum ToolCommand: Sendable {
     case call(itemID: String, connection: String, name: String, arguments: String)
     /// Stop a call; it may not be answered afterwards.
     case cancel(itemID: String)
-    /// End a connection and whatever is under way on it; nothing of it may be answered afterwards.
+    /// End a connection and the calls in flight on it; none of them may be answered afterwards.
     case close(connection: String)
 }
 
-/// What became of it.
+/// The result of a command.
 public enum ToolEvent: Sendable {
     case listed(itemID: String, Result<[MCPToolDescription], MCPCallError>)
     case called(itemID: String, Result<String, MCPCallError>)

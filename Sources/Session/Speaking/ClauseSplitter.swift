@@ -1,12 +1,14 @@
-// Cuts a model's stream of text into clauses that can be spoken while the model still writes.
-// Pure text: what is speakable and how it sounds is the synthesiser's business. Which dots end
+// Cuts a model's stream of text into clauses that can be spoken while the model still writes. It
+// handles text only: the synthesiser decides what is speakable and how it sounds. Which dots end
 // nothing is in Abbreviations.
 //
-// Every cut costs a little of the melody of speech, so a clause is a sentence; but nothing can be
-// heard before the first is complete, so that one also ends at a comma, or before a conjunction,
-// once it is long enough to cover the synthesis of the next. Invariant: the clauses joined are the
-// text; a clause has a word in it, and two where its script separates words; the same clauses come
-// however the text was cut on its way, except where the model pauses behind a mark.
+// Every cut costs a little of the melody of speech, so a clause is a sentence. The first clause is
+// an exception, because nothing can be heard before it is complete: it also ends at a comma or
+// before a conjunction, once it is long enough to cover the synthesis of the next.
+//
+// Invariant: the joined clauses are the text. Each clause has a word, and two where its script
+// separates words. However the text is split into deltas, the clauses are the same, except where
+// the model pauses behind a mark.
 
 /// Gathers text and gives out clauses.
 struct ClauseSplitter {
@@ -23,13 +25,12 @@ struct ClauseSplitter {
     static let minCommaClauseBytes = 120
     /// A clause is cut at a space from here on even without punctuation; bounds latency and memory.
     static let maxClauseBytes = 240
-    /// UTF-8 bytes of a block of code that is kept whole, so that it is known as such when it comes
-    /// to be spoken; what is longer is cut as other text is.
+    /// UTF-8 bytes up to which a block of code is one clause, so that the synthesiser can tell that
+    /// it is code. A longer one is cut as other text is.
     static let maxCodeBytes = 8_192
-    /// How long a model pauses behind a mark before the mark is taken for the end of a clause
-    /// though nothing follows it, in ms. 40: above the gap between the tokens of a model that
-    /// writes faster than 25 a second, so that "example." and "com" stay together, and below what
-    /// is heard as a delay of its own.
+    /// How long a model must pause behind a mark, in ms, for the mark to end the clause although
+    /// nothing follows it. 40: above the gap between tokens at 25 a second, so that "example." and
+    /// "com" stay together, and below what a user notices as a delay.
     static let pauseMilliseconds = 40
 
     private var pending: [UInt8] = []
@@ -52,7 +53,8 @@ struct ClauseSplitter {
             isFirst = false
             words = WordCount()
         }
-        // Once a call, not once a clause, so that a long text costs its length and no more.
+        // Once per call and not per clause: the cost of a long text then grows with its length
+        // only.
         pending.removeFirst(start)
         scanned -= start
         start = 0
@@ -104,7 +106,7 @@ struct ClauseSplitter {
                 scanned += 1
                 continue
             }
-            // Most bytes neither end a clause nor need what follows them to be known.
+            // Most bytes neither end a clause nor need a look at the bytes behind them.
             switch decision(at: index) {
             case .needsMore: return nil
             case .goOn:
@@ -252,13 +254,13 @@ struct ClauseSplitter {
     }
 }
 
-/// Counts the words of a clause, as far as it matters: none, one, more. Emoji and marks are none.
+/// Counts the words of a clause up to two. Emoji and marks are no words.
 private struct WordCount {
     private var count = 0
     private var isInWord = false
 
-    /// Whether a clause may end. A lone word would be cut from what gives it its melody. A script
-    /// without spaces has words all the same.
+    /// Whether a clause may end. A single word is kept together with its neighbours, which give it
+    /// its melody. In a script without spaces there is no such limit.
     var isEnough: Bool { count >= 2 }
 
     mutating func append(_ byte: UInt8) {

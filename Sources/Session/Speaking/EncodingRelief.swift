@@ -1,21 +1,24 @@
-// How much less work a busy shard puts into a packet. The shard measures how busy it is; here is
-// the rule. Encoding at complexity 0 takes a quarter of the time that 10 takes.
+// By how much a busy shard lowers the complexity of Opus. The shard measures how busy it is; this
+// file has the rule. Encoding at complexity 0 takes a quarter of the time that 10 takes.
 
 /// Lowers the complexity of Opus while a shard is busy, and raises it again, slowly, when it is
 /// not.
 public struct EncodingRelief: Equatable, Sendable {
-    /// Above this share of a second less is done at once. 0.75: what is left takes a burst.
+    /// Above this share of a busy second the complexity is lowered at once. 0.75: the rest absorbs
+    /// a burst.
     public static let busyShare = 0.75
-    /// Above this share nothing is spared any more.
+    /// Above this share the complexity is lowered as far as possible.
     public static let overloadedShare = 0.9
-    /// Below this share more may be done. 0.5: far enough below the other for what the step adds.
+    /// Below this share the complexity may be raised. 0.5: far enough below the other for the work
+    /// that a step adds.
     public static let calmShare = 0.5
-    /// Calm seconds in a row before a step back. 5: a load that comes and goes is not followed.
+    /// Calm seconds in a row before the complexity is raised a step. 5: the complexity does not
+    /// follow a load that comes and goes.
     public static let calmSeconds = 5
-    /// The most that is taken off: all that Opus has.
+    /// The largest reduction: the whole range of Opus.
     public static let most = 10
 
-    /// What is taken off every session's complexity, 0…`most`.
+    /// The reduction of every session's complexity, 0…`most`.
     public private(set) var reduction = 0
     private var calm = 0
 

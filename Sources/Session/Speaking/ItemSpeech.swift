@@ -1,11 +1,11 @@
 // The speech of one output item: clauses that are to be spoken, synthesised speech that waits, and
 // how much was sent. ResponseSpeaker decides when a clause is spoken and speech is sent.
 //
-// Invariant: sent ≤ synthesised; a mark stands at the end of each clause that was synthesised whole.
+// Invariant: sent ≤ synthesised; each clause that was synthesised whole has a mark at its end.
 
 import Codec
 
-/// What is spoken of one item.
+/// The speech of one item.
 struct ItemSpeech {
     let itemID: String
     /// Speech that was not sent yet.

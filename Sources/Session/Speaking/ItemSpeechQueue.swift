@@ -1,23 +1,24 @@
-// Speech of one spoken item that waits to be sent: synthesised samples, or Opus
-// packets of a service that encodes itself. What leaves when is Response's business, in which form
-// OutputAudioEncoder's.
+// Speech of one spoken item that waits to be sent: synthesised samples, or Opus packets of a
+// service that encodes itself. ResponseSpeaker decides when it is sent, OutputAudioEncoder in which
+// form.
 //
-// As Opus, a phrase begins with a frame of its own and is recorded as it leaves, for the cache; the
-// queue knows where phrases end. A queue that is dropped takes its recording with it.
+// Where the output is Opus, each phrase begins with a new frame, and its packets are recorded for
+// PhraseCache as they leave; the queue knows where phrases end. The recording is dropped with the
+// queue.
 //
 // All lengths are samples of a timeline at 48 kHz, whatever the speech's own rate: Opus counts in
 // it, and the usual rates divide it.
 
 import Codec
 
-/// First in, first out; memory goes back as whole chunks leave.
+/// First in, first out. Memory is freed by whole chunks.
 struct ItemSpeechQueue {
     /// The rate that lengths are counted at.
     static let rate = SampleRate.hz48000
     /// The length of a frame: 20 ms.
     static let frameLength = 960
 
-    /// What is first in the queue.
+    /// The form of the speech at the head of the queue.
     enum Head: Equatable {
         case samples(SampleRate)
         case packet
@@ -32,7 +33,7 @@ struct ItemSpeechQueue {
     private var chunks: [Chunk] = []
     /// Samples or packets of the first chunk that have left.
     private var offset = 0
-    /// Length of what waits, on the timeline.
+    /// Length of the speech that waits, on the timeline.
     private(set) var count = 0
     /// Bytes of the chunks that wait, each a block of its own.
     private var chunkBytes = 0
@@ -45,7 +46,7 @@ struct ItemSpeechQueue {
     /// Packets of the phrase that is leaving.
     private var recording = OpusPackets()
 
-    /// Whether what comes first is sure to be followed by nothing of its phrase.
+    /// Whether the first phrase is complete: nothing more will be added to it.
     var hasCompletePhrase: Bool { phraseEnds > 0 }
 
     /// The length of so many samples at a rate; rounded down where the rate does not divide 48 kHz.
@@ -53,7 +54,7 @@ struct ItemSpeechQueue {
         samples * Self.rate.hertz / rate.hertz
     }
 
-    /// What leaves next.
+    /// The form of the speech that leaves next; nil: none waits.
     var head: Head? {
         guard case .speech(let chunk) = chunks.first else { return nil }
         return switch chunk.payload {
@@ -86,7 +87,7 @@ struct ItemSpeechQueue {
     }
 
     /// Takes the end of a phrase that is first in the queue.
-    /// - Parameter keep: is given what the phrase was sent as, if all of it was.
+    /// - Parameter keep: receives the packets of the phrase, if all of it was sent.
     /// - Returns: whether a phrase has ended.
     mutating func takePhraseEnd(_ keep: (PhraseKey, OpusPackets) -> Void) -> Bool {
         guard case .phraseEnd(let key, let frames) = chunks.first else { return false }
@@ -138,7 +139,7 @@ struct ItemSpeechQueue {
         offset = 0
     }
 
-    /// Lengths that were rounded down may leave a remainder that no sample stands for.
+    /// Lengths are rounded down, so their sum may exceed the samples that are left.
     private mutating func shorten(by length: Int) {
         let hasSpeech = chunks.contains { if case .speech = $0 { true } else { false } }
         count = hasSpeech ? max(1, count - length) : 0

@@ -1,7 +1,7 @@
-// From queued speech to the bytes of the response's output format: samples are encoded, packets
-// that are encoded already pass through or, where the client does not take Opus, are decoded. One
-// encoder serves one response at a time, and is reset in between, because resampler and Opus state
-// must not leak from one reply into the next.
+// Turns queued speech into the bytes of the response's output format. Samples are encoded. Opus
+// packets of the speech service pass through, or are decoded where the client does not take Opus.
+// One encoder serves one response at a time, and is reset in between, because resampler and Opus
+// state must not leak from one reply into the next.
 
 import Codec
 
@@ -22,8 +22,8 @@ final class OutputAudioEncoder {
     private var opus: OpusEncoder?
     private var opusRate: SampleRate?
     private var resampler: Resampler?
-    /// How many samples at the front of the work space the last payload was made of, and their
-    /// rate; nil: it was encoded already.
+    /// The samples at the front of the work space that the last payload was made of, and their
+    /// rate; nil: it was a packet of the speech service.
     private(set) var source: (count: Int, rate: SampleRate)?
     /// For packets where the client does not take Opus.
     private var decoder: OpusDecoder?
@@ -44,7 +44,7 @@ final class OutputAudioEncoder {
             + (decoder == nil ? 0 : HeapBlock.bytes(OpusDecoder.stateBytes))
     }
 
-    /// Forgets the stream and starts another.
+    /// Ends the stream and begins another.
     func reset(settings: ResolvedOpusSettings) {
         if settings != self.settings { inputRate = nil }
         self.settings = settings
@@ -63,8 +63,8 @@ final class OutputAudioEncoder {
         }
     }
 
-    /// Takes what is first in a queue, at most `maxFrames` frames and fewer where the format or the
-    /// work space asks for it, and encodes it.
+    /// Takes speech from the head of a queue and encodes it: at most `maxFrames` frames, fewer
+    /// where the format or the work space requires it.
     /// - Returns: one Opus packet, or a run of PCM or G.711; and how long it lasts, on the queue's
     ///   timeline.
     func encodeNext(
@@ -108,8 +108,8 @@ final class OutputAudioEncoder {
         }
     }
 
-    /// A phrase that has left is kept, and the next begins with a coder that knows nothing of it:
-    /// so that its packets are right after any others.
+    /// A phrase that has left goes to the cache, and the coder is reset: packets of a cached phrase
+    /// must decode correctly after any others.
     private func endPhrases(of queue: inout ItemSpeechQueue, _ context: SessionContext) {
         while queue.takePhraseEnd({ context.phrases.insert($0, [SpeechChunk(packets: $1)]) }) {
             if opus != nil { opus!.reset() }
@@ -174,7 +174,7 @@ final class OutputAudioEncoder {
                 let room = UnsafeMutableBufferPointer(
                     rebasing: scratch.decoded[(frames * frame)..<((frames + 1) * frame)])
                 let count = queue.takePacket { try? decoder!.decode($0.span.bytes, into: room) }
-                // A packet that the service spoilt is filled in for.
+                // A packet that does not decode is concealed.
                 if count == nil { _ = try decoder!.conceal(samples: frame, into: room) }
                 frames += 1
             }

@@ -1,5 +1,5 @@
-// One output item of a response while it is written: its text, and where it was cut. How it is spoken
-// is ItemSpeech's.
+// One output item of a response while it is written: its text, and where it was cut. ItemSpeech has
+// its speech.
 
 import Codec
 
@@ -7,9 +7,9 @@ import Codec
 struct OutputItem {
     /// Where an item's audio ended for the user.
     struct Cut: Equatable {
-        /// Milliseconds of its audio that were, or can have been, heard.
+        /// Milliseconds of its audio that the user can have heard.
         var milliseconds: Int
-        /// Whether the client said so and was told that it is done.
+        /// Whether the client set it, with `conversation.item.truncate`.
         var isByClient = false
     }
 
@@ -28,7 +28,7 @@ struct OutputItem {
     var cut: Cut?
     /// Where audio of it was first dropped before it had left, in milliseconds.
     private(set) var lostAt: Int?
-    /// Whether its done events have been said.
+    /// Whether its done events have been emitted.
     private(set) var isComplete = false
     /// The call of an MCP tool that it is, or nil.
     var toolCall: ToolCall?
@@ -50,7 +50,7 @@ struct OutputItem {
         }
     }
 
-    /// Whether a call's arguments are complete, and nothing came of it yet.
+    /// Whether a call's arguments are complete and it has not been made.
     var isToBeCalled: Bool { awaitsTool && !isOpen && toolCall?.isRunning == false }
 
     /// Whether it is a call of an MCP tool that is not over.
@@ -94,7 +94,8 @@ struct OutputItem {
         lostAt = min(lostAt ?? milliseconds, milliseconds)
     }
 
-    /// Where it ended for the user, all told. What the client says itself stands.
+    /// Where its audio ended for the user, by cut or loss. A cut that the client set takes
+    /// precedence.
     var heardEnd: Cut? {
         guard let lostAt, cut?.isByClient != true else { return cut }
         return Cut(milliseconds: min(lostAt, cut?.milliseconds ?? lostAt))

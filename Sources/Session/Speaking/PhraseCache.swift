@@ -1,13 +1,13 @@
-// Phrases that have been spoken: who says the same again in the same voice neither synthesises nor
-// encodes it. Shared by a shard's sessions; what was said is no secret of one, because whoever
-// knows the key knows the words. A phrase is kept when it is spoken for the second time
-// (PhraseSights): what is said once must not push out what is said to everybody.
+// Speech of phrases that were spoken before: a phrase that is repeated in the same voice is neither
+// synthesised nor encoded again. The cache is shared by a shard's sessions. It reveals nothing,
+// because its key is the words themselves. A phrase is cached when it is spoken for the second time
+// (PhraseSights), so that phrases that are said once do not evict those that all users hear.
 //
 // Invariant: the bytes of all entries are at most `maxBytes`; the least recently used go first.
 
 import Codec
 
-/// What must be the same for speech to be the same.
+/// Everything that the sound of a phrase depends on.
 struct PhraseKey: Hashable, Sendable {
     var text: String
     var voice: String
@@ -15,7 +15,7 @@ struct PhraseKey: Hashable, Sendable {
     /// How it is encoded; nil: as it came from the synthesiser.
     var opus: ResolvedOpusSettings?
 
-    /// The key of a request; spaces around its text say nothing.
+    /// The key of a request. Spaces around its text are ignored.
     init(_ request: SpeechRequest, opus: ResolvedOpusSettings?) {
         let start = request.text.drop { $0.isWhitespace }
         let end = start.lastIndex { !$0.isWhitespace }.map { start.index(after: $0) }
@@ -29,13 +29,13 @@ struct PhraseKey: Hashable, Sendable {
 /// A phrase that is being spoken and will be kept once it is complete.
 struct PhraseInProgress {
     let key: PhraseKey
-    /// Its speech so far, where it is kept as it comes. Opus is kept as it leaves (ItemSpeechQueue).
+    /// Its speech so far. Opus is recorded as it leaves instead (ItemSpeechQueue).
     private var speech: [SpeechChunk] = []
     private var bytes = 0
 
     init(_ key: PhraseKey) { self.key = key }
 
-    /// More of its speech has come; what is too long to be kept is forgotten.
+    /// More of its speech has come. A phrase that is too long for the cache is dropped.
     mutating func append(_ chunk: SpeechChunk, to cache: PhraseCache) {
         guard key.opus == nil else { return }
         bytes += chunk.byteCount
@@ -59,9 +59,9 @@ struct PhraseCache {
         var older: Int?
     }
 
-    /// One phrase may take this part of the whole; a longer one would push out too many others.
+    /// The share of the cache that one phrase may take; a longer one would evict too many others.
     private static let maxShare = 8
-    /// What an entry takes besides its text and its speech.
+    /// Bytes of an entry beside its text and its speech.
     private static let overhead = 256
 
     private let maxBytes: Int
@@ -73,7 +73,7 @@ struct PhraseCache {
     private var oldest: Int?
     /// Bytes of all entries.
     private(set) var bytes = 0
-    /// Phrases that were there, and that were not.
+    /// Lookups that found a phrase, and that did not.
     private(set) var hits = 0
     private(set) var misses = 0
 
@@ -84,7 +84,7 @@ struct PhraseCache {
     /// Bytes of speech that a phrase may have to be kept.
     var maxPhraseBytes: Int { maxBytes / Self.maxShare }
 
-    /// Takes note of a phrase that is about to be synthesised; whether it is to be kept.
+    /// Notes a phrase that is about to be synthesised. Returns whether it is to be cached.
     mutating func admits(_ key: PhraseKey) -> Bool { sights.note(key) }
 
     /// The speech of a phrase, which becomes the most recently used; counts a hit or a miss.

@@ -1,9 +1,9 @@
-// Which phrases have been asked for before. Nearly every clause of a model is said once; only what
-// comes a second time is worth a place in PhraseCache, whose entries the others would push out.
+// Which phrases have been asked for before. Nearly every clause of a model is said once. Only a
+// phrase that is repeated is worth a place in PhraseCache, whose entries the others would evict.
 //
-// Invariant: memory is bounded and never grows; what is remembered depends on the phrases alone, so
-// that the same conversation takes the same way again. A phrase may be forgotten, for another with
-// the same place, or taken for one that it is not: then it is kept later, or at once.
+// Invariant: memory is bounded and never grows. The state depends on the phrases alone, so that a
+// conversation can be replayed. Two phrases may have the same place or the same fingerprint: then a
+// phrase is cached later than at its second time, or at its first.
 
 import Codec
 
@@ -13,11 +13,11 @@ struct PhraseSights {
     /// in some minutes.
     static let capacity = 1 << 14
 
-    /// Empty until the first phrase. 0: nobody was here.
+    /// Empty until the first phrase. 0: the place is free.
     private var tags: [UInt32] = []
 
     /// A phrase is asked for.
-    /// - Returns: whether it was before, as far as is remembered.
+    /// - Returns: whether it was asked for before.
     mutating func note(_ key: PhraseKey) -> Bool {
         if tags.isEmpty { tags = Array(repeating: 0, count: Self.capacity) }
         let fingerprint = key.fingerprint

@@ -1,6 +1,7 @@
-// When reply audio may leave. Sending faster than it is played fills every buffer on the way and
-// makes an interruption late; sending as it is played leaves gaps when the network hiccups. So it
-// leaves as it is played, with a bounded lead. What was sent, and heard, is in PlayoutTimeline.
+// When reply audio may leave. Audio that is sent faster than it is played fills every buffer on the
+// way, and an interruption then takes effect late. Audio that is sent exactly as it is played has a
+// gap at every delay of the network. So audio is sent as it is played, with a bounded lead.
+// PlayoutTimeline knows what was sent and heard.
 
 /// Paces the audio that one client plays.
 struct PlayoutPacer {

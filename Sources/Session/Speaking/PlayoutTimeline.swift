@@ -1,7 +1,8 @@
-// What one client has been sent of its replies' audio, and how much of that it has heard: the truth
-// behind truncation, and what a false interruption goes on from. It paces (PlayoutPacer), remembers
-// (ResendBuffer) and is held while somebody speaks over the reply; who speaks, and whether that
-// interrupts, is VoiceSession's (VoiceSession+Interruption).
+// How much of its replies' audio one client was sent, and how much of that the user has heard.
+// Truncation cuts at that point, and a reply is resumed from it after a false interruption. The
+// timeline paces the sending (PlayoutPacer), keeps audio that may be sent again (ResendBuffer), and
+// is held while the user speaks over the reply. Whether that speech interrupts is
+// InterruptionJudge's decision.
 //
 // The timeline counts samples at 48 kHz over all replies:
 //
@@ -9,11 +10,11 @@
 //   ───────┴─────────────────────┴───────────────┴──────────┴──▶
 //          │ position in the item │               │  waits   │
 //
-// What waits for the socket cannot have been heard, and may never leave: the shell says before an
-// input where that begins (VoiceSession+UnsentAudio).
+// Audio that waits for the socket has not been heard, and may be dropped before it leaves. Before
+// an input the shell reports where it begins (VoiceSession+UnsentAudio).
 //
-// Invariant: 0 ≤ heard ≤ left ≤ sent, and heard never falls but for a client's own word; while
-// held, nothing is sent.
+// Invariant: 0 ≤ heard ≤ left ≤ sent. `heard` only falls where the client itself reports less.
+// While the reply is held, nothing is sent.
 
 import Codec
 
@@ -34,18 +35,18 @@ final class PlayoutTimeline {
         let start: Int
     }
 
-    /// Audio kept behind what is heard, as a multiple of the lead: 2 covers a client that says it
-    /// is as far behind as the lead.
+    /// Audio kept behind the estimate of what was heard, as a multiple of the lead. 2 covers a
+    /// client that reports to be a whole lead behind.
     private static let keptLeads = 2
 
-    /// What a client that adds up its chunks may be beyond the truth: a frame.
+    /// How far a client that adds up its chunks may report too much: a frame.
     private static let roundingMilliseconds = 20
 
-    /// Whether the client has said how much it has heard: it knows this extension.
+    /// Whether the client has reported how much it has played: it knows this extension.
     private(set) var isAcknowledged = false
     /// Whether it is told where audio that is sent again starts.
     private(set) var tellsPositions = false
-    /// What listens for the reply in the user's audio, if something does.
+    /// Searches the user's audio for the reply; nil: there is no such audio.
     var echo: EchoCheck?
     private var pacer: PlayoutPacer
     private let keepsAudio: Bool
@@ -55,12 +56,12 @@ final class PlayoutTimeline {
     /// Items of which something may not have been heard, in order; the last one always stays.
     private var items: [Item] = []
     private var sent = 0
-    /// Where what had not left for the socket began when the input in progress came; while the
-    /// reply is held, when that began.
+    /// Where the audio that had not left for the socket began at the latest input; while the reply
+    /// is held, at the beginning of the hold.
     private var left = 0
-    /// The same, as the shell has said before the next input; nil: nothing waits.
+    /// The same, as the shell has reported for the next input; nil: no audio waits.
     private var firstUnsent: Int?
-    /// What the client last said it has heard, and when.
+    /// The position that the client last reported, and when.
     private var acknowledged: (position: Int, at: Instant)?
     /// How much had been heard when the reply was held; nil: it is not.
     private var heldAt: Int?
@@ -132,8 +133,9 @@ final class PlayoutTimeline {
 
     // MARK: Hearing
 
-    /// How far the client has come on the timeline: what it last said and the time since, but not
-    /// beyond what a client that plays at once would have played; without its word, that.
+    /// How far the client has played on the timeline. This is the position that it last reported
+    /// and the time since, but no more than a client that plays at once would have played. Without
+    /// a report it is the latter.
     private func heard(at now: Instant) -> Int {
         if let heldAt { return heldAt }
         guard let playedOut else { return 0 }
@@ -169,15 +171,15 @@ final class PlayoutTimeline {
         return true
     }
 
-    /// An input comes: what the shell did not say that it waits has left.
+    /// An input comes: all audio that the shell did not report as waiting has left.
     func settleUnsent() {
         let first = firstUnsent.take()
-        // Of a reply that is held nothing waits, because it was dropped.
+        // Of a held reply no audio waits: it was dropped at the hold.
         if heldAt == nil { left = first ?? sent }
     }
 
-    /// How much of an item has left, in milliseconds, where something waits; nil: all that was
-    /// sent.
+    /// How much of an item has left, in milliseconds; nil: no audio waits, so all that was sent has
+    /// left.
     func leftMilliseconds(of itemID: String) -> Int? {
         guard left < sent, let item = items.last(where: { $0.itemID == itemID }) else {
             return nil
@@ -218,9 +220,9 @@ final class PlayoutTimeline {
 
     // MARK: What the client says
 
-    /// The client says how much of an item it has heard.
-    /// - Returns: the most that it can have heard, in milliseconds, where it says more; nil: it is
-    ///   taken, or the item has been heard long ago.
+    /// The client reports how much of an item it has played.
+    /// - Returns: the most that it can have heard, in milliseconds, where it reports more; nil: the
+    ///   report is accepted, or the item was heard long ago.
     func handleAcknowledged(_ itemID: String, milliseconds: Int, at now: Instant) -> Int? {
         guard let index = items.lastIndex(where: { $0.itemID == itemID }) else { return nil }
         let start = items[index].start
@@ -240,14 +242,14 @@ final class PlayoutTimeline {
 
     // MARK: Holding
 
-    /// Nothing more is sent; the client falls silent, and what waits is to be dropped.
+    /// Nothing more is sent. The client stops playing, and audio that waits is to be dropped.
     func hold(at now: Instant) {
         guard heldAt == nil else { return }
         heldAt = heard(at: now)
         echo?.hold(at: now)
     }
 
-    /// The reply goes on from what was heard: what was sent after that is sent again, unless its
+    /// The reply is resumed from what was heard: audio sent after that is sent again, unless its
     /// item is over.
     /// - Parameter tellsPositions: whether the client is told where that starts.
     /// - Returns: items of which something was dropped at the hold and is not sent again.
@@ -260,7 +262,7 @@ final class PlayoutTimeline {
         var runs = kept.take(last: sent - heard)
         runs.append(contentsOf: unsent)
         if let last = runs.lastIndex(where: { isOver($0.part) }) { runs.removeFirst(last + 1) }
-        // What is over, and what was not kept, counts as heard, if it has left.
+        // Audio of items that are over, or that was not kept, counts as heard if it has left.
         let resent = runs.dropLast(unsent.count).reduce(0) { $0 + $1.length }
         sent -= resent
         let lost = unsentItems
@@ -271,7 +273,7 @@ final class PlayoutTimeline {
         return lost
     }
 
-    /// Nothing of what was not heard will be: the reply was interrupted, or its audio cleared.
+    /// The rest is not heard: the reply was interrupted, or its audio cleared.
     /// - Returns: the items that were not heard to the end of what was sent of them, in order.
     func stop(at now: Instant) -> [HeardItem] {
         let heard = heard(at: now)

@@ -8,7 +8,7 @@ import Codec
 
 /// A run of reply audio as it was sent.
 struct SentRun: Equatable {
-    /// Whose audio it is.
+    /// The item's part that the audio belongs to.
     let part: PartAddress
     /// How it was encoded.
     let format: AudioFormat
@@ -53,7 +53,7 @@ struct ResendBuffer {
     private var payloadBytes = 0
 
     mutating func append(_ run: SentRun) {
-        // What is forgotten goes when there is as much of it as of what is kept.
+        // The places of forgotten runs are removed once they are as many as the kept ones.
         if head > 8, head * 2 > runs.count {
             runs.removeFirst(head)
             head = 0

@@ -1,6 +1,6 @@
-// The sound of one response: its clauses are given to the synthesiser one after another, and what
-// comes of them is encoded and sent as fast as it may leave. What is written, and when an item or
-// the response is done, is Response's; pacing and what was heard are PlayoutTimeline's.
+// Speaks one response: gives its clauses to the synthesiser one after another, encodes the speech,
+// and sends it as fast as PlayoutTimeline allows. Response decides what is written and when an item
+// is done.
 //
 // Invariant: at most one clause is being spoken; audio that has to be sent again goes before all
 // that was never sent; nothing is sent while the reply is held.
@@ -64,7 +64,7 @@ struct ResponseSpeaker {
     var isIdle: Bool {
         spokenItem == nil && clauseHead == clauses.count && !items.contains(where: \.hasSpeech)
     }
-    /// Whether audio that was sent is kept back, so that none of it can be called done.
+    /// Whether audio that was sent may have to be sent again, so that its item is not done.
     var mayBeSentAgain: Bool { playout.isHeld || playout.hasRunsAgain }
 
     /// When audio may next be sent, or nil: not before something else happens.
@@ -189,8 +189,8 @@ struct ResponseSpeaker {
 
     // MARK: Sending
 
-    /// The response ends before its audio does: what has not left is dropped, as nobody could say
-    /// what of it will be heard.
+    /// The response ends before its audio: audio that has not left is dropped, because it is
+    /// unknown whether it would be heard.
     /// - Returns: the items that this cuts.
     func dropUnsent() -> [PlayoutTimeline.HeardItem] {
         let unsent = playout.dropUnsent(of: responseID)
@@ -204,7 +204,7 @@ struct ResponseSpeaker {
         context.codecs.give(encoder)
     }
 
-    /// Sends what may leave now: Opus by the frame, the other formats in one run.
+    /// Sends the audio that may leave now: Opus frame by frame, other formats in one run.
     mutating func send(at now: Instant) throws(AgentError) {
         sendAgain(at: now)
         guard !playout.hasRunsAgain, items.contains(where: \.hasSpeech) else { return }
@@ -238,7 +238,7 @@ struct ResponseSpeaker {
         }
     }
 
-    /// Sends again what a false interruption took back.
+    /// Sends audio again after a false interruption.
     private mutating func sendAgain(at now: Instant) {
         while let run = playout.takeRunAgain(within: playout.allowance(at: now)) {
             send(run, at: now, isAgain: true)

@@ -1,6 +1,6 @@
-// What a session knows of its MCP servers: connections, what waits for the client's approval, calls
-// that run outside of a response, and whether a response is due because their results are there.
-// What happens with it is VoiceSession+Tools'.
+// A session's state about its MCP servers: connections, calls that wait for the client's approval,
+// calls that run outside of a response, and whether a response is due because results are there.
+// VoiceSession+Tools acts on it.
 
 import Codec
 
@@ -12,7 +12,7 @@ struct ToolServer {
         case failed
     }
 
-    /// How it is reached; what of it is allowed is said by the tool in effect.
+    /// How it is reached. Which of its tools are allowed is in the `tools` in effect.
     let tool: MCPTool
     /// The id of the `mcp_list_tools` item, which names the connection.
     let connection: String
@@ -38,7 +38,7 @@ struct PendingApproval {
     let outputIndex: Int
     let route: ToolRoutes.Route
     let arguments: String
-    /// What the response was asked with: its continuation is asked with the same.
+    /// The parameters of the response, which its continuation has, too.
     let parameters: ResponseParameters
 }
 
@@ -57,13 +57,13 @@ final class SessionTools {
     var approvals: [PendingApproval] = []
     /// Approved calls under way.
     var approvedCalls: [ApprovedCall] = []
-    /// What the next response is to be asked with, because results are there that no model has
-    /// seen; nil: none is due.
+    /// The parameters of a response that is due, because no model has seen the results yet; nil:
+    /// none is due.
     var due: ResponseParameters?
     /// The same for responses outside the conversation.
     var dueOutOfBand: [ResponseParameters] = []
-    /// Responses that followed from results, one after another, since the user or the client last
-    /// wanted one.
+    /// Responses in a row that began because of results, since the user or the client last asked
+    /// for one.
     var automaticResponses = 0
 
     /// The connection that serves a tool.
@@ -84,7 +84,7 @@ final class SessionTools {
             + approvedCalls.reduce(0) { $0 + $1.item.heapBytes }
     }
 
-    /// Takes note of a list that has come, or of a server that has come or gone.
+    /// Counts the bytes again after a list or a server has come or gone.
     func countHeldBytes() {
         serverBytes = servers.reduce(servers.heapBytes) { sum, server in
             let known = sum + server.tool.heapBytes + server.connection.heapBytes
@@ -93,6 +93,6 @@ final class SessionTools {
         }
     }
 
-    /// Whether something is to come without the client's doing.
+    /// Whether something is in flight that does not wait for the client.
     var isBusy: Bool { !approvedCalls.isEmpty || due != nil || !dueOutOfBand.isEmpty }
 }

@@ -1,8 +1,8 @@
 // Which tools of MCP servers a model sees in one response, under which names, and where a call by
-// such a name goes. Nothing is called here.
+// such a name goes.
 //
-// Invariant: a name depends on the server's label and the tool's name alone, so that the calls of
-// earlier turns, which the model is shown, have the same names; two tools never share one.
+// Invariant: a name depends only on the server's label and the tool's name, so that calls in the
+// conversation keep their names in later requests. Two tools never share a name.
 
 import Codec
 
@@ -21,7 +21,7 @@ struct ToolRoutes {
         let isAllowed: Bool
     }
 
-    /// What lies between label and tool.
+    /// The separator of label and tool.
     private static let separator = "__"
     /// The longest name of a function that all services take.
     private static let maxNameBytes = 64
@@ -57,8 +57,8 @@ struct ToolRoutes {
         }
     }
 
-    /// Where a call by a name goes, or nil: it is the client's. A name that looks like a server's
-    /// but is none of its allowed tools has a route that leads nowhere.
+    /// Where a call by a name goes; nil: the function is the client's. A name that has a server's
+    /// form but is none of its allowed tools has a route whose calls are refused.
     func route(of functionName: String) -> Route? {
         if let route = routes[functionName] { return route }
         guard let server = prefixes.first(where: { functionName.hasPrefix($0.prefix) }) else {
@@ -75,8 +75,8 @@ struct ToolRoutes {
         functions.filter { routes[$0.name]?.serverLabel == label }
     }
 
-    /// What the model calls a tool: `label__tool`. Where the tool's name has other characters than
-    /// services take in a function's name, or is too long, it ends in a hash of the whole.
+    /// The name of a tool for the model: `label__tool`. If that is too long, or has characters that
+    /// services do not take in a function's name, it ends in a hash of the whole.
     static func functionName(of tool: String, at label: String) -> String {
         let plain = "\(label)\(separator)\(tool)"
         if plain.utf8.count <= maxNameBytes, tool.utf8.allSatisfy(isNameByte) { return plain }

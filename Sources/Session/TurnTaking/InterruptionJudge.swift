@@ -1,5 +1,5 @@
-// Whether speech over a reply interrupts it. The reply is held at the speech's onset and then either
-// interrupted, and cut at what was heard, or resumed.
+// Whether speech over a reply interrupts it. The reply is held at the speech's onset. Then it is
+// either interrupted, and cut at what was heard, or resumed.
 //
 //   playing ── onset ──▶ held ── lasted long enough (and has words, where asked) ──▶ interrupted
 //      ▲                  └── over too soon, or without words ──▶ false interruption ──┐
@@ -8,8 +8,8 @@
 // Speech that was over too soon may still turn out to have words: then it interrupts the reply that
 // was resumed, at what was heard by then.
 //
-// The judge decides; VoiceSession+Interruption carries the decisions out. Which words interrupt is
-// InterruptionWords', what was heard is PlayoutTimeline's.
+// The judge decides; VoiceSession+Interruption carries the decisions out. InterruptionWords knows
+// which words interrupt.
 //
 // Invariant: speech is weighed exactly while the reply is held.
 

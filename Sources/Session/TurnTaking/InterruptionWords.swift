@@ -1,26 +1,26 @@
-// Whether what was heard over a reply means to interrupt it, by its words: "mhm" does not, nor does
-// the reply itself when the microphone hears the loudspeaker. English; a language whose short
-// assents are not in the table interrupts by them. What follows from it is VoiceSession's.
+// Judges by its words whether speech over a reply interrupts it. An assent ("mhm") does not, nor
+// does the reply itself where the microphone picks up the loudspeaker. The table is English: an
+// assent in another language interrupts. InterruptionJudge decides what follows.
 
 /// Judges the words of speech over a reply.
 enum InterruptionWords {
-    /// What the words are.
+    /// The meaning of the words.
     enum Judgement: Equatable {
         /// No words at all: a cough, a door.
         case none
         /// Assent that asks the speaker to go on.
         case backchannel
-        /// What the reply itself was saying.
+        /// Words of the reply itself.
         case echo
-        /// Anything else: somebody wants to say something.
+        /// Anything else: the user wants to say something.
         case words
     }
 
-    /// Share of the words that must be the reply's own, in their order, for all of them to be its
-    /// echo. 0.75: recognisers get a word in four wrong when a loudspeaker is in the room.
+    /// The words count as an echo if this share of them is the reply's own, in its order. 0.75:
+    /// recognisers mishear one word in four from a loudspeaker in the room.
     private static let echoShare = (words: 3, of: 4)
-    /// Words of the reply's own that must follow one another in an echo. 3: the answer to "Tea or
-    /// coffee?" is a word of the question, or two.
+    /// Words in a row that an echo has in common with the reply, at least. 3: an answer to "Tea or
+    /// coffee?" repeats one or two words of the question.
     static let minEchoRun = 3
 
     /// Words that alone, or several together, mean "go on".
@@ -37,7 +37,7 @@ enum InterruptionWords {
 
     /// Judges a transcript.
     /// - Parameters:
-    ///   - reply: what the reply was saying about then; empty: nothing is known of it.
+    ///   - reply: the reply's words at about that time; empty: unknown.
     ///   - run: how many words of the reply's must follow one another in its echo.
     static func judge(
         _ transcript: String, over reply: String, run: Int = minEchoRun

@@ -1,48 +1,49 @@
-// The words of the speech in progress: when its audio is to be recognised before it is complete,
-// and what came of it. Who asks, and what the client is shown, is VoiceSession's
-// (VoiceSession+Hypotheses).
+// The words of the speech in progress: when its audio is recognised before it is complete, and the
+// results. VoiceSession+Hypotheses asks for them and shows them to the client.
 //
-// A hypothesis is made of a snapshot: all of the speech up to now. Two things call for one:
-//   growing  while somebody speaks, so that the words can be shown; each next one waits until the
-//            speech has grown so much that the whole work stays within `workFactor` of the audio
+// A hypothesis is made of a snapshot: all of the speech up to now. There are two reasons for one:
+//
+//   growing  during speech, so that the words can be shown. The next one waits until the speech
+//            has grown so much that all the work stays within `workFactor` of the audio.
 //   pausing  once silence has lasted a moment, when the turn is probably over: its words may then
-//            be known before the silence is long enough to end the turn
-// Invariant: at most one hypothesis is in flight; the audio recognised never exceeds
-// `workFactor` × the speech, plus one more of it for pauses.
+//            be known before the silence is long enough to end the turn.
+//
+// Invariant: at most one hypothesis is in flight. The recognised audio is at most `workFactor`
+// times the speech, plus the speech once more for pauses.
 
 import Codec
 
-/// What is known of the words of one utterance that has not ended.
+/// The known words of one utterance that has not ended.
 struct PartialTranscript {
-    /// Some of the speech, positions on the audio timeline.
+    /// The beginning of the speech up to a moment, as positions on the audio timeline.
     struct Snapshot: Equatable {
         /// Where speech had last ended.
         let speechEnd: Int
         /// Just past its last sample.
         let end: Int
-        /// Whether silence had followed: if nothing more is said, these are all the words.
+        /// Whether silence had followed: unless the user goes on, these are all the words.
         let isPause: Bool
     }
 
-    /// Audio recognised while somebody speaks, as a multiple of the speech. 3 lets the interval
-    /// between two hypotheses grow by half each time.
+    /// Audio that is recognised during speech, as a multiple of the speech. With 3, the interval
+    /// between two hypotheses grows by half each time.
     static let workFactor = 3
     /// The shortest interval between two hypotheses: 500 ms, one or two words.
     static let minInterval = 8_000
     /// Silence after which speech has probably ended: 200 ms. The detector calls the last soft
     /// consonant silence; less would cut it off.
     static let pauseSilence = 3_200
-    /// How long a hypothesis that could not be had is not asked for again: 320 ms.
+    /// How long after a failure no hypothesis is asked for: 320 ms.
     static let retryInterval = 5_120
 
-    /// What is being recognised.
+    /// The snapshot that is being recognised.
     private(set) var inFlight: Snapshot?
-    /// What was recognised of a snapshot.
+    /// The words of a snapshot.
     struct Hypothesis {
         let snapshot: Snapshot
         let text: String
 
-        /// The words that are whole: of speech that goes on, the last may be the half of one.
+        /// The words that are whole. While speech goes on, the last word may be cut off.
         var wholeWords: String {
             snapshot.isPause ? text : text.split(separator: " ").dropLast().joined(separator: " ")
         }
@@ -50,7 +51,7 @@ struct PartialTranscript {
 
     /// The newest hypothesis.
     private(set) var newest: Hypothesis?
-    /// What the client has been shown.
+    /// The words that the client has been shown.
     var agreement = TranscriptAgreement()
 
     /// Bytes of the words that are known.
@@ -68,15 +69,15 @@ struct PartialTranscript {
     /// The snapshot to recognise now, or nil.
     /// - Parameters:
     ///   - end: how far the audio has come.
-    ///   - speechEnd: where speech last ended; `end` while somebody speaks.
-    ///   - showsWords: whether the words are wanted while they are spoken.
+    ///   - speechEnd: where speech last ended; `end` during speech.
+    ///   - showsWords: whether words are shown during speech.
     func nextSnapshot(end: Int, speechEnd: Int, showsWords: Bool) -> Snapshot? {
         let silence = end - speechEnd
         let length = end - start
         if silence >= Self.pauseSilence {
             guard samplesRecognised + length <= (Self.workFactor + 1) * length else { return nil }
             if let last = lastSnapshot, last.isPause, last.speechEnd == speechEnd {
-                // Asked for already; and asked again only if there was no answer.
+                // It was asked for already, and is asked for again only after a failure.
                 guard inFlight == nil, newest?.snapshot != last,
                     end - last.end >= Self.retryInterval
                 else { return nil }
@@ -90,7 +91,7 @@ struct PartialTranscript {
         return Snapshot(speechEnd: speechEnd, end: end, isPause: false)
     }
 
-    /// A snapshot is being recognised; one before it is not waited for any more.
+    /// A snapshot is being recognised; the result of an earlier one is not wanted any more.
     mutating func handleAsked(_ snapshot: Snapshot) {
         samplesRecognised += snapshot.end - start
         lastSnapshot = snapshot
@@ -103,7 +104,7 @@ struct PartialTranscript {
         newest = Hypothesis(snapshot: snapshot, text: text)
     }
 
-    /// What was in flight could not be recognised. It cost nothing, or nothing that can be helped.
+    /// The hypothesis in flight has failed. It does not count as recognised audio.
     mutating func handleFailure() {
         inFlight = nil
     }
@@ -116,7 +117,8 @@ struct PartialTranscript {
         return newest.text
     }
 
-    /// Whether what is in flight will be the words of a turn whose speech ended at a position.
+    /// Whether the hypothesis in flight will have all words of a turn whose speech ended at a
+    /// position.
     func isRecognizing(upTo speechEnd: Int) -> Bool {
         inFlight.map { $0.isPause && $0.speechEnd == speechEnd } ?? false
     }

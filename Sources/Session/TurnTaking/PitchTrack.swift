@@ -1,5 +1,5 @@
-// The pitch of a voice: normalised autocorrelation of 40 ms at 4 kHz, every 20 ms. What it says of
-// somebody's turn is Prosody's.
+// The pitch of a voice: normalised autocorrelation of 40 ms at 4 kHz, every 20 ms. Prosody
+// interprets it.
 
 import Glibc
 

@@ -1,7 +1,7 @@
-// How speech sounded just before a silence: whether its melody and loudness ran down, as they do at
-// the end of what somebody has to say, or stopped in full swing. Measured from the samples, at a
-// pause only, in space on the stack; nothing of it is kept. The pitch is PitchTrack's; what it all
-// means for a turn is TurnEndEstimator's.
+// How speech sounded just before a silence: whether its melody and loudness fell, as they do at the
+// end of a turn, or stopped in the middle. It is measured from the samples at a pause, on the
+// stack, and nothing is kept. PitchTrack measures the pitch; TurnEndEstimator decides what the
+// sound means for the turn.
 //
 // Levels are compared with the silence itself, so that a noisy room is measured like a quiet one.
 
@@ -31,14 +31,14 @@ package struct Prosody: Equatable, Sendable {
     /// (`turn-table --prosody`, LoadTests/RESULTS.md).
     package static let weights: [Float] = [-0.0918, 0.0077, 0.0057, -1.2689]
 
-    /// The logarithm of the odds that this was the end of a turn; 0: nobody could tell.
+    /// The logarithm of the odds that this was the end of a turn; 0: even odds.
     package var finality: Float {
         Self.weights[0] * fall + Self.weights[1] * fade + Self.weights[2] * breath
             + Self.weights[3]
     }
 
-    /// The longest stretch that is looked at, 1.2 s: a phrase, so that "lower than before" has a
-    /// before.
+    /// The longest stretch that is measured, 1.2 s: a phrase, long enough to compare its end with
+    /// its beginning.
     package static let maxSamples = 120 * hop
     /// The silence after it that is needed, 160 ms.
     package static let silenceSamples = 16 * hop
@@ -73,7 +73,7 @@ package struct Prosody: Equatable, Sendable {
             slow: { PitchTrack.slowDown(samples, into: $0) })
     }
 
-    /// As above, of what is known of the samples.
+    /// As above, from measurements of the samples.
     /// - Parameters:
     ///   - fillLevels: writes the energy of each hop, the sum of its samples' squares.
     ///   - fillSlow: writes the samples at a quarter of their rate, at any scale.
@@ -117,7 +117,8 @@ package struct Prosody: Equatable, Sendable {
     private static func speech(
         _ levels: UnsafeMutableBufferPointer<Float>, _ spoken: Int
     ) -> Range<Int>? {
-        // The speech may still die away at the silence's beginning, and a click may be in it.
+        // The beginning of the silence is left out, because speech may still fade there. A click
+        // may be in the rest.
         let quiet = (spoken + levels.count) / 2
         let half = (quiet + levels.count) / 2
         let silence = min(mean(levels, quiet..<half), mean(levels, half..<levels.count))
@@ -157,7 +158,8 @@ package struct Prosody: Equatable, Sendable {
         // Backwards, so that the first are the last ones spoken.
         let end = median(fallHops)
         let fall = end - median(voiced)
-        // A voice that creaks at its end is heard an octave off; no turn ends on such a leap.
+        // The pitch of a voice that creaks at its end is measured an octave off: such a leap is
+        // ignored.
         return fall - 12 * (fall / 12).rounded()
     }
 

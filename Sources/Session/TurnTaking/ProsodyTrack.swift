@@ -1,5 +1,5 @@
-// What Prosody needs of the last second and a half, gathered window by window while somebody may be
-// speaking: a third of the memory that the samples would take. What it means is Prosody's.
+// Measurements of the last second and a half for Prosody, made window by window during speech. They
+// take a third of the samples' memory.
 //
 // Invariant: the last windows up to `end` are kept, without gaps, at most `maxWindows`.
 
@@ -8,8 +8,8 @@ struct ProsodyTrack {
     /// Samples of one energy: 2 ms, what 10 ms hops and 32 ms windows have in common.
     private static let unit = 32
     private static let windowSamples = VoiceActivityDetector.windowSamples
-    /// The longest stretch that Prosody looks at, the silence after it, and what windows do not
-    /// divide of them.
+    /// The longest stretch that Prosody measures and the silence after it, rounded up to whole
+    /// windows.
     private static let maxWindows =
         (Prosody.maxSamples + Prosody.silenceSamples) / windowSamples + 2
     private static let unitsPerWindow = windowSamples / unit
@@ -63,7 +63,7 @@ struct ProsodyTrack {
     /// Forgets everything, memory included.
     mutating func removeAll() { self = ProsodyTrack() }
 
-    /// Judges speech that began at a timeline position that is kept, and ended at another, windows' end.
+    /// Judges speech from a timeline position that is kept to another; both are ends of windows.
     func measure(from position: Int, speechEnd: Int) -> Prosody? {
         let first = end - (end - position) / Self.unit * Self.unit
         guard first >= start, first < speechEnd else { return nil }

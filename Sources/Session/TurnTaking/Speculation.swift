@@ -1,25 +1,25 @@
-// The model's head start (`speculative_response`, off by default): the model is asked as soon as the
-// words before a silence are known, while the silence is too short to end the turn. If nothing more
-// is said, what it has written by then begins the response. If the user goes on, it is stopped, and
-// the client never learns of it.
+// The model's head start (`speculative_response`, off by default): the model is asked as soon as
+// the words before a silence are known, while the silence is too short to end the turn. If the user
+// says nothing more, the response begins with the text that the model has written by then. If the
+// user goes on, the model is stopped, and the client is not told.
 //
-//   none ── asked ──▶ ahead ── a response begins ──▶ claimed ── it asks the same ──▶ none, its reply
-//                       └── more is said, or it fails ──┴── it asks anything else ──▶ none, stopped
+//   none ── asked ──▶ ahead ── a response begins ──▶ claimed ── it asks the same ──▶ none (used)
+//                       └── more is said, or it fails ──┴── it asks anything else ──▶ none (stopped)
 //
 // Invariant: a head start lives while speech is in progress or its words are awaited, and becomes
 // at most one response, which then has its id. An idle session has none, and no memory for one.
 
 import Codec
 
-/// What a model has written in answer to words that may not be all of the turn.
+/// A model's answer to words that may not be all of the turn.
 final class SpeculativeReply {
     /// The id that its response will have.
     let responseID: String
-    /// What the model was asked. A response that asks anything else cannot use the answer.
+    /// The request to the model. A response that asks anything else cannot use the answer.
     let request: ModelRequest
     /// Where speech had ended on the audio timeline.
     let speechEnd: Int
-    /// What the model has answered, in order.
+    /// The model's answer, in order.
     fileprivate(set) var events: [AgentEvent] = []
     /// UTF-8 bytes of that.
     fileprivate var bytes = 0
@@ -58,7 +58,7 @@ enum Speculation {
     /// The model writes; a response has its id and has not asked yet.
     case claimed(SpeculativeReply)
 
-    /// What became of something that a model has answered.
+    /// The fate of an event of a model.
     enum Recording: Equatable {
         /// It is no answer of this head start.
         case ofAnother
@@ -68,7 +68,7 @@ enum Speculation {
         case unusable
     }
 
-    /// What a response makes of a head start.
+    /// The use of a head start for a response.
     enum Outcome {
         /// It is not this response's.
         case ofAnother
@@ -81,7 +81,7 @@ enum Speculation {
     /// Deltas that are kept at most: a silence of 8 s at 500 a second, more than any model writes.
     static let maxEvents = 4_000
 
-    /// What the model writes ahead, or nil.
+    /// The model's answer so far, or nil.
     var reply: SpeculativeReply? {
         switch self {
         case .none: nil

@@ -1,12 +1,12 @@
 // Which words of a growing transcript can be shown: those on which two successive hypotheses agree
-// (LocalAgreement-2; Liu, Spanakis and Niehues, Interspeech 2020). When to make a hypothesis is
-// PartialTranscript's.
+// (LocalAgreement-2; Liu, Spanakis and Niehues, Interspeech 2020). PartialTranscript decides when a
+// hypothesis is made.
 //
 // Invariant: `shown` only grows, and nothing of it is ever taken back.
 
 /// The words of one item that the client has been shown.
 struct TranscriptAgreement: Equatable {
-    /// What the deltas so far add up to.
+    /// The text of the deltas so far.
     private(set) var shown = ""
     /// The hypothesis before, word by word; its last word left out.
     private var previous: [Substring] = []
@@ -36,9 +36,8 @@ struct TranscriptAgreement: Equatable {
         return append(delta)
     }
 
-    /// What the final text adds to what was shown, as the last delta. Nil when it adds nothing, or
-    /// when it does not begin with what was shown: then no delta could put it right, and only the
-    /// final text itself does.
+    /// The rest of the final text, as the last delta. Nil where there is no rest, or where the text
+    /// does not begin with the shown words: no delta can correct those, only the final text itself.
     mutating func finish(_ text: String) -> String? {
         guard !text.isEmpty else { return nil }
         guard !shown.isEmpty else {

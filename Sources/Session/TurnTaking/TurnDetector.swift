@@ -1,7 +1,6 @@
-// Where speech starts and stops, from the voice activity of consecutive windows, and with
-// `semantic_vad` from what was said and how. It knows nothing of samples' content, of items or of
-// responses: VoiceSession acts on what it says. What words and prosody mean for a turn is
-// TurnEndEstimator's.
+// Finds where speech starts and stops, from the voice activity of consecutive windows, and with
+// `semantic_vad` also from its words and its sound, which TurnEndEstimator judges. It has no
+// samples, items or responses: VoiceSession acts on its results.
 //
 //   silent ── onset windows in a row ≥ threshold ──▶ speaking
 //   speaking ── silence for `silenceSamples` ──▶ silent
@@ -10,7 +9,7 @@ import Codec
 
 /// Turns the probabilities of 32 ms windows into speech started / speech stopped.
 struct TurnDetector {
-    /// What a window changed; positions are on the audio timeline (16 kHz).
+    /// The change by a window; positions are on the audio timeline (16 kHz).
     enum Change: Equatable {
         /// Speech began with the window that starts at this position.
         case started(at: Int)
@@ -18,8 +17,8 @@ struct TurnDetector {
         case stopped(at: Int)
     }
 
-    /// Windows in a row that must be speech before it counts: one alone is a click or a cough's
-    /// edge. 2 (64 ms) keeps the onset inside the default 300 ms of prefix padding.
+    /// Windows of speech in a row that start speech; one alone is a click or the edge of a cough. 2
+    /// (64 ms): the onset stays inside the default 300 ms of prefix padding.
     static let onsetWindows = 2
     /// How far below the threshold the probability must fall to count as silence; the VAD's own
     /// authors use 0.15, which bridges soft consonants.
@@ -60,8 +59,8 @@ struct TurnDetector {
     /// Whether it ever matters how speech sounds.
     var judgesSound: Bool { estimator != nil }
 
-    /// Whether the silence that has come so far, up to a position, is one to judge: somebody has
-    /// spoken, and with `semantic_vad` it matters how.
+    /// Whether the sound of the speech before a silence, which has lasted up to a position, is to
+    /// be judged now. Only `semantic_vad` needs that.
     func wantsProsody(at position: Int) -> Bool {
         estimator != nil && isSpeaking && finality == nil
             && position - lastSpeechEnd >= Prosody.silenceSamples
@@ -74,7 +73,7 @@ struct TurnDetector {
         judge(with: estimator)
     }
 
-    /// Takes the sound of the speech up to `lastSpeechEnd`; nil: it says nothing.
+    /// Takes the sound of the speech up to `lastSpeechEnd`; nil: it could not be measured.
     mutating func handleProsody(_ prosody: Prosody?) {
         guard let estimator else { return }
         finality = prosody?.finality ?? 0
@@ -108,24 +107,24 @@ struct TurnDetector {
 
     private mutating func handleSpeech(until position: Int) {
         lastSpeechEnd = position
-        // The speech goes on: what was known of its words is not all of them.
+        // The speech goes on: the known words are not all of them.
         guard let estimator, ending != nil || finality != nil else { return }
         ending = nil
         finality = nil
         judge(with: estimator)
     }
 
-    /// Goes on with other parameters; speech in progress stays speech.
+    /// Changes the parameters; speech in progress stays speech.
     mutating func update(_ parameters: TurnDetectionParameters) {
         let fresh = TurnDetector(parameters)
         threshold = fresh.threshold
         estimator = fresh.estimator
         silenceSamples = fresh.silenceSamples
-        // What is known of the speech stays true.
+        // The known words and sound of the speech are still valid.
         if let estimator { judge(with: estimator) }
     }
 
-    /// Goes on with speech whose beginning was noticed before: silence from here on ends it.
+    /// Resumes speech that started before: silence from here on ends it.
     mutating func resume(at position: Int) {
         isSpeaking = true
         lastSpeechEnd = position

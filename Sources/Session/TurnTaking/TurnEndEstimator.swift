@@ -1,9 +1,9 @@
-// How long a silence must last to end a turn, judged by what was said before it and how it sounded
-// (`semantic_vad`). Where the silence begins is TurnDetector's, the words are PartialTranscript's,
-// the sound is Prosody's.
+// How long a silence must last to end a turn, judged by the words before it and their sound
+// (`semantic_vad`). TurnDetector finds the silence, PartialTranscript has the words, Prosody
+// measures the sound.
 //
-// The words are English, as the embedded recogniser is. In another language nothing trails off by
-// these lists, and sentences end by their punctuation alone.
+// The lists of words are English, as the embedded recogniser is. In another language only
+// punctuation counts.
 
 import Codec
 
@@ -11,7 +11,7 @@ import Codec
 struct TurnEndEstimator {
     /// How a transcript ends, from the surest end to none.
     enum Ending: CaseIterable {
-        /// With a question: whoever asks waits for the answer.
+        /// With a question, after which the user waits for the answer.
         case question
         /// With a whole sentence.
         case sentence
@@ -27,7 +27,7 @@ struct TurnEndEstimator {
         let question: Int
         let sentence: Int
         let open: Int
-        /// The most that the protocol lets this eagerness wait.
+        /// The protocol's longest wait for this eagerness.
         let unfinished: Int
         /// When no words are known: recognition is missing, late, or heard none.
         let unknown: Int
@@ -49,9 +49,9 @@ struct TurnEndEstimator {
             }
     }
 
-    /// How much shorter a wait gets for each unit of `Prosody.finality`, and how far at most. Sound
-    /// alone tells three silences in four right (LoadTests/RESULTS.md), so it may shift what the
-    /// words say but not overrule it.
+    /// How much a unit of `Prosody.finality` shortens the wait, and its largest effect. Sound alone
+    /// judges three silences in four correctly (LoadTests/RESULTS.md), so it adjusts the judgement
+    /// by words and does not overrule it.
     private static let prosodyWeight: Float = 0.25
     private static let prosodyRange: ClosedRange<Float> = 0.7...1.4
 
@@ -61,7 +61,7 @@ struct TurnEndEstimator {
     ///   - finality: `Prosody.finality` of its sound; nil: not known.
     func wait(after ending: Ending?, finality: Float?) -> Int {
         switch ending {
-        // The melody of a question may rise, and that of "and" may fall: words know better.
+        // The melody of a question may rise, and that of "and" may fall: here the words decide.
         case .question: waits.question
         case .unfinished: waits.unfinished
         case .sentence: adapted(waits.sentence, to: finality)

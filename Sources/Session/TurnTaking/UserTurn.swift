@@ -1,6 +1,6 @@
-// The user's turn after its audio: utterances that are being recognised, words that wait for an
+// The user's turn from the commit on: utterances that are being recognised, words that wait for an
 // answer, and the quiet after a reply. VoiceSession reports facts to it and acts on its answers.
-// The speech in progress is SpeechInput's, until it is committed.
+// SpeechInput has the speech in progress, until it is committed.
 //
 //   speaking ── commit ──▶ recognising ── words ──▶ unanswered ── response ──▶ (the agent's turn)
 //                               └── none, or not to be answered ──▶ nothing          │
@@ -45,7 +45,7 @@ struct AwaitedTranscript {
     }
 }
 
-/// What the user has said that is not answered, and how long nothing has been said.
+/// The user's unanswered words, and since when the user has been quiet.
 struct UserTurn {
     /// Utterances that are being recognised, oldest first.
     private(set) var awaited: [AwaitedTranscript] = []

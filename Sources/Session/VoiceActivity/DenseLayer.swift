@@ -1,4 +1,4 @@
-// A matrix times a vector: what every layer of the voice activity network comes down to.
+// A matrix times a vector: every layer of the voice activity network computes that.
 //
 // Weights are stored in tiles of 32 outputs, input by input, so that the inner loop is one
 // broadcast and 32 independent multiply-adds that stream through memory in order. 32 outputs are

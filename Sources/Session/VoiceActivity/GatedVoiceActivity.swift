@@ -1,9 +1,9 @@
 // One stream's voice activity: the gate first, the network where the gate asks for it.
 //
-// The network's memory stands still while windows are left out. When one comes that may hold
-// speech, the windows just before it are run through the network first, for its memory alone, so
-// that an onset finds it as if nothing had been left out. No window goes through the network twice:
-// a gate that opens too often costs no more than none.
+// The network's state stands still while windows are left out. When a window may hold speech, the
+// windows just before it go through the network first, only to update its state: at an onset the
+// state is then as if nothing had been left out. No window goes through the network twice, so a
+// gate that opens too often costs no more than no gate.
 
 /// The voice activity of one stream; a copy is an independent stream.
 public struct GatedVoiceActivity {
@@ -19,7 +19,7 @@ public struct GatedVoiceActivity {
     /// Whether the last window was left out.
     public var isGateClosed: Bool { skippedWindows > 0 }
 
-    /// Samples before its next window that the stream will look at, should it hold speech: those
+    /// Samples before its next window that the stream needs if the window may hold speech: those
     /// that it has left out.
     public var wantedSamples: Int {
         min(skippedWindows * VoiceActivityDetector.windowSamples, Self.historySamples)
@@ -35,7 +35,7 @@ public struct GatedVoiceActivity {
     /// The probability, 0…1, that the stream's next window holds speech; 0 for one left out.
     /// - Parameters:
     ///   - audio: the window, behind as much as is left of the `historySamples` before it.
-    ///   - senderHeardNothing: what the window's packets said of themselves.
+    ///   - senderHeardNothing: whether the window's packets are marked as silence.
     /// - Precondition: `audio` holds at least a window.
     public mutating func process(
         _ audio: UnsafeBufferPointer<Int16>, senderHeardNothing: Bool

@@ -1,5 +1,5 @@
-// One stream's voice activity: 32 ms windows in, the probability of speech out.
-// Deciding when speech started or stopped is TurnDetector's; the weights are VoiceActivityModel's.
+// One stream's voice activity: 32 ms windows in, the probability of speech out. TurnDetector
+// decides when speech started or stopped; VoiceActivityModel has the weights.
 
 /// The state of one stream through the voice activity network.
 ///

@@ -1,9 +1,8 @@
-// What stands before the voice activity network so that silence costs next to nothing: it decides
-// which windows need no network. Running the network is GatedVoiceActivity's.
+// Decides which windows need no voice activity network, so that silence costs next to nothing.
+// GatedVoiceActivity runs the network.
 //
-// The gate errs towards computing. It closes only after the network itself has called the sound
-// silence, and opens at the first window that is louder, in any of three bands, than what the
-// network has called so.
+// The gate errs towards computing. It closes only after the network itself has judged the sound as
+// silence. It opens at the first window that is louder than that silence in any of three bands.
 //
 //   open ── `windowsToClose` silences in a row, and a window within the floor ──▶ closed
 //   closed ── a window above the floor, or speech at a recheck ──▶ open
@@ -14,7 +13,7 @@ struct WindowEnergy: Equatable {
     /// Everything, above about 300 Hz, above about 2 kHz; the fourth lane is unused.
     let bands: SIMD4<Float>
 
-    /// How far back the two differences reach, in samples.
+    /// The distance of the samples in each of the two differences.
     private static let (farther, nearer) = (8, 1)
 
     /// Measures a window of a multiple of eight samples, at least sixteen; about 0.1 µs.
@@ -41,7 +40,7 @@ struct WindowEnergy: Equatable {
 
 /// Decides which windows of one stream need no network. A copy is independent.
 struct VoiceActivityGate {
-    /// What to do with a window.
+    /// The decision about a window.
     enum Decision: Equatable {
         /// It may hold speech.
         case compute
@@ -54,8 +53,8 @@ struct VoiceActivityGate {
     /// Windows in a row that the network must have called silence before the gate closes. 8: by
     /// then its memory hardly moves, so that it may stand still.
     static let windowsToClose: UInt8 = 8
-    /// Every so many skipped windows one is computed all the same: what the gate got wrong is found
-    /// out within half a second, for a sixteenth of the cost.
+    /// Of so many skipped windows one is computed all the same: an error of the gate is found
+    /// within half a second, for a sixteenth of the cost.
     static let windowsToRecheck: UInt8 = 16
     /// The probability below which the network's answer counts as silence here; the lowest
     /// threshold in use is three times as high.
@@ -72,7 +71,7 @@ struct VoiceActivityGate {
     /// How much of its way the floor goes down. Half: the quieter of a noise's levels counts.
     static let fall: Float = 0.5
 
-    /// What silence has been like so far; infinite before any.
+    /// The loudest silence so far; infinite before any.
     private var floor = SIMD4<Float>(repeating: .infinity)
     /// Silences in a row, up to `windowsToClose`.
     private var silentWindows: UInt8 = 0
@@ -80,7 +79,7 @@ struct VoiceActivityGate {
     private var skippedWindows: UInt8 = 0
 
     /// Decides about a stream's next window.
-    /// - Parameter senderHeardNothing: what its packets said of themselves.
+    /// - Parameter senderHeardNothing: whether its packets are marked as silence.
     mutating func decide(_ energy: WindowEnergy, senderHeardNothing: Bool) -> Decision {
         guard silentWindows >= Self.windowsToClose,
             isQuiet(energy.bands, senderHeardNothing: senderHeardNothing)

@@ -4,11 +4,11 @@
 // count of floats as UInt32, then float32s in the order of `SileroShape`. The network is
 // Silero VAD v5/v6 at 16 kHz (MIT): short-time spectrum → four convolutions → LSTM → sigmoid.
 //
-// A stream's state does not live here (see VoiceActivityDetector), so one model serves every
-// session of every shard without a lock. The file's first layer is a windowed Fourier transform
-// written out as a 258 × 256 matrix: it is checked to be one, and then computed as a fast transform
-// (SpeechSpectrum), which saves almost half of the whole network's multiplications. Every other
-// layer is a matrix times a vector (DenseLayer).
+// A stream's state is in VoiceActivityDetector, so one model serves every session of every shard
+// without a lock. The file's first layer is a windowed Fourier transform written out as a 258 × 256
+// matrix. It is checked to be one and then computed as a fast transform (SpeechSpectrum), which
+// saves almost half of the whole network's multiplications. Every other layer is a matrix times a
+// vector (DenseLayer).
 
 /// Why a file is not a usable voice activity model.
 public enum VoiceActivityModelError: Error, Equatable {

@@ -1,5 +1,6 @@
-// The agent's own voice in the microphone: known by its delay and its level, and told apart from
-// somebody who speaks over it. Reply and user are recordings of a person; the clock is the audio's.
+// The agent's own voice in the microphone: recognised by its delay and its level, and told apart
+// from a user who speaks over it. Reply and user are recordings of a person; the clock is the
+// audio's.
 
 import Codec
 import TestMaterial
@@ -100,7 +101,7 @@ private final class OpenMicrophone {
         let found = try #require(room.check.delayMilliseconds)
         #expect(abs(found - delay) <= 32)
         let explained = room.hear(until: room.replyMilliseconds)
-        // What is left are the windows in which nothing can be heard.
+        // The other windows are those in which nothing can be heard.
         #expect(explained.count { $0 } > explained.count / 2)
     }
 
@@ -170,7 +171,7 @@ private final class OpenMicrophone {
         room.hold()
         room.check.stop(at: room.now)
         _ = room.hear(until: 2_400)
-        // What would have been the reply is somebody's voice now.
+        // The sound that would have been the reply is the user's voice now.
         room.speak(at: 2_700, 1)
         #expect(!room.hear(until: 4_000).contains(true))
     }

@@ -1,5 +1,5 @@
-// What is kept of a user's audio: both forms turn back into what was heard, at its place, whatever
-// is dropped and taken in between, and the memory stays what it should be.
+// A user's audio in compact form: both forms decode to what was heard, at its place, whatever is
+// dropped and taken in between, and the memory stays within its bounds.
 
 import COpus
 import Codec
@@ -34,7 +34,7 @@ private final class KeptStream {
         }
         kept.endPacket()
         (self.kept, self.heard) = (kept, heard)
-        // What is made up is partly random, and differs where the decoder began elsewhere.
+        // Concealed audio is partly random, and differs where the decoder began elsewhere.
         if missing ?? 0 > 0 { unsure.append(before..<heard.count + 4_800) }
     }
 
@@ -49,7 +49,7 @@ private final class KeptStream {
         if position == heard.count { unsure.append(position..<position + 4_800) }
     }
 
-    /// How far what is kept is above its difference from what was heard, in decibels.
+    /// The signal-to-noise ratio of the kept audio against what was heard, in decibels.
     func fidelity(_ audio: HeardAudio) throws -> Double {
         let samples = try audio.samples()
         try #require(samples.count == audio.sampleCount)

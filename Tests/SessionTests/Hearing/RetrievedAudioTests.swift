@@ -1,4 +1,4 @@
-// The audio of a user's item, given back to the client who asks for the item.
+// The audio of a user's item, in the answer to a client that retrieves the item.
 
 import COpus
 import Codec

@@ -12,7 +12,7 @@ import Testing
 private func instanceSize(_ type: AnyClass) -> Int
 
 /// Bytes of an object's block, the allocator's header included. The allocator gives up to 16 bytes
-/// more, where what is left over would be no block.
+/// more, where the remainder is too small for a block.
 private func block(of object: AnyObject) -> Int {
     Int(malloc_usable_size(Unmanaged.passUnretained(object).toOpaque())) + 8
 }

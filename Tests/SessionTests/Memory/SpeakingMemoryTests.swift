@@ -9,7 +9,7 @@ import Testing
 @testable import Session
 
 @Suite struct SpeakingMemoryTests {
-    /// What somebody says who speaks without a pause for at least so long.
+    /// Speech without a pause that lasts at least so long.
     private static func speech(seconds: Int) throws -> [Int16] {
         let sentence = try SpeechRecording.sentence.samplesAt48Kilohertz()
         var speech: [Int16] = []

@@ -1,5 +1,5 @@
-// A reply that is held because somebody makes a sound, and everything that may happen before it is
-// known what the sound was: the reply ends once, or goes on.
+// A reply that is held because the user makes a sound, and everything that may happen before the
+// sound is judged: the reply ends once, or is resumed.
 
 import Codec
 import TestMaterial

@@ -1,5 +1,5 @@
-// What is taken for heard of audio that was sent: the pace of sending, the client's word, and the
-// edges of both. The same through whole sessions is in PlayoutTruthTests and HeldReplyTests.
+// How much of the sent audio counts as heard: by the pace of sending, by the client's reports, and
+// at the edges of both. Whole sessions are tested in PlayoutTruthTests and HeldReplyTests.
 
 import Codec
 import Testing

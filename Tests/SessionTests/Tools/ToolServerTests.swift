@@ -1,5 +1,5 @@
-// MCP servers in a session: the order of every event, approvals, what the model is offered and
-// told, and the response that follows. The servers are scripted (ScriptedToolServer).
+// MCP servers in a session: the order of every event, approvals, the tools and results in the
+// model's requests, and the response that follows. The servers are scripted (ScriptedToolServer).
 
 import Codec
 import Session
@@ -323,7 +323,7 @@ struct ToolServerTests {
         script.replies = [calls("calc__add"), .text("3")]
         script.send(.responseCreate(parameters), at: 100)
         script.run(until: 1_000)
-        // What needs an approval is not offered where nobody can give it.
+        // A tool that needs an approval is not offered where the client cannot give one.
         #expect(script.requests.first?.tools.map(\.name) == ["calc__add"])
         #expect(script.requests.last?.messages.count == 3)
         #expect(items(script, "mcp_call").isEmpty)

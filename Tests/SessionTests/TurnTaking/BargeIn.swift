@@ -1,6 +1,6 @@
-// A conversation in which a reply plays and somebody makes a sound. The sound is cut from a real
-// recording and judged by the real voice activity model; the reply's samples count up, so that
-// every byte tells where in the reply it belongs.
+// A conversation in which a reply plays and the user makes a sound. The sound is cut from a real
+// recording and judged by the real voice activity model. The reply's samples count up, so that
+// every byte shows its place in the reply.
 
 import Codec
 import Foundation
@@ -8,7 +8,7 @@ import TestMaterial
 
 @testable import Session
 
-/// A conversation in which a reply plays and somebody makes a sound.
+/// A conversation in which a reply plays and the user makes a sound.
 final class BargeIn {
     let script: ScriptedSession
     /// The reply: 118 letters, 5.9 s.

@@ -1,5 +1,5 @@
-// Speech over a reply: when it interrupts, and when the reply goes on as if nothing had been. What
-// clients may do meanwhile is in HeldReplyTests, what is kept of a reply in PlayoutTruthTests.
+// Speech over a reply: when it interrupts, and when the reply is resumed. HeldReplyTests has what
+// clients may do meanwhile, PlayoutTruthTests how much of a reply is kept.
 
 import Codec
 import TestMaterial

@@ -1,5 +1,5 @@
-// Words before the turn has ended, on a real recording and the real voice activity model: what is
-// shown when, and that the transcript is there when the turn ends.
+// Words before the turn has ended, on a real recording and the real voice activity model: which
+// words are shown when, and that the transcript is there when the turn ends.
 
 import Codec
 import TestMaterial

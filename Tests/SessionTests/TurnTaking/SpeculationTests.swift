@@ -1,4 +1,4 @@
-// A model's head start by itself: who may use it, and what ends it. Through whole sessions it is
+// A model's head start by itself: which response may use it, and what ends it. Whole sessions are
 // tested in SpeculativeResponseTests.
 
 import Codec

@@ -1,5 +1,5 @@
-// The model's head start, on a real recording and the real voice activity model: what it saves, and
-// that nobody notices one that came to nothing, whenever that turns out.
+// The model's head start, on a real recording and the real voice activity model: the time that it
+// saves, and that the client notices nothing of an unused one, whenever it is dropped.
 
 import Codec
 import TestMaterial
@@ -27,7 +27,7 @@ import Testing
         return script
     }
 
-    /// Somebody goes on so many milliseconds after the detector's last speech (2,240 ms), with all
+    /// The user goes on so many milliseconds after the detector's last speech (2,240 ms), with all
     /// of "go forward ten meters" again, of which the detector hears the first at 512 ms.
     private func goingOn(after milliseconds: Int) throws -> ScriptedSession {
         let packets = try SpeechRecording.goForward.packets()

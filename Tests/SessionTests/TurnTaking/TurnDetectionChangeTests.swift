@@ -1,5 +1,5 @@
-// `turn_detection` that changes while somebody speaks, on a real recording: what was said is kept,
-// each announced item comes to its end, and no word is shown twice.
+// A change of `turn_detection` during speech, on a real recording: the speech is kept, each
+// announced item comes to its end, and no word is shown twice.
 
 import Codec
 import TestMaterial

@@ -64,7 +64,8 @@ import Testing
         #expect(!script.session.hasTurnInFlight)
     }
 
-    /// Who ends turns himself speaks from the first 100 ms on until he commits or clears.
+    /// A client that ends turns itself speaks from the first 100 ms of audio until it commits or
+    /// clears.
     @Test func audioHeldToTalkIsATurnUntilItIsTakenBack() {
         let script = ScriptedSession({ $0.turnDetection = nil })
         script.append([UInt8](repeating: 0, count: 2 * 24 * 99), at: 10)
