@@ -23,9 +23,8 @@ let package = Package(
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
-        // The load harness alone: what it measures, and the scenario files that people write.
+        // The load harness alone: what it measures.
         .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
-        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
     ],
     targets: [
         // System libraries: header-only, no logic.
@@ -42,6 +41,8 @@ let package = Package(
             name: "CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
         .systemLibrary(name: "CSherpa"),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        // The one reader of YAML: configuration, scenarios of the load harness, tests' conversations.
+        .target(name: "YAML", dependencies: ["CYAML"], swiftSettings: strict),
         .target(name: "CNativeMemory", dependencies: ["CCurl", "COpenSSL"]),
         .target(
             name: "CSimdjson", cxxSettings: strictCXX,
@@ -65,15 +66,15 @@ let package = Package(
         .executableTarget(
             name: "parley",
             dependencies: [
-                "Codec", "Session", "Agents", "Server", "CLinux", "COpenSSL", "CYAML", arguments,
+                "Codec", "Session", "Agents", "Server", "CLinux", "COpenSSL", "YAML", arguments,
                 logging,
             ],
             swiftSettings: strict),
         .executableTarget(
             name: "parley-load",
             dependencies: [
-                "Codec", "Session", "CLinux", "COpenSSL", arguments,
-                .product(name: "Histogram", package: "hdrhistogram-swift"), "Yams",
+                "Codec", "Session", "CLinux", "COpenSSL", "YAML", arguments,
+                .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             path: "LoadTests",
             exclude: ["CAPACITY.md", "RESULTS.md", "peers", "scenarios"], swiftSettings: strict),
@@ -124,7 +125,7 @@ let package = Package(
         // Conversations as data, on the virtual clock; Tests/clients runs the same in real time.
         .testTarget(
             name: "ConversationTests",
-            dependencies: ["Server", "Session", "Codec", "Simulation", "CYAML"],
+            dependencies: ["Server", "Session", "Codec", "Simulation", "YAML"],
             swiftSettings: strict),
         .testTarget(
             name: "HarnessTests", dependencies: ["parley-load", "Codec"], swiftSettings: strict),

@@ -2,7 +2,7 @@
 // fields of ScenarioField. Every error names the file, the line, and what would be right.
 
 import Foundation
-import Yams
+import YAML
 
 /// Reads scenarios.
 enum ScenarioFile {
@@ -24,24 +24,22 @@ enum ScenarioFile {
     /// Reads a file's text.
     /// - Throws: `LoadFailure` with the line and what is wrong there.
     static func parse(_ text: String, file: String) throws(LoadFailure) -> Scenario {
-        let root: Node?
-        do { root = try Yams.compose(yaml: text) } catch {
-            let reason = "\(error)".split(separator: "\n").joined(separator: " ")
-            throw LoadFailure("\(file): this is not YAML: \(reason)")
+        let root: YAMLValue?
+        do throws(YAMLError) { root = try YAMLValue.document(in: text) } catch {
+            let place = error.line.map { "\(file):\($0)" } ?? file
+            throw LoadFailure("\(place): \(error.problem)")
         }
-        guard case .mapping(let mapping)? = root else {
+        guard case .map(let members)? = root else {
             throw LoadFailure("\(file): the file must hold fields, as \"scenario: chat\"")
         }
-        var scenario = try kind(in: mapping, file: file)
+        var scenario = try kind(in: members, file: file)
         let fields = ScenarioField.all
-        for (key, value) in mapping {
-            let name = key.scalar?.string ?? "?"
-            let line = "\(file):\(key.mark?.line ?? 1)"
-            if name == "scenario" { continue }
+        for member in members where member.key != "scenario" {
+            let (name, line) = (member.key, "\(file):\(member.line)")
             guard let field = fields.first(where: { $0.name == name }) else {
                 throw unknown(name, among: fields.map(\.name) + ["scenario"], line)
             }
-            guard let text = value.scalar?.string else {
+            guard let text = member.value.text else {
                 throw LoadFailure("\(line): \(name) takes a single value")
             }
             do throws(LoadFailure) { try field.set(text, in: &scenario) } catch {
@@ -55,15 +53,17 @@ enum ScenarioFile {
     }
 
     private static func kind(
-        in mapping: Node.Mapping, file: String
+        in members: [YAMLValue.Member], file: String
     ) throws(LoadFailure) -> Scenario {
         let kinds = Scenario.Kind.allCases.map(\.rawValue)
-        guard let node = mapping["scenario"], let word = node.scalar?.string else {
+        guard let member = members.first(where: { $0.key == "scenario" }),
+            let word = member.value.text
+        else {
             throw LoadFailure(
                 "\(file): \"scenario\" is missing; it is one of \(kinds.joined(separator: ", "))")
         }
         guard let kind = Scenario.Kind(rawValue: word) else {
-            throw unknown(word, among: kinds, "\(file):\(node.mark?.line ?? 1)", what: "scenario")
+            throw unknown(word, among: kinds, "\(file):\(member.line)", what: "scenario")
         }
         return Scenario(kind)
     }

@@ -1,6 +1,7 @@
 // Where the conversations and the recordings' table are.
 
 import Foundation
+import YAML
 
 /// The files under Tests/Fixtures.
 enum Fixtures {

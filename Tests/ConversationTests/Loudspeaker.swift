@@ -2,6 +2,7 @@
 // of it. It knows how much of an item was heard, and what an open microphone hears of it.
 
 import Codec
+import YAML
 
 /// Plays one reply after another.
 struct Loudspeaker {

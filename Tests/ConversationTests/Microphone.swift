@@ -3,6 +3,7 @@
 
 import Codec
 import Foundation
+import YAML
 
 /// Mixes sounds, and codes what it hears in the session's input format.
 struct Microphone {

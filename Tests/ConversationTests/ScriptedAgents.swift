@@ -4,6 +4,7 @@
 import Codec
 import Session
 import Synchronization
+import YAML
 
 /// All three agents of one conversation.
 final class ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesizer {

@@ -1,6 +1,7 @@
 // A conversation as data: Tests/Fixtures/conversations/README.md says what a file may hold.
 
 import Foundation
+import YAML
 
 /// What a client does, and when.
 struct ClientAction {

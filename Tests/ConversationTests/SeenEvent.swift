@@ -3,6 +3,7 @@
 
 import Codec
 import Foundation
+import YAML
 
 /// A line of a conversation's expectations.
 struct SeenEvent: Equatable, CustomStringConvertible {

@@ -63,7 +63,7 @@ import Testing
             problem("scenario: voice\nsessions: [1]") == "f.yaml:2: sessions takes a single value")
         #expect(problem("sessions: 5").hasPrefix("f.yaml: \"scenario\" is missing"))
         #expect(problem("- a\n- b").hasPrefix("f.yaml: the file must hold fields"))
-        #expect(problem("a: [").hasPrefix("f.yaml: this is not YAML"))
+        #expect(problem("a: [").hasPrefix("f.yaml:2: not YAML: "))
     }
 
     @Test func theReadyOnesAreRight() throws {

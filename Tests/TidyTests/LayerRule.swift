@@ -14,6 +14,7 @@ extension TidyRule {
     private static var layers: [Layer] {
         let language: Set = ["Glibc", "Synchronization"]
         return [
+            Layer(folder: "Sources/YAML", imports: language.union(["CYAML"])),
             Layer(
                 folder: "Sources/Codec",
                 imports: language.union(["COpenSSL", "COpus", "CSimdjson", "CSpeexDSP", "CZlib"])),
@@ -31,7 +32,7 @@ extension TidyRule {
                 folder: "Sources/parley",
                 imports: language.union([
                     "Codec", "Session", "Agents", "Server", "ArgumentParser", "CLinux", "COpenSSL",
-                    "CYAML", "Logging",
+                    "Logging", "YAML",
                 ])),
             // A black box: it may share the codec with the server, and Session's voice activity for
             // its bare cost, but none of its behaviour.
@@ -39,7 +40,7 @@ extension TidyRule {
                 folder: "LoadTests",
                 imports: language.union([
                     "Codec", "Session", "ArgumentParser", "CLinux", "COpenSSL", "Foundation",
-                    "Histogram", "Yams",
+                    "Histogram", "YAML",
                 ])),
         ]
     }

@@ -1,12 +1,13 @@
 // From flags, environment and one YAML file to the effective settings. Precedence: flag, then
 // environment variable, then file, then default. Every refusal is one line that names its source.
 // Pure but for reading the file; what the options are is in ServeOptionTable, what a file may look
-// like in ConfigurationFile, and which variables are known in EnvironmentNames.
+// like in YAMLValue, and which variables are known in EnvironmentNames.
 //
 // A name that no option has is refused on the command line and in the file, which are written for
 // this program alone. The environment is shared with others, so that such a variable is a warning.
 
 import Server
+import YAML
 
 /// Where a value came from.
 enum SettingOrigin: Equatable, CustomStringConvertible {
@@ -181,27 +182,32 @@ struct ServeConfigurationLoader {
         } catch {
             throw .usage("\(source): cannot read \(jsonString(path)) as UTF-8 text")
         }
-        for entry in try entries(in: text, path: path) {
-            let place = "\(path):\(entry.line)"
-            guard let option = ServeOptionTable.option(named: entry.name) else {
-                let near = suggestion(for: entry.name)
-                throw .usage("\(place): unknown key \(shortened(entry.name))\(near)")
+        for member in try members(in: text, path: path) {
+            let place = "\(path):\(member.line)"
+            guard let option = ServeOptionTable.option(named: member.key) else {
+                let near = suggestion(for: member.key)
+                throw .usage("\(place): unknown key \(shortened(member.key))\(near)")
             }
-            let list = option.hasRecords ? entry.records ?? entry.items : entry.items
-            let items = option.isList ? list?.joined(separator: ",") : nil
-            guard let value = entry.value ?? items else {
+            guard
+                let value = member.value.optionText(
+                    isList: option.isList, hasRecords: option.hasRecords)
+            else {
                 throw .usage("\(place): \(option.name): must be \(option.allowed)")
             }
-            let origin = SettingOrigin.file(path: path, line: entry.line)
+            let origin = SettingOrigin.file(path: path, line: member.line)
             try apply(value, of: option, from: origin, to: &invocation)
         }
     }
 
-    private func entries(
+    private func members(
         in text: String, path: String
-    ) throws(CommandFailure) -> [ConfigurationEntry] {
-        do throws(ConfigurationFileError) {
-            return try configurationEntries(in: text)
+    ) throws(CommandFailure) -> [YAMLValue.Member] {
+        do throws(YAMLError) {
+            guard let root = try YAMLValue.document(in: text) else { return [] }
+            guard case .map(let members) = root else {
+                throw YAMLError(problem: "must be a list of `name: value` lines")
+            }
+            return members
         } catch {
             let place = error.line.map { "\(path):\($0)" } ?? path
             throw .usage("\(place): \(error.problem)")

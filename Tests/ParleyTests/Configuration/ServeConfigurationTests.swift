@@ -146,7 +146,7 @@ import Testing
         ),
         (
             ["--config", "a.yaml"], [:], String(repeating: "- ", count: 100_000),
-            "a.yaml: must be a list of `name: value` lines"
+            "a.yaml:1: lists and mappings may be nested 16 deep at most"
         ),
         (
             ["--config", "a.yaml"], [:],

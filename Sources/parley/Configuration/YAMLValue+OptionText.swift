@@ -1,0 +1,34 @@
+// A value of the configuration file as the text that the option's flag would have. What the text
+// means is decided by the option.
+
+import YAML
+
+extension YAMLValue {
+    /// The text of a single value. A list is joined with commas where the option is a list, and its
+    /// mappings become `name=value` fields where the option has records. Nil where the option
+    /// cannot take what stands here.
+    func optionText(isList: Bool, hasRecords: Bool) -> String? {
+        guard isList, let items else { return text }
+        let texts = items.compactMap { $0.text ?? (hasRecords ? $0.recordText : nil) }
+        return texts.count == items.count ? texts.joined(separator: ",") : nil
+    }
+
+    /// The members of a mapping as `name=value` with blanks between, and a list within as its
+    /// values with `|` between.
+    private var recordText: String? {
+        guard case .map(let members) = self else { return nil }
+        let fields = members.compactMap { member -> String? in
+            let values = member.value.items ?? [member.value]
+            let texts = values.compactMap(\.text)
+            guard texts.count == values.count, ([member.key] + texts).allSatisfy(Self.isUnquoted)
+            else { return nil }
+            return "\(member.key)=\(texts.joined(separator: "|"))"
+        }
+        return fields.count == members.count ? fields.joined(separator: " ") : nil
+    }
+
+    /// The text of a flag has no way to quote.
+    private static func isUnquoted(_ text: String) -> Bool {
+        !text.contains { " ,|".contains($0) || $0.isWhitespace }
+    }
+}
