@@ -1,65 +1,6 @@
 // State that all sessions of one shard share: limits, the weights of voice activity detection,
 // counters and work space.
 
-/// Named limits of one session. Every one bounds memory or work that a peer could cause.
-public struct SessionLimits: Equatable, Sendable {
-    /// Uncommitted audio that is kept, in seconds. 60: longer utterances are committed in pieces.
-    /// A second takes as many bytes as its Opus packets had, and 8 kB otherwise.
-    public var maxBufferedAudioSeconds = 60
-    /// Turns whose words are being recognised at once. 8: more wait only when recognition cannot
-    /// keep up, and each keeps its audio.
-    public var maxAwaitedTranscripts = 8
-    /// Items in the conversation. 1,000: hours of talk.
-    public var maxConversationItems = 1_000
-    /// UTF-8 bytes of all items' text. 1 MiB: more than any model's context.
-    public var maxConversationBytes = 1 << 20
-    /// Further bytes of a conversation whose model sees images, which count as base64. 8 MiB: some
-    /// twenty photographs of a telephone, scaled down as clients do.
-    public var maxConversationImageBytes = 8 << 20
-    /// The model's context in tokens: instructions, tools, conversation and reply. 128,000, as most
-    /// of today's models have; what a conversation needs is estimated (`TokenEstimate`).
-    public var modelContextTokens = 128_000
-    /// Coded audio of the user that is kept for clients who ask for an item again, in bytes; older
-    /// audio is forgotten, its words stay. 0: none. 64 KiB: the newest 25 s as Opus, 8 s else.
-    public var maxKeptAudioBytes = 64 << 10
-    /// UTF-8 bytes that one response may write. 256 KiB: far past any model's output limit.
-    public var maxResponseBytes = 256 << 10
-    /// Output items (messages and function calls) of one response. 128, as the APIs allow tools.
-    public var maxResponseItems = 128
-    /// Audio that is kept for a model that hears, in seconds: of the newest turn, and of earlier
-    /// ones without a transcript. Older audio is forgotten. 60: at most 0.5 MB per session, less as
-    /// Opus.
-    public var maxHeardAudioSeconds = 60
-    /// Responses in flight: one in the conversation, the others out of band.
-    public var maxActiveResponses = 4
-    /// Synthesised audio that may wait to be sent, in seconds. The next clause is synthesised once
-    /// less is queued. 10: several clauses ahead, 320 kB at 16 kHz.
-    public var maxQueuedSpeechSeconds = 10
-    /// How far reply audio is sent ahead of its playing, at least 100 ms. 500 ms bridge a short
-    /// stall of the network.
-    public var playoutLeadMilliseconds = 500
-    /// How long speech over a reply must last to interrupt it, where the client does not say. 500:
-    /// the reply is silent meanwhile, and coughs and most "mhm"s are shorter.
-    public var minInterruptionMilliseconds = 500
-    /// MCP servers that a session is connected to at once. 8: each costs a connection, and its
-    /// tools are read by the model in every turn.
-    public var maxToolServers = 8
-    /// Tools of one MCP server that are shown to the model; the others are left out. 128, as the
-    /// models' APIs allow.
-    public var maxToolsPerServer = 128
-    /// Calls of MCP tools that one response makes. 16: more are refused, and the model is told.
-    public var maxToolCalls = 16
-    /// UTF-8 bytes of a tool's answer that are kept; the rest is cut off, which the model is told.
-    /// 64 KiB: some 16,000 tokens, as much as a model reads in passing.
-    public var maxToolResultBytes = 64 << 10
-    /// Responses in a row that begin because tools were called. 8: in longer chains the model
-    /// mostly repeats itself, and each costs a request.
-    public var maxAutomaticResponses = 8
-
-    /// The defaults.
-    public init() {}
-}
-
 /// Counts of one shard's sessions, read by its metrics. Only the shard's thread touches them.
 public struct SessionCounters: Equatable, Sendable {
     /// Audio received, in samples at 16 kHz.

@@ -1,94 +1,262 @@
-// Every setting and limit of the server, in one place. How they are read from options, environment
-// and files is the `parley` command's business. Limits of a single session's memory are in
-// Session/SessionContext.
+// Every property of a server that a person can change, and beside each group of properties the
+// settings that change them: name, range, unit and text (Session/Settings/Setting). The settings of
+// one session are in Session/Settings/SessionLimits, those of Opus in Session/Hearing/CodecSettings.
+// Which rules hold between settings is in ServerConfigurationRules.
+//
+// Not here: how values are read from options, environment and files. That is the `parley` command's.
 
 import CLinux
 import Codec
 import Session
 
-/// What a server is told at its start; it never changes while it runs.
+/// What a server is told at its start. It never changes while the server runs.
 public struct ServerConfiguration: Sendable {
-    // MARK: Where
+    // MARK: Listening
 
     /// Address or name to listen on. 127.0.0.1: nothing is exposed before TLS or a proxy is set up.
     public var host = "127.0.0.1"
-    /// TCP port, 0…65535; 0 lets the kernel choose. 8080.
+    /// TCP port; 0 lets the kernel choose. 8080.
     public var port = 8080
     /// Whether another process may listen on the same port, as a restart without a gap needs.
     /// False: a second server by mistake is an error instead of a silent half of the traffic.
     public var sharesPort = false
-    /// Event loops, each on its own thread; 1…1024. One per core.
+    /// Event loops, each on its own thread. One per core.
     public var shards = ServerConfiguration.coreCount
     /// Connections that the kernel completes before they are accepted. 1024.
     public var listenBacklog = 1024
+    /// Whether `GET /debug/echo` is served: a WebSocket that sends every message back, for tests
+    /// of conformance and measurements. False: it is no part of the service.
+    public var debugEcho = false
+
+    private static let listening: [Setting<Self>] = [
+        .text(
+            "host", \.host, "an address or a name",
+            """
+            Address or name to listen on. 127.0.0.1 exposes nothing: set up TLS or a proxy \
+            before you choose another.
+            """),
+        .integer("port", \.port, 0...65_535, "TCP port. 0 lets the kernel choose one."),
+        .toggle(
+            "shares-port", \.sharesPort,
+            """
+            Whether another process may listen on the same port, as a restart without a gap \
+            needs. By default a second server that is started by mistake is an error.
+            """),
+        .integer(
+            "shards", \.shards, 1...1_024, unit: "threads",
+            "Event loops, each on its own thread. One per core."),
+        .integer(
+            "listen-backlog", \.listenBacklog, 1...65_535, unit: "connections",
+            "Connections that the kernel completes before the server accepts them."),
+        .toggle(
+            "debug-echo", \.debugEcho,
+            """
+            Whether /debug/echo is served: a WebSocket that sends every message back, for \
+            tests of conformance and for measurements.
+            """),
+    ]
 
     // MARK: Who may connect
 
-    /// Hosts that requests may name; more are answered with 421, against DNS rebinding. Empty: on a
-    /// loopback address `localhost`, names below it and loopback addresses, elsewhere any.
+    /// Hosts that requests may name; requests that name another are answered with 421, against DNS
+    /// rebinding. Empty: on a loopback address `localhost`, names below it and loopback addresses,
+    /// elsewhere any.
     public var allowedHosts: [HostPattern] = []
-    /// Origins whose pages may use the routes of applications beside those of the server itself
-    /// (`PageAccess.allowedOrigins`); others are answered with 403, against cross-site WebSocket
+    /// Origins whose pages may use the routes of applications, beside those of the server itself
+    /// (`PageAccess.allowedOrigins`). Others are answered with 403, against cross-site WebSocket
     /// hijacking and requests that pages send unasked. Empty: none.
     public var allowedOrigins: [OriginPattern] = []
-    /// Proxies whose word on their clients is taken: X-Forwarded-For, -Proto and -Host, and the
-    /// PROXY protocol. Empty: everybody can write such fields.
+    /// Proxies whose statements about their clients are believed: X-Forwarded-For, -Proto and
+    /// -Host, and the PROXY protocol. Empty: any client can write such fields.
     public var trustedProxies: [AddressRange] = []
     /// Whether trusted proxies begin their connections with a header of the PROXY protocol, version
-    /// 2. Off: bytes of one are then refused as any that are no request.
+    /// 2. Off: such a header is refused, as all bytes that are no request.
     public var proxyProtocol = ProxyProtocolMode.off
-    /// Addresses that the following limits are not for. Loopback: a proxy or a load test on this
-    /// machine speaks for many, and whoever is here has other means.
+    /// Addresses that the limits per address do not apply to. Loopback: a proxy or a load test on
+    /// this machine has many clients behind one address.
     public var unlimitedAddresses = AddressRange.loopback
-    /// Open connections of one IPv4 address or IPv6 /64; more are answered with 429. 0…; 0 is no
-    /// limit. 1,000: an office behind one address fits, and takes no more than a twentieth of
-    /// `maxConnections`.
+    /// Open connections of one IPv4 address or IPv6 /64; more are answered with 429. 0 is no limit.
+    /// 1,000: the users of one office, and a twentieth of `maxConnections`.
     public var maxConnectionsPerAddress = 1_000
     /// New connections per second of one address, once its burst is used up; more are answered with
-    /// 429. 0…; 0 is no limit. 50: with TLS some 5% of a core.
+    /// 429. 0 is no limit. 50: with TLS some 5% of a core.
     public var handshakesPerSecondPerAddress = 50
-    /// New connections of one address at once. 1,000: all that an office has, after a restart.
+    /// New connections of one address at once. 1,000: all clients of an office, after a restart.
     public var handshakeBurstPerAddress = 1_000
-    /// New connections per second of all addresses together; more are answered with 503. 0…; 0 is
-    /// no limit, and the default: what a machine can take depends on its cores and on TLS, and
+    /// New connections per second of all addresses together; more are answered with 503. 0 is no
+    /// limit, and the default: what a machine can take depends on its cores and on TLS, and
     /// `maxAcceptsPerTurn` already keeps the open connections served.
     public var handshakesPerSecond = 0
 
+    private static let admission: [Setting<Self>] = [
+        .list(
+            "allowed-hosts", \.allowedHosts, of: "hosts, ranges or *",
+            """
+            Hosts that requests may name, as voice.example.com, *.example.com, 10.0.0.5:8080 \
+            or 10.0.0.0/8. Requests that name another are answered with 421: a web page could \
+            otherwise point its own name at this machine (DNS rebinding). Where the list is \
+            empty, a server on a loopback address answers to localhost and to loopback \
+            addresses, and any other server to every name. "*", in quotes, is every name.
+            """),
+        .list(
+            "allowed-origins", \.allowedOrigins, of: "origins or *",
+            """
+            Origins whose pages may open a WebSocket and send requests, beside the pages of \
+            this server, as https://app.example.com or https://*.example.com. Others are \
+            answered with 403. Metrics, administration and client secrets stay closed to \
+            them: these are for the server's own pages. "*", in quotes, is every origin: then \
+            any page that a user opens can connect.
+            """),
+        .list(
+            "trusted-proxies", \.trustedProxies, of: "addresses or ranges",
+            """
+            Proxies, as 10.0.0.5 or 10.0.0.0/8, whose statements about their clients are \
+            believed (X-Forwarded-For, -Proto and -Host, or the PROXY protocol). From any \
+            other address these fields are ignored.
+            """),
+        .choice(
+            "proxy-protocol", \.proxyProtocol,
+            """
+            Whether connections of trusted proxies must begin with a header of the PROXY \
+            protocol, version 2, as HAProxy's send-proxy-v2 makes it.
+            """),
+        .list(
+            "unlimited-addresses", \.unlimitedAddresses, of: "addresses or ranges",
+            """
+            Addresses that the four limits of new and open connections do not apply to. A \
+            proxy or a load test on this machine has many clients behind one address.
+            """),
+        .integer(
+            "max-connections-per-address", \.maxConnectionsPerAddress, 0...10_000_000,
+            unit: "connections",
+            """
+            Open connections of one IPv4 address or IPv6 /64; more are answered with 429. 0 \
+            is no limit. The default fits an office behind one address.
+            """),
+        .integer(
+            "handshakes-per-second-per-address", \.handshakesPerSecondPerAddress,
+            0...1_000_000, unit: "connections",
+            """
+            New connections of one address per second, once its burst is used up; more are \
+            answered with 429. 0 is no limit.
+            """),
+        .integer(
+            "handshake-burst-per-address", \.handshakeBurstPerAddress, 1...1_000_000,
+            unit: "connections",
+            "New connections of one address at once, as when an office reconnects."),
+        .integer(
+            "handshakes-per-second", \.handshakesPerSecond, 0...1_000_000,
+            unit: "connections",
+            """
+            New connections of all addresses per second; more are answered with 503. 0 is no \
+            limit: what a machine can take depends on its cores and on TLS.
+            """),
+    ]
+
     // MARK: Credentials
 
-    /// The server's own keys, separated by commas; whoever has one is the operator. Nil: none.
+    /// The server's own keys, separated by commas; a client with one of them is the operator. Nil:
+    /// none.
     public var apiKey: String?
     /// File of keys, one a line, with names and limits (APIKeys). Nil: none.
     public var apiKeysFile: String?
+    /// Whether the server may listen beyond this machine although it asks for no credentials.
+    /// False: such a server is nearly always a mistake, and its owner pays for the model.
+    public var insecure = false
     /// File of the keys that tokens are signed with, a JSON Web Key Set. Nil: none.
     public var jwtKeysFile: String?
     /// Secret that tokens are signed with (HS256), at least 32 characters. Nil: none.
     public var jwtSecret: String?
-    /// What a token's `aud` must hold. Nil: a token that has one is somebody else's.
+    /// What a token's `aud` must hold. Nil: a token that has one is meant for another server.
     public var jwtAudience: String?
-    /// What a token's `iss` must be. Nil: anything that one of the keys has signed.
+    /// What a token's `iss` must be. Nil: any issuer that one of the keys belongs to.
     public var jwtIssuer: String?
-    /// Seconds by which the clocks of those who make tokens may differ from this one. 0…600; 30:
-    /// clocks that are kept by NTP differ by far less, others by minutes.
+    /// Seconds by which the clocks of token issuers may differ from this one. 30: clocks that NTP
+    /// keeps differ by far less, others by minutes.
     public var jwtLeewaySeconds = 30
-    /// Sessions at once of one key, or of one subject of tokens, that says nothing itself; more are
-    /// answered with 429. 0…; 0 is no limit, and the default: a key is often all of a product's.
+    /// Sessions at once of one key, or of one subject of tokens, that names no limit itself; more
+    /// are answered with 429. 0 is no limit, and the default: one key often serves a whole product.
     public var maxSessionsPerKey = 0
-    /// Seconds that a session may last whose credential says nothing itself. 0…604,800; 0 is no
-    /// limit, and the default: a session that is idle costs next to nothing.
+    /// Seconds that a session may last whose credential names no limit itself. 0 is no limit, and
+    /// the default: an idle session costs next to nothing.
     public var maxSessionSeconds = 0
-    /// Client secrets of all keys that have not expired. One key has at most as many as are still
-    /// free, which is half of them where it is alone, and is answered with 429 beyond it.
-    /// 2…1,000,000. 20,000: one key alone has 10,000, as many as sessions, and 6 MB without
-    /// instructions in them.
+    /// Client secrets of all keys that have not expired. One key may have as many as are still
+    /// free, which is half of them where it is alone; more are answered with 429. 20,000: one key
+    /// alone has 10,000, as many as sessions, and 6 MB where they hold no instructions.
     public var maxClientSecrets = 20_000
-    /// Wrong credentials that one address may show in a minute; then it has to wait, whatever it
-    /// shows. 0…; 0 is no limit. 120: one client that tries an old key again each second leaves
-    /// others behind the same address in peace.
+    /// Wrong credentials that one address may show in a minute; then the address has to wait,
+    /// whatever it shows. 0 is no limit. 120: a client that retries an old key each second does not
+    /// block others behind the same address.
     public var authFailuresPerMinutePerAddress = 120
-    /// Whether the server may listen beyond this machine although it asks nobody for credentials.
-    /// False: that is nearly always a mistake, and costs whoever pays for the model.
-    public var insecure = false
+
+    private static let credentials: [Setting<Self>] = [
+        .optionalText(
+            "api-key", \.apiKey, "keys, with commas between", isSecret: true,
+            """
+            Key of the server, or several. Clients must then show one (Authorization: Bearer), \
+            or a client secret made with one. The key also opens /metrics. Prefer the \
+            variable: flags are visible to every user of the machine.
+            """),
+        .optionalText(
+            "api-keys-file", \.apiKeysFile, "a file",
+            """
+            File of keys, one a line. A key may be followed by name=TEXT, max-sessions=N, \
+            max-session-seconds=N, models=A,B and operator, which opens /metrics. SIGHUP \
+            reads the file again.
+            """),
+        .toggle(
+            "insecure", \.insecure,
+            """
+            Whether the server may listen beyond this machine without asking for credentials. \
+            By default such a start is refused.
+            """),
+        .optionalText(
+            "jwt-keys-file", \.jwtKeysFile, "a file",
+            """
+            JSON Web Key Set (RFC 7517) of the issuers of tokens (RFC 7519): RSA (RS256), EC \
+            on P-256 (ES256), oct (HS256). Clients may then show a token, which must have \
+            exp. SIGHUP reads the file again.
+            """),
+        .optionalText(
+            "jwt-secret", \.jwtSecret, "a text", isSecret: true,
+            "Secret of at least 32 characters that tokens may be signed with (HS256)."),
+        .optionalText(
+            "jwt-audience", \.jwtAudience, "a text",
+            "What aud of a token must hold. Without it, a token that has aud is refused."),
+        .optionalText(
+            "jwt-issuer", \.jwtIssuer, "a text",
+            "What iss of a token must be. Without it, any issuer whose key is known."),
+        .integer(
+            "jwt-leeway-seconds", \.jwtLeewaySeconds, 0...600, unit: "seconds",
+            "By how much the clocks of token issuers may differ from this machine's."),
+        .integer(
+            "max-sessions-per-key", \.maxSessionsPerKey, 0...10_000_000, unit: "sessions",
+            """
+            Sessions at once of one key, or one subject of tokens, that names no limit \
+            itself; more are answered with 429. 0 is no limit: one key often serves a whole \
+            product.
+            """),
+        .integer(
+            "max-session-seconds", \.maxSessionSeconds, 0...604_800, unit: "seconds",
+            """
+            How long a session may last whose credential names no limit itself. Then an error \
+            event and close code 1001 end it. 0 is no limit.
+            """),
+        .integer(
+            "max-client-secrets", \.maxClientSecrets, 2...1_000_000, unit: "secrets",
+            """
+            Client secrets of all keys that have not expired. One key (one address, where no \
+            credentials are asked for) may have as many as are still free: half of them where \
+            it is alone. More are answered with 429.
+            """),
+        .integer(
+            "auth-failures-per-minute-per-address", \.authFailuresPerMinutePerAddress,
+            0...1_000_000, unit: "attempts",
+            """
+            Wrong credentials that one address may show in a minute; then it is answered with \
+            429, whatever it shows. 0 is no limit.
+            """),
+    ]
 
     // MARK: TLS
 
@@ -97,25 +265,179 @@ public struct ServerConfiguration: Sendable {
     /// PEM file of the certificate's private key, not encrypted. Given with `tlsCertificate`, or
     /// not at all.
     public var tlsKey: String?
-    /// PEM file of those who may have issued clients' certificates. Nil: clients are not asked.
+    /// PEM file of the authorities that issue clients' certificates. Nil: clients are not asked for
+    /// one.
     public var tlsClientCA: String?
-    /// Whether a client must show a certificate, where `tlsClientCA` is given. Required: who
-    /// names authorities wants nobody else in.
+    /// Whether a client must show a certificate, where `tlsClientCA` is given. Required: an
+    /// operator who names authorities wants no other clients.
     public var tlsClientAuthentication = TLSClientAuthentication.required
     /// DER file of an OCSP response about the certificate, stapled to handshakes. Nil: none is.
     public var tlsOCSP: String?
-    /// PEM file of the authorities that the certificates of model and speech services are checked
-    /// against. Nil: the system's. It is read anew for new connections.
-    public var serviceCA: String?
     /// How long a key seals session tickets; it opens them for as long again. 1 h: a client that
-    /// comes back within it saves the handshake's signature, and a key that leaks has sealed no
+    /// reconnects within it saves the handshake's signature, and a key that leaks has sealed no
     /// more than that.
     public var tlsTicketPeriod = Duration.seconds(3_600)
-    /// Reads of unfinished TLS handshakes per turn; more wait for the next. 8: a handshake takes
-    /// 0.3 to 1 ms, and a storm of them must not delay the 20 ms packets of the others.
+    /// Reads of unfinished TLS handshakes in one tick of the event loop; more wait for the next. 8:
+    /// a handshake takes 0.3 to 1 ms, and a storm of them must not delay the 20 ms packets of other
+    /// clients.
     public var maxTLSHandshakesPerTurn = 8
 
-    // MARK: HTTP and WebSocket
+    private static let tls: [Setting<Self>] = [
+        .optionalText(
+            "tls-cert", \.tlsCertificate, "a file",
+            """
+            PEM file of the certificate and, after it, its chain. With it and tls-key the \
+            port speaks TLS 1.2 and 1.3 (https, wss) and nothing else. SIGHUP reads all TLS \
+            files again.
+            """),
+        .optionalText(
+            "tls-key", \.tlsKey, "a file",
+            "PEM file of the certificate's private key, not encrypted."),
+        .optionalText(
+            "tls-client-ca", \.tlsClientCA, "a file",
+            """
+            PEM file of the authorities whose certificates clients may show. Without it \
+            clients are not asked for one.
+            """),
+        .choice(
+            "tls-client-auth", \.tlsClientAuthentication,
+            """
+            Whether a client without a certificate is served too, where tls-client-ca is \
+            given.
+            """),
+        .optionalText(
+            "tls-ocsp", \.tlsOCSP, "a file",
+            """
+            DER file of the issuer's OCSP response about the certificate. It is stapled to \
+            handshakes until it expires.
+            """),
+        .milliseconds(
+            "tls-ticket-period-ms", \.tlsTicketPeriod, 1_000...604_800_000,
+            "Time for which a key seals session tickets; it opens them for as long again."),
+        .integer(
+            "max-tls-handshakes-per-turn", \.maxTLSHandshakesPerTurn, 1...65_535,
+            unit: "reads",
+            """
+            Reads of unfinished handshakes before the open connections are served; a \
+            handshake takes as long as 50 packets of audio.
+            """),
+    ]
+
+    // MARK: Logs
+
+    /// Whether transcripts and texts may appear in logs. False.
+    public var logContent = false
+
+    private static let logging: [Setting<Self>] = [
+        .toggle(
+            "log-content", \.logContent,
+            "Whether transcripts and texts of conversations may appear in logs.")
+    ]
+
+    // MARK: Agents
+
+    /// Threads for embedded speech models. One per core.
+    public var workerThreads = ServerConfiguration.coreCount
+    /// Jobs that wait for a worker. Beyond that a job of the caller with the most jobs fails with
+    /// `server_overloaded`. 64: some 25 s of work for one thread, with utterances of 10 s.
+    public var maxQueuedJobs = 64
+    /// PEM file of the authorities that the certificates of model and speech services are checked
+    /// against. Nil: the system's. New connections read it again.
+    public var serviceCA: String?
+
+    private static let agents: [Setting<Self>] = [
+        .integer(
+            "worker-threads", \.workerThreads, 1...1_024, unit: "threads",
+            "Threads for embedded speech models. One per core."),
+        .integer(
+            "max-queued-jobs", \.maxQueuedJobs, 1...1_000_000, unit: "jobs",
+            """
+            Jobs that wait for a worker thread. Beyond that, a job of the session with the \
+            most jobs fails.
+            """),
+    ]
+
+    private static let services: [Setting<Self>] = [
+        .optionalText(
+            "service-ca", \.serviceCA, "a file",
+            """
+            PEM file of the authorities that the certificates of model and speech servers are \
+            checked against, instead of the system's.
+            """)
+    ]
+
+    // MARK: Limits of the whole process
+
+    /// Open connections of any kind; more are answered with 503 and closed. 20,000, or fewer where
+    /// the process may not open so many files (`RLIMIT_NOFILE`).
+    public var maxConnections = 20_000
+    /// Sessions; more upgrades are answered with 503. 10,000.
+    public var maxSessions = 10_000
+    /// Text requests over HTTP in flight; more are answered with 503. 1,000: each has a session,
+    /// its reply, and its model's connection.
+    public var maxTextTurns = 1_000
+    /// Replies of chats that are kept for clients that lose their connection, complete ones
+    /// included; each at most `SessionLimits.maxResponseBytes` and its framing. 0 keeps none; at
+    /// most 10,000, because a full directory is searched. 256: 64 MiB if all were as long as they
+    /// can be, and usually some hundred kilobytes.
+    public var maxResumableReplies = 256
+    /// Bytes that one connection, or one text request over HTTP, may make the process hold, of
+    /// whatever kind; more closes it with 1008. 0 is no limit. 64 MiB: all that the other limits
+    /// allow of one kind at a time (the largest message as it comes, a full conversation with its
+    /// images and a client that stalls), and then as much again.
+    public var maxConnectionMemoryBytes = 64 << 20
+    /// Bytes that the whole process may hold, counted by its connections' ledgers or by the
+    /// kernel, whichever is more. The server's own memory and its models are part of it. Once
+    /// clients hold nine tenths of the rest, new sessions are answered with 503; beyond the limit
+    /// the connections that hold the most are closed with 1013, one after another. 0 is no limit.
+    /// Four fifths of what its control group or the machine has: the kernel needs the rest for its
+    /// sockets. Each process counts alone: several in one group need a share each.
+    public var maxMemoryBytes = ServerConfiguration.memoryBudget
+    /// Seconds that `Retry-After` names when the server is full. 5.
+    public var retryAfterSeconds = 5
+
+    private static let processLimits: [Setting<Self>] = [
+        .integer(
+            "max-connections", \.maxConnections, 1...10_000_000, unit: "connections",
+            """
+            Open connections of any kind; more are answered with 503 and closed. The default \
+            is 20000, or fewer where the process may not open so many files (ulimit -n).
+            """),
+        .integer(
+            "max-sessions", \.maxSessions, 1...10_000_000, unit: "sessions",
+            "Sessions; more are answered with 503."),
+        .integer(
+            "max-text-turns", \.maxTextTurns, 1...10_000_000, unit: "requests",
+            """
+            Text requests over HTTP (/v1/chat/completions, /api/chat) in flight; more are \
+            answered with 503.
+            """),
+        .integer(
+            "max-resumable-replies", \.maxResumableReplies, 0...10_000, unit: "replies",
+            """
+            Replies of /api/chat that are kept for clients that lose their connection, each \
+            at most max-response-bytes; 0 keeps none.
+            """),
+        .integer(
+            "max-connection-memory-bytes", \.maxConnectionMemoryBytes, 0...((4 << 30) - 1),
+            unit: "bytes",
+            """
+            What one connection, or one text request over HTTP, may make the server hold in \
+            all; more closes it with 1008. 0 is no limit. The default is above all that the \
+            other limits allow of one kind.
+            """),
+        .integer(
+            "max-memory-bytes", \.maxMemoryBytes, 0...(65_536 << 30), unit: "bytes",
+            """
+            What the whole process may hold, by its own count or the kernel's, whichever is \
+            more. The server's own memory and its models are part of it. Once clients hold \
+            nine tenths of the rest, new sessions are answered with 503; beyond the limit the \
+            connections that hold the most are closed with 1013. 0 is no limit. The default \
+            is four fifths of what the control group or the machine has.
+            """),
+    ]
+
+    // MARK: Limits of HTTP requests
 
     /// Bytes of a request line. 8 KiB, as RFC 9112 §3 recommends.
     public var maxStartLineBytes = 8 * 1024
@@ -123,68 +445,281 @@ public struct ServerConfiguration: Sendable {
     public var maxHeaderBytes = 16 * 1024
     /// Header fields of a request. 100.
     public var maxHeaderFields = 100
-    /// Bytes of a request's body. 0…; 4 MiB: a long chat with some pictures in it.
+    /// Bytes of a request's body. 4 MiB: a long chat with some pictures in it.
     public var maxBodyBytes = 4 << 20
-    /// Bytes of a whole WebSocket message. 21 MiB: one `input_audio_buffer.append` may carry 15 MiB
-    /// of audio, which are 20 MiB of base64.
-    public var maxMessageBytes = 21 << 20
-    /// WebSocket frames of one message that may be of any size; empty ones count. 4,096: 21 MiB
-    /// in frames of 5.25 KiB. More are taken while they carry `tinyFragmentBytes` on the average.
-    public var maxFramesPerMessage = 4096
     /// Time from the first byte of a request, or from the connection's start, to the end of its
     /// head. 10 s.
     public var headerTimeout = Duration.seconds(10)
     /// Time from a request's first byte that it may take at any pace. 5 s: a lost packet of a bad
     /// network is sent again within 3 s.
     public var requestGrace = Duration.seconds(5)
-    /// Bytes per second that a request must have brought on average when it takes longer; 1…. 500:
-    /// a telephone on 2G sends ten times that, and a peer that trickles loses its place at once. A
+    /// Bytes per second that a request must have brought on average when it takes longer. 500: a
+    /// telephone on 2G sends ten times that, and a client that trickles bytes is cut off at once. A
     /// body has no other limit in time: the largest may take 136 s.
     public var minRequestBytesPerSecond = 500
     /// Silence after which a kept-alive HTTP connection is closed. 60 s.
     public var keepAliveTimeout = Duration.seconds(60)
-    /// Silence after which a WebSocket peer is pinged. 25 s: below the 30 s at which common
+
+    private static let requestLimits: [Setting<Self>] = [
+        .integer(
+            "max-start-line-bytes", \.maxStartLineBytes, 256...(1 << 20), unit: "bytes",
+            "A request's first line; more is answered with 414."),
+        .integer(
+            "max-header-bytes", \.maxHeaderBytes, 1_024...(1 << 20), unit: "bytes",
+            "A request's header fields; more is answered with 431."),
+        .integer(
+            "max-header-fields", \.maxHeaderFields, 8...10_000, unit: "fields",
+            "Number of header fields of a request; more is answered with 431."),
+        .integer(
+            "max-body-bytes", \.maxBodyBytes, 0...(1 << 30), unit: "bytes",
+            "A request's body, for example a whole chat; more is answered with 413."),
+    ]
+
+    private static let requestTimes: [Setting<Self>] = [
+        .milliseconds(
+            "header-timeout-ms", \.headerTimeout, 100...600_000,
+            "From a connection's start, or a request's first byte, to the end of its head."),
+        .milliseconds(
+            "request-grace-ms", \.requestGrace, 100...600_000,
+            "Time from a request's first byte in which it may be sent at any pace."),
+        .integer(
+            "min-request-bytes-per-second", \.minRequestBytesPerSecond, 1...(1 << 30),
+            unit: "bytes per second",
+            """
+            What a request that takes longer than request-grace-ms must have brought on \
+            average; else it is answered with 408.
+            """),
+        .milliseconds(
+            "keep-alive-timeout-ms", \.keepAliveTimeout, 100...86_400_000,
+            "Silence after which a kept-alive HTTP connection is closed."),
+    ]
+
+    // MARK: Limits of WebSocket messages
+
+    /// Bytes of a whole WebSocket message. 21 MiB: one `input_audio_buffer.append` may carry 15 MiB
+    /// of audio, which are 20 MiB of base64.
+    public var maxMessageBytes = 21 << 20
+    /// WebSocket frames of one message that may be of any size; empty ones count. 4,096: 21 MiB
+    /// in frames of 5.25 KiB. More are accepted while they carry `tinyFragmentBytes` on average.
+    public var maxFramesPerMessage = 4096
+    /// Payloads smaller than this make a fragment of a message tiny, unless it is the last; 0 for
+    /// none. 32: half of the smallest fragments that common clients send.
+    public var tinyFragmentBytes = 32
+    /// Per second in the long run, how many things a client may do that cost it next to nothing:
+    /// control frames, tiny fragments, empty messages, and events that are answered by an error. 100:
+    /// two kinds of mistake in every 20 ms packet are still accepted.
+    public var maxNuisancesPerSecond = 100
+    /// How many of them a client may do at once after some quiet. 2,000: twice the thousand empty
+    /// messages that a test of conformance sends.
+    public var maxNuisanceBurst = 2_000
+    /// Silence after which a WebSocket client is pinged. 25 s: below the 30 s at which common
     /// proxies and address translators forget a connection.
     public var pingInterval = Duration.seconds(25)
     /// Silence, unanswered pings included, after which a WebSocket is closed. 75 s: three pings.
     public var idleTimeout = Duration.seconds(75)
     /// Time from the first byte of a WebSocket message that it may take at any pace. 60 s: a short
-    /// message that is stuck behind a network's outage arrives, or the silence ends the connection.
+    /// message that is delayed by a network's outage arrives, or the silence ends the connection.
     public var messageGrace = Duration.seconds(60)
-    /// Bytes per second that a WebSocket message must have brought on average when it takes longer;
-    /// 1…. 16 KiB (an uplink of 128 kbit/s): the largest message may take 23 minutes, and one that
-    /// trickles holds its memory no longer than its bytes have paid for.
+    /// Bytes per second that a WebSocket message must have brought on average when it takes longer.
+    /// 16 KiB (an uplink of 128 kbit/s): the largest message may take 23 minutes, and the memory of
+    /// one that trickles is freed early.
     public var minMessageBytesPerSecond = 16 << 10
     /// Time without any message, in either direction and pings aside, after which a WebSocket is
-    /// closed although its peer is alive; zero for none. None: an idle session costs little more
-    /// than its socket, and an assistant that waits for hours is a use, not an abuse.
+    /// closed although its client is alive; zero for none. None: an idle session costs little more
+    /// than its socket, and an assistant that waits for hours is a proper use.
     public var messageIdleTimeout = Duration.zero
-    /// Time that a peer has to finish the closing handshake or to read the last answer. 5 s.
+    /// Time that a client has to finish the closing handshake or to read the last answer. 5 s.
     public var closeTimeout = Duration.seconds(5)
 
+    private static let messageLimits: [Setting<Self>] = [
+        .integer(
+            "max-message-bytes", \.maxMessageBytes, 1_024...(1 << 30), unit: "bytes",
+            """
+            A whole WebSocket message; more closes the connection with 1009. The protocol \
+            allows 15 MiB of audio in one event.
+            """),
+        .integer(
+            "max-frames-per-message", \.maxFramesPerMessage, 1...1_000_000, unit: "frames",
+            """
+            Frames of a fragmented WebSocket message that may be of any size. More closes the \
+            connection with 1008, unless the frames carry tiny-fragment-bytes on average.
+            """),
+        .integer(
+            "max-nuisances-per-second", \.maxNuisancesPerSecond, 1...1_000_000,
+            unit: "per second",
+            """
+            Control frames, tiny fragments, empty messages and refused events of one client \
+            per second in the long run; more closes the connection with 1008.
+            """),
+        .integer(
+            "max-nuisance-burst", \.maxNuisanceBurst, 1...1_000_000, unit: "nuisances",
+            "How many of these a client may send at once after some quiet."),
+        .integer(
+            "tiny-fragment-bytes", \.tinyFragmentBytes, 0...65_536, unit: "bytes",
+            "A fragment smaller than this, and not the last, counts as tiny; 0 for none."),
+    ]
+
+    private static let messageTimes: [Setting<Self>] = [
+        .milliseconds(
+            "ping-interval-ms", \.pingInterval, 100...86_400_000,
+            """
+            Silence after which a WebSocket client is pinged. The default is below the 30 s \
+            at which common proxies forget a connection.
+            """),
+        .milliseconds(
+            "idle-timeout-ms", \.idleTimeout, 100...86_400_000,
+            "Silence, unanswered pings included, after which a WebSocket is closed with 1001."),
+        .milliseconds(
+            "message-grace-ms", \.messageGrace, 100...86_400_000,
+            "Time from a WebSocket message's first byte in which it may be sent at any pace."),
+        .integer(
+            "min-message-bytes-per-second", \.minMessageBytesPerSecond, 1...(1 << 30),
+            unit: "bytes per second",
+            """
+            What a WebSocket message that takes longer than message-grace-ms must have \
+            brought on average; else the connection is closed with 1008.
+            """),
+        .milliseconds(
+            "message-idle-timeout-ms", \.messageIdleTimeout, 0...86_400_000,
+            """
+            Time without any message, in either direction and pings aside, after which a \
+            WebSocket is closed with 1001; 0 for none.
+            """),
+    ]
+
+    // MARK: Output
+
+    /// Unsent bytes of one connection; a client that reads more slowly is disconnected. 8 MiB: more
+    /// than the longest reply's audio as base64 in the time that a client may stall.
+    public var maxQueuedOutputBytes = 8 << 20
+    /// Unsent bytes of one connection beyond which its model and speech are paused until less than
+    /// half of that is left. 1 MiB: some 15 s of a reply's audio, so that only a client that stalls
+    /// pauses them; and far enough below `maxQueuedOutputBytes` for what they have already begun.
+    public var softQueuedOutputBytes = 1 << 20
+    /// Bytes of a reply over HTTP that its client has not read, beyond which its model is paused.
+    /// 64 KiB: some 16,000 words, so that only a client that stalls pauses it.
+    public var maxUnreadReplyBytes = 64 << 10
+    /// Time for which a chat's reply is kept, and goes on, while no client reads it; zero stops it
+    /// at once. 30 s: a page that is loaded again, or changes networks, is back by then.
+    public var resumeTimeout = Duration.seconds(30)
+    /// Time that more than `softQueuedOutputBytes` may wait for one connection without a break,
+    /// after which it is closed. 60 s: with its model and speech paused, a client that reads at all
+    /// falls below the limit at once; one that has not for a minute holds a megabyte for nothing.
+    public var slowReaderTimeout = Duration.seconds(60)
+    /// How late reply audio may be, counted from when it should have been heard; later audio is
+    /// dropped before it is sent. 5 s: shorter stalls only delay a reply; after longer ones the
+    /// user no longer expects the middle of a sentence.
+    public var lateAudioTolerance = Duration.seconds(5)
+    /// Bytes that the kernel takes of one connection beyond what it has sent (TCP_NOTSENT_LOWAT);
+    /// the rest waits here, where audio can still be dropped and is counted. 128 KiB: two seconds
+    /// of a reply's audio as base64. By itself the kernel takes up to some megabytes.
+    public var maxUnsentSocketBytes = 128 << 10
     /// Time for which sent data may stay unacknowledged, or a client's window closed, before the
-    /// kernel gives a connection up (`TCP_USER_TIMEOUT`, tcp(7)). 0 leaves it to the kernel, some
-    /// 15 minutes. 30 s: longer than a phone takes from one network to the next, and less than half
-    /// of `idleTimeout`, so that who vanished in the middle of a reply frees its buffers early.
+    /// kernel ends a connection (`TCP_USER_TIMEOUT`, tcp(7)). 0 leaves it to the kernel, some 15
+    /// minutes. 30 s: longer than a phone takes from one network to the next, and less than half
+    /// of `idleTimeout`: the buffers of a client that vanished in the middle of a reply are freed
+    /// early.
     public var unacknowledgedTimeout = Duration.seconds(30)
+
+    private static let outputLimits: [Setting<Self>] = [
+        .integer(
+            "max-queued-output-bytes", \.maxQueuedOutputBytes, (64 << 10)...(1 << 30),
+            unit: "bytes",
+            """
+            Unsent bytes of one connection; a client that reads more slowly is disconnected. \
+            At least twice max-write-bytes-per-turn.
+            """),
+        .integer(
+            "soft-queued-output-bytes", \.softQueuedOutputBytes, 4_096...(1 << 30),
+            unit: "bytes",
+            """
+            Unsent bytes of one connection beyond which its model and speech are paused until \
+            less than half of that is left.
+            """),
+        .integer(
+            "max-unread-reply-bytes", \.maxUnreadReplyBytes, 1_024...(1 << 30),
+            unit: "bytes",
+            "What a client over HTTP may leave unread of a reply before its model is paused."),
+        .integer(
+            "max-unsent-socket-bytes", \.maxUnsentSocketBytes, 4_096...(1 << 30),
+            unit: "bytes",
+            """
+            What the kernel takes of one connection beyond what it has sent. The rest waits \
+            in the server, where late audio can still be dropped.
+            """),
+    ]
+
+    private static let outputTimes: [Setting<Self>] = [
+        .milliseconds(
+            "slow-reader-timeout-ms", \.slowReaderTimeout, 100...86_400_000,
+            """
+            Time that more than soft-queued-output-bytes may wait for a client; then it is \
+            disconnected.
+            """),
+        .milliseconds(
+            "late-audio-tolerance-ms", \.lateAudioTolerance, 0...600_000,
+            "How late reply audio may be. Audio that would be heard later is dropped."),
+        .milliseconds(
+            "unacknowledged-timeout-ms", \.unacknowledgedTimeout, 0...86_400_000,
+            """
+            Time for which a client may leave data unacknowledged, or its window closed, \
+            before the kernel ends the connection. 0 leaves that to the kernel, some 15 \
+            minutes.
+            """),
+        .milliseconds(
+            "resume-timeout-ms", \.resumeTimeout, 0...3_600_000,
+            """
+            How long a reply of /api/chat is kept, and goes on, while no client reads it; 0 \
+            stops it at once.
+            """),
+    ]
 
     // MARK: The end
 
-    /// How long `/readyz` says 503 before the server stops listening, once it is told to end.
-    /// 0…1 h; 0: right for a second server on the same port, whereas behind a balancer it is as
-    /// long as the balancer takes to notice.
+    /// How long `/readyz` says 503 before the server stops listening, once it is told to end. 0:
+    /// right for a second server on the same port, whereas behind a balancer it is as long as the
+    /// balancer takes to notice.
     public var drainDelay = Duration.zero
-    /// Time from then on that turns in flight have to finish; 0…1 h. 30 s: longer than a spoken
-    /// reply lasts, and what supervisors commonly grant a process before they kill it.
+    /// Time from then on that turns in flight have to finish. 30 s: longer than a spoken reply
+    /// lasts, and what supervisors commonly grant a process before they kill it.
     public var drainTimeout = Duration.seconds(30)
-    /// Time over which idle sessions are closed, each at a random moment; 0…1 h, and never beyond
-    /// `drainTimeout`. 5 s: ten thousand clients then come back at 2,000 a second.
+    /// Time over which idle sessions are closed, each at a random moment, and never beyond
+    /// `drainTimeout`. 5 s: ten thousand clients then reconnect at 2,000 a second.
     public var drainJitter = Duration.seconds(5)
+
+    private static let ending: [Setting<Self>] = [
+        .milliseconds(
+            "close-timeout-ms", \.closeTimeout, 10...600_000,
+            """
+            Time that a client has to finish the closing handshake or to read the last answer.
+            """),
+        .milliseconds(
+            "drain-delay-ms", \.drainDelay, 0...3_600_000,
+            """
+            How long /readyz says 503 before the server stops listening, once it is told to \
+            end: as long as the balancer in front takes to notice.
+            """),
+        .milliseconds(
+            "drain-timeout-ms", \.drainTimeout, 0...3_600_000,
+            """
+            Time that turns in flight then have to finish. A supervisor must wait for the \
+            delay, this time and close-timeout-ms before it kills the process.
+            """),
+        .milliseconds(
+            "drain-jitter-ms", \.drainJitter, 0...3_600_000,
+            """
+            Time over which idle sessions are closed, so that their clients do not all \
+            reconnect at once; never more than drain-timeout-ms.
+            """),
+        .integer(
+            "retry-after-seconds", \.retryAfterSeconds, 0...86_400, unit: "seconds",
+            "What Retry-After names when the server is full."),
+    ]
 
     // MARK: Compression
 
-    /// Whether permessage-deflate is agreed on with clients that offer it. True: only what gains
-    /// by it is compressed, and its memory is bounded.
+    /// Whether permessage-deflate is agreed on with clients that offer it. True: only text is
+    /// compressed, and the memory for it is bounded.
     public var compression = true
     /// Bytes from which on an event that stands alone is compressed. 1 KiB: from there on two
     /// thirds are saved in 25 µs, below 400 bytes a quarter in 20 µs, and small events are many.
@@ -193,8 +728,8 @@ public struct ServerConfiguration: Sendable {
     /// of a reply has 200, and shrinks to a fifth in 6 µs.
     public var contextCompressMinBytes = 128
     /// Bytes per shard for the contexts that let messages refer to earlier ones, some 50 kB for a
-    /// connection from its beginning to its end; 0…, 0 for none. 4 MiB: all connections of a small
-    /// server, and no weight in a large one, whose later connections do without.
+    /// connection from its beginning to its end; 0 for none. 4 MiB: all connections of a small
+    /// server, and little in a large one, whose later connections get no context.
     public var maxCompressionContextBytes = 4 << 20
     /// Bytes that one byte of a compressed message may stand for. 100: text stays below 20,
     /// deflate reaches 1,032.
@@ -203,105 +738,92 @@ public struct ServerConfiguration: Sendable {
     /// digital silence, which compresses as a bomb does.
     public var freeInflationBytes = 256 << 10
 
-    // MARK: Limits of the whole process
+    private static let compressionSettings: [Setting<Self>] = [
+        .toggle(
+            "compression", \.compression,
+            """
+            Whether permessage-deflate is agreed on with clients that offer it. Audio is \
+            never compressed.
+            """),
+        .integer(
+            "compress-min-bytes", \.compressMinBytes, 1...(1 << 30), unit: "bytes",
+            "Events from this size on are compressed by themselves; smaller ones gain little."),
+        .integer(
+            "context-compress-min-bytes", \.contextCompressMinBytes, 1...(1 << 30),
+            unit: "bytes",
+            "Events from this size on are compressed where they may refer to earlier ones."),
+        .integer(
+            "max-compression-context-bytes", \.maxCompressionContextBytes, 0...(64 << 30),
+            unit: "bytes",
+            """
+            Memory per shard for compression that refers to earlier messages: about 50 kB for \
+            a connection, from its beginning to its end. Connections beyond it, or all if it \
+            is 0, compress each message by itself, which needs no memory between messages.
+            """),
+        .integer(
+            "max-inflation-ratio", \.maxInflationRatio, 1...10_000,
+            """
+            Bytes that one byte of a compressed message may stand for; more closes the \
+            connection with 1009 before the message is inflated. Deflate reaches 1,032.
+            """),
+        .integer(
+            "free-inflation-bytes", \.freeInflationBytes, 0...(1 << 30), unit: "bytes",
+            "Size up to which a compressed message may have any ratio."),
+    ]
 
-    /// Open connections of any kind; more are answered with 503 and closed. 20,000.
-    public var maxConnections = 20_000
-    /// Sessions; more upgrades are answered with 503. 10,000.
-    public var maxSessions = 10_000
-    /// Text requests in flight; more are answered with 503. 1…. 1,000: each holds a session and
-    /// its reply, and its model's connection.
-    public var maxTextTurns = 1_000
-    /// Replies of chats that are kept for clients that lose their connection, complete ones
-    /// included; each at most `SessionLimits.maxResponseBytes` and its framing. 0…10,000, as a full
-    /// directory is searched; 0 keeps none. 256: 64 MiB if all were as long as they can be, and
-    /// usually some hundred kilobytes.
-    public var maxResumableReplies = 256
-    /// Bytes that one connection, or one text request, may make the process hold, of whatever
-    /// kind; more closes it with 1008. 0…; 0 is no limit. 64 MiB: all that the other limits allow
-    /// of one kind at a time, the largest message as it comes, a full conversation with its images
-    /// and a client that stalls, and then as much again.
-    public var maxConnectionMemoryBytes = 64 << 20
-    /// Bytes that the whole process may hold, counted by its connections' ledgers or by the
-    /// kernel, whichever is more. The server's own memory and its models are part of it. Once
-    /// clients hold nine tenths of the rest, new sessions are answered with 503; beyond the limit
-    /// the connections that hold the most are closed with 1013, one after another. 0…; 0 is no
-    /// limit. Four fifths of what its control group or the machine has: the rest is the kernel's,
-    /// for its sockets. It is each process's own: several in one group need a share each.
-    public var maxMemoryBytes = ServerConfiguration.memoryBudget
-    /// Seconds that `Retry-After` names when the server is full. 5.
-    public var retryAfterSeconds = 5
-    /// Threads for embedded speech models, 1…. One per core.
-    public var workerThreads = ServerConfiguration.coreCount
-    /// Jobs that wait for a worker. Beyond that a job of the caller with the most jobs fails with
-    /// `server_overloaded`. 1…. 64: some 25 s of work for one thread, with utterances of 10 s.
-    public var maxQueuedJobs = 64
+    // MARK: Fairness within a tick of the event loop
 
-    // MARK: Output
-
-    /// Unsent bytes of one connection; one that reads slower than that is cut off. 8 MiB: more
-    /// than the longest reply's audio as base64 in the time that a client may stall.
-    public var maxQueuedOutputBytes = 8 << 20
-    /// Unsent bytes of one connection beyond which its agents are held up until less than half of
-    /// that is left. 1 MiB: some 15 s of a reply's audio, so that only a client that stalls is ever
-    /// waited for; and far enough below `maxQueuedOutputBytes` for what is on its way by then.
-    public var softQueuedOutputBytes = 1 << 20
-    /// Bytes of a reply over HTTP that its client has not read, from which on its model is held up.
-    /// 1 KiB…. 64 KiB: some 16,000 words, so that only a client that stalls is ever waited for.
-    public var maxUnreadReplyBytes = 64 << 10
-    /// Time for which a chat's reply is kept, and goes on, without a client that reads it; zero
-    /// stops it at once. 30 s: a page that is loaded again, or changes networks, is back by then.
-    public var resumeTimeout = Duration.seconds(30)
-    /// Time that more than `softQueuedOutputBytes` may wait for one connection without a break,
-    /// after which it is cut off. 60 s: with its agents held up, a client that reads at all falls
-    /// below the limit at once; who has not for a minute will not, and holds a megabyte.
-    public var slowReaderTimeout = Duration.seconds(60)
-    /// How late reply audio may be, counted from when it should have been heard; what is later is
-    /// dropped before it is sent. 5 s: shorter stalls only delay a reply, after longer ones nobody
-    /// waits for the middle of a sentence.
-    public var lateAudioTolerance = Duration.seconds(5)
-    /// Bytes that the kernel takes of one connection beyond what it has sent (TCP_NOTSENT_LOWAT);
-    /// the rest waits here, where audio can still be dropped and is counted. 128 KiB: two seconds
-    /// of a reply's audio as base64. By itself the kernel takes up to some megabytes.
-    public var maxUnsentSocketBytes = 128 << 10
-    /// Bytes written to one connection per turn of its shard, so that a fast reader of much data
-    /// does not delay the others. 64 KiB.
+    /// Bytes written to one connection per tick, so that a fast reader of much data does not delay
+    /// the others. 64 KiB.
     public var maxWriteBytesPerTurn = 64 * 1024
-
-    // MARK: Fairness within a turn of a shard
-
-    /// Bytes of the read buffer that a shard's connections share: the most that one of them is
-    /// served per turn. 64 KiB.
+    /// Bytes of the read buffer that a shard's connections share: the most that is read from one of
+    /// them per tick. 64 KiB.
     public var readBufferBytes = 64 * 1024
-    /// WebSocket messages of one connection handled per turn; those behind them wait for the next
-    /// turn. 64: more than a second of packets, and a client that floods delays the others by no
-    /// more than that.
+    /// WebSocket messages of one connection handled per tick; the next wait for the next tick. 64:
+    /// more than a second of packets, and a client that floods delays the others by no more than
+    /// that.
     public var maxMessagesPerTurn = 64
-    /// Audio of all connections of a shard handled per turn, in whole milliseconds; what follows
-    /// waits for the next turn, the rest of a long message too. Each connection has 100 ms of it in
+    /// Audio of all connections of a shard handled per tick, in whole milliseconds; what follows
+    /// waits for the next tick, the rest of a long message too. Each connection has 100 ms of it in
     /// any case. 1 s: a second of audio takes some milliseconds to decode and analyse, and a few
     /// bytes of Opus can stand for 120 ms. An Opus packet is never cut.
     public var maxAudioPerTurn = Duration.seconds(1)
-    /// Connections accepted per turn. 64.
+    /// Connections accepted per tick. 64.
     public var maxAcceptsPerTurn = 64
-    /// Jobs of agents' tasks run per turn. 1024.
+    /// Jobs of agents' tasks run per tick. 1024.
     public var maxJobsPerTurn = 1024
     /// Time without accepting after the process ran out of descriptors. 100 ms: no spinning, and
     /// quick to recover.
     public var acceptPause = Duration.milliseconds(100)
 
-    // MARK: Floods
-
-    /// Of what costs a client next to nothing, how much per second it may do in the long run; 1….
-    /// Control frames, tiny fragments, empty messages, and events that are answered by an error
-    /// count one each. 100: two kinds of mistake in every 20 ms packet are still borne.
-    public var maxNuisancesPerSecond = 100
-    /// The same, at once after some quiet; 1…. 2,000: twice the thousand empty messages that a test
-    /// of conformance sends.
-    public var maxNuisanceBurst = 2_000
-    /// Payloads smaller than this make a fragment of a message tiny, unless it is the last; 0 for
-    /// none. 32: half of what anybody of note cuts messages into.
-    public var tinyFragmentBytes = 32
+    private static let fairness: [Setting<Self>] = [
+        .integer(
+            "max-write-bytes-per-turn", \.maxWriteBytesPerTurn, 1_024...(64 << 20),
+            unit: "bytes", "Bytes written to one connection before the others are served."),
+        .integer(
+            "read-buffer-bytes", \.readBufferBytes, 4_096...(64 << 20), unit: "bytes",
+            """
+            Bytes read from one connection before the others are served; one buffer per shard.
+            """),
+        .integer(
+            "max-messages-per-turn", \.maxMessagesPerTurn, 1...1_000_000, unit: "messages",
+            "WebSocket messages of one connection handled before the others are served."),
+        .milliseconds(
+            "max-audio-per-turn-ms", \.maxAudioPerTurn, 20...60_000,
+            """
+            Audio that a shard decodes before it does its other work; each connection has \
+            100 ms of it in any case.
+            """),
+        .integer(
+            "max-accepts-per-turn", \.maxAcceptsPerTurn, 1...65_535, unit: "connections",
+            "Connections accepted before the open ones are served."),
+        .integer(
+            "max-jobs-per-turn", \.maxJobsPerTurn, 1...1_000_000, unit: "jobs",
+            "Steps of agents' tasks that run before the connections are served."),
+        .milliseconds(
+            "accept-pause-ms", \.acceptPause, 1...60_000,
+            "Time without accepting after the process ran out of file descriptors."),
+    ]
 
     // MARK: Sessions
 
@@ -309,36 +831,46 @@ public struct ServerConfiguration: Sendable {
     public var defaultModel = "parley"
     /// Limits of each session.
     public var session = SessionLimits()
-    /// Opus and what is kept of codecs and spoken phrases; each with its reason where it is
-    /// defined.
+    /// Opus, codecs kept for reuse, and spoken phrases kept for reuse.
     public var codecs = CodecSettings()
 
-    // MARK: Diagnosis
-
-    /// Whether `GET /debug/echo` is served: a WebSocket that sends every message back, for tests
-    /// of conformance and measurements. False: it takes no place of a session.
-    public var debugEcho = false
-
-    // MARK: Logs
-
-    /// Whether transcripts and texts may appear in logs. False.
-    public var logContent = false
+    private static let sessions: [Setting<Self>] = [
+        .text(
+            "default-model", \.defaultModel, "a name",
+            "The model's name in a session whose URL names none.")
+    ]
 
     /// The defaults.
     public init() {}
 
+    /// Every setting of a server, those of its sessions included.
+    package static let settings: [SettingGroup<Self>] =
+        [
+            SettingGroup(.listening, listening), SettingGroup(.admission, admission),
+            SettingGroup(.credentials, credentials), SettingGroup(.tls, tls),
+            SettingGroup(.logging, logging), SettingGroup(.agents, agents),
+            SettingGroup(.services, services),
+            SettingGroup(.limits, processLimits + requestLimits + messageLimits + outputLimits),
+            SettingGroup(.compression, compressionSettings),
+            SettingGroup(.time, requestTimes + messageTimes + outputTimes + ending),
+            SettingGroup(.fairness, fairness), SettingGroup(.session, sessions),
+        ] + SessionLimits.settings.map { $0.within(\.session) }
+        + [CodecSettings.settings.within(\.codecs)]
+}
+
+extension ServerConfiguration {
     /// Whether the port speaks TLS.
     public var isSecure: Bool { tlsCertificate != nil }
 
-    /// Whether those who use the server must show a key, a client secret or a token.
+    /// Whether clients must show a key, a client secret or a token.
     public var asksForCredentials: Bool {
         apiKey != nil || apiKeysFile != nil || jwtKeysFile != nil || jwtSecret != nil
     }
 
-    /// Whether files say which credentials are good; a reload reads them anew.
+    /// Whether credentials come from files, which a reload reads again.
     var hasCredentialFiles: Bool { apiKeysFile != nil || jwtKeysFile != nil }
 
-    /// Whether nobody gets in without a certificate of his own.
+    /// Whether clients must show a certificate.
     var asksForCertificates: Bool {
         tlsClientCA != nil && tlsClientAuthentication == .required
     }
@@ -374,12 +906,12 @@ public struct ServerConfiguration: Sendable {
         return limits
     }
 
-    /// What a request that takes its time must keep.
+    /// The pace that a slow request must keep.
     var requestPace: TransferPace {
         TransferPace(grace: requestGrace, bytesPerSecond: minRequestBytesPerSecond)
     }
 
-    /// What a WebSocket message that takes its time must keep.
+    /// The pace that a slow WebSocket message must keep.
     var messagePace: TransferPace {
         TransferPace(grace: messageGrace, bytesPerSecond: minMessageBytesPerSecond)
     }

@@ -22,6 +22,38 @@ public struct CodecSettings: Equatable, Sendable {
     /// minutes as Opus, two minutes as samples.
     public var phraseCacheBytes = 4 << 20
 
+    /// The settings that change these.
+    package static let settings = SettingGroup<Self>(.session, all)
+
+    private static let all: [Setting<Self>] = [
+        .integer(
+            "opus-bitrate", \.opusBitrate, 6_000...128_000, unit: "bits per second",
+            "Opus of replies, unless the client asks for another bitrate."),
+        .integer(
+            "opus-complexity", \.opusComplexity, 0...10,
+            """
+            Work per packet of Opus, unless the client asks for another complexity. A busy \
+            shard uses a lower one.
+            """),
+        .toggle(
+            "opus-dtx", \.opusDTX,
+            "Whether silence in replies becomes Opus packets of a byte or two."),
+        .integer(
+            "codec-idle-seconds", \.codecIdleSeconds, 1...3_600, unit: "seconds",
+            "How long a session keeps its decoder when no audio comes."),
+        .integer(
+            "max-pooled-codecs", \.maxPooledCodecs, 0...10_000, unit: "codecs",
+            """
+            Decoders, and encoders, that a shard keeps for their next use: about 60 kB a pair.
+            """),
+        .integer(
+            "phrase-cache-bytes", \.phraseCacheBytes, 0...(1 << 30), unit: "bytes",
+            """
+            Memory per shard for phrases that have been spoken. A phrase that is spoken again \
+            is neither synthesised nor encoded again. 0: none are kept.
+            """),
+    ]
+
     /// The defaults.
     public init() {}
 

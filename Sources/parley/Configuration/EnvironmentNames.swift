@@ -22,8 +22,8 @@ struct EnvironmentNames {
     /// The variables of all options, and those that the providers of models name.
     init(settings: ServeSettings) {
         ofServe = Set(
-            ServeOptionTable.all.map(\.variable) + [ServeConfigurationLoader.configVariable]
-                + settings.providers.compactMap(\.keyVariable))
+            ServeSettings.options.map(\.variable) + [ServeConfigurationLoader.configVariable]
+                + settings.language.providers.compactMap(\.keyVariable))
     }
 
     /// One line that names every unknown variable, with the known one that it may be meant for; nil

@@ -118,7 +118,7 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     }
 }
 
-extension ServeSettings {
+extension LanguageModelSettings {
     /// The name of the provider that `llm-url` makes.
     static let standardProvider = "llm"
 
@@ -133,8 +133,8 @@ extension ServeSettings {
                 return "the environment variable \(variable) of \(provider.name) is not set"
             }
         }
-        let known = modelURL == nil ? names.dropFirst() : names[...]
-        for fallback in providers.map(\.fallback) + [modelFallback] {
+        let known = url == nil ? names.dropFirst() : names[...]
+        for fallback in providers.map(\.fallback) + [self.fallback] {
             if let fallback, !known.contains(fallback) {
                 return "the fallback \(fallback) is no provider"
             }

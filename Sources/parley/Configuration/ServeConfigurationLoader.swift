@@ -1,10 +1,10 @@
-// From flags, environment and one YAML file to the effective settings. Precedence: flag, then
-// environment variable, then file, then default. Every refusal is one line that names its source.
-// Pure but for reading the file; what the options are is in ServeOptionTable, what a file may look
-// like in YAMLValue, and which variables are known in EnvironmentNames.
+// From flags, environment and one YAML file to the effective settings. A flag wins over the
+// environment variable, the variable over the file, the file over the default. Every refusal is one
+// line that names its source. Only the file is read from outside. The options are in ServeSettings,
+// what a file may look like is in YAMLValue, and the known variables are in EnvironmentNames.
 //
-// A name that no option has is refused on the command line and in the file, which are written for
-// this program alone. The environment is shared with others, so that such a variable is a warning.
+// An unknown name is refused on the command line and in the file, because both are written for this
+// program alone. In the environment it is a warning: other programs have variables there too.
 
 import Server
 import YAML
@@ -33,15 +33,11 @@ struct ServeInvocation {
     var settings = ServeSettings()
     /// Origin of every value that is not a default, by option name.
     var origins: [String: SettingOrigin] = [:]
-    /// Whether `--print-config` was given.
-    var printsConfiguration = false
-    /// Whether `--example-config` was given.
-    var printsExample = false
-    /// Whether `--help` was given.
-    var printsHelp = false
-    /// Whether `--strict` was given: what would be a warning is a refusal.
+    /// The text that is printed in place of a start, or nil.
+    var text: ServeText?
+    /// Whether `--strict` was given: a warning is then a refusal.
     var isStrict = false
-    /// Lines that deserve a warning, for example variables that no option has.
+    /// Warnings, for example about variables that no option has.
     var warnings: [String] = []
 }
 
@@ -71,7 +67,7 @@ struct ServeConfigurationLoader {
         }
         try apply(environment, to: &invocation)
         for flag in flags where flag.name != Self.configName {
-            guard let option = ServeOptionTable.option(flagged: flag.name) else { continue }
+            guard let option = ServeSettings.option(flagged: flag.name) else { continue }
             try apply(flag.value, of: option, from: .flag("--\(flag.name)"), to: &invocation)
         }
         try checkProviders(of: invocation, environment)
@@ -108,7 +104,7 @@ struct ServeConfigurationLoader {
     private func checkProviders(
         of invocation: ServeInvocation, _ environment: [String: String]
     ) throws(CommandFailure) {
-        let settings = invocation.settings
+        let settings = invocation.settings.language
         guard let problem = settings.providersProblem(environment) else { return }
         throw .usage("\(invocation.origins["providers"] ?? .standard): providers: \(problem)")
     }
@@ -122,10 +118,9 @@ struct ServeConfigurationLoader {
         var rest = arguments[...]
         while let argument = rest.popFirst() {
             switch argument {
-            case "--print-config": invocation.printsConfiguration = true
-            case "--example-config": invocation.printsExample = true
-            case "--help", "-h", "-help": invocation.printsHelp = true
             case "--strict": invocation.isStrict = true
+            case _ where ServeText(flag: argument) != nil:
+                invocation.text = ServeText(flag: argument)
             default:
                 guard argument.hasPrefix("--") else {
                     throw .usage("unexpected argument \(shortened(argument)); see --help")
@@ -133,13 +128,13 @@ struct ServeConfigurationLoader {
                 let parts = argument.dropFirst(2).split(
                     separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
                 let name = String(parts[0])
-                let option = ServeOptionTable.option(flagged: name)
+                let option = ServeSettings.option(flagged: name)
                 guard name == Self.configName || option != nil else {
                     throw .usage("unknown option --\(name)\(suggestion(for: name))")
                 }
                 if parts.count == 2 {
                     flags.append((name, String(parts[1])))
-                } else if option?.isToggle == true, rest.first?.hasPrefix("--") ?? true {
+                } else if option?.form == .toggle, rest.first?.hasPrefix("--") ?? true {
                     flags.append((name, "true"))
                 } else if let value = rest.popFirst() {
                     flags.append((name, value))
@@ -156,7 +151,7 @@ struct ServeConfigurationLoader {
     private func apply(
         _ environment: [String: String], to invocation: inout ServeInvocation
     ) throws(CommandFailure) {
-        for option in ServeOptionTable.all {
+        for option in ServeSettings.options {
             guard let text = environment[option.variable] else { continue }
             if option.variable == Self.portVariable, text.hasPrefix("tcp://") {
                 invocation.warnings.append(
@@ -184,14 +179,11 @@ struct ServeConfigurationLoader {
         }
         for member in try members(in: text, path: path) {
             let place = "\(path):\(member.line)"
-            guard let option = ServeOptionTable.option(named: member.key) else {
+            guard let option = ServeSettings.option(named: member.key) else {
                 let near = suggestion(for: member.key)
                 throw .usage("\(place): unknown key \(shortened(member.key))\(near)")
             }
-            guard
-                let value = member.value.optionText(
-                    isList: option.isList, hasRecords: option.hasRecords)
-            else {
+            guard let value = member.value.optionText(option.form) else {
                 throw .usage("\(place): \(option.name): must be \(option.allowed)")
             }
             let origin = SettingOrigin.file(path: path, line: member.line)
@@ -217,7 +209,7 @@ struct ServeConfigurationLoader {
     // MARK: Near misses
 
     private func suggestion(for name: String) -> String {
-        let near = nearestName(to: name, among: ServeOptionTable.all.map(\.name))
+        let near = nearestName(to: name, among: ServeSettings.options.map(\.name))
         return near.map { "; did you mean \($0)?" } ?? "; see parley serve --help"
     }
 }

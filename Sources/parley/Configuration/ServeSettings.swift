@@ -1,9 +1,11 @@
-// The values that the options of `parley serve` set: the server's own configuration, and what only
-// the command needs. How they are given is in ServeOptionTable.
+// Everything that `parley serve` can be told, and the list of its options. Each setting is declared
+// beside the property that it sets: the server's in Server/Lifecycle/ServerConfiguration, a
+// session's in Session/Settings, those of models, speech and tools in Serve/.
 
 import Agents
 import Logging
 import Server
+import Session
 
 /// A log level as options spell it.
 enum LogLevel: String, CaseIterable, Sendable {
@@ -23,7 +25,7 @@ enum LogLevel: String, CaseIterable, Sendable {
     }
 }
 
-/// Everything that `parley serve` can be told.
+/// The values that the options of `parley serve` set.
 struct ServeSettings: Sendable {
     /// How log lines look.
     var logFormat = LogFormat.text
@@ -31,77 +33,116 @@ struct ServeSettings: Sendable {
     var logLevel = LogLevel.info
     /// Folder of the speech models.
     var modelsDirectory = "models"
-    /// Base URL of a chat-completions server, or nil: the built-in demo agent answers.
-    var modelURL: String?
-    /// The model to ask that server for, or nil: what the client names.
-    var modelName: String?
-    /// The key for that server, or nil: none is sent.
-    var modelKey: String?
-    /// Whether that model is given what users say as audio.
-    var modelHearsAudio = false
-    /// Whether that model is given the images that users send.
-    var modelSeesImages = false
-    /// What that server speaks.
-    var modelKind = ModelServiceKind.chat
-    /// The provider that takes over where that server fails, or nil.
-    var modelFallback: String?
-    /// Servers of models by their names.
-    var providers: [ModelProviderSetting] = []
-    /// Tokens of one answer where the session sets no limit and the server wants one. 4,096.
-    var modelMaxTokens = AnthropicMessages.defaultMaxTokens
-    /// Time until a model's first word. 60 s, as long as it may be silent.
-    var firstTokenTimeout = Duration.seconds(60)
-    /// Time for a model's whole answer. 10 min: 4,096 tokens of a model on a CPU.
-    var modelTotalTimeout = Duration.seconds(600)
-    /// Failures of a provider in a row before it is left alone. 3: two may be chance.
-    var failuresBeforePause = 3
-    /// How long it is. 30 s: about a restart of a model server.
-    var providerPause = Duration.seconds(30)
-    /// Base URL of a transcription server, or nil: the embedded recogniser.
-    var transcriptionURL: String?
-    /// The model to ask that server for.
-    var transcriptionModel = "whisper-1"
-    /// The key for that server, or nil: none is sent.
-    var transcriptionKey: String?
-    /// Whether that server is asked to send the text while it makes it.
-    var streamsTranscription = false
-    /// Base URL of a speech server, or nil: the embedded synthesiser.
-    var speechURL: String?
-    /// The model to ask that server for.
-    var speechModel = "tts-1"
-    /// The voice to ask that server for, or nil: what the client names.
-    var speechVoice: String?
-    /// The key for that server, or nil: none is sent.
-    var speechKey: String?
-    /// What that server is asked to answer in.
-    var speechFormat = SpeechServiceFormat.pcm
-    /// Silence of a speech service after which it is given up. 10 s.
-    var serviceTimeout = Duration.seconds(10)
-    /// Time for a whole answer of a speech service. 60 s.
-    var serviceTotalTimeout = Duration.seconds(60)
-    /// Retries of one request to any service. 2.
-    var serviceRetries = 2
-    /// Retries of all requests to one service, per hundred. 10.
-    var serviceRetryPercent = 10
-    /// The file that names the operator's MCP servers, or nil: there are none.
-    var mcpConfiguration: String?
-    /// Which MCP servers clients may name by their URL.
-    var mcpClientURLs = MCPClientURLs.auto
-    /// How long MCP servers may take.
-    var mcpTimeouts = MCPTimeouts()
+    /// Language models elsewhere.
+    var language = LanguageModelSettings()
+    /// Transcription and speech servers.
+    var speech = SpeechServiceSettings()
+    /// Retries of requests to either.
+    var retry = ServiceRetrySettings()
+    /// MCP servers.
+    var tools = ToolServerSettings()
     /// The server's own settings and limits.
     var server = ServerConfiguration()
+
+    private static let logging: [Setting<Self>] = [
+        .choice(
+            "log-format", \.logFormat,
+            "Log lines for a person (text) or for a collector (json, one object per line)."),
+        .choice("log-level", \.logLevel, "The least severe level that is logged."),
+    ]
+
+    private static let agents: [Setting<Self>] = [
+        .text(
+            "models", \.modelsDirectory, "a folder",
+            "Folder of the speech models, which `make models` fills.")
+    ]
+
+    /// Every setting.
+    private static let groups: [SettingGroup<Self>] =
+        [
+            SettingGroup(.logging, logging), SettingGroup(.agents, agents),
+            LanguageModelSettings.settings.within(\.language),
+            SpeechServiceSettings.settings.within(\.speech),
+            ServiceRetrySettings.settings.within(\.retry),
+            ToolServerSettings.settings.within(\.tools),
+        ] + ServerConfiguration.settings.map { $0.within(\.server) }
 
     /// The defaults.
     init() {}
 
-    /// The defaults, with 4 cores and 4 GiB where they depend on the machine: what the example file
-    /// shows must not.
+    /// The defaults of a machine with 4 cores, 4 GiB and no limit of open files. Generated documents
+    /// show these, so that they do not depend on the machine that generates them.
     static var ofExampleMachine: ServeSettings {
         var settings = ServeSettings()
         settings.server.shards = 4
         settings.server.workerThreads = 4
         settings.server.maxMemoryBytes = 4 << 30
+        settings.server.maxConnections = 20_000
         return settings
+    }
+}
+
+/// An option of `parley serve`.
+typealias ServeOption = Setting<ServeSettings>
+
+extension ServeSettings {
+    /// Options under one heading.
+    struct Section: Sendable {
+        let heading: String
+        let options: [ServeOption]
+    }
+
+    /// The options that most people need, in the order in which they need them.
+    private static let commonNames = [
+        "host", "port", "api-key", "allowed-origins", "tls-cert", "tls-key", "models", "llm-url",
+        "llm-key", "model", "stt-url", "tts-url",
+    ]
+
+    /// The options that most people need.
+    static let common = Section(
+        heading: "What most people need", options: commonNames.compactMap { option(named: $0) })
+
+    /// Every option once, in the order in which they are shown: the common ones, and then the others
+    /// by their headings.
+    static let sections: [Section] =
+        [common]
+        + SettingHeading.allCases.map { heading in
+            let options = groups.filter { $0.heading == heading }.flatMap(\.settings)
+            return Section(
+                heading: heading.rawValue,
+                options: options.filter { !commonNames.contains($0.name) })
+        }
+
+    /// Every option.
+    static let options = sections.flatMap(\.options)
+
+    /// Finds an option by its name.
+    static func option(named name: String) -> ServeOption? { byName[name] }
+
+    /// Finds an option by the name of its flag; `--llm` is short for `--llm-url`.
+    static func option(flagged name: String) -> ServeOption? {
+        byName[name == "llm" ? "llm-url" : name]
+    }
+
+    private static let byName = Dictionary(
+        uniqueKeysWithValues: groups.flatMap(\.settings).map { ($0.name, $0) })
+}
+
+extension Setting {
+    /// The base URL of a service.
+    static func url(_ name: String, _ place: any Place<String?>, _ summary: String) -> Setting {
+        .optionalText(name, place, "a URL that begins with http:// or https://", summary) {
+            $0.hasPrefix("http://") || $0.hasPrefix("https://")
+        }
+    }
+
+    /// The key for a service.
+    static func serviceKey(
+        _ name: String, _ place: any Place<String?>, _ summary: String
+    ) -> Setting {
+        .optionalText(
+            name, place, "a key", isSecret: true,
+            "\(summary) Prefer the variable or the file: flags are visible to every user of the "
+                + "machine.")
     }
 }

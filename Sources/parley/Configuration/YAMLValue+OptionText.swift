@@ -1,15 +1,16 @@
 // A value of the configuration file as the text that the option's flag would have. What the text
 // means is decided by the option.
 
+import Session
 import YAML
 
 extension YAMLValue {
     /// The text of a single value. A list is joined with commas where the option is a list, and its
     /// mappings become `name=value` fields where the option has records. Nil where the option
     /// cannot take what stands here.
-    func optionText(isList: Bool, hasRecords: Bool) -> String? {
-        guard isList, let items else { return text }
-        let texts = items.compactMap { $0.text ?? (hasRecords ? $0.recordText : nil) }
+    func optionText(_ form: SettingForm) -> String? {
+        guard form == .list || form == .records, let items else { return text }
+        let texts = items.compactMap { $0.text ?? (form == .records ? $0.recordText : nil) }
         return texts.count == items.count ? texts.joined(separator: ",") : nil
     }
 

@@ -1,5 +1,5 @@
 // `parley serve`: from the effective configuration to a running server. Options are not named here:
-// see ServeOptionTable.
+// see ServeSettings.
 
 import Agents
 import ArgumentParser
@@ -12,8 +12,8 @@ import Session
 struct ServeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve", abstract: "Serve voice sessions.",
-        usage: "parley serve [--NAME VALUE ...] [--print-config] [--example-config] [--strict]",
-        discussion: ServeConfigurationText.help())
+        usage: "parley serve [--NAME VALUE ...] [--help-all] [--print-config] [--strict]",
+        discussion: ServeText.introduction + ServeText.list([ServeSettings.common]))
 
     // The options come from one table that also makes the configuration file, so they are not
     // declared to swift-argument-parser one by one.
@@ -25,15 +25,15 @@ struct ServeCommand: ParsableCommand {
         try reportingFailure {
             let invocation = try ServeConfigurationLoader().load(
                 arguments: arguments, environment: environmentValues())
-            if invocation.printsHelp {
-                print(ParleyCommand.helpMessage(for: ServeCommand.self))
-            } else if invocation.printsExample {
-                print(ServeConfigurationText.example(), terminator: "")
-            } else if invocation.printsConfiguration {
+            switch invocation.text {
+            case nil: try serve(invocation)
+            case .help: print(ParleyCommand.helpMessage(for: ServeCommand.self))
+            case .effective:
                 for warning in invocation.warnings { reportLine("warning: \(warning)") }
-                print(ServeConfigurationText.effective(invocation), terminator: "")
-            } else {
-                try serve(invocation)
+                print(ServeText.effective(invocation), terminator: "")
+            case .fullHelp: print(ServeText.introduction + ServeText.list(ServeSettings.sections))
+            case .example: print(ServeText.exampleFile(), terminator: "")
+            case .reference: print(ServeText.referencePage(), terminator: "")
             }
         }
     }

@@ -8,29 +8,31 @@ import Session
 extension ServerParts {
     /// The model that answers turns.
     static func model(_ settings: ServeSettings, _ logger: Logger) -> any LanguageModel {
-        var providers = settings.providers
-        if let url = settings.modelURL {
-            var standard = ModelProviderSetting(name: ServeSettings.standardProvider, url: url)
-            standard.kind = settings.modelKind
-            standard.model = settings.modelName
-            standard.seesImages = settings.modelSeesImages
-            standard.hearsAudio = settings.modelHearsAudio
-            standard.fallback = settings.modelFallback
+        let language = settings.language
+        var providers = language.providers
+        if let url = language.url {
+            var standard = ModelProviderSetting(
+                name: LanguageModelSettings.standardProvider, url: url)
+            standard.kind = language.kind
+            standard.model = language.name
+            standard.seesImages = language.seesImages
+            standard.hearsAudio = language.hearsAudio
+            standard.fallback = language.fallback
             providers.append(standard)
         }
         guard !providers.isEmpty else { return DemoAgent() }
         return ModelRouter(
             providers: providers.map { provider in
                 let key =
-                    provider.name == ServeSettings.standardProvider
-                    ? settings.modelKey : provider.keyVariable.flatMap(environmentValue)
+                    provider.name == LanguageModelSettings.standardProvider
+                    ? language.key : provider.keyVariable.flatMap(environmentValue)
                 return ModelProvider(
                     name: provider.name, patterns: provider.models,
                     model: service(provider, key: key, settings), fallback: provider.fallback,
                     health: ProviderHealth(
-                        maxFailures: settings.failuresBeforePause, pause: settings.providerPause))
+                        maxFailures: language.failuresBeforePause, pause: language.pause))
             },
-            standard: ServeSettings.standardProvider,
+            standard: LanguageModelSettings.standardProvider,
             report: { failed, next, error in
                 let detail = (error as? AgentError)?.detail ?? "\(error)"
                 logger.warning(
@@ -43,7 +45,8 @@ extension ServerParts {
         _ provider: ModelProviderSetting, key: String?, _ settings: ServeSettings
     ) -> any LanguageModel {
         let limits = AnswerTimeLimits(
-            firstToken: settings.firstTokenTimeout, total: settings.modelTotalTimeout)
+            firstToken: settings.language.firstTokenTimeout,
+            total: settings.language.totalTimeout)
         switch provider.kind {
         case .chat:
             return ChatCompletions(
@@ -53,7 +56,7 @@ extension ServerParts {
         case .anthropic:
             return AnthropicMessages(
                 baseURL: provider.url, apiKey: key, model: provider.model,
-                maxTokens: provider.maxTokens ?? settings.modelMaxTokens,
+                maxTokens: provider.maxTokens ?? settings.language.maxTokens,
                 seesImages: provider.seesImages, limits: limits, retries: retries(settings))
         case .responses:
             return OpenAIResponses(

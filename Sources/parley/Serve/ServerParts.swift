@@ -39,7 +39,7 @@ struct ServerParts {
         _ settings: ServeSettings
     ) throws(CommandFailure) -> any ToolServers {
         var configured: [MCPServerConfiguration] = []
-        if let path = settings.mcpConfiguration {
+        if let path = settings.tools.configuration {
             do {
                 configured = try MCPServerConfiguration.all(in: WholeFile.read(path))
             } catch let error as WholeFileError {
@@ -50,8 +50,8 @@ struct ServerParts {
         }
         return MCPToolServers(
             configured: configured,
-            clientURLs: settings.mcpClientURLs.policy(of: settings.server),
-            timeouts: settings.mcpTimeouts
+            clientURLs: settings.tools.clientURLs.policy(of: settings.server),
+            timeouts: settings.tools.timeouts
         ) { _, command, environment in
             { handler in
                 ChildProcess(command: command, environment: environment, handler: handler)
@@ -62,10 +62,11 @@ struct ServerParts {
     private static func recognizer(
         _ settings: ServeSettings, _ logger: Logger
     ) -> (any SpeechRecognizer)? {
-        if let url = settings.transcriptionURL {
+        if let url = settings.speech.transcriptionURL {
             return OpenAITranscription(
-                service: service(url, settings.transcriptionKey, settings),
-                model: settings.transcriptionModel, streams: settings.streamsTranscription)
+                service: service(url, settings.speech.transcriptionKey, settings),
+                model: settings.speech.transcriptionModel,
+                streams: settings.speech.streamsTranscription)
         }
         let recognizer = MoonshineRecognizer(modelsDirectory: settings.modelsDirectory)
         if let missing = recognizer.missingFile {
@@ -83,25 +84,26 @@ struct ServerParts {
     }
 
     private static func synthesizer(_ settings: ServeSettings) -> any SpeechSynthesizer {
-        guard let url = settings.speechURL else { return FliteSynthesizer() }
+        guard let url = settings.speech.speechURL else { return FliteSynthesizer() }
         return OpenAISpeech(
-            service: service(url, settings.speechKey, settings), model: settings.speechModel,
-            voice: settings.speechVoice, format: settings.speechFormat)
+            service: service(url, settings.speech.speechKey, settings),
+            model: settings.speech.speechModel,
+            voice: settings.speech.speechVoice, format: settings.speech.speechFormat)
     }
 
     private static func service(
         _ url: String, _ key: String?, _ settings: ServeSettings
     ) -> UpstreamService {
         UpstreamService(
-            baseURL: url, apiKey: key, timeout: settings.serviceTimeout,
-            totalTimeout: settings.serviceTotalTimeout, retries: retries(settings))
+            baseURL: url, apiKey: key, timeout: settings.speech.timeout,
+            totalTimeout: settings.speech.totalTimeout, retries: retries(settings))
     }
 
     /// Each service has a budget of its own, so that the outage of one leaves the others theirs.
     static func retries(_ settings: ServeSettings) -> RetryPolicy {
         RetryPolicy(
-            maxRetries: settings.serviceRetries,
-            budget: RetryBudget(percent: settings.serviceRetryPercent))
+            maxRetries: settings.retry.retries,
+            budget: RetryBudget(percent: settings.retry.percent))
     }
 
     private static func voiceActivityModel(

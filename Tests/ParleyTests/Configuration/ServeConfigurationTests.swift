@@ -1,5 +1,5 @@
-// The configuration of `parley serve`: precedence, refusals, and that the one table of options is
-// complete and agrees with the shipped example file.
+// The configuration of `parley serve`: precedence, refusals, that the list of options is complete,
+// and that the shipped example file and reference are made from it.
 
 import Foundation
 import Server
@@ -23,7 +23,7 @@ import Testing
     @Test func defaultsAreTheServersOwn() throws {
         let invocation = try load()
         #expect(invocation.settings.server.port == ServerConfiguration().port)
-        #expect(invocation.settings.modelURL == nil)
+        #expect(invocation.settings.language.url == nil)
         #expect(invocation.origins.isEmpty)
     }
 
@@ -64,10 +64,10 @@ import Testing
     @Test func theModelServerHasItsFixedVariables() throws {
         let environment = ["PARLEY_LLM_URL": "http://h/v1", "PARLEY_LLM_KEY": "secret"]
         let settings = try load(["--model", "m"], environment: environment).settings
-        #expect(settings.modelURL == "http://h/v1")
-        #expect(settings.modelKey == "secret")
-        #expect(settings.modelName == "m")
-        #expect(try load(["--llm", "http://k/v1"]).settings.modelURL == "http://k/v1")
+        #expect(settings.language.url == "http://h/v1")
+        #expect(settings.language.key == "secret")
+        #expect(settings.language.name == "m")
+        #expect(try load(["--llm", "http://k/v1"]).settings.language.url == "http://k/v1")
     }
 
     @Test(arguments: [
@@ -180,7 +180,7 @@ import Testing
     @Test func theEffectiveConfigurationShowsUnitsAndOriginsAndHidesSecrets() throws {
         let invocation = try load(
             ["--max-message-bytes", "2048"], environment: ["PARLEY_LLM_KEY": "secret"])
-        let lines = ServeConfigurationText.effective(invocation).split(separator: "\n").map {
+        let lines = ServeText.effective(invocation).split(separator: "\n").map {
             $0.split(separator: " ").map(String.init)
         }
         #expect(lines.contains(["max-message-bytes", "2048", "bytes", "--max-message-bytes"]))
@@ -244,13 +244,13 @@ import Testing
         let environment = ["C_KEY": "secret"]
         let fromFile = try load(["--config", "a.yaml"], environment: environment, file: file)
         let fromFlag = try load(["--providers", text], environment: environment)
-        let claude = try #require(fromFile.settings.providers.first)
+        let claude = try #require(fromFile.settings.language.providers.first)
         #expect(fromFile.settings.server.port == 7)
-        #expect(fromFile.settings.providers.count == 2)
-        #expect(fromFile.settings.providers == fromFlag.settings.providers)
+        #expect(fromFile.settings.language.providers.count == 2)
+        #expect(fromFile.settings.language.providers == fromFlag.settings.language.providers)
         #expect(claude.kind == .anthropic && claude.seesImages && claude.fallback == "spare")
         #expect(claude.models.map(\.description) == ["claude-*", "opus"])
-        #expect(ServeConfigurationText.effective(fromFile).contains(text))
+        #expect(ServeText.effective(fromFile).contains(text))
     }
 
     @Test(arguments: [
@@ -287,7 +287,7 @@ import Testing
     }
 
     @Test func everyValueThatAnOptionShowsCanBeGivenToIt() {
-        for option in ServeOptionTable.all {
+        for option in ServeSettings.options {
             var settings = ServeSettings()
             let value = option.get(settings)
             let isAccepted = option.set(value, &settings)
@@ -311,7 +311,7 @@ import Testing
         }
         let standard = fields(ServerConfiguration())
         var changed: Set<String> = []
-        for option in ServeOptionTable.all {
+        for option in ServeSettings.options {
             var settings = ServeSettings()
             let candidates = [
                 "2", "100", "101", "65536", "65537", "true", "false", "optional", "other",
@@ -328,19 +328,35 @@ import Testing
         #expect(Set(standard.keys).subtracting(changed) == [])
     }
 
-    @Test func theShippedExampleFileIsWhatTheTableSays() throws {
-        let path = URL(filePath: #filePath).appending(path: "../../../../parley.example.yaml")
+    @Test(arguments: [
+        ("parley.example.yaml", ServeText.example, ServeText.exampleFile()),
+        ("docs/configuration.md", ServeText.reference, ServeText.referencePage()),
+    ])
+    func theShippedTextsAreWhatTheOptionsSay(file: String, text: ServeText, made: String) throws {
+        let path = URL(filePath: #filePath).appending(path: "../../../../\(file)")
         let shipped = try String(contentsOf: path.standardizedFileURL, encoding: .utf8)
-        #expect(
-            shipped == ServeConfigurationText.example(),
-            "run: parley serve --example-config > parley.example.yaml")
+        #expect(shipped == made, "run: parley serve --\(text.rawValue) > \(file)")
+    }
+
+    @Test func mostPeopleNeedADozenOptions() {
+        #expect(ServeSettings.common.options.count == 12)
+        let help = ServeText.list([ServeSettings.common])
+        #expect(help.contains("--llm-url") && !help.contains("--max-header-bytes"))
+        #expect(ServeText.exampleFile().split(separator: "\n# ----")[1].contains("#host:"))
+        #expect(Set(ServeSettings.options.map(\.name)).count == ServeSettings.options.count)
+    }
+
+    @Test(arguments: ServeText.allCases)
+    func aFlagAsksForEachText(text: ServeText) throws {
+        #expect(try load(["--\(text.rawValue)"]).text == text)
+        #expect(try load().text == nil)
     }
 
     @Test func theExampleFileIsAConfigurationWhenUncommented() throws {
-        let text = ServeConfigurationText.example().split(separator: "\n")
+        let text = ServeText.exampleFile().split(separator: "\n")
             .map { $0.hasPrefix("#") && !$0.hasPrefix("# ") ? $0.dropFirst() : $0 }
             .joined(separator: "\n")
         let invocation = try load(["--config", "a.yaml"], file: text)
-        #expect(Set(invocation.origins.keys) == Set(ServeOptionTable.all.map(\.name)))
+        #expect(Set(invocation.origins.keys) == Set(ServeSettings.options.map(\.name)))
     }
 }

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Server
 
-@Suite struct SettingRangeTests {
+@Suite struct ServerConfigurationRulesTests {
     /// A change that makes the configuration wrong, and the line that says so.
     struct Refusal: Sendable {
         let expected: String
@@ -46,7 +46,8 @@ import Testing
     }
 
     @Test func namesEachSettingOnce() {
-        #expect(Set(SettingRange.all.map(\.name)).count == SettingRange.all.count)
+        let names = ServerConfiguration.settings.flatMap(\.settings).map(\.name)
+        #expect(Set(names).count == names.count)
     }
 
     @Test(arguments: refusals)

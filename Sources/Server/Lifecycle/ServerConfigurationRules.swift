@@ -1,0 +1,46 @@
+// What a configuration must fulfil before a server starts with it: the range of every setting, and
+// the rules between settings. They hold for programs that use the package as for `parley serve`.
+//
+// Invariant: a server within all ranges and rules keeps every promise of its documentation.
+
+extension ServerConfiguration {
+    private var objectionToTokens: String? {
+        let hasKeys = jwtKeysFile != nil || jwtSecret != nil
+        if !hasKeys, jwtAudience != nil || jwtIssuer != nil {
+            return "jwt-audience and jwt-issuer need jwt-keys-file or jwt-secret"
+        }
+        return nil
+    }
+
+    private var objectionToTLS: String? {
+        if (tlsCertificate == nil) != (tlsKey == nil) {
+            return tlsKey == nil
+                ? "tls-cert needs tls-key: the file of the certificate's private key"
+                : "tls-key needs tls-cert: the file of the key's certificate"
+        }
+        if tlsCertificate == nil, tlsClientCA != nil {
+            return "tls-client-ca needs tls-cert and tls-key"
+        }
+        if tlsCertificate == nil, tlsOCSP != nil { return "tls-ocsp needs tls-cert and tls-key" }
+        return nil
+    }
+
+    /// What is wrong with the settings, as one line that names the option, or nil.
+    package var objection: String? {
+        for setting in Self.settings.flatMap(\.settings) {
+            if let objection = setting.objection(to: self) { return objection }
+        }
+        if let objection = objectionToTLS ?? objectionToTokens { return objection }
+        // The answers of one tick, and the last of them, must fit a queue that was within its share.
+        if maxQueuedOutputBytes < 2 * maxWriteBytesPerTurn {
+            return "max-queued-output-bytes must be at least twice max-write-bytes-per-turn"
+        }
+        if softQueuedOutputBytes > maxQueuedOutputBytes {
+            return "soft-queued-output-bytes must not be more than max-queued-output-bytes"
+        }
+        if proxyProtocol == .required && trustedProxies.isEmpty {
+            return "proxy-protocol needs trusted-proxies: only their headers are believed"
+        }
+        return nil
+    }
+}

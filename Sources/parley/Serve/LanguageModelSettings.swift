@@ -1,0 +1,129 @@
+// Which language models elsewhere answer, and how long they may take. What a provider is stands in
+// ModelProviderSetting; ServerParts+Models makes the models.
+
+import Agents
+import Session
+
+/// The language model that answers by default, and providers of others by their names.
+struct LanguageModelSettings: Sendable {
+    // MARK: The default model
+
+    /// Base URL of its server, or nil: the built-in demo agent answers.
+    var url: String?
+    /// What that server speaks.
+    var kind = ModelServiceKind.chat
+    /// The key for that server, or nil: none is sent.
+    var key: String?
+    /// The model to ask that server for, or nil: what the client names.
+    var name: String?
+    /// Whether that model is given what users say as audio.
+    var hearsAudio = false
+    /// Whether that model is given the images that users send.
+    var seesImages = false
+    /// The provider that takes over where that server fails, or nil.
+    var fallback: String?
+
+    private static let standard: [Setting<Self>] = [
+        .url(
+            "llm-url", \.url,
+            """
+            Base URL of an OpenAI-compatible chat-completions server, for example \
+            http://127.0.0.1:8000/v1. Without it, and without providers, the built-in demo \
+            agent answers. The flag may be shortened to --llm.
+            """),
+        .choice(
+            "llm-kind", \.kind,
+            """
+            What that server speaks: OpenAI's chat completions (chat), Anthropic's Messages \
+            (anthropic), or OpenAI's Responses (responses).
+            """),
+        .serviceKey(
+            "llm-key", \.key, "Key that is sent to that server, as a bearer token or x-api-key."
+        ),
+        .optionalText(
+            "model", \.name, "a name",
+            "Model to ask that server for. Without it, the model that the client names."),
+        .toggle(
+            "llm-audio", \.hearsAudio,
+            """
+            Whether that model takes audio. The user's turns are then sent to it as audio \
+            (input_audio, WAV), and recognised only where a client wants to see their words. \
+            Chat only.
+            """),
+        .toggle(
+            "llm-vision", \.seesImages,
+            """
+            Whether that model takes images. Images of users are refused otherwise, because a \
+            server without vision fails every response after one.
+            """),
+        .optionalText(
+            "llm-fallback", \.fallback, "the name of a provider",
+            "Provider that takes over where that server fails before its first word."),
+    ]
+
+    // MARK: Providers
+
+    /// Servers of models by their names.
+    var providers: [ModelProviderSetting] = []
+
+    private static let others: [Setting<Self>] = [
+        .records(
+            "providers", \.providers, of: "providers with a name, a url and other fields",
+            """
+            Servers of models by their names. Each has a name and a url, and may have: kind, \
+            as llm-kind; models, the names that it answers to (each exact, or a beginning and \
+            *); key-env, the environment variable of its key; model, vision, audio and \
+            max-tokens, as the llm- options; and fallback, the provider that takes over where \
+            it fails before its first word. The first provider that matches a model answers; \
+            llm-url answers to all other names. In a file this is a sequence of mappings; as a \
+            flag "name=a url=https://h/v1 models=x-*|y,name=b url=https://g/v1".
+            """)
+    ]
+
+    // MARK: Time
+
+    /// Tokens of one answer where the session sets no limit and the server wants one. 4,096.
+    var maxTokens = AnthropicMessages.defaultMaxTokens
+    /// Time until a model's first word. 60 s, the same as the silence that is allowed later.
+    var firstTokenTimeout = Duration.seconds(60)
+    /// Time for a model's whole answer. 10 min: 4,096 tokens of a model on a CPU.
+    var totalTimeout = Duration.seconds(600)
+    /// Failures of a provider in a row before it is paused. 3: two may be chance.
+    var failuresBeforePause = 3
+    /// How long a provider is paused. 30 s: about a restart of a model server.
+    var pause = Duration.seconds(30)
+
+    private static let patience: [Setting<Self>] = [
+        .integer(
+            "llm-max-tokens", \.maxTokens, 1...1_000_000, unit: "tokens",
+            """
+            Limit of an answer where the session has none, for servers that want one \
+            (anthropic).
+            """),
+        .milliseconds(
+            "llm-first-token-timeout-ms", \.firstTokenTimeout, 100...3_600_000,
+            """
+            Time until a language model's first word, retries included. After it the \
+            fallback is asked, or the response fails. A model on a CPU reads a long \
+            conversation for tens of seconds.
+            """),
+        .milliseconds(
+            "llm-total-timeout-ms", \.totalTimeout, 100...86_400_000,
+            "Time for a language model's whole answer. Silence within it may last 60 s."),
+        .integer(
+            "llm-failures-before-pause", \.failuresBeforePause, 1...1_000_000,
+            unit: "failures",
+            """
+            Failures of a provider in a row after which it is paused, where it has a fallback.
+            """),
+        .milliseconds(
+            "llm-pause-ms", \.pause, 0...86_400_000,
+            """
+            How long a provider is paused. Then one turn tries it, and a success ends the \
+            pause.
+            """),
+    ]
+
+    /// Every setting of language models.
+    static let settings = SettingGroup(.services, standard + others + patience)
+}
