@@ -5,11 +5,11 @@ import CLinux
 
 /// The process's limit of open descriptors.
 enum DescriptorLimit {
-    /// Descriptors beside the connections: listeners, epolls, logs, models and transfers.
+    /// Descriptors beside the connections: listeners, epolls, logs, models and transfers. 64.
     static let reserved = 64
 
-    /// Raises the limit as far as is allowed without rights.
-    /// - Returns: the limit in force from now on; nil when the kernel does not tell.
+    /// Raises the limit as far as an unprivileged process may.
+    /// - Returns: the limit in force from now on; nil when the kernel does not tell it.
     static func raise() -> Int? {
         guard var limit = current else { return nil }
         let before = Int(clamping: limit.rlim_cur)
@@ -32,6 +32,12 @@ enum DescriptorLimit {
     /// Whether so many connections can be open under a limit.
     static func suffices(_ limit: Int, maxConnections: Int) -> Bool {
         limit - reserved >= maxConnections
+    }
+
+    /// How many connections fit the limit as far as it may be raised, at least 1.
+    static func connections(atMost wanted: Int, hardLimit: rlim_t? = current?.rlim_max) -> Int {
+        let limit = hardLimit.map { Int(clamping: $0) } ?? .max
+        return max(1, min(wanted, limit - reserved))
     }
 
     private static var resource: __rlimit_resource_t {

@@ -412,7 +412,8 @@ public final class ParleyServer: Sendable {
         return sibling
     }
 
-    /// Every connection takes a descriptor; too few are no error before they are needed.
+    /// Every connection takes a descriptor. The default of `maxConnections` fits the limit; a value
+    /// that does not is no error before the descriptors are needed.
     private func raiseDescriptorLimit() {
         guard let limit = DescriptorLimit.raise(),
             !DescriptorLimit.suffices(limit, maxConnections: configuration.maxConnections)

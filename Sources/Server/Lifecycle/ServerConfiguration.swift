@@ -370,7 +370,7 @@ public struct ServerConfiguration: Sendable {
 
     /// Open connections of any kind; more are answered with 503 and closed. 20,000, or fewer where
     /// the process may not open so many files (`RLIMIT_NOFILE`).
-    public var maxConnections = 20_000
+    public var maxConnections = ServerConfiguration.standardConnections
     /// Sessions; more upgrades are answered with 503. 10,000.
     public var maxSessions = 10_000
     /// Text requests over HTTP in flight; more are answered with 503. 1,000: each has a session,
@@ -877,6 +877,9 @@ extension ServerConfiguration {
 
     /// Cores that this process may use, at least 1.
     static let coreCount = max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN))))
+
+    /// Open connections by default: 20,000, or as many as the process may have files for.
+    static let standardConnections = DescriptorLimit.connections(atMost: 20_000)
 
     /// Limits for the HTTP parser.
     var httpLimits: HTTPLimits {

@@ -152,10 +152,17 @@ private final class LoopbackPeer {
     @Test func saysWhenTheLimitOfOpenFilesIsTooLow() throws {
         #expect(DescriptorLimit.suffices(20_064, maxConnections: 20_000))
         #expect(!DescriptorLimit.suffices(20_063, maxConnections: 20_000))
+        for (hard, connections) in [
+            (1_024, 960), (20_064, 20_000), (rlim_t.max, 20_000), (10, 1),
+        ] as [(rlim_t, Int)] {
+            #expect(DescriptorLimit.connections(atMost: 20_000, hardLimit: hard) == connections)
+        }
         let log = LogRecord()
         let warned = { log.lines.filter { $0.contains("warning fewer files may be open") }.count }
-        for (connections, count) in [(1, 0), (10_000_000, 1)] {
-            let server = try startServer(log: log) { $0.maxConnections = connections }
+        for (connections, count) in [(nil, 0), (1, 0), (10_000_000, 1)] as [(Int?, Int)] {
+            let server = try startServer(log: log) {
+                $0.maxConnections = connections ?? $0.maxConnections
+            }
             #expect(warned() == count)
             server.stop()
             server.waitUntilStopped()
