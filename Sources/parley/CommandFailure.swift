@@ -5,14 +5,14 @@ import ArgumentParser
 import Codec
 import Glibc
 
-/// Why a command gave up, as one line for a person.
+/// Why a command failed, as one line for a person.
 struct CommandFailure: Error, Equatable, CustomStringConvertible {
     /// One line without the command's name: what failed, and what to do about it.
     var description: String
-    /// Exit status. 1: it failed; 64 (`EX_USAGE` of sysexits.h): it was asked wrongly.
+    /// Exit status. 1: it failed; 64 (`EX_USAGE` of sysexits.h): its arguments were wrong.
     var status: Int32 = 1
 
-    /// An option or a configuration file says something that is not allowed.
+    /// A failure because of a wrong option or configuration file.
     static func usage(_ description: String) -> CommandFailure {
         CommandFailure(description: description, status: 64)
     }
@@ -28,23 +28,23 @@ func reportingFailure(_ body: () throws -> Void) throws {
     }
 }
 
-/// Writes one line for a person to standard error. What a server, a file or a model had a part in
-/// is shown and not obeyed.
+/// Writes one line for a person to standard error. Control characters are escaped: the text may
+/// come from a server, a file or a model.
 func reportLine(_ text: String) {
     writeAll("parley: \(text.visible())\n", to: STDERR_FILENO)
 }
 
-/// Writes text to a descriptor, again after interruptions. When the reader or the terminal is gone
-/// (EPIPE, EIO) the rest is dropped: it has no other place to go.
+/// Writes text to a descriptor, and goes on after interruptions. When the reader or the terminal is
+/// gone (EPIPE, EIO) the rest is dropped.
 ///
-/// The text reaches a terminal as it is: what others had a part in must be `visible` by then.
+/// The text is written as it is: the caller makes text of others `visible` before.
 func writeAll(_ text: String, to descriptor: Int32) {
     var text = text
     text.withUTF8 { writeAll(UnsafeRawBufferPointer($0), to: descriptor) }
 }
 
-/// Writes as much of a line as there is room for, and drops the rest: a log that nobody reads must
-/// not hold up the sessions of the thread that writes it.
+/// Writes as much of a line as there is room for, and drops the rest: a log without a reader must
+/// not delay the sessions of the thread that writes it.
 func writeIfRoom(_ text: String, to descriptor: Int32) {
     var text = text
     text.withUTF8 { bytes in

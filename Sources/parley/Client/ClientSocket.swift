@@ -1,19 +1,19 @@
-// A connected TCP socket of a command-line client, with TLS where that is wanted: connect with a
-// timeout, wait, read, write. It knows nothing of what the bytes mean.
+// A connected TCP socket of a command-line client, with TLS where the URL asks for it: connect with
+// a timeout, wait, read, write. The meaning of the bytes is the caller's.
 
 import Codec
 import Glibc
 
 /// One connected TCP socket; closes itself.
 final class ClientSocket {
-    /// What `wait` found.
+    /// The result of `wait`.
     struct Readiness {
         var isSocketReadable = false
         var isOtherReadable = false
     }
 
     private let descriptor: Int32
-    /// Nil: the bytes travel as they are.
+    /// Nil: the bytes are sent in plain.
     private var tls: ClientTLS?
 
     /// Connects to the first of a name's addresses that answers within 5 s.
@@ -46,12 +46,12 @@ final class ClientSocket {
     }
 
     deinit {
-        // It says goodbye on the socket.
+        // TLS sends its close_notify on the socket.
         tls = nil
         close(descriptor)
     }
 
-    /// Agrees on TLS; from then on everything is encrypted.
+    /// Makes the TLS handshake; from then on everything is encrypted.
     /// - Throws: a `CommandFailure` when the server is not trusted, or does not speak TLS.
     func secure(host: String, trust: ServerTrust) throws(CommandFailure) {
         tls = try ClientTLS(descriptor: descriptor, host: host, trust: trust)
@@ -80,7 +80,7 @@ final class ClientSocket {
         return .failure(error)
     }
 
-    /// Waits until the socket, or another descriptor, can be read, or the time has come.
+    /// Waits until the socket or another descriptor can be read, or until a time.
     /// - Parameter deadline: on `monotonicSeconds()`; in the past: does not wait.
     /// - Throws: a `CommandFailure` when waiting is impossible.
     func wait(
@@ -101,8 +101,8 @@ final class ClientSocket {
             isOtherReadable: status > 0 && entries.count > 1 && entries[1].revents != 0)
     }
 
-    /// Reads what has come, at most what fits; 0 when the peer has closed, nil when what came was
-    /// TLS's own and no data.
+    /// Reads the bytes that have come, as many as fit; 0 when the peer has closed, nil when only
+    /// records of TLS itself came.
     /// - Throws: a `CommandFailure` when the connection is lost.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(CommandFailure) -> Int? {
         if let tls { return try tls.read(into: buffer) }

@@ -1,18 +1,18 @@
-// TLS for a command-line client, over a connected socket that it does not own: the handshake with a
-// check of the server's certificate, then reads that do not wait and writes that do.
+// TLS for a command-line client, over a connected socket that it does not own. The handshake checks
+// the server's certificate. Reads return at once, writes wait.
 //
-// Invariant: nothing is sent before the certificate is checked, unless the user said not to.
+// Invariant: no data is sent before the certificate is checked, except with `--insecure`.
 
 import COpenSSL
 import Glibc
 
-/// Whom a client believes.
+/// Which certificates a client trusts.
 enum ServerTrust: Equatable {
-    /// The authorities that the system trusts.
+    /// Those of the authorities that the system trusts.
     case system
-    /// Those in this PEM file, for example a self-signed certificate.
+    /// Those of the authorities in this PEM file, for example a self-signed certificate.
     case authorities(path: String)
-    /// Anybody: the connection is private, but who is at its other end is not known.
+    /// Any: the connection is encrypted, but the identity of the server is not known.
     case anybody
 }
 
@@ -51,10 +51,10 @@ final class ClientTLS {
         SSL_free(ssl)
     }
 
-    /// Whether a read finds something that the socket does not show any more.
+    /// Whether TLS holds decrypted bytes, which the socket does not show as readable.
     var hasPending: Bool { SSL_pending(ssl) > 0 }
 
-    /// Reads what has come; nil when that was no data yet, 0 when the server has closed.
+    /// Reads the data that has come; nil when there is none yet, 0 when the server has closed.
     /// - Throws: a `CommandFailure` when the connection is lost.
     func read(into buffer: UnsafeMutableRawBufferPointer) throws(CommandFailure) -> Int? {
         ERR_clear_error()
@@ -98,7 +98,7 @@ final class ClientTLS {
         SSL_set_verify(ssl, SSL_VERIFY_PEER, nil)
     }
 
-    /// Says whose certificate it must be. Addresses are no server names (RFC 6066 §3).
+    /// Sets the name that the certificate must have. Addresses are no server names (RFC 6066 §3).
     private func expect(_ host: String) throws(CommandFailure) {
         let rules = SSL_get0_param(ssl)
         if X509_VERIFY_PARAM_set1_ip_asc(rules, host) == 1 { return }
@@ -133,7 +133,7 @@ final class ClientTLS {
                 + (isOfAnother ? "" : "; give its authority with --ca FILE"))
     }
 
-    /// Waits for what OpenSSL lacks; false when it lacks nothing, but has failed.
+    /// Waits until the socket is readable or writable, as OpenSSL needs; false when OpenSSL failed.
     private func wait(after status: Int32, until deadline: Double) throws(CommandFailure) -> Bool {
         let events: Int32
         switch SSL_get_error(ssl, status) {

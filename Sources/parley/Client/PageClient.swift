@@ -1,5 +1,5 @@
-// Pages of a server over HTTP for a command-line client: one connection while it lasts, another
-// when it is gone. What the pages mean is the callers' business.
+// Pages of a server over HTTP for a command-line client. One connection is kept; a new one is made
+// when it is lost. The callers know what the pages mean.
 
 import Codec
 
@@ -18,7 +18,7 @@ final class PageClient {
     /// Connects with the first page.
     /// - Parameters:
     ///   - key: sent as a bearer token; nil: none.
-    ///   - trust: whom to believe, where the URL asks for TLS.
+    ///   - trust: which certificates to trust, where the URL asks for TLS.
     init(_ address: RealtimeURL, key: String?, trust: ServerTrust) {
         self.address = address
         self.key = key

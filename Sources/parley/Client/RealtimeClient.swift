@@ -1,6 +1,6 @@
 // The client's side of one WebSocket connection: upgrade, send, receive until a time. Framing and
-// masking are Codec's; what events mean is decided by the callers. Blocking, with poll(2): a
-// command-line client has one connection and one thread.
+// masking are Codec's; the callers know what events mean. Calls block, with poll(2): a command-line
+// client has one connection and one thread.
 
 import Codec
 
@@ -24,11 +24,11 @@ final class RealtimeClient {
     private var readBuffer = UnsafeMutableRawBufferPointer.allocate(
         byteCount: 64 << 10, alignment: 16)
 
-    /// Whether a message can be had without waiting.
+    /// Whether a message can be received without waiting.
     var hasMessage: Bool { !messages.isEmpty }
 
     /// Connects, upgrades, and returns once the server has accepted.
-    /// - Parameter trust: whom to believe, where the URL asks for TLS.
+    /// - Parameter trust: which certificates to trust, where the URL asks for TLS.
     /// - Throws: a `CommandFailure` that names the server and the reason.
     init(url: RealtimeURL, key: String?, trust: ServerTrust = .system) throws(CommandFailure) {
         socket = try ClientSocket(host: url.host, port: url.port)
@@ -71,7 +71,7 @@ final class RealtimeClient {
         return isText ? try parse(event: bytes) : .binary(bytes)
     }
 
-    /// Waits until a message can be had, another descriptor can be read, or the time has come.
+    /// Waits until a message can be received, another descriptor can be read, or until a time.
     /// - Returns: whether the other descriptor can be read.
     /// - Throws: a `CommandFailure` when the server closed the connection or broke its rules.
     func wait(alsoFor other: Int32?, until deadline: Double) throws(CommandFailure) -> Bool {
@@ -190,7 +190,7 @@ final class RealtimeClient {
         case .text(let bytes): messages.append((true, [UInt8](bytes)))
         case .binary(let bytes): messages.append((false, [UInt8](bytes)))
         case .ping(let payload): try? send(.pong, [UInt8](payload))
-        // Compression is never offered, so that the codec lets no such message pass.
+        // Compression is never offered, so the codec refuses compressed messages.
         case .pong, .compressed: break
         case .close(let code, let reason):
             // The close is answered (RFC 6455 §5.5.1); the socket goes with this object.

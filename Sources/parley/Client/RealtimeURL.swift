@@ -68,13 +68,13 @@ struct RealtimeURL: Equatable {
             fields.append("model=" + escaped(model) { unreserved.contains($0) })
         }
         let shownPath = path.isEmpty || path == "/" ? "/v1/realtime" : String(path)
-        // The user's own words stay, but for what would break the request line.
+        // The user's own text stays, except bytes that would break the request line.
         return escaped(shownPath + "?" + fields.joined(separator: "&")) {
             (0x21...0x7E).contains($0)
         }
     }
 
-    /// What needs no escape anywhere (RFC 3986 §2.3).
+    /// Bytes that need no escape anywhere (RFC 3986 §2.3).
     private static let unreserved = Set(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~".utf8)
 

@@ -1,6 +1,5 @@
-// How a command of the client's gets into a server: the key that it shows, and whose word it takes
-// for the server's certificate. Where the server is, is the command's own option, as each speaks
-// another protocol with it.
+// The options for access to a server: the key that a client command shows, and the certificates
+// that it trusts. The address is each command's own option, because each uses another protocol.
 
 import ArgumentParser
 
@@ -30,7 +29,7 @@ struct ServerAccessOptions: ParsableArguments {
         givenKey ?? environmentValue("PARLEY_API_KEY") ?? environmentValue("PARLEY_KEY")
     }
 
-    /// Who vouches for the server.
+    /// Which certificates are trusted.
     var trust: ServerTrust {
         if let authoritiesPath { return .authorities(path: authoritiesPath) }
         return trustsAnybody ? .anybody : .system

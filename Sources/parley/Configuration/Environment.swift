@@ -1,4 +1,4 @@
-// The process's environment as Swift values; which variables count is decided where they are read.
+// The process's environment as Swift values. The readers decide which variables they use.
 
 import CLinux
 import Glibc

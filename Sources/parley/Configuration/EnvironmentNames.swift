@@ -1,14 +1,14 @@
-// Which environment variables of our prefix are known, and the warning about those that are not: a
-// misspelt variable would otherwise be a setting that silently has its default.
+// Which environment variables with the prefix `PARLEY_` are known, and the warning about others:
+// without it, a misspelt variable would silently leave a setting at its default.
 
 import Codec
 
 /// The names that begin with `PARLEY_` and mean something.
 struct EnvironmentNames {
-    /// What all of them begin with.
+    /// The beginning of every name.
     static let prefix = "PARLEY_"
-    /// Names that are not of `parley serve` and may stand in the environment of a developer: of the
-    /// client commands (`PARLEY_KEY`), of the build (`PARLEY_STRICT`) and of the tests.
+    /// Names that other programs use: the client commands (`PARLEY_KEY`), the build
+    /// (`PARLEY_STRICT`) and the tests. They may be set where a developer starts a server.
     static let ofOtherPrograms: Set = [
         "PARLEY_KEY", "PARLEY_STRICT", "PARLEY_BINARY", "PARLEY_TEST_BINARY", "PARLEY_MODELS",
         "PARLEY_RECORD", "PARLEY_FUZZ", "PARLEY_FUZZ_TARGET", "PARLEY_FUZZ_SEEDS",
@@ -19,18 +19,18 @@ struct EnvironmentNames {
 
     private let ofServe: Set<String>
 
-    /// The variables of all options, and those that the providers of models name.
+    /// Collects the variables of all options, and those that the providers of models name.
     init(settings: ServeSettings) {
         ofServe = Set(
             ServeSettings.options.map(\.variable) + [ServeConfigurationLoader.configVariable]
                 + settings.language.providers.compactMap(\.keyVariable))
     }
 
-    /// One line that names every unknown variable, with the known one that it may be meant for; nil
-    /// where all are known.
+    /// One line that names every unknown variable, and the known one with the most similar name;
+    /// nil where all are known.
     ///
-    /// Not an error by itself: Kubernetes puts PARLEY_SERVICE_HOST and its like beside a service
-    /// named parley, and a server must start there.
+    /// Not an error by itself: Kubernetes sets PARLEY_SERVICE_HOST and similar variables beside a
+    /// service named parley, and a server must start there.
     func warning(for environment: [String: String]) -> String? {
         let unknown = environment.keys.filter {
             $0.hasPrefix(Self.prefix) && !ofServe.contains($0)
@@ -47,7 +47,7 @@ struct EnvironmentNames {
     }
 }
 
-/// The name that a misspelt one is probably meant for: at most two letters away.
+/// The known name that a misspelt one probably stands for: at most two letters differ.
 func nearestName(to name: String, among names: some Collection<String>) -> String? {
     let maxDistance = 2
     // Lengths first: the distance of two long texts costs the product of their lengths.
@@ -57,7 +57,8 @@ func nearestName(to name: String, among names: some Collection<String>) -> Strin
         .min { ($0.distance, $0.name) < ($1.distance, $1.name) }?.name
 }
 
-/// Levenshtein's distance: insertions, deletions and replacements from one word to another.
+/// Levenshtein's distance: the insertions, deletions and replacements that turn one word into the
+/// other.
 private func editDistance(_ left: String, _ right: String) -> Int {
     let right = Array(right.utf8)
     var row = Array(0...right.count)
@@ -73,7 +74,7 @@ private func editDistance(_ left: String, _ right: String) -> Int {
     return row[right.count]
 }
 
-/// A text as a refusal shows it: on one line, and cut where it is too long for one.
+/// A text as a refusal shows it: on one line, and cut where it is too long.
 func shortened(_ text: String, quoted: Bool = true) -> String {
     let maxCharacters = 200
     let start = text.prefix(maxCharacters)

@@ -1,9 +1,9 @@
-// One provider of language models as an operator writes it, and what must be true of all of them.
-// What a provider does is Agents' ModelRouter.
+// One provider of language models as an operator writes it, and the checks on all of them together.
+// Agents' ModelRouter chooses between providers while the server runs.
 
 import Agents
 
-/// What a server of models speaks.
+/// The protocol of a server of models.
 enum ModelServiceKind: String, CaseIterable, Sendable {
     /// OpenAI's chat completions.
     case chat
@@ -15,11 +15,11 @@ enum ModelServiceKind: String, CaseIterable, Sendable {
 
 /// One provider: `name=value` fields with blanks between.
 struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
-    /// For metrics, logs and fallbacks: letters, digits, `.`, `_` and `-`.
+    /// The name in metrics, logs and fallbacks: letters, digits, `.`, `_` and `-`.
     var name = ""
-    /// The models that it answers to; none where it is only a fallback.
+    /// The models that it answers for; none where it is only a fallback.
     var models: [ModelNamePattern] = []
-    /// What it speaks.
+    /// Its protocol.
     var kind = ModelServiceKind.chat
     /// Base URL, up to and including the version.
     var url = ""
@@ -31,7 +31,7 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     var seesImages = false
     /// Whether its model is given what users say as audio; chat completions only.
     var hearsAudio = false
-    /// Who takes over where it fails before its first word.
+    /// The provider that takes over where it fails before its first word.
     var fallback: String?
     /// Tokens of one answer where the session sets no limit, or nil: `llm-max-tokens`.
     var maxTokens: Int?
@@ -84,7 +84,7 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
         return true
     }
 
-    /// A name stands in metrics as it is.
+    /// Whether a text can stand in metrics without escapes.
     private static func isName(_ text: String) -> Bool {
         text.utf8.count <= 64
             && text.utf8.allSatisfy { byte in
@@ -99,7 +99,7 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
             }
     }
 
-    /// The fields that are not as by default.
+    /// The fields that differ from the default.
     var description: String {
         var fields = ["name=\(name)", "url=\(url)"]
         func add(_ field: String, _ value: String?) {
@@ -122,7 +122,7 @@ extension LanguageModelSettings {
     /// The name of the provider that `llm-url` makes.
     static let standardProvider = "llm"
 
-    /// What is wrong with the providers together, as one clause; nil where nothing is.
+    /// The first error in the providers together, as one clause; nil where there is none.
     func providersProblem(_ environment: [String: String]) -> String? {
         let names = [Self.standardProvider] + providers.map(\.name)
         if let twice = names.first(where: { name in names.count { $0 == name } > 1 }) {

@@ -9,7 +9,7 @@
 import Server
 import YAML
 
-/// Where a value came from.
+/// The source of a value.
 enum SettingOrigin: Equatable, CustomStringConvertible {
     case standard
     /// Path as it was given, and the key's line, 1 for the first.
@@ -27,7 +27,7 @@ enum SettingOrigin: Equatable, CustomStringConvertible {
     }
 }
 
-/// What `parley serve` was asked to do.
+/// The result of reading all sources: settings, and what to do with them.
 struct ServeInvocation {
     /// The effective values.
     var settings = ServeSettings()
@@ -83,8 +83,8 @@ struct ServeConfigurationLoader {
     private static let configName = "config"
     /// The variable that names the file.
     static let configVariable = "PARLEY_CONFIG"
-    /// Also what Kubernetes names a service's address, `tcp://10.0.0.1:80`, beside a service that
-    /// is named parley.
+    /// Kubernetes sets the same variable to a service's address, `tcp://10.0.0.1:80`, beside a
+    /// service that is named parley.
     private static let portVariable = "PARLEY_PORT"
 
     private func apply(
@@ -100,7 +100,7 @@ struct ServeConfigurationLoader {
         invocation.origins[option.name] = origin
     }
 
-    /// What the providers of models name must exist.
+    /// Checks that the fallbacks and variables that providers name exist.
     private func checkProviders(
         of invocation: ServeInvocation, _ environment: [String: String]
     ) throws(CommandFailure) {

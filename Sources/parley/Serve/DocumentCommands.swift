@@ -1,5 +1,5 @@
-// `parley asyncapi` and `parley openapi`: the documents that a server with its default settings
-// serves at /asyncapi.json and /openapi.json, without one. What is in them is the server's.
+// `parley asyncapi` and `parley openapi` print the documents that a server with default settings
+// serves at /asyncapi.json and /openapi.json. No server is needed; Server makes the documents.
 
 import ArgumentParser
 import Codec

@@ -1,6 +1,6 @@
 // The two log handlers of the server: text for a person, JSON lines for a collector. Both write one
-// line with one system call to standard error. What is logged, and at which level, is decided by
-// the callers; audio and text of conversations are not logged unless asked for.
+// line with one system call to standard error. The callers decide what is logged, and at which
+// level; audio and text of conversations are only logged with `log-content`.
 
 import Codec
 import Glibc
@@ -95,8 +95,8 @@ struct LineLogHandler: LogHandler {
         }
     }
 
-    /// Text with what cannot be seen escaped as in JSON: one log event stays one line, nothing that
-    /// a peer sent can forge a second one, and a terminal obeys none of it.
+    /// Text with its invisible characters escaped as in JSON. One log event stays one line, text of
+    /// a client cannot forge a second one, and it cannot control a terminal.
     private func singleLine(_ text: String) -> String {
         guard text.unicodeScalars.contains(where: \.isUnseen) else { return text }
         return String(jsonString(text).dropFirst().dropLast())
@@ -109,8 +109,8 @@ struct LineLogHandler: LogHandler {
     }
 }
 
-/// A string as JSON (RFC 8259 §7), quotes included. Escapes what must be escaped, and all else that
-/// cannot be seen: some log collectors split at line separators, and terminals obey controls.
+/// A string as JSON (RFC 8259 §7), quotes included. All invisible characters are escaped, more than
+/// JSON asks for: some log collectors split at line separators, and terminals obey controls.
 func jsonString(_ text: String) -> String {
     var result = "\""
     for scalar in text.unicodeScalars {

@@ -15,8 +15,8 @@ struct ServeCommand: ParsableCommand {
         usage: "parley serve [--NAME VALUE ...] [--help-all] [--print-config] [--strict]",
         discussion: ServeText.introduction + ServeText.list([ServeSettings.common]))
 
-    // The options come from one table that also makes the configuration file, so they are not
-    // declared to swift-argument-parser one by one.
+    // ServeConfigurationLoader parses the options: they come from the declarations that also make
+    // the configuration file, and not from swift-argument-parser.
     @Argument(parsing: .captureForPassthrough, help: .hidden)
     var arguments: [String] = []
 
@@ -38,12 +38,12 @@ struct ServeCommand: ParsableCommand {
         }
     }
 
-    /// Says where everything is. On standard output: it is for the person who started the server,
-    /// while logs go to standard error.
+    /// Prints the server's addresses on standard output, for the person who started it. Logs go to
+    /// standard error.
     private func announce(_ configuration: ServerConfiguration, port: Int) {
         let host = configuration.host
         let (http, webSocket) = configuration.isSecure ? ("https", "wss") : ("http", "ws")
-        // Addresses that mean "every interface" are no addresses to visit.
+        // A browser cannot open the addresses that mean "every interface".
         let reachable = ["0.0.0.0": "127.0.0.1", "::": "[::1]"][host]
         let address = reachable ?? (host.contains(":") ? "[\(host)]" : host)
         writeAll(

@@ -1,4 +1,4 @@
-// Which language models a server asks: the demo agent, or a router over the servers that the
+// Makes the language model of a server: the demo agent, or a router over the servers that the
 // settings name.
 
 import Agents

@@ -1,5 +1,5 @@
-// Which agents and models a server runs with, chosen by its settings. Models of hundreds of
-// megabytes are not read here: the recogniser loads its own when it is first needed.
+// Makes the agents and models of a server from its settings. Models of hundreds of megabytes are
+// not read here: the recogniser loads its own when it is first used.
 
 import Agents
 import CLinux
@@ -11,27 +11,27 @@ import Session
 struct ServerParts {
     /// The language model, the recogniser and the synthesiser.
     let agents: AgentSet
-    /// The weights of voice activity detection, or nil when they are not installed.
+    /// The weights of voice activity detection; nil when they are not installed.
     let voiceActivityModel: VoiceActivityModel?
 
     /// Bytes of the weights of voice activity detection, at most. 64 MiB: they have 1 to 2 MB.
     private static let maxWeightBytes = 64 << 20
 
-    /// Chooses the parts. A missing model is a warning that says what will not work.
+    /// Makes the parts. A missing model is a warning that names what will not work.
     /// - Throws: `CommandFailure` where the file of MCP servers cannot be used.
     init(settings: ServeSettings, logger: Logger) throws(CommandFailure) {
-        // Large messages live outside the heap, and their memory goes back to the kernel with them.
-        // By itself malloc moves the limit to 32 MiB after the first, and then keeps holes of
-        // hundreds of megabytes behind clients that are long gone. 1 MiB: no event of a call.
+        // Messages above 1 MiB get pages of their own, which return to the kernel when the message
+        // is freed; no event of a call is that long. Without this call malloc raises the limit to
+        // 32 MiB after the first, and keeps holes of hundreds of megabytes after clients have gone.
         mallopt(M_MMAP_THRESHOLD, 1 << 20)
         agents = AgentSet(
             model: Self.model(settings, logger), recognizer: Self.recognizer(settings, logger),
             synthesizer: Self.synthesizer(settings),
             toolServers: try Self.toolServers(settings))
         voiceActivityModel = Self.voiceActivityModel(in: settings.modelsDirectory, logger: logger)
-        // The weights were read, checked and laid out anew; what that took goes back (1 MB).
+        // Return the work space of reading, checking and laying out the weights (1 MB).
         malloc_trim(0)
-        // So does what only a start needs of the program itself (3 of 20.5 MB at rest).
+        // Unmap the parts of the program that only a start needs (3 of 20.5 MB at rest).
         parley_unmap_program()
     }
 
@@ -99,7 +99,7 @@ struct ServerParts {
             totalTimeout: settings.speech.totalTimeout, retries: retries(settings))
     }
 
-    /// Each service has a budget of its own, so that the outage of one leaves the others theirs.
+    /// Each service has its own budget, so that the outage of one does not use up the others'.
     static func retries(_ settings: ServeSettings) -> RetryPolicy {
         RetryPolicy(
             maxRetries: settings.retry.retries,

@@ -1,9 +1,9 @@
-// How far a conversation has come, told from the server's events alone. Pure: it neither prints nor
-// reads a clock, so that its rules can be tested with a list of events.
+// The state of a conversation's turns, followed from the server's events alone. Nothing here prints
+// or reads a clock, so that the rules can be tested with a list of events.
 
 import Codec
 
-/// What one event means to a person who follows the conversation.
+/// The meaning of one event to a person who follows the conversation.
 enum ConversationNotice: Equatable {
     case sessionCreated
     case sessionUpdated
@@ -17,8 +17,8 @@ enum ConversationNotice: Equatable {
     case transcriptDone(String, isShown: Bool)
     /// More of the reply's text.
     case replyText(String)
-    /// A packet of reply audio, as base64 of the session's output format; `start` is where in the
-    /// item's audio it starts, in milliseconds, where that is not the end of the one before.
+    /// A packet of reply audio, as base64 of the session's output format. `start` is its place in
+    /// the item's audio in milliseconds; nil: it follows the packet before.
     case replyAudio(base64: String, itemID: String, start: Int? = nil)
     /// The agent calls a function.
     case functionCall(name: String, arguments: String)
@@ -26,7 +26,7 @@ enum ConversationNotice: Equatable {
     case responseDone(status: String, reason: String?)
     /// An error event, or a failed transcription.
     case failed(String)
-    /// Nothing that a person would follow.
+    /// An event that means nothing to a person.
     case other
 }
 
@@ -41,8 +41,8 @@ struct ConversationProgress {
     /// Whether a response followed the last turn, and whether one is running.
     private(set) var hasResponse = false
     private(set) var isResponding = false
-    /// What was streamed of the transcripts that are not complete: the complete text repeats it,
-    /// or puts it right.
+    /// The streamed parts of transcripts that are not complete. The complete text repeats or
+    /// corrects them.
     private var streamed: [String: String] = [:]
 
     /// Whether the last turn is over: heard, transcribed, answered, and nothing is under way.
@@ -51,7 +51,7 @@ struct ConversationProgress {
             && !isResponding
     }
 
-    /// A new turn begins: what came before no longer counts.
+    /// A new turn begins: the turns before it no longer count.
     mutating func beginTurn() {
         turnCount = 0
         hasResponse = false

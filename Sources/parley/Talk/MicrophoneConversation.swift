@@ -17,7 +17,7 @@ final class MicrophoneConversation {
         player = SpeechPlayer(rate: rate)
     }
 
-    /// Listens and plays. What is playing stops as soon as the server hears the user.
+    /// Listens and plays. Playback stops as soon as the server hears the user.
     /// - Throws: a `CommandFailure` when a program is missing, recording ends, or the connection
     ///   is lost.
     func run() throws {
@@ -68,7 +68,7 @@ final class MicrophoneConversation {
     }
 }
 
-/// Plays samples through aplay, and can fall silent at once.
+/// Plays samples through aplay, and can stop at once.
 private final class SpeechPlayer {
     private let rate: SampleRate
     private var program: SoundProgram?
@@ -82,6 +82,6 @@ private final class SpeechPlayer {
         samples.withUnsafeBytes { writeAll($0, to: program.descriptor) }
     }
 
-    /// Drops what has not been heard.
+    /// Drops the samples that have not been played.
     func stop() { program = nil }
 }

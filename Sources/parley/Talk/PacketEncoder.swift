@@ -1,4 +1,5 @@
-// What `parley talk` sends: 20 ms of samples as one packet of the session's input format.
+// Encodes the audio that `parley talk` sends: 20 ms of samples become one packet of the session's
+// input format.
 
 import Codec
 
@@ -9,7 +10,7 @@ struct PacketEncoder: ~Copyable {
     private let format: AudioFormat
     private var opus: OpusEncoder?
 
-    /// Creates an encoder. Opus is encoded at 24 kb/s, what a good voice call uses.
+    /// Creates an encoder. Opus is encoded at 24 kb/s, as in a good voice call.
     init(format: AudioFormat) throws(OpusError) {
         self.format = format
         packetSamples = format.sampleRate.samples(inMilliseconds: 20)

@@ -1,6 +1,6 @@
-// How much of a reply a person has heard who listens to `parley talk`: what came, less what cannot
-// have been played yet. Pure; the time is an argument. The server is told with
-// `output_audio_buffer.played`.
+// Estimates how much of a reply the user of `parley talk` has heard: the audio that came, less the
+// audio that cannot have been played yet. The time is an argument. TalkConversation reports the
+// result to the server with `output_audio_buffer.played`.
 
 import Codec
 

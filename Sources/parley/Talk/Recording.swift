@@ -1,18 +1,18 @@
-// A recording as the server gets it: mono, at the rate of the input format, cut into 20 ms packets.
-// Pacing is not here: see SpokenTurn.
+// A recording in the form in which it is sent: mono, at the rate of the input format. SpokenTurn
+// cuts it into packets of 20 ms and paces them.
 
 import Codec
 import Server
 
-/// What a person said, ready to be encoded.
+/// Recorded speech, ready to be encoded.
 struct Recording {
     /// Mono samples at `rate`.
     let samples: [Int16]
-    /// The rate of the input format: 48 kHz for Opus, else what the format counts in.
+    /// The rate of the input format; 48 kHz for Opus.
     let rate: SampleRate
 
     /// Samples up to the end of speech: the last 10 ms whose level is within 26 dB of the loudest
-    /// 10 ms. All of them, when nothing stands out.
+    /// 10 ms. All samples, when no part is that much louder.
     var samplesOfSpeech: Int {
         let window = rate.samples(inMilliseconds: 10)
         var loudest = 0.0

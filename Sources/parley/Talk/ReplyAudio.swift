@@ -35,8 +35,8 @@ struct ReplyPacket: Equatable {
 
 /// Decodes reply audio and keeps it.
 struct ReplyAudio: ~Copyable {
-    /// Where audio of an item can start, at most. A day: more is no place in a reply, and its
-    /// samples need not fit an Int.
+    /// The latest place in an item at which audio can start. A day: no reply is longer, and the
+    /// sample count of a later place might not fit an Int.
     private static let maxStartMilliseconds = 86_400_000
 
     /// Decoded mono samples of all replies so far, at `rate`.
@@ -76,11 +76,11 @@ struct ReplyAudio: ~Copyable {
             position: start.map { rate.samples(inMilliseconds: $0) })
     }
 
-    /// How far the item that came last reaches, in samples.
+    /// The id of the item that came last, and its length so far in samples.
     var itemEnd: (id: String, samples: Int) { (item.id, samples.count - item.start) }
 
-    /// Adds a binary message, and returns its samples. A gap before it becomes silence; what is
-    /// sent again replaces what it was.
+    /// Adds a binary message, and returns its samples. A gap before it becomes silence; audio that
+    /// is sent again replaces the earlier audio.
     mutating func append(binary message: [UInt8]) throws(CommandFailure) -> [Int16] {
         let packet = try ReplyPacket(message, format: format)
         return try append(packet.payload, itemID: packet.itemID, position: packet.position)
@@ -93,7 +93,7 @@ struct ReplyAudio: ~Copyable {
         let decoded = try decode(payload)
         if let position {
             let missing = item.start + position - samples.count
-            // A minute is far more than a server that drops audio on purpose leaves out.
+            // A minute is far more than a server that drops late audio leaves out.
             guard (item.start - samples.count...rate.hertz * 60).contains(missing) else {
                 throw CommandFailure(
                     description: "the server sent audio of \(itemID) out of its place")

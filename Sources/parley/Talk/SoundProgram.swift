@@ -1,5 +1,5 @@
 // A program of alsa-utils at the other end of a pipe: arecord to read from, or aplay to write to.
-// What travels through the pipe is decided in MicrophoneConversation.
+// MicrophoneConversation decides what is written to the pipe.
 
 import CLinux
 import Codec
@@ -36,7 +36,7 @@ final class SoundProgram {
     deinit {
         close(descriptor)
         kill(process, SIGTERM)
-        // Both end at once when asked to; an unread status would leave a zombie behind.
+        // Both programs end at once on the signal. An exit status that is not read leaves a zombie.
         var status: Int32 = 0
         while waitpid(process, &status, 0) < 0 && errno == EINTR {}
     }

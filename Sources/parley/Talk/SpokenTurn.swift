@@ -1,11 +1,12 @@
-// One recording, sent as a microphone would send it, and the answer to it.
+// One turn of `parley talk --wav`: a recording is sent at the pace of a microphone, and the reply is
+// followed.
 
 import Codec
 
 /// Sends a recording in real time, then silence until the turn is over.
 struct SpokenTurn {
-    /// Silence that follows a recording before its turn can be over: speech at its very end must
-    /// have had time to be noticed.
+    /// Silence that follows a recording before its turn can be over: the server needs time to
+    /// notice speech at the very end.
     private static let leastSilenceSeconds = 0.4
     /// How long the server may take to hear anything, and to complete an answer.
     private static let hearingSeconds = 10.0

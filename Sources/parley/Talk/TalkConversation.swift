@@ -1,11 +1,11 @@
-// One conversation of `parley talk`: the connection, how far it has come, what is printed and what
-// was spoken. What is said next is decided by TypedTurn, SpokenTurn, TypedChat and
-// MicrophoneConversation, which drive it.
+// One conversation of `parley talk`: the connection, the state of its turns, the printer and the
+// reply audio. TypedTurn, SpokenTurn, TypedChat and MicrophoneConversation drive it and decide what
+// the user says next.
 
 import Codec
 import Glibc
 
-/// What a conversation asks of the server at its start.
+/// The settings of a conversation, which the client sends at its start.
 struct TalkParameters {
     /// The audio format of both directions.
     var format: AudioFormat
@@ -18,8 +18,8 @@ struct TalkParameters {
     /// Whether replies are spoken.
     var wantsAudio: Bool
 
-    /// Writes the members of the first `session.update`. What stays at the protocol's default is
-    /// left out, so that other servers of the protocol understand it too.
+    /// Writes the members of the first `session.update`. Members with the protocol's default are
+    /// left out, so that other servers of the protocol understand the event too.
     func writeSessionUpdate(to json: inout JSONWriter) {
         json.key("session")
         json.beginObject()
@@ -76,7 +76,7 @@ struct TurnMarks {
     var transcript: Double?
     var firstText: Double?
     var firstAudio: Double?
-    /// What was heard and answered in this turn.
+    /// The transcript of this turn.
     var heard = ""
     var reply = ""
 }
@@ -87,13 +87,13 @@ final class TalkConversation {
     let parameters: TalkParameters
     var printer: TalkPrinter
     private(set) var progress = ConversationProgress()
-    /// What has happened in the turn under way.
+    /// The times and texts of the current turn.
     private(set) var marks = TurnMarks()
     /// Errors, and responses that failed, in order.
     private(set) var failures: [String] = []
     /// Receives the samples of reply audio as they come.
     var onReplyAudio: ([Int16]) -> Void = { _ in }
-    /// Is told when the server hears speech: what is playing must stop.
+    /// Is called when the server hears speech: playback must stop.
     var onSpeechStarted: () -> Void = {}
     private var reply: ReplyAudio
     private var playback: PlaybackEstimate
@@ -123,7 +123,7 @@ final class TalkConversation {
         }
     }
 
-    /// Begins a turn: its marks and failures are counted anew.
+    /// Begins a turn: marks and failures of the turn before are dropped.
     func beginTurn() {
         progress.beginTurn()
         marks = TurnMarks()
@@ -197,7 +197,7 @@ final class TalkConversation {
             failures.append(reason)
             printer.showError(reason)
         case .turnCommitted:
-            // A new user turn: what follows is timed for it, and a reply that it cut off is over.
+            // The marks that follow belong to the new turn; a reply that it interrupted is over.
             marks.transcript = nil
             marks.firstText = nil
             marks.firstAudio = nil
@@ -212,8 +212,8 @@ final class TalkConversation {
         onReplyAudio(samples)
     }
 
-    /// Tells the server where the reply fell silent. A server of which no extension was asked may
-    /// not know this one either.
+    /// Reports to the server where playback of the reply stopped. Where the session uses no other
+    /// extension, the server may not know this one, and nothing is sent.
     private func acknowledge(at now: Double) throws {
         guard let heard = playback.stop(at: now),
             parameters.transport == .binary || parameters.format == .opus
@@ -237,7 +237,7 @@ final class TalkConversation {
     }
 
     /// Shows when the parts of the turn came, counted from `origin`.
-    /// - Parameter event: the moment that `origin` is, in words.
+    /// - Parameter event: `origin` in words.
     func showTimings(since origin: Double, of event: String) {
         func milliseconds(_ mark: Double?) -> Int? {
             mark.map { Int((($0 - origin) * 1_000).rounded()) }
@@ -262,7 +262,7 @@ final class TalkConversation {
         printer.showEvent("{" + members.joined(separator: ",") + "}")
     }
 
-    /// Ends a turn that nothing may follow: fails when something in it failed.
+    /// Fails when something in the turn failed. For turns that end the program.
     func checkTurn() throws {
         if let failure = failures.first { throw CommandFailure(description: failure) }
     }

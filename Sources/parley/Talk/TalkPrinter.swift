@@ -1,16 +1,16 @@
-// What `parley talk` shows: who said what, as it streams, or the events themselves as JSON lines.
-// It decides nothing about the conversation.
+// Prints a conversation of `parley talk`: the words of both sides as they stream, or the events as
+// JSON lines. It decides nothing about the conversation.
 //
-// Invariant: what a server or a model says is shown and not obeyed. The line feeds and tabs of a
-// speaker stay, but a line always begins with a label of ours or with as many blanks, so that no
-// reply looks like a line of this program.
+// Invariant: text of a server or a model cannot control the terminal. Line feeds and tabs of a
+// speaker stay, but every line begins with one of the program's labels or with as many blanks. No
+// reply can look like a line of this program.
 
 import Codec
 import Glibc
 
 /// Prints a conversation to standard output.
 struct TalkPrinter {
-    /// Whose line is being written.
+    /// The speaker of the line that is being written.
     private enum Speaker { case user, agent }
 
     /// As wide as the labels of the speakers.
@@ -23,7 +23,7 @@ struct TalkPrinter {
     /// Creates a printer that has printed nothing.
     init(printsJSON: Bool) { self.printsJSON = printsJSON }
 
-    /// More of what the user was heard to say.
+    /// More of the user's transcript.
     mutating func showTranscript(_ text: String) { stream(text, of: .user, label: "you:   ") }
 
     /// More of the reply.
@@ -36,7 +36,7 @@ struct TalkPrinter {
         writeAll("\(Self.indent)(\(text.visible()))\n", to: STDOUT_FILENO)
     }
 
-    /// Something went wrong that does not end the conversation.
+    /// Shows an error that does not end the conversation.
     mutating func showError(_ text: String) {
         endLine()
         reportLine(text)

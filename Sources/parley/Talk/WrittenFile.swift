@@ -8,7 +8,7 @@ struct FileFailure: Error {
     let errno: Int32
 }
 
-/// Writes a file, in the place of one that is there.
+/// Writes a file; an existing one is replaced.
 func writeWholeFile(_ path: String, _ content: [UInt8]) throws(FileFailure) {
     guard let file = fopen(path, "we") else { throw FileFailure(errno: errno) }
     let written = fwrite(content, 1, content.count, file)

@@ -1,8 +1,8 @@
-// A terminal as a full-screen program uses it: keys without echo and line by line, the alternate
-// screen, its size, and everything as it was at the end. What is shown is the caller's business.
+// A terminal for a full-screen program: keys are read at once and without echo, lines are shown on
+// the alternate screen, and the terminal is restored at the end. The caller makes the lines.
 // Sequences: ECMA-48 and xterm's private modes, which every terminal emulator knows.
 //
-// Invariant: whoever has begun a screen ends it, also when a signal ends the program.
+// Invariant: the screen is restored when the object goes, also when a signal ends the program.
 
 import CLinux
 import Glibc
@@ -15,7 +15,7 @@ final class Terminal {
 
     private let original: termios
 
-    /// Takes the terminal over.
+    /// Takes control of the terminal.
     /// - Throws: a `CommandFailure` when there is none.
     init() throws(CommandFailure) {
         var settings = termios()
@@ -43,14 +43,14 @@ final class Terminal {
     /// Whether a signal has asked for the end.
     var isInterrupted: Bool { Self.isInterrupted.load(ordering: .relaxed) }
 
-    /// Characters and lines; 80 by 24 where the terminal does not tell.
+    /// The size in characters and lines; 80 by 24 where the terminal does not report it.
     var size: (width: Int, height: Int) {
         let packed = parley_terminal_size(STDOUT_FILENO)
         let (width, height) = (Int(packed >> 16), Int(packed & 0xFFFF))
         return (width > 0 ? width : 80, height > 0 ? height : 24)
     }
 
-    /// Shows lines in place of what was there.
+    /// Replaces the screen's lines.
     func show(_ lines: [TopLine]) {
         var text = "\u{1B}[H"
         for (index, line) in lines.enumerated() {
@@ -65,8 +65,8 @@ final class Terminal {
         writeAll(text + "\u{1B}[J", to: STDOUT_FILENO)
     }
 
-    /// What was typed until a time on `monotonicSeconds()`; empty where nothing was, or a signal
-    /// came. Nil: nobody will type any more.
+    /// The bytes that were typed until a time on `monotonicSeconds()`; empty where there are none
+    /// or a signal came. Nil: the input has ended.
     func read(until deadline: Double) -> [UInt8]? {
         var entry = pollfd(fd: STDIN_FILENO, events: Int16(POLLIN), revents: 0)
         let left = min(max(0, deadline - monotonicSeconds()), 3_600)

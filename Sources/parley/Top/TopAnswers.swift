@@ -1,10 +1,10 @@
 // What `parley top` reads from a server: the sessions of `/admin/sessions`, one of them with its
-// parts, and the few numbers of `/metrics` that the header shows. Parsing only; how they look is
-// TopView's, where they come from PageClient's.
+// parts, and the few numbers of `/metrics` that the header shows. Parsing only: PageClient gets the
+// pages, and TopView shows the values.
 //
-// Invariant: whatever a server answers becomes a value or a `CommandFailure`; text of its clients
-// reaches the terminal as visible ASCII only, and numbers are 0…2^53, so that sums and percentages
-// of them fit an Int.
+// Invariant: any answer of a server becomes a value or a `CommandFailure`. Text of the server's
+// clients reaches the terminal as visible ASCII only. Numbers are 0…2^53, so that their sums and
+// percentages fit an Int.
 
 import Codec
 import Session
@@ -20,7 +20,7 @@ struct TopRow: Equatable, Sendable {
     var client: String
     var model: String
     var turns: Int
-    /// Hops of the last turn in milliseconds, those that were reached.
+    /// Times of the last turn's steps in milliseconds, as far as the turn came.
     var lastTurn: [TurnHop: Int]
 
     init(_ value: JSONValue) throws(CommandFailure) {
@@ -52,7 +52,7 @@ struct TopList: Equatable {
     var connections: Int
     var ledgerBytes: Int
     var residentBytes: Int
-    /// How many do what.
+    /// Sessions by state.
     var states: [String: Int] = [:]
     var rows: [TopRow] = []
     var hasMore: Bool
@@ -100,16 +100,16 @@ struct TopDetail: Equatable {
     }
 }
 
-/// What the header shows of `/metrics` (Prometheus text format 0.0.4).
+/// The values of `/metrics` that the header shows (Prometheus text format 0.0.4).
 struct TopMetrics: Equatable {
     /// The part of a second that each shard works, by its number.
     var busy: [Double] = []
     /// Responses that have ended.
     var responses = 0.0
-    /// How late deadlines were: the buckets' upper bounds in seconds, and what is within them.
+    /// How late deadlines expired: upper bounds in seconds, and the counts up to them.
     var lag: [(bound: Double, count: Double)] = []
 
-    /// Reads a page; what it does not know is left out.
+    /// Reads a page; unknown lines are ignored.
     init(parsing text: String) {
         for line in text.split(separator: "\n") where !line.hasPrefix("#") {
             guard let space = line.lastIndex(of: " "),
@@ -144,16 +144,17 @@ struct TopMetrics: Equatable {
     }
 }
 
-/// The greatest number that is taken from a server: 2^53, up to which a Double has every whole one.
+/// The greatest number that is accepted from a server: 2^53, up to which a Double has every whole
+/// number.
 private let greatestCount = 1 << 53
 
 extension Double {
-    /// Whether it is a number that a server can mean.
+    /// Whether the number is within what a server can report.
     fileprivate var isCount: Bool { (0...Double(greatestCount)).contains(self) }
 }
 
 extension JSONValue {
-    /// A whole number that a server can mean; nil for any other value.
+    /// A whole number within what a server can report; nil for any other value.
     fileprivate var count: Int? {
         int.flatMap { (0...greatestCount).contains($0) ? $0 : nil }
     }

@@ -1,5 +1,5 @@
-// `parley top`: its options, and the loop that asks a server each second and shows what it says.
-// What is shown is TopView's, the terminal Terminal's, the questions PageClient's.
+// `parley top`: its options, and the loop that asks a server each second and shows the answer.
+// PageClient asks, TopView makes the lines, Terminal shows them.
 
 import ArgumentParser
 import Codec
@@ -76,16 +76,16 @@ struct TopCommand: ParsableCommand {
     }
 }
 
-/// Asks a server and shows what it says.
+/// Asks a server and shows its answers.
 final class TopWatch {
     private let pages: PageClient
     private let parser = JSONParser()
 
     init(_ pages: PageClient) { self.pages = pages }
 
-    /// Shows the server's sessions until the user, or a signal, ends it.
-    /// - Throws: a `CommandFailure` where there is no terminal. A server that is lost is shown as
-    ///   lost, and asked again.
+    /// Shows the server's sessions until the user or a signal ends the program.
+    /// - Throws: a `CommandFailure` where there is no terminal. A server that does not answer is
+    ///   shown as lost, and asked again.
     func run(_ view: inout TopView, interval: Double) throws(CommandFailure) {
         let terminal = try Terminal()
         var due = 0.0
@@ -108,8 +108,8 @@ final class TopWatch {
         }
     }
 
-    /// Asks for what the view shows.
-    /// - Throws: a `CommandFailure` when an answer does not come, or is something else.
+    /// Asks for the sessions, the metrics and the details that the view shows.
+    /// - Throws: a `CommandFailure` when an answer does not come, or cannot be read.
     func refresh(_ view: inout TopView, rows: Int) throws(CommandFailure) {
         let filter = view.filter.map { "&state=\($0)" } ?? ""
         let path = "/admin/sessions?limit=\(rows)&order=\(view.order)\(filter)"

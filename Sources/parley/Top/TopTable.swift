@@ -1,19 +1,19 @@
-// The table of `parley top`: which columns a window has room for, and what a row says. Pure text;
-// what is around the table is TopView's.
+// The table of `parley top`: the columns that fit a window, and the text of a row. TopView makes the
+// lines around the table.
 
 import Session
 
 /// One column.
 struct TopColumn: Sendable {
     let title: String
-    /// Characters at least, so that the table does not jump from one second to the next.
+    /// The least width in characters: columns must not change their place each second.
     let minWidth: Int
-    /// Characters at most; longer words are cut.
+    /// The greatest width in characters; longer text is cut.
     let maxWidth: Int
     let isNumber: Bool
-    /// A window without room for all has those of the highest.
+    /// The columns of the highest priority stay where a window has no room for all.
     let priority: Int
-    /// What it says of a session.
+    /// The text for a session.
     /// - Parameter isExact: for programs: plain numbers without units.
     let text: @Sendable (_ row: TopRow, _ isExact: Bool) -> String
 
@@ -61,7 +61,7 @@ struct TopTable {
     /// A line per row.
     let lines: [String]
 
-    /// Lays rows out.
+    /// Makes the lines of rows.
     /// - Parameters:
     ///   - width: characters of the window; the least important columns go first where they do not
     ///     fit. Nil: all columns.

@@ -1,12 +1,12 @@
-// What `parley top` shows and how keys change it, as values: the newest answers in, lines of text
-// out. It knows no terminal and no server; TopCommand has both.
+// The screen of `parley top` as a value: the newest answers and keys go in, lines of text come out.
+// Terminal and server are TopCommand's.
 //
-// Invariant: as many lines as the window has rows at most, none wider than it; the chosen row is
-// always in sight.
+// Invariant: there are at most as many lines as the window has rows, none is wider than the window,
+// and the chosen row is always visible.
 
 import Session
 
-/// A line and how it stands out.
+/// A line and its style.
 struct TopLine: Equatable {
     enum Style { case plain, bold, reversed }
 
@@ -14,12 +14,12 @@ struct TopLine: Equatable {
     var style = Style.plain
 }
 
-/// What a key asks for.
+/// The meaning of a key.
 enum TopKey: Equatable {
     case quit, order, filter, up, down, pageUp, pageDown, home, end, enter, back
 
-    /// The keys in what one read of a terminal gave. A lone escape is a key, one with a bracket the
-    /// beginning of another.
+    /// The keys in the bytes of one read of a terminal. An escape alone is a key; with a bracket it
+    /// begins the sequence of another.
     static func keys(in bytes: [UInt8]) -> [TopKey] {
         var keys: [TopKey] = []
         var rest = bytes[...]
@@ -40,8 +40,8 @@ enum TopKey: Equatable {
         return keys
     }
 
-    /// What follows an escape (ECMA-48 §5.4: parameters, then a final byte); nil where it means
-    /// nothing here.
+    /// The key of an escape sequence (ECMA-48 §5.4: parameters, then a final byte); nil where it is
+    /// none that is used here.
     private static func sequence(_ rest: inout ArraySlice<UInt8>) -> TopKey? {
         guard rest.first == UInt8(ascii: "[") || rest.first == UInt8(ascii: "O") else {
             return .back
@@ -78,21 +78,21 @@ struct TopView {
     ]
     /// The most rows that a server gives.
     static let maxRows = 1_000
-    /// Seconds that rates are taken over at least. 0.5.
+    /// The shortest time over which rates are computed, in seconds. 0.5.
     private static let shortestRate = 0.5
 
     let server: String
     var order = "bytes"
     var filter: String?
-    /// What is wrong, where something is: the server is lost.
+    /// Why the server is lost; nil while it answers.
     var trouble: String?
     private(set) var list: TopList?
     private(set) var metrics: TopMetrics?
     private(set) var turnsPerSecond: Double?
     private(set) var lagBound: Double?
-    /// When the metrics came.
+    /// The time of the newest metrics.
     private var ratedAt = 0.0
-    /// The session whose parts are shown; nil: the list is.
+    /// The session whose parts are shown; nil: the list is shown.
     private(set) var detailID: String?
     var detail: TopDetail?
     private var chosen = 0
@@ -101,10 +101,10 @@ struct TopView {
 
     init(server: String) { self.server = server }
 
-    /// Rows that are to be asked for: what is in sight and a page beyond.
+    /// The number of rows to ask for: the visible ones and a page more.
     var wantedRows: Int { min(Self.maxRows, max(100, first + 2 * visibleRows)) }
 
-    // MARK: In
+    // MARK: Input
 
     /// New answers have come.
     /// - Parameter seconds: now, on any clock.
@@ -115,7 +115,7 @@ struct TopView {
             lagBound = metrics.lagBound(since: nil)
             (self.metrics, ratedAt) = (metrics, seconds)
         }
-        // The chosen session stays the chosen one where its place changes.
+        // The chosen session stays chosen when its place in the list changes.
         let id = chosenID
         self.list = list
         if chosen > 0, let id, let place = list.rows.firstIndex(where: { $0.id == id }) {
@@ -182,7 +182,7 @@ struct TopView {
         return all[(place + 1) % all.count]
     }
 
-    // MARK: Out
+    // MARK: Output
 
     /// The screen's lines for a window.
     mutating func lines(width: Int, height: Int) -> [TopLine] {
@@ -239,7 +239,7 @@ struct TopView {
         ]
     }
 
-    /// What is shown and in which order, or what is wrong.
+    /// The order, the filter and the range of rows, or why the server is lost.
     private var viewLine: TopLine {
         if let trouble {
             return TopLine(text: "\(trouble); trying again", style: .bold)
@@ -273,7 +273,7 @@ struct TopView {
         return lines
     }
 
-    /// All of it as one plain text, for pipes.
+    /// The header and the whole table as plain text, for pipes.
     var plainText: String {
         let table = TopTable(list?.rows ?? [], width: nil, isExact: true)
         let lines = headLines.dropFirst().map(\.text) + [table.head] + table.lines
