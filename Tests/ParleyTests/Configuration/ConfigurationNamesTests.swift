@@ -1,4 +1,4 @@
-// What is not a setting although it looks like one: unknown variables, and files that are none.
+// Unknown variables are named in a warning, and unreadable configuration files are refused.
 
 import Foundation
 import Testing

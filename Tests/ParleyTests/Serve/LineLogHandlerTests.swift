@@ -27,7 +27,7 @@ import Testing
         return lines.text.withLock { $0 }
     }
 
-    @Test func textLinesReadWell() {
+    @Test func textLinesHaveTimeLevelMessageAndMetadata() {
         let made = line(
             .text, level: .warning, "the disk is full",
             metadata: ["path": "/tmp/a b", "bytes": "12"], handlerMetadata: ["shard": "1"])
@@ -42,7 +42,7 @@ import Testing
     }
 
     @Test(arguments: ["\u{1B}[2J", "\u{9B}2J", "\u{7F}", "\u{202E}", "\u{2069}", "\u{2028}", "\r"])
-    func aTerminalObeysNoLine(text: String) {
+    func controlCharactersAreEscaped(text: String) {
         for format in LogFormat.allCases {
             let made = line(
                 format, "got \(text)", metadata: ["plain": "a\(text)", "quoted": "a \(text)"])

@@ -1,5 +1,5 @@
-// What `parley talk` decides without a server: addresses, the end of a turn, the end of speech, and
-// the binary audio header.
+// The parts of `parley talk` that need no server: addresses, the end of a turn, the end of speech,
+// and the binary audio header.
 
 import Codec
 import Foundation
@@ -16,7 +16,7 @@ import Testing
         ("ws://h?a=b#part", "h", 80, "/v1/realtime?a=b&model=m"),
         ("ws://h:/a b", "h", 80, "/a%20b?model=m"),
     ])
-    func addressesAreTakenApart(text: String, host: String, port: Int, target: String) throws {
+    func addressesAreParsed(text: String, host: String, port: Int, target: String) throws {
         let url = try RealtimeURL(text, model: "m")
         #expect(url.host == host)
         #expect(url.port == port)
@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(arguments: [("wss://h/", 443), ("https://h:80/", 80)])
-    func securedAddressesAreTakenApart(text: String, port: Int) throws {
+    func securedAddressesAreParsed(text: String, port: Int) throws {
         let url = try RealtimeURL(text, model: "m")
         #expect(url.isSecure && url.host == "h" && url.port == port)
     }
@@ -97,7 +97,7 @@ import Testing
     }
 
     @Test(arguments: ["hel", "hello"])
-    func aStreamedTranscriptIsRepeatedOnlyWhereItIsPutRight(shown: String) throws {
+    func aStreamedTranscriptIsShownAgainOnlyWhereItIsCorrected(shown: String) throws {
         var progress = ConversationProgress()
         let prefix = "conversation.item.input_audio_transcription"
         let delta = progress.handle(
@@ -110,7 +110,7 @@ import Testing
         #expect(done == .transcriptDone("hello", isShown: shown == "hello"))
     }
 
-    @Test func failuresSayWhy() throws {
+    @Test func failuresNameTheirReason() throws {
         var progress = ConversationProgress()
         let done = progress.handle(
             type: "response.done",
@@ -132,7 +132,7 @@ import Testing
         [1, 3, 2, 0, 0x80, 0xBB, 0, 0] + Array("item_1".utf8) + [UInt8](repeating: 0, count: 10)
         + [7, 8]
 
-    @Test func theHeaderIsReadToTheByte() throws {
+    @Test func theHeaderOfABinaryMessageIsParsed() throws {
         let packet = try ReplyPacket(bytes, format: .opus)
         #expect(packet.contentIndex == 2)
         #expect(packet.position == 48_000)
@@ -157,7 +157,7 @@ import Testing
         #expect(reply.samples == [5, 0, 0, 6, 7])
     }
 
-    @Test func whatIsSentAgainReplacesWhatItWas() throws {
+    @Test func audioThatIsSentAgainReplacesTheEarlierAudio() throws {
         var reply = try ReplyAudio(format: .pcm)
         let zeros = [UInt8](repeating: 0, count: 2 * 24 * 10)
         for start in [nil, nil, 10] {
@@ -168,7 +168,7 @@ import Testing
         #expect(reply.itemEnd.samples == 24 * 20)
     }
 
-    /// A server may write any number.
+    /// A server may send any number.
     @Test(arguments: [-1, 86_400_001, .max, .min])
     func audioOutOfItsPlaceIsRefused(start: Int) throws {
         var reply = try ReplyAudio(format: .pcm)
@@ -177,7 +177,7 @@ import Testing
         }
     }
 
-    @Test func whatWasHeardIsWhatCameLessWhatIsLeft() throws {
+    @Test func heardAudioIsReceivedAudioLessWhatIsNotPlayed() throws {
         var playback = PlaybackEstimate(rate: .hz24000)
         #expect(playback.stop(at: 0) == nil)
         playback.handle(12_000, of: "a", end: 12_000, at: 1)
@@ -200,13 +200,13 @@ import Testing
         return String(decoding: json.finish().copiedBytes, as: UTF8.self)
     }
 
-    @Test func aTypedConversationSaysNothingOfAudio() {
+    @Test func aTypedConversationConfiguresNoAudio() {
         #expect(
             update(.opus, isSpoken: false, wantsAudio: false)
                 == #"{"session":{"type":"realtime","output_modalities":["text"]}}"#)
     }
 
-    @Test func aSpokenConversationSaysHowAudioTravels() {
+    @Test func aSpokenConversationConfiguresItsAudioFormat() {
         let format = #""format":{"type":"audio/pcm","rate":24000}"#
         let input =
             "{\(format)," + #""transcription":{"model":"default"},"#

@@ -1,4 +1,4 @@
-// What `parley top` makes of a server's answers, of keys and of a window's size.
+// The screen of `parley top` for a server's answers, for keys and for window sizes.
 
 import Codec
 import Session
@@ -20,7 +20,7 @@ private final class Screen {
 
     func texts(_ width: Int, _ height: Int) -> [String] { lines(width, height).map(\.text) }
 
-    /// The session that stands out.
+    /// The id in the highlighted row.
     func chosen(height: Int = 10) -> String? {
         lines(120, height).first { $0.style == .bold && $0.text.hasPrefix("s") }
             .map { String($0.text.prefix { $0 != " " }) }
@@ -72,7 +72,7 @@ private final class Screen {
 
     // MARK: Answers
 
-    @Test func anAnswerIsTakenApart() throws {
+    @Test func anAnswerIsParsed() throws {
         let turn = #"{"transcript_ms":410,"first_token_ms":520,"first_audio_ms":null}"#
         let list = try parse(Self.list([Self.row("sess_a", "replying", turn: turn)], hasMore: true))
         #expect(list.shards == 2 && list.silentShards == 0 && list.hasMore)
@@ -91,13 +91,13 @@ private final class Screen {
         #expect(throws: CommandFailure.self) { try parse(text) }
     }
 
-    /// A client names its model; the operator's terminal must not obey it.
-    @Test func wordsOfClientsCannotReachTheTerminal() throws {
+    /// Clients choose the names of models, which must not control the operator's terminal.
+    @Test func controlCharactersOfClientsDoNotReachTheTerminal() throws {
         let list = try parse(Self.list([Self.row("sess_a", model: #"\u001b]0;x\u0007\u009b1m"#)]))
         #expect(list.rows.first?.model == #"\u{1b}]0;x\u{7}\u{9b}1m"#)
     }
 
-    @Test func numbersAreReadOffTheMetrics() {
+    @Test func numbersAreReadFromTheMetrics() {
         let metrics = TopMetrics(parsing: Self.metrics)
         #expect(metrics.busy == [0.124, 0.03])
         #expect(metrics.responses == 42)
@@ -106,13 +106,13 @@ private final class Screen {
         #expect(TopMetrics(parsing: "").lagBound(since: metrics) == nil)
     }
 
-    /// `top` asks whatever address it is given: no number may end it.
+    /// The server may be any program: no number that it sends may end `top`.
     @Test(arguments: [
         "9223372036854775807", "-9223372036854775808", "1e300", "-1", "9007199254740992", "0.5",
     ]) func anyNumberOfAServerCanBeShown(number: String) throws {
         let text = Self.list([Self.row("sess_a")])
         let digits = text.replacing(#/:\d+/#) { _ in ":\(number)" }
-        // Where bytes are no number that a server can mean, the list is not a list.
+        // A list whose bytes are out of range is refused.
         var list = try? parse(digits)
         #expect((list == nil) == (number != "9007199254740992"))
         list = try list ?? parse(text)
@@ -137,7 +137,7 @@ private final class Screen {
 
     // MARK: The table
 
-    @Test func aNarrowWindowKeepsWhatMattersMost() throws {
+    @Test func aNarrowWindowKeepsTheColumnsOfHighestPriority() throws {
         let rows = try parse(Self.list([Self.row("sess_abcdefghij")])).rows
         let titles = { (width: Int?) in
             TopTable(rows, width: width).head.split(separator: " ").map(String.init)
@@ -155,7 +155,7 @@ private final class Screen {
         }
     }
 
-    @Test func aRowSaysWhatItsColumnsDo() throws {
+    @Test func aRowHasTheTextOfEachColumn() throws {
         let turn = #"{"transcript_ms":410,"first_token_ms":520,"first_audio_ms":null}"#
         let rows = try parse(Self.list([Self.row("sess_a", bytes: 12_345, turn: turn)])).rows
         let line = TopTable(rows, width: nil).lines[0]
@@ -184,7 +184,7 @@ private final class Screen {
 
     // MARK: The screen
 
-    @Test func theHeaderSaysHowTheServerIs() throws {
+    @Test func theHeaderSumsUpTheServer() throws {
         let screen = try makeView()
         let texts = screen.texts(200, 20)
         #expect(texts[1].contains("Sessions 10,203: 10,200 idle, 1 listening, 0 speaking, 2 repl"))
@@ -196,7 +196,7 @@ private final class Screen {
         #expect(screen.lines(200, 20)[2].text.contains("Turns 2.5/s  Lag p99 -"))
     }
 
-    @Test func aMomentIsNoRate() throws {
+    @Test func ratesNeedHalfASecond() throws {
         let screen = try makeView()
         let later = TopMetrics(parsing: Self.metrics.replacing("} 40", with: "} 41"))
         screen.view.update(try parse(Self.list([])), later, at: 100.1)
@@ -275,7 +275,7 @@ private final class Screen {
         #expect(screen.handle(.back) && screen.view.detailID == nil)
     }
 
-    @Test func aLostServerIsSaidToBeLostUntilItAnswers() throws {
+    @Test func aLostServerIsShownAsLostUntilItAnswers() throws {
         let screen = try makeView()
         screen.view.trouble = "cannot connect"
         #expect(screen.lines(80, 24)[3].text == "cannot connect; trying again")
@@ -289,7 +289,7 @@ private final class Screen {
         ("\u{1B}", [.back]), ("\r", [.enter]), ("\u{1B}[1;5A", [.up]), ("\u{1B}[200~x", []),
         ("\u{1B}[", []), ("\u{1B}[H\u{1B}[F\u{1B}[1~\u{1B}[4~", [.home, .end, .home, .end]),
     ])
-    func keysAreReadOffWhatATerminalSends(text: String, keys: [TopKey]) {
+    func keysAreParsedFromTheBytesOfATerminal(text: String, keys: [TopKey]) {
         #expect(TopKey.keys(in: Array(text.utf8)) == keys)
     }
 }
