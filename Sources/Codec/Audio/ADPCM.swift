@@ -1,22 +1,22 @@
-// Speech in four bits a sample: IMA ADPCM, so that what a user has said can be kept in a quarter of
-// its size at hardly any cost. It is never sent to anybody. Who keeps it, and how long, is
-// Session's business (HeardAudio).
+// IMA ADPCM: speech at four bits a sample, so that a session can keep the user's speech in a
+// quarter of its size for little CPU. It never goes over the wire. What is kept, and for how long,
+// is decided in Session (HeardAudio).
 //
-// Each sample is told as its difference from the one before, in steps whose size follows the
-// signal. Source: IMA Digital Audio Focus and Technical Working Groups, "Recommended Practices for
-// Enhancing Digital Audio Compatibility in Multimedia Systems", 1992, §6.
-// Invariant: the coder's state after any samples is that of a decoder that has read their codes.
+// A code is the difference from the sample before, in steps whose size follows the signal. Source:
+// IMA Digital Audio Focus and Technical Working Groups, "Recommended Practices for Enhancing
+// Digital Audio Compatibility in Multimedia Systems", 1992, §6. Invariant: after any samples the
+// encoder's state equals that of a decoder that has read their codes.
 
-/// The state of a stream of 4-bit codes, the same in coder and decoder. About 1.5 µs for 20 ms at
-/// 16 kHz either way.
+/// The state of a stream of 4-bit codes, the same in encoder and decoder. Either direction takes
+/// about 1.5 µs for 20 ms at 16 kHz.
 public struct ADPCM: Equatable, Sendable {
-    /// The sample that a decoder has come to, -32,768…32,767.
+    /// The last decoded sample, -32,768…32,767.
     public private(set) var predictor: Int16
-    /// The place of its step in the table of steps, 0…88.
+    /// Index into the table of steps, 0…88.
     public private(set) var stepIndex: UInt8
 
-    /// A stream's start, or any point of it.
-    /// - Parameter stepIndex: beyond 88 it counts as 88.
+    /// Creates the state at a stream's start, or at any later point of it.
+    /// - Parameter stepIndex: values beyond 88 count as 88.
     public init(predictor: Int16 = 0, stepIndex: UInt8 = 0) {
         self.predictor = predictor
         self.stepIndex = min(stepIndex, 88)
@@ -25,7 +25,7 @@ public struct ADPCM: Equatable, Sendable {
     /// Writes the codes of the stream's next samples.
     /// - Parameters:
     ///   - codes: two to a byte, the earlier one in the lower bits.
-    ///   - first: the place of the first code in `codes`, counted in codes.
+    ///   - first: index of the first code in `codes`, counted in codes.
     /// - Precondition: the codes fit in `codes`.
     public mutating func encode(
         _ samples: UnsafeBufferPointer<Int16>, into codes: UnsafeMutableRawBufferPointer,
@@ -48,8 +48,8 @@ public struct ADPCM: Equatable, Sendable {
         stepIndex = UInt8(index)
     }
 
-    /// Reads the stream's next codes, as many as there is room for in `samples`.
-    /// - Precondition: `codes` holds so many.
+    /// Reads the stream's next codes, one for each sample that fits in `samples`.
+    /// - Precondition: `codes` holds that many.
     public mutating func decode(
         _ codes: UnsafeRawBufferPointer, into samples: UnsafeMutableBufferPointer<Int16>
     ) {
@@ -67,7 +67,7 @@ public struct ADPCM: Equatable, Sendable {
         stepIndex = UInt8(index)
     }
 
-    /// The code for a difference: its sign, then how many halves, quarters and eighths.
+    /// The code for a difference: its sign, then one bit each for a whole, half and quarter step.
     private static func code(of difference: Int32, step: Int32) -> UInt8 {
         let magnitude = difference < 0 ? -difference : difference
         // The quotient in quarters of the step; a division would take longer than all the rest.
@@ -81,13 +81,13 @@ public struct ADPCM: Equatable, Sendable {
             truncatingIfNeeded: sign | reachesStep << 2 | reachesHalf << 1 | reachesQuarter)
     }
 
-    /// Moves the state on by a code.
+    /// Advances the state by one code.
     private static func follow(
         _ code: UInt8, _ predicted: inout Int32, _ index: inout Int,
         _ steps: UnsafeBufferPointer<Int32>
     ) {
         let quarters = Int32(code & 7)
-        // The middle of what the code stands for.
+        // A code stands for the middle of its interval.
         let change = (2 * quarters + 1) * steps[index] >> 3
         predicted += code & 8 == 0 ? change : -change
         predicted = min(max(predicted, -32_768), 32_767)
@@ -95,7 +95,7 @@ public struct ADPCM: Equatable, Sendable {
         index = min(max(index, 0), 88)
     }
 
-    /// The sizes of a step, each a tenth larger than the one before.
+    /// Step sizes, each a tenth larger than the one before.
     private static let steps: [Int32] = [
         7, 8, 9, 10, 11, 12, 13, 14, 16, 17, 19, 21, 23, 25, 28, 31, 34, 37, 41, 45, 50, 55, 60, 66,
         73, 80, 88, 97, 107, 118, 130, 143, 157, 173, 190, 209, 230, 253, 279, 307, 337, 371, 408,

@@ -15,7 +15,7 @@ public struct SampleRate: Hashable, Sendable {
 
     /// Telephony (G.711).
     public static let hz8000 = SampleRate(hertz: 8_000)
-    /// What voice activity detection and speech recognition listen to.
+    /// The rate of voice activity detection and speech recognition.
     public static let hz16000 = SampleRate(hertz: 16_000)
     /// The protocol's `audio/pcm`.
     public static let hz24000 = SampleRate(hertz: 24_000)

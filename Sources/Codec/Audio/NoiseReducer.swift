@@ -1,17 +1,17 @@
-// Noise reduction of one stream at 16 kHz, by speexdsp's preprocessor: its noise estimate and
-// spectral suppression alone, without gain control, voice activity or echo. How far a session's
-// noise is suppressed is Session's choice.
+// Noise reduction of one stream at 16 kHz, by speexdsp's preprocessor. Only its noise estimate and
+// spectral suppression are used: no gain control, voice activity or echo cancellation. Session
+// chooses how far noise is suppressed.
 
 import CSpeexDSP
 
-/// Suppresses steady noise in a stream of samples at 16 kHz; about 25 kB of state, and 33 µs per
-/// 20 ms. The output lags 10 ms behind the input, and up to 10 ms more until a frame is whole.
+/// Suppresses steady noise in a stream of samples at 16 kHz. Takes about 25 kB of state and 33 µs
+/// per 20 ms. The output lags 10 ms behind the input, plus up to 10 ms until a frame is whole.
 public struct NoiseReducer: ~Copyable {
-    /// Samples that are processed at once: 10 ms. Twice as many take 47 kB, and neither voice
-    /// activity nor recognition gained by them.
+    /// Samples that are processed at once: 10 ms. Frames of 20 ms would take 47 kB and improve
+    /// neither voice activity detection nor recognition.
     public static let frameSamples = 160
 
-    /// Bytes of its state, about: speexdsp does not tell.
+    /// Bytes of its state. An estimate: speexdsp does not report it.
     public static let stateBytes = 25_000
 
     private let state: OpaquePointer
@@ -19,7 +19,7 @@ public struct NoiseReducer: ~Copyable {
     private let frame: UnsafeMutableBufferPointer<Int16>
     private var filled = 0
 
-    /// Creates a stream's start; nil when there is no memory for it.
+    /// Creates a reducer at a stream's start; nil when memory cannot be allocated.
     /// - Parameter decibels: how far noise is suppressed at most, 1…60.
     public init?(decibels: Int) {
         precondition((1...60).contains(decibels))
@@ -40,7 +40,8 @@ public struct NoiseReducer: ~Copyable {
         frame.deallocate()
     }
 
-    /// Takes the stream's next samples, any number, and hands `sink` each frame that they complete.
+    /// Takes the stream's next samples, in any number, and calls `sink` with each frame that they
+    /// complete.
     public mutating func process(
         _ samples: UnsafeBufferPointer<Int16>, _ sink: (UnsafeBufferPointer<Int16>) -> Void
     ) {

@@ -1,21 +1,21 @@
-// Opus packets out of an Ogg stream as it comes, RFC 7845. Pages and checksums are OggPage's;
-// decoding is Opus's, cutting packets to 20 ms OpusRepacketizer's.
+// Reads Opus packets from an Ogg stream while it arrives, RFC 7845. OggPage has pages and
+// checksums, Opus decodes, OpusRepacketizer cuts packets to 20 ms.
 //
 //   page: identification header │ pages: comment header │ pages: audio … last page (end of stream)
 //
-// Invariant: what is held is at most one page and one packet, both bounded; the same packets come
-// however the bytes were cut. Streams that follow one another (chained, §3) are read as one, as a
-// service makes them that joins files; other streams beside it are passed over.
+// Invariant: at most one page and one packet are buffered, both of bounded size, and the packets
+// are the same however the bytes were split. Streams that follow one another (chained, §3) are read
+// as one: services that join files produce them. Streams multiplexed beside the first are skipped.
 
-/// An Opus packet, and what of it is to be heard.
+/// An Opus packet, and which part of it is played.
 public struct OggOpusPacket: Equatable, Sendable {
     /// The packet (RFC 6716 §3). Never empty.
     public var bytes: [UInt8]
     /// How long it lasts, in samples at 48 kHz: 120…5,760.
     public var samples: Int
-    /// Samples at its start that are not to be heard: the encoder's delay (RFC 7845 §4.2).
+    /// Samples to skip at its start: the encoder's delay (RFC 7845 §4.2).
     public var skipped: Int
-    /// Samples at its end that are not to be heard: the encoder's filling (RFC 7845 §4.4).
+    /// Samples to drop at its end: the encoder's padding (RFC 7845 §4.4).
     public var trimmed: Int
 
     /// Creates a packet.
@@ -26,60 +26,61 @@ public struct OggOpusPacket: Equatable, Sendable {
         self.trimmed = trimmed
     }
 
-    /// Whether any of it is to be heard.
+    /// Whether any of its samples are played.
     public var isAudible: Bool { skipped + trimmed < samples }
 }
 
 /// Reads one stream.
 public struct OggOpusReader {
-    /// Bytes of the longest audio packet: 120 ms in 48 frames of 1,275 bytes, each with its
-    /// two-byte length, and the head (RFC 6716 §3.2.5, R2 and R5).
+    /// Bytes of the longest audio packet: 120 ms in 48 frames of 1,275 bytes, each with a two-byte
+    /// length, and the header (RFC 6716 §3.2.5, R2 and R5).
     public static let maxPacketBytes = 48 * 1_277 + 2
-    /// Bytes of a comment header, pictures included; it is not kept. 1 MiB: speech needs no cover.
+    /// Maximum bytes of a comment header, pictures included. It is not kept. 1 MiB: speech needs no
+    /// cover.
     public static let maxCommentBytes = 1 << 20
 
-    /// What the next packet is.
+    /// Kind of the packet that comes next.
     private enum Expectation {
         case identification
         case comments
         case audio
     }
 
-    /// Bytes that are no whole page yet.
+    /// Bytes of a page that is not yet complete.
     private var held: [UInt8] = []
-    /// Bytes of `held` from which on another look at the page that it begins with is worth while.
+    /// Size that `held` must reach before its first page is parsed again.
     private var awaitedBytes = 0
     private var expectation = Expectation.identification
     private var serial: UInt32?
     private var nextSequence: UInt32 = 0
     private var hasEnded = false
-    /// The packet that goes on in the next page.
+    /// The start of a packet that continues in the next page.
     private var partial: [UInt8] = []
     private var partialBytes = 0
     private var isPartial = false
-    /// Samples of the encoder's delay that are still to be passed over.
+    /// Samples of the encoder's delay that are still to be skipped.
     private var toSkip = 0
-    /// Samples of all packets of this stream so far, from its first page's beginning.
+    /// Samples of all packets of this stream so far, counted from the start of its first page.
     private var position: Int64 = 0
-    /// Where the first page of audio began; nil until it is known.
+    /// Position at which the first page of audio began; nil until known.
     private var firstPosition: Int64?
     /// Complete packets of the page in progress, each with its length in samples.
     private var complete: [(bytes: [UInt8], samples: Int)] = []
 
-    /// By how much decoded samples are to be amplified, in 1/256 dB (RFC 7845 §5.1, field 6). 0
-    /// for all but a few streams. Known from the first packet on.
+    /// Gain to apply to decoded samples, in 1/256 dB (RFC 7845 §5.1, field 6). 0 for nearly all
+    /// streams. Known before the first packet is delivered.
     public private(set) var outputGain = 0
 
     /// Creates a reader at the start of a stream.
     public init() {}
 
-    /// Takes more of the stream; calls `each` for every packet of audio that it completes.
-    /// - Throws: what is wrong with the stream, after which the reader is of no more use.
+    /// Appends more bytes of the stream; calls `each` for every audio packet that they complete.
+    /// - Throws: what is wrong with the stream. The reader is unusable afterwards.
     public mutating func append(
         _ bytes: UnsafeRawBufferPointer, each: (OggOpusPacket) -> Void
     ) throws(OggError) {
         held.append(contentsOf: bytes)
-        // What is no Ogg is refused with its first bytes.
+        // The first four bytes are always checked, so that other formats are refused at once.
         guard held.count <= 4 || held.count >= awaitedBytes else { return }
         var start = 0
         while start < held.count {
@@ -90,16 +91,16 @@ public struct OggOpusReader {
         held.removeFirst(start)
     }
 
-    /// The stream is over.
-    /// - Throws: `.truncated` when it ends too early. A missing last page is not an error: services
-    ///   that stream may end without one.
+    /// Checks that the stream may end here.
+    /// - Throws: `.truncated` when it ends too early. A missing last page is not an error:
+    ///   streaming services may end without one.
     public mutating func finish() throws(OggError) {
         guard held.isEmpty, !isPartial, expectation == .audio else { throw .truncated }
     }
 
     // MARK: Pages
 
-    /// Reads the page that begins in `held`; returns its size, 0 when it is not complete.
+    /// Reads the page at the start of `held`; returns its size, or 0 when it is incomplete.
     private mutating func handlePage(
         from start: Int, _ each: (OggOpusPacket) -> Void
     ) throws(OggError) -> Int {
@@ -125,13 +126,14 @@ public struct OggOpusReader {
         return page.byteCount
     }
 
-    /// A stream begins: ours, if it is of Opus and none is in progress.
+    /// Handles the first page of a stream. The stream is read if it holds Opus and no other is in
+    /// progress.
     private mutating func handleBeginning(_ page: OggPage, at start: Int) throws(OggError) {
         let body = start + page.bodyStart
         let isOpus = held[body..<start + page.byteCount].starts(with: "OpusHead".utf8)
         guard serial == nil || hasEnded else { return }
         guard isOpus else {
-            // Others may begin before ours, but only there (RFC 3533 §4).
+            // Other streams may begin before ours, but only at the start (RFC 3533 §4).
             if serial == nil, page.lacing.isEmpty { throw .notOpus }
             return
         }
@@ -164,7 +166,7 @@ public struct OggOpusReader {
         partialBytes += segment.count
         if expectation == .comments {
             guard partialBytes <= Self.maxCommentBytes else { throw .packetTooLong }
-            // Only its name is looked at.
+            // Only the first 8 bytes are needed: the header's name.
             if partial.count < 8 { partial += segment.prefix(8 - partial.count) }
         } else {
             guard partialBytes <= Self.maxPacketBytes else { throw .packetTooLong }
@@ -211,13 +213,13 @@ public struct OggOpusReader {
         outputGain = Int(Int16(bitPattern: gain))
     }
 
-    /// Passes on the packets of a page, now that it is known where the page ends.
+    /// Delivers the packets of a page, once the page's end position is known.
     private mutating func deliver(_ page: OggPage, _ each: (OggOpusPacket) -> Void) {
         guard !complete.isEmpty else { return }
         let total = complete.reduce(Int64(0)) { $0 + Int64($1.samples) }
-        // A stream may have been cut out of a longer one (§4.3), so its first page says where its
-        // positions begin. In a stream of one page the position is short of the packets by what is
-        // to be trimmed (§4.4), and so is no beginning.
+        // A stream may have been cut out of a longer one (§4.3), so its first page tells where
+        // positions begin. Not so in a stream of one page: its end position is lowered by the
+        // samples to trim (§4.4).
         if firstPosition == nil, !page.endsStream, let end = page.granulePosition {
             let (start, overflow) = end.subtractingReportingOverflow(total)
             firstPosition = overflow ? 0 : max(0, start)
@@ -238,7 +240,7 @@ public struct OggOpusReader {
         complete.removeAll(keepingCapacity: true)
     }
 
-    /// Samples that the packets so far have beyond the stream's end.
+    /// Samples of the packets so far that lie beyond the stream's end.
     private func surplus(endingAt end: Int64?) -> Int {
         guard let end, end >= 0 else { return 0 }
         let (length, overflow) = end.subtractingReportingOverflow(firstPosition ?? 0)

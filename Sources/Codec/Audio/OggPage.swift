@@ -1,19 +1,19 @@
-// Ogg pages off a stream of bytes, RFC 3533: framing and checksum. What the packets in them mean
-// is OggOpusReader's.
+// Parses Ogg pages out of a stream of bytes, RFC 3533: framing and checksum. OggOpusReader
+// interprets the packets in them.
 //
 //   "OggS" version(1) flags(1) granule position(8) serial(4) sequence(4) CRC(4)
 //   segments(1) lacing values(segments) body(sum of the lacing values)       all little-endian
 //
-// A packet is cut into segments of 255 bytes, and ends with the first shorter one; it goes on in
-// the next page when the last is not (§5). Bytes come from a peer: whatever they are, reading ends
-// in pages or an `OggError`. A page that is not where it should be is an error and not searched
-// for (§3): the bytes come over TCP, so that nothing of a good stream is ever missing.
+// A packet is cut into segments of 255 bytes and ends with the first shorter one. If a page's last
+// segment has 255 bytes, its packet continues in the next page (§5). The bytes come from a peer:
+// any of them give pages or an `OggError`. The reader does not search for the next page after an
+// error (§3): TCP loses no bytes, so a page that is out of place is an error of the sender.
 
-/// Why bytes are no Ogg stream of Opus that can be read.
+/// Why bytes are not an Ogg Opus stream that can be read.
 public enum OggError: Error, Equatable, Sendable {
     /// No page begins where one should (RFC 3533 §6, field 1).
     case notOgg
-    /// Another version of the page format than 0 (RFC 3533 §6, field 2).
+    /// A version of the page format other than 0 (RFC 3533 §6, field 2).
     case unsupportedVersion(UInt8)
     /// A page's checksum is wrong (RFC 3533 §6, field 7).
     case checksumMismatch
@@ -21,7 +21,7 @@ public enum OggError: Error, Equatable, Sendable {
     case pageMissing
     /// A page continues a packet that does not exist, or fails to continue one that does.
     case inconsistentContinuation
-    /// A packet is longer than `OggOpusReader` takes.
+    /// A packet is longer than `OggOpusReader` accepts.
     case packetTooLong
     /// The stream does not begin with an Opus identification header (RFC 7845 §5.1).
     case notOpus
@@ -29,42 +29,43 @@ public enum OggError: Error, Equatable, Sendable {
     case invalidHeader
     /// More than one coded stream, or more than two channels (RFC 7845 §5.1.1).
     case unsupportedChannels(Int)
-    /// The second packet is no comment header (RFC 7845 §5.2).
+    /// The second packet is not a comment header (RFC 7845 §5.2).
     case missingComments
     /// An audio packet breaks RFC 6716 §3.4.
     case invalidPacket
-    /// The bytes end within a page or a packet, or before any audio could have come.
+    /// The bytes end within a page or a packet, or before any audio.
     case truncated
 }
 
 /// One page.
 struct OggPage {
-    /// Bytes of the largest page there is: head, 255 lacing values of 255 (RFC 3533 §6).
+    /// Maximum bytes of a page: header, 255 lacing values, and a body of 255 segments of 255 bytes
+    /// (RFC 3533 §6).
     static let maxBytes = 27 + 255 + 255 * 255
     /// Bytes before the lacing values.
     static let fixedBytes = 27
 
-    /// Whether its first segment goes on with the packet of the page before.
+    /// Whether its first segment continues the last packet of the page before.
     let continuesPacket: Bool
     /// Whether it is the first of its stream.
     let beginsStream: Bool
     /// Whether it is the last of its stream.
     let endsStream: Bool
-    /// Where the audio stands at the end of the page's last complete packet; nil when none ends
-    /// in it. For Opus in samples at 48 kHz (RFC 7845 §4).
+    /// Position at the end of the page's last complete packet, or nil when no packet ends in the
+    /// page. For Opus in samples at 48 kHz (RFC 7845 §4).
     let granulePosition: Int64?
-    /// Which stream it belongs to.
+    /// Identifies the stream that the page belongs to.
     let serial: UInt32
-    /// Its number in the stream.
+    /// Number of the page in its stream.
     let sequence: UInt32
     /// Lacing values.
     let lacing: [UInt8]
-    /// Where its body begins, from the start of the page.
+    /// Offset of its body from the start of the page.
     let bodyStart: Int
     /// Bytes of the whole page.
     let byteCount: Int
 
-    /// Reads the page at the start of some bytes, or returns nil when they do not hold all of it.
+    /// Parses the page at the start of `bytes`; nil when the page is incomplete.
     /// - Throws: `.notOgg`, `.unsupportedVersion`, `.checksumMismatch`.
     init?(parsing bytes: UnsafeRawBufferPointer) throws(OggError) {
         let magic: StaticString = "OggS"
@@ -90,8 +91,8 @@ struct OggPage {
         sequence = bytes.littleEndian(at: 18, as: UInt32.self)
     }
 
-    /// Bytes that the page at the start of some bytes takes, as far as they tell: the whole page,
-    /// or what must be there to know more.
+    /// Bytes that must be present before the page at the start of `bytes` can be parsed further:
+    /// those of the header first, then those of the whole page.
     static func byteCount(beginning bytes: UnsafeRawBufferPointer) -> Int {
         guard bytes.count >= 4 else { return 4 }
         guard bytes.count >= fixedBytes else { return fixedBytes }
@@ -100,8 +101,8 @@ struct OggPage {
         return bytes[fixedBytes..<bodyStart].reduce(bodyStart) { $0 + Int($1) }
     }
 
-    /// CRC-32 with polynomial 0x04C11DB7, most significant bit first, initially and finally 0, the
-    /// checksum's own four bytes taken as 0 (RFC 3533 §6, field 7).
+    /// CRC-32 with polynomial 0x04C11DB7, most significant bit first, initial and final value 0.
+    /// The four bytes of the checksum itself count as 0 (RFC 3533 §6, field 7).
     static func checksum(of page: Slice<UnsafeRawBufferPointer>) -> UInt32 {
         var remainder: UInt32 = 0
         for (offset, byte) in page.enumerated() {
@@ -121,7 +122,7 @@ struct OggPage {
 
 extension UnsafeRawBufferPointer {
     /// A little-endian number at an offset.
-    /// - Precondition: all of its bytes are there.
+    /// - Precondition: all of its bytes are present.
     func littleEndian<Value: FixedWidthInteger & BitwiseCopyable>(
         at offset: Int, as type: Value.Type
     ) -> Value {

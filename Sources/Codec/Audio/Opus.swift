@@ -1,46 +1,47 @@
-// Opus packets ↔ samples, RFC 6716, by libopus. One owner per codec state, freed with its owner.
+// Opus packets ↔ samples, RFC 6716, by libopus. Each codec state has one owner and is freed with
+// it.
 //
-// A packet comes from a peer: whatever its bytes are, decoding ends in samples or an `OpusError`,
-// and a refused packet leaves the decoder usable. No jitter buffer, sequence numbers or Ogg here.
-// Everything is mono on our side: libopus mixes the channels of a stereo packet down.
-// At 20 ms, one stream costs 16–35 µs to decode at 16 kHz and about 170 µs to encode at
-// complexity 5 (64–97 at 0, 309–387 at 10).
+// A packet comes from a peer: any bytes decode to samples or an `OpusError`, and a refused packet
+// leaves the decoder usable. Jitter buffers, sequence numbers and Ogg are not here. Our side is
+// always mono: libopus mixes the channels of a stereo packet down. For 20 ms of one stream,
+// decoding at 16 kHz takes 16–35 µs and encoding at complexity 5 about 170 µs (64–97 at 0, 309–387
+// at 10).
 
 import COpus
 
-/// A refusal by libopus.
+/// An error reported by libopus.
 public struct OpusError: Error, Equatable, CustomStringConvertible {
     /// libopus's code; negative.
     public let code: Int32
 
     /// The packet breaks RFC 6716 §3.4, or is empty.
     public static let invalidPacket = OpusError(code: OPUS_INVALID_PACKET)
-    /// The room for the result does not suffice.
+    /// The output buffer is too small.
     public static let bufferTooSmall = OpusError(code: OPUS_BUFFER_TOO_SMALL)
-    /// A rate, bitrate, complexity or frame duration that Opus does not have.
+    /// A rate, bitrate, complexity or frame duration that Opus does not support.
     public static let badArgument = OpusError(code: OPUS_BAD_ARG)
 
-    /// What libopus says about the code.
+    /// libopus's text for the code.
     public var message: String { String(cString: opus_strerror(code)) }
 
-    /// The message, with its origin.
+    /// The message, prefixed by "opus".
     public var description: String { "opus: \(message)" }
 
-    /// The result of a call that returns a count, or a negative code.
+    /// The count that a libopus call returned, or its negative code as an error.
     fileprivate static func checked(_ result: Int32) throws(OpusError) -> Int {
         guard result >= 0 else { throw OpusError(code: result) }
         return Int(result)
     }
 }
 
-/// One incoming stream of Opus packets; about 18 kB of state.
+/// Decoder of one incoming stream of Opus packets; about 18 kB of state.
 public struct OpusDecoder: ~Copyable {
     /// The longest packet there is: 120 ms (RFC 6716 §3.2.5, R5).
     public static let maxPacketMilliseconds = 120
     /// Bytes of a decoder's state.
     public static let stateBytes = Int(opus_decoder_get_size(1))
 
-    /// The rate of the samples that come out.
+    /// The rate of the decoded samples.
     public let rate: SampleRate
     private let state: OpaquePointer
 
@@ -59,13 +60,12 @@ public struct OpusDecoder: ~Copyable {
     deinit { opus_decoder_destroy(state) }
 
     /// Decodes the stream's next packet and returns how many samples it wrote.
-    /// - Parameter samples: room for what `sampleCount(of:at:)` says; 120 ms suffice for any
-    ///   packet.
+    /// - Parameter samples: room for `sampleCount(of:at:)` samples; 120 ms suffice for any packet.
     /// - Throws: `.invalidPacket`, `.bufferTooSmall`; the decoder remains usable.
     public mutating func decode(
         _ packet: RawSpan, into samples: UnsafeMutableBufferPointer<Int16>
     ) throws(OpusError) -> Int {
-        // libopus takes a packet of no bytes as a lost one.
+        // libopus treats a packet of no bytes as a lost one.
         guard !packet.isEmpty else { throw .invalidPacket }
         guard let start = samples.baseAddress, !samples.isEmpty else { throw .bufferTooSmall }
         let count = packet.withUnsafeBytes { bytes in
@@ -76,8 +76,8 @@ public struct OpusDecoder: ~Copyable {
         return try OpusError.checked(count)
     }
 
-    /// Fills in for lost packets: continues the sound, fading out; returns `samples`.
-    /// - Parameter samples: the gap, in whole multiples of 2.5 ms.
+    /// Conceals lost packets: continues the sound and fades it out; returns the number of samples.
+    /// - Parameter samples: the length of the gap, in whole multiples of 2.5 ms.
     /// - Throws: `.badArgument` for another duration, `.bufferTooSmall`.
     public mutating func conceal(
         samples: Int, into output: UnsafeMutableBufferPointer<Int16>
@@ -89,9 +89,9 @@ public struct OpusDecoder: ~Copyable {
             opus_decode(state, nil, 0, start, Int32(clamping: samples), 0))
     }
 
-    /// Makes up for the packet before `next`, which was lost: from the copy of it that `next` holds
-    /// (RFC 6716 §2.1.7), or by concealing it where there is none.
-    /// - Parameter samples: how long the lost packet was, in whole multiples of 2.5 ms.
+    /// Replaces the packet before `next`, which was lost. Decodes the copy of it that `next`
+    /// contains (RFC 6716 §2.1.7), or conceals it where there is no copy.
+    /// - Parameter samples: duration of the lost packet, in whole multiples of 2.5 ms.
     /// - Throws: `.invalidPacket`, `.badArgument`, `.bufferTooSmall`.
     public mutating func recover(
         samples: Int, from next: RawSpan, into output: UnsafeMutableBufferPointer<Int16>
@@ -108,16 +108,16 @@ public struct OpusDecoder: ~Copyable {
         return try OpusError.checked(count)
     }
 
-    /// Forgets the stream; the next packet is decoded as by a new decoder.
+    /// Resets the decoder to the start of a stream.
     public mutating func reset() {
         let code = parley_opus_reset_decoder(state)
         precondition(code == OPUS_OK)
     }
 
-    /// Whether a packet holds a copy of the one before it: the LBRR flags at the beginning of its
-    /// first frame (RFC 6716 §4.2.3 and §4.2.4). False for what is no packet.
+    /// Whether a packet contains a copy of the one before it: the LBRR flags at the beginning of
+    /// its first frame (RFC 6716 §4.2.3 and §4.2.4). False for bytes that are not a packet.
     public static func holdsPreviousPacket(_ packet: RawSpan) -> Bool {
-        // CELT has none (configurations 16…31, §3.1).
+        // CELT packets have no copies (configurations 16…31, §3.1).
         guard !packet.isEmpty, packet.unsafeLoad(as: UInt8.self) & 0x80 == 0 else { return false }
         return packet.withUnsafeBytes { bytes in
             let start = bytes.baseAddress!.assumingMemoryBound(to: UInt8.self)
@@ -131,7 +131,7 @@ public struct OpusDecoder: ~Copyable {
                     guard count > 0, sizes[0] > 0, let first = frames[0]?.pointee else {
                         return false
                     }
-                    // Per channel: a bit of voice activity for every 20 ms, then the flag.
+                    // Per channel: one bit of voice activity for every 20 ms, then the flag.
                     let samples = Int(opus_packet_get_samples_per_frame(start, 48_000))
                     let activityBits = max(1, samples / 960)
                     let mid = first >> (7 - activityBits) & 1
@@ -142,7 +142,7 @@ public struct OpusDecoder: ~Copyable {
         }
     }
 
-    /// Frames of the longest packet: 120 ms of 2.5 ms each.
+    /// Maximum frames of a packet: 120 ms of 2.5 ms each.
     private static let maxFrames = 48
 
     /// Samples that a packet decodes to at a rate, read from its first bytes (RFC 6716 §3.1).
@@ -162,15 +162,15 @@ public struct OpusDecoder: ~Copyable {
     }
 }
 
-/// One outgoing stream of Opus packets, tuned for speech; about 44 kB of state.
+/// Encoder of one outgoing stream of Opus packets, tuned for speech; about 44 kB of state.
 public struct OpusEncoder: ~Copyable {
-    /// Room that suffices for any packet of one frame, which lasts 20 ms at most: 1,275 bytes and
-    /// the table of contents (RFC 6716 §3.4, R2, and §3.1).
+    /// Maximum bytes of a packet of one frame, which lasts at most 20 ms: 1,275 bytes and the table
+    /// of contents (RFC 6716 §3.4, R2, and §3.1).
     public static let maxPacketBytes = 1_276
     /// Bytes of an encoder's state.
     public static let stateBytes = Int(opus_encoder_get_size(1))
 
-    /// The rate of the samples that go in.
+    /// The rate of the samples to encode.
     public let rate: SampleRate
     private let state: OpaquePointer
 
@@ -179,9 +179,9 @@ public struct OpusEncoder: ~Copyable {
     ///   - rate: 8, 12, 16, 24 or 48 kHz.
     ///   - bitrate: bits per second, 6,000…510,000. 24,000: wideband speech without audible loss.
     ///   - complexity: 0…10. 5: half the cost of 10, and hard to tell from it for speech.
-    ///   - usesDTX: whether silence becomes packets of a byte or two, of which the receiver makes
-    ///     noise. False: the background stays as it is.
-    /// - Throws: `.badArgument` for values that Opus does not have.
+    ///   - usesDTX: whether silence is sent as packets of one or two bytes, which the receiver replaces
+    ///     by comfort noise. False: the background is encoded as it is.
+    /// - Throws: `.badArgument` for values that Opus does not support.
     public init(
         rate: SampleRate, bitrate: Int = 24_000, complexity: Int = 5, usesDTX: Bool = false
     ) throws(OpusError) {
@@ -201,15 +201,15 @@ public struct OpusEncoder: ~Copyable {
         self.rate = rate
     }
 
-    /// Changes the settings from the next packet on; the stream goes on.
-    /// - Throws: `.badArgument` for values that Opus does not have.
+    /// Changes the settings from the next packet on, within the same stream.
+    /// - Throws: `.badArgument` for values that Opus does not support.
     public mutating func configure(
         bitrate: Int, complexity: Int, usesDTX: Bool
     ) throws(OpusError) {
         try Self.configure(state, bitrate, complexity, usesDTX)
     }
 
-    /// Forgets the stream, not the settings; the next packet is encoded as by a new encoder.
+    /// Resets the encoder to the start of a stream and keeps the settings.
     public mutating func reset() {
         let code = parley_opus_reset_encoder(state)
         precondition(code == OPUS_OK)
@@ -236,7 +236,7 @@ public struct OpusEncoder: ~Copyable {
     /// Encodes one packet and returns its size in bytes.
     /// - Parameters:
     ///   - samples: 2.5, 5, 10, 20, 40 or 60 ms.
-    ///   - packet: where to write; never exceeded. `maxPacketBytes` always suffice up to 20 ms.
+    ///   - packet: where to write; never overrun. `maxPacketBytes` suffice for up to 20 ms.
     /// - Throws: `.badArgument` for another duration, `.bufferTooSmall`.
     public mutating func encode(
         _ samples: UnsafeBufferPointer<Int16>, into packet: UnsafeMutableRawBufferPointer

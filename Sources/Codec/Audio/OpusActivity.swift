@@ -1,24 +1,23 @@
-// What an Opus packet says of its content before it is decoded, RFC 6716 §3.1 and §4.2.3: whether
-// its sender heard any voice. Decoding is OpusDecoder's.
+// Reads from an Opus packet, without decoding it, whether its sender detected voice: RFC 6716 §3.1
+// and §4.2.3. OpusDecoder decodes.
 //
-// A packet of SILK (alone, or below CELT) begins with a bit per 20 ms that says whether the
-// encoder's own voice detection fired, then a bit for redundancy; a stereo packet has both once
-// more for the side channel. They are the first bits of the range coder, each with even odds, so
-// that they stand in the first byte as they are:
+// A SILK packet (alone, or below CELT) begins with one bit per 20 ms for the encoder's own voice
+// detection, then a bit for redundancy. A stereo packet repeats both for the side channel. They are
+// the first bits of the range coder and have even odds, so they appear in the first byte unchanged:
 //
 //     0 1 2 3 4 5 6 7   0 …              table of contents: configuration, stereo, count code
 //    | config  |s| c | |V|…|V|L|…        V: voice in these 20 ms; L: redundancy follows
 //
-// The sender is a peer: what its packet claims is a hint, never a proof.
+// The sender is a peer: treat its claim as a hint, never as a proof.
 
-/// Hints about Opus packets.
+/// Hints read from Opus packets.
 public enum OpusActivity {
-    /// The longest packet of discontinuous transmission: a table of contents, and a byte at most.
+    /// Maximum bytes of a packet of discontinuous transmission: a table of contents and one more.
     public static let maxSilenceBytes = 2
 
-    /// Whether the sender heard nothing: a packet of discontinuous transmission, or one of SILK
-    /// whose encoder found no voice in it. False for CELT alone and for packets of several frames,
-    /// which do not say.
+    /// Whether the sender detected no voice: a packet of discontinuous transmission, or a SILK
+    /// packet whose voice bits are all 0. False for CELT alone and for packets of several frames,
+    /// where this is not checked.
     public static func saysSilence(_ packet: RawSpan) -> Bool {
         guard packet.byteCount > maxSilenceBytes else { return packet.byteCount > 0 }
         let contents = packet.unsafeLoad(fromByteOffset: 0, as: UInt8.self)

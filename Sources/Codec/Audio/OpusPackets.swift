@@ -1,15 +1,16 @@
-// A run of encoded speech: Opus packets one after another in one piece of memory, so that a packet
-// costs no allocation of its own. What is in the packets is libopus's business (Opus.swift).
+// A run of encoded speech: Opus packets one after another in one block of memory, so that a packet
+// costs no allocation of its own. Opus.swift encodes and decodes the packets.
 //
 // Invariant: every packet lasts 20 ms, is not empty and has at most `maxPacketBytes`.
 
-/// Opus packets of 20 ms each, in the order of their playing.
+/// Opus packets of 20 ms each, in playing order.
 public struct OpusPackets: Equatable, Sendable {
-    /// How long every packet lasts.
+    /// Duration of every packet.
     public static let packetMilliseconds = 20
-    /// Packets of one run. 3,000: a minute, more than any clause; who has more makes another run.
+    /// Maximum packets of one run. 3,000: a minute, longer than any clause. Longer speech takes
+    /// several runs.
     public static let maxCount = 3_000
-    /// Bytes of one packet: one frame of any mode, or two of 10 ms (RFC 6716 §3.4, R2).
+    /// Maximum bytes of a packet: one frame of any mode, or two of 10 ms (RFC 6716 §3.4, R2).
     public static let maxPacketBytes = 2 * 1_275 + 3
 
     private var bytes: [UInt8] = []
@@ -23,13 +24,13 @@ public struct OpusPackets: Equatable, Sendable {
     public var count: Int { ends.count }
     /// Bytes of all packets.
     public var byteCount: Int { bytes.count }
-    /// Bytes of the memory that it holds.
+    /// Bytes of heap memory that the run holds.
     public var heapBytes: Int { bytes.heapBytes + ends.heapBytes }
-    /// How long the run lasts.
+    /// Duration of the run.
     public var milliseconds: Int { count * Self.packetMilliseconds }
 
     /// Adds a packet at the end.
-    /// - Throws: `.invalidPacket` if it is none of 20 ms, `.bufferTooSmall` if the run is full.
+    /// - Throws: `.invalidPacket` if it does not last 20 ms, `.bufferTooSmall` if the run is full.
     public mutating func append(_ packet: RawSpan) throws(OpusError) {
         guard packet.byteCount <= Self.maxPacketBytes,
             try OpusDecoder.sampleCount(of: packet, at: .hz48000)
@@ -46,7 +47,7 @@ public struct OpusPackets: Equatable, Sendable {
         bytes[(index == 0 ? 0 : Int(ends[index - 1]))..<Int(ends[index])]
     }
 
-    /// Forgets all packets; the memory stays for the next.
+    /// Removes all packets and keeps the memory for reuse.
     public mutating func removeAll() {
         bytes.removeAll(keepingCapacity: true)
         ends.removeAll(keepingCapacity: true)

@@ -1,33 +1,33 @@
-// Opus packets of any duration → packets of 20 ms, without decoding: RFC 6716 §3.2 lets frames of
-// one configuration be put together and taken apart. By libopus.
+// Repacks Opus packets of any duration into packets of 20 ms, without decoding, by libopus. RFC
+// 6716 §3.2 allows frames of one configuration to be joined and separated.
 //
 // Frames longer than 20 ms cannot be cut, and frames of different configurations cannot share a
-// packet: such audio must be decoded and encoded anew. Invariant: the packets that come out last
-// 20 ms each, and decode to what went in.
+// packet: such audio must be decoded and encoded anew. Invariant: every output packet lasts 20 ms,
+// and the output decodes to the same samples as the input.
 
 import COpus
 
-/// Why packets cannot be brought to 20 ms.
+/// Why packets cannot be repacked into 20 ms.
 public enum OpusRepacketizingError: Error, Equatable, Sendable {
     /// The packet breaks RFC 6716 §3.4.
     case invalidPacket
-    /// Its frames do not fill or make up 20 ms.
+    /// Its frames cannot be divided or joined to exactly 20 ms.
     case indivisible
 }
 
-/// Brings one stream's packets to 20 ms.
+/// Repacks one stream into packets of 20 ms.
 public struct OpusRepacketizer: ~Copyable {
-    /// Samples of 20 ms at 48 kHz.
+    /// Samples in 20 ms at 48 kHz.
     private static let frameSamples = 960
     /// Room for 20 ms in up to eight frames of 1,275 bytes and their lengths.
     private static let maxPacketBytes = 8 * 1_277 + 2
 
     private let state: OpaquePointer
-    /// Packets whose frames wait for more, which libopus points into.
+    /// Packets whose frames wait for more. libopus keeps pointers into them.
     private var waiting: [UnsafeMutableRawBufferPointer] = []
     private var waitingSamples = 0
 
-    /// Creates one, about 400 bytes of state.
+    /// Creates a repacketizer; about 400 bytes of state.
     public init() {
         guard let state = opus_repacketizer_create() else { fatalError("out of memory") }
         self.state = state
@@ -38,12 +38,12 @@ public struct OpusRepacketizer: ~Copyable {
         for packet in waiting { packet.deallocate() }
     }
 
-    /// Whether less than 20 ms wait for the next packet.
+    /// Whether frames of less than 20 ms wait for the next packet.
     public var isWaiting: Bool { waitingSamples > 0 }
 
-    /// Takes a packet; calls `each` for every packet of 20 ms that is complete.
-    /// - Throws: an error after which the stream must be decoded, from this packet on and with what
-    ///   waited before it lost.
+    /// Appends a packet; calls `each` for every packet of 20 ms that is complete.
+    /// - Throws: an error after which the stream must be decoded from this packet on. Waiting
+    ///   frames are lost.
     public mutating func append(
         _ packet: [UInt8], each: ([UInt8]) -> Void
     ) throws(OpusRepacketizingError) {
@@ -57,7 +57,7 @@ public struct OpusRepacketizer: ~Copyable {
         guard Self.frameSamples.isMultiple(of: frameSamples) else { throw .indivisible }
         try hold(packet)
         waitingSamples += samples
-        // Frames that straddle a boundary of 20 ms go on with the next packet; libopus holds
+        // Frames that straddle a boundary of 20 ms wait for the next packet. libopus holds up to
         // 120 ms.
         guard waitingSamples.isMultiple(of: Self.frameSamples) else { return }
         let perPacket = Int32(Self.frameSamples / frameSamples)

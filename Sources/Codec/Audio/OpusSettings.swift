@@ -1,19 +1,19 @@
-// What a client may ask of the Opus that it sends and gets: the fields that Parley adds to the
-// format `audio/opus`. What they do is in Session (PacketOrder, OutputAudioEncoder), how they are
-// read in Fields/AudioFormatFields.
+// Opus settings that a client may choose for both directions: the fields that Parley adds to the
+// format `audio/opus`. Session applies them (PacketOrder, OutputAudioEncoder);
+// Fields/AudioFormatFields parses them.
 
-/// How reply audio is encoded (an extension of Parley); nil is the server's default.
+/// How reply audio is encoded (an extension of Parley). Nil means the server's default.
 public struct OpusSettings: Hashable, Sendable {
-    /// What `bitrate` may be, in bits per second. Beyond 128,000 a voice gains nothing.
+    /// Allowed values of `bitrate`, in bits per second. Speech gains nothing beyond 128,000.
     public static let bitrates = 6_000...128_000
-    /// What `complexity` may be.
+    /// Allowed values of `complexity`.
     public static let complexities = 0...10
 
     /// `bitrate`: bits per second on average.
     public var bitrate: Int?
-    /// `complexity`: the most work per packet; a busy server does less.
+    /// `complexity`: the maximum work per packet. A busy server uses less.
     public var complexity: Int?
-    /// `dtx`: whether silence becomes packets of a byte or two.
+    /// `dtx`: whether silence is sent as packets of one or two bytes.
     public var usesDTX: Bool?
 
     /// The server's defaults.
@@ -25,7 +25,7 @@ public struct OpusSettings: Hashable, Sendable {
 }
 
 extension JSONWriter {
-    /// Writes the settings that the client has made, inside `format`.
+    /// Writes the settings that the client chose, inside `format`.
     mutating func opusSettings(_ settings: OpusSettings) {
         if let bitrate = settings.bitrate { member("bitrate", bitrate) }
         if let complexity = settings.complexity { member("complexity", complexity) }

@@ -1,5 +1,5 @@
 // Raw 16-bit samples ↔ bytes (`audio/pcm`: signed, little-endian, mono), and ↔ floats for models.
-// Rates are Resampler's, files are WAVFile's.
+// Resampler converts rates; WAVFile reads and writes files.
 
 /// Conversions of linear samples.
 public enum PCM {
@@ -12,7 +12,7 @@ public enum PCM {
     }
 
     /// Reads little-endian samples.
-    /// - Precondition: `bytes` are whole samples (`sampleCount(ofBytes:)`), and `samples` has room.
+    /// - Precondition: `bytes` are whole samples (`sampleCount(ofBytes:)`) that fit in `samples`.
     public static func decode(
         _ bytes: RawSpan, into samples: UnsafeMutableBufferPointer<Int16>
     ) {
@@ -46,7 +46,7 @@ public enum PCM {
         samples.map { Float($0) * (1 / 32_768) }
     }
 
-    /// Floats in -1…1 as samples: rounded to nearest, saturated; not-a-number becomes 0.
+    /// A float in -1…1 as a sample: rounded to nearest, saturated; not-a-number becomes 0.
     public static func sample(_ float: Float) -> Int16 {
         guard !float.isNaN else { return 0 }
         return Int16(max(-32_768, min(32_767, (float * 32_768).rounded())))

@@ -1,27 +1,28 @@
-// One stream of mono samples from one rate to another, by speexdsp's windowed-sinc filter.
+// Converts one stream of mono samples from one rate to another, by speexdsp's windowed-sinc filter.
 //
-// Invariant: after n input samples in any pieces, exactly ⌈n · to / from⌉ output samples have come
-// out, and the same ones for any pieces. The price is that the output lags by the filter's half
-// (`latencySamples`): the filter starts on silence and its end stays inside. No allocation while
-// processing. Mixing channels and writing files is not done here.
+// Invariant: n input samples give exactly ⌈n · to / from⌉ output samples, and the same ones however
+// the input is split. In return, the output lags by half the filter's length (`latencySamples`):
+// the filter starts on silence, and the last samples stay inside it. No allocation while
+// processing. Mixing channels and writing files are not done here.
 
 import CSpeexDSP
 
-/// Why a resampler could not be made.
+/// Why a resampler could not be created.
 public enum ResamplerError: Error, Equatable {
     /// A rate outside `Resampler.supportedHertz`.
     case unsupportedRate(hertz: Int)
-    /// The filter's memory could not be had.
+    /// Memory for the filter could not be allocated.
     case outOfMemory
 }
 
 /// Converts a stream of samples between rates.
 public struct Resampler: ~Copyable {
-    /// Rates that are accepted, in hertz: telephony's half to studio masters. Beyond, a small input
-    /// would make an unreasonable filter or output.
+    /// Accepted rates in hertz, from half of telephony's rate to studio masters. Beyond them, a
+    /// small input would need an unreasonably large filter or output.
     public static let supportedHertz = 4_000...192_000
 
-    /// speexdsp's quality, 0…10; higher is a longer filter. Chosen by measurement, 48 → 16 kHz:
+    /// speexdsp's quality, 0…10; a higher one has a longer filter. Chosen by measurement, 48 → 16
+    /// kHz:
     ///
     ///     quality   lag    at 80% / 90% of the band   aliases from 110%   per 20 ms
     ///        2     1.0 ms     -0.3 / -8.9 dB              -68 dB             5 µs
@@ -30,20 +31,20 @@ public struct Resampler: ~Copyable {
     ///        6     3.0 ms      0.0 / -0.2 dB             -100 dB            13 µs
     ///       10     8.0 ms      0.0 /  0.0 dB             -100 dB            80 µs
     ///
-    /// 4 keeps speech whole and its aliases below 16-bit speech's own noise; more is not heard.
+    /// 4 keeps all of speech, with aliases below the noise of 16-bit samples. More is inaudible.
     static let defaultQuality: Int32 = 4
 
-    /// Bytes of a filter's state between two of the rates 8, 16, 24 and 48 kHz, about: speexdsp
-    /// does not tell.
+    /// Bytes of a filter's state between two of the rates 8, 16, 24 and 48 kHz. An estimate:
+    /// speexdsp does not report it.
     public static let stateBytes = 3_000
 
     /// The input's rate.
     public let inputRate: SampleRate
     /// The output's rate.
     public let outputRate: SampleRate
-    /// Nil if the rates are equal: samples are then copied, without lag.
+    /// Nil if the rates are equal: samples are then copied without lag.
     private let state: OpaquePointer?
-    /// Input samples so far, modulo the input rate: the fraction that the next piece begins at.
+    /// Input samples so far, modulo the input rate: the fraction at which the next piece begins.
     private var phase = 0
 
     /// Creates a resampler at the start of a stream.
@@ -52,7 +53,7 @@ public struct Resampler: ~Copyable {
         try self.init(from: input, to: output, quality: Self.defaultQuality)
     }
 
-    /// As the public one, with a filter of another `quality`, 0…10.
+    /// Creates a resampler with a filter of another `quality`, 0…10.
     init(from input: SampleRate, to output: SampleRate, quality: Int32) throws(ResamplerError) {
         state = try Self.makeFilter(from: input, to: output, quality: quality)
         inputRate = input
@@ -76,21 +77,21 @@ public struct Resampler: ~Copyable {
         if let state { speex_resampler_destroy(state) }
     }
 
-    /// How far the output lags behind the input, in output samples: 32 samples of the lower rate,
-    /// so 2 ms at 16 kHz and 4 ms at 8 kHz.
+    /// How far the output lags behind the input, in output samples. The lag is 32 samples of the
+    /// lower rate: 2 ms at 16 kHz, 4 ms at 8 kHz.
     public var latencySamples: Int {
         state.map { Int(speex_resampler_get_output_latency($0)) } ?? 0
     }
 
-    /// Exactly how many samples `process` will write for the stream's next `inputSamples`.
+    /// Exactly how many samples `process` will write for the next `inputSamples` of the stream.
     public func outputSamples(for inputSamples: Int) -> Int {
         let (from, to) = (inputRate.hertz, outputRate.hertz)
         return ((phase + inputSamples) * to + from - 1) / from - (phase * to + from - 1) / from
     }
 
-    /// Room that `process` needs for any piece of `inputSamples`, wherever in the stream it lies.
+    /// Room that `process` needs for any piece of `inputSamples`, at any position of the stream.
     public func maxOutputSamples(for inputSamples: Int) -> Int {
-        // One more than can come: speexdsp takes no input while it sees no room for output.
+        // One more than `process` writes: speexdsp reads no input while it sees no room for output.
         (inputSamples * outputRate.hertz + inputRate.hertz - 1) / inputRate.hertz + 1
     }
 
@@ -105,7 +106,8 @@ public struct Resampler: ~Copyable {
         let expected = outputSamples(for: input.count)
         phase = (phase + input.count) % inputRate.hertz
         var (consumed, written) = (0, 0)
-        // speexdsp may stop at the end of its own buffer; each call goes on where the last stopped.
+        // speexdsp may stop at the end of its own buffer; each call continues where the last one
+        // stopped.
         while consumed < input.count {
             var inputCount = UInt32(clamping: input.count - consumed)
             var outputCount = UInt32(clamping: output.count - written)
@@ -120,7 +122,7 @@ public struct Resampler: ~Copyable {
         return written
     }
 
-    /// Forgets the stream and starts another.
+    /// Resets the resampler to the start of a stream.
     public mutating func reset() {
         phase = 0
         guard let state else { return }

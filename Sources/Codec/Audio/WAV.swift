@@ -3,8 +3,8 @@
 //   "RIFF" size "WAVE" { id(4) size(4, little-endian) content, padded to an even length }*
 //
 // Read: linear 8, 16, 24 and 32 bits, 32-bit float, µ-law and A-law. Written: 16-bit linear. The
-// whole file is in memory: this serves the command line and tests, not the server's hot path.
-// Any bytes end in a value or a `WAVError`.
+// whole file is in memory: this is for the command line and tests, not for the server's hot path.
+// Any bytes give a value or a `WAVError`.
 
 /// Why bytes are not a WAV file that can be read.
 public enum WAVError: Error, Equatable {
@@ -14,7 +14,7 @@ public enum WAVError: Error, Equatable {
     case truncated(chunk: String)
     /// There is no `fmt ` chunk before the audio, or no `data` chunk at all.
     case missingChunk(String)
-    /// An encoding that is not read here: format tag and bits per sample.
+    /// An encoding that is not supported: format tag and bits per sample.
     case unsupportedEncoding(tag: Int, bits: Int)
     /// Zero channels or more than `WAVFile.maxChannels`.
     case unsupportedChannels(Int)
@@ -28,21 +28,21 @@ public enum WAVError: Error, Equatable {
 
 /// The content of a WAV file, as 16-bit samples.
 public struct WAVFile: Equatable, Sendable {
-    /// Channels that are accepted. 8: surround sound; we only ever mix them down.
+    /// Maximum channels. 8: surround sound, which is only ever mixed down.
     public static let maxChannels = 8
-    /// Samples per second and channel that are accepted.
+    /// Maximum samples per second and channel.
     public static let maxHertz = 384_000
-    /// Sizes from here on mean "until the end": what programs write that stream to a pipe.
+    /// Sizes from here on mean "until the end". Programs that stream to a pipe write them.
     static let streamedSize = 0x7FFF_0000
 
     /// Frames per second.
     public let rate: SampleRate
     /// Channels, 1…`maxChannels`.
     public let channels: Int
-    /// Samples, frame after frame, the channels of a frame side by side.
+    /// Samples, frame after frame; the channels of a frame are adjacent.
     public let samples: [Int16]
 
-    /// Creates a file's content.
+    /// Creates the content of a file.
     /// - Precondition: `samples` are whole frames of 1…`maxChannels` channels.
     public init(rate: SampleRate, channels: Int = 1, samples: [Int16]) {
         precondition((1...Self.maxChannels).contains(channels))

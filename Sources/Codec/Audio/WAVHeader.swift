@@ -1,21 +1,21 @@
-// What comes before the samples of a WAV file that is read while it still comes: enough to know
-// whether the samples can be taken as they are. Whole files, and every encoding, are WAV's.
+// The header of a WAV file that is read while it arrives: enough to decide whether the samples can
+// be used as they are. WAV.swift reads whole files and every encoding.
 //
 //   "RIFF" size "WAVE" { id(4) size(4, little-endian) content, padded to an even length }* "data" …
 
-/// The beginning of a WAV file of 16-bit linear samples.
+/// The header of a WAV file of 16-bit linear samples.
 public struct WAVHeader: Equatable, Sendable {
-    /// Bytes before the samples that are read at most. 64 KiB: pictures and notes are no speech.
+    /// Maximum bytes before the samples. 64 KiB: pictures and notes are not speech.
     public static let maxBytes = 64 << 10
 
     /// Frames per second, 1…`WAVFile.maxHertz`.
     public let rate: SampleRate
     /// Channels, 1…`WAVFile.maxChannels`.
     public let channels: Int
-    /// Bytes of the header: where the samples begin.
+    /// Bytes of the header, and so the offset of the samples.
     public let byteCount: Int
-    /// Bytes of samples, behind which anything else may come; nil: all that comes, as programs say
-    /// it that do not know yet.
+    /// Bytes of samples, after which other chunks may follow. Nil: all bytes until the end, as
+    /// written by programs that do not know the size yet.
     public let dataBytes: Int?
 
     /// Whether bytes may be the beginning of a WAV file.
@@ -23,8 +23,8 @@ public struct WAVHeader: Equatable, Sendable {
         zip(bytes, "RIFF".utf8).allSatisfy { $0 == $1 }
     }
 
-    /// Reads a header from the first bytes of a file; nil: more of them are needed.
-    /// - Throws: what makes them no such file.
+    /// Reads a header from the first bytes of a file; nil when more bytes are needed.
+    /// - Throws: why the bytes are not such a file.
     public init?(beginning bytes: [UInt8]) throws(WAVError) {
         guard Self.canBegin(bytes) else { throw .notWAV }
         guard bytes.count >= 12 else { return nil }
@@ -62,7 +62,7 @@ public struct WAVHeader: Equatable, Sendable {
         let hertz = number(bytes, at: offset + 4, bytes: 4)
         let frameBytes = number(bytes, at: offset + 12, bytes: 2)
         let bits = number(bytes, at: offset + 14, bytes: 2)
-        // WAVEFORMATEXTENSIBLE: the sub-format's identifier begins with the tag it stands for.
+        // WAVEFORMATEXTENSIBLE: the sub-format's identifier begins with its tag.
         if tag == 0xFFFE, size >= 40 { tag = number(bytes, at: offset + 24, bytes: 2) }
         guard tag == 1, bits == 16 else { throw .unsupportedEncoding(tag: tag, bits: bits) }
         guard (1...WAVFile.maxChannels).contains(channels) else {

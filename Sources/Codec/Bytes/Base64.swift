@@ -1,29 +1,29 @@
-// Base64 as RFC 4648 §4 has it, strictly: the standard alphabet, padding required, no line breaks,
-// no bits beyond the data. Audio arrives and leaves in it, so both directions look four characters
-// up at a time and write into a `ByteWriter` without any other memory: about 4 GB of text per
-// second and core each way. A refused text leaves the writer as it was. URL-safe and unpadded
-// variants are not accepted.
+// Base64 as defined by RFC 4648 §4, strictly: standard alphabet, padding required, no line breaks,
+// no bits beyond the data. Audio on the wire is Base64, so both directions look up four characters
+// at a time and write into a `ByteWriter` without other memory: about 4 GB of text per second and
+// core each way. A text that is refused leaves the writer unchanged. URL-safe and unpadded variants
+// are not accepted.
 
 /// The rule of RFC 4648 that a text breaks.
 public enum Base64Error: Error, Equatable {
-    /// The text is not a multiple of four characters (§4): something was cut off.
+    /// The text is not a multiple of four characters (§4): part of it is missing.
     case invalidLength(Int)
     /// A byte that is not in the alphabet (§3.3), or padding before the end (§3.2).
     case invalidCharacter(offset: Int)
-    /// The last character carries bits that belong to no byte (§3.5).
+    /// The last character has bits set that belong to no byte (§3.5).
     case nonzeroTrailingBits
 }
 
 /// Encodes and decodes Base64.
 public enum Base64 {
-    /// Characters that a number of bytes encodes to, padding included.
+    /// Characters that encode a number of bytes, padding included.
     public static func encodedCount(ofBytes bytes: Int) -> Int { (bytes + 2) / 3 * 4 }
 
     private static let padding = UInt8(ascii: "=")
 
     // MARK: - Encoding
 
-    /// The text of a few bytes, such as a key's.
+    /// The Base64 text of a few bytes, such as those of a key.
     public static func text(of bytes: [UInt8]) -> String {
         var writer = ByteWriter(capacity: encodedCount(ofBytes: bytes.count))
         encode(bytes.span.bytes, into: &writer)
@@ -42,7 +42,7 @@ public enum Base64 {
         }
     }
 
-    /// Encodes the whole groups of three bytes, each as two lookups of two characters.
+    /// Encodes whole groups of three bytes, each with two lookups of two characters.
     private static func encodeGroups(
         _ bytes: UnsafeRawBufferPointer, into text: UnsafeMutableRawBufferPointer
     ) {
@@ -75,8 +75,8 @@ public enum Base64 {
 
     // MARK: - Decoding
 
-    /// Appends the bytes that `text` stands for.
-    /// - Throws: the first rule that the text breaks; nothing is appended then.
+    /// Appends the bytes that `text` encodes.
+    /// - Throws: the first rule that the text breaks. Nothing is appended then.
     public static func decode(
         _ text: UnsafeRawBufferPointer, into writer: inout ByteWriter
     ) throws(Base64Error) {
@@ -93,8 +93,8 @@ public enum Base64 {
         }
     }
 
-    /// Decodes groups of four characters, none of which may be padding; false if any is not in the
-    /// alphabet. Writes one byte beyond each group's three, so at least one group must follow.
+    /// Decodes groups of four characters without padding; false if any character is not in the
+    /// alphabet. Writes one byte beyond each group's three, so at least one more group must follow.
     private static func decodeGroups(
         _ text: UnsafeRawBufferPointer, into bytes: UnsafeMutableRawBufferPointer
     ) -> Bool {
@@ -111,12 +111,12 @@ public enum Base64 {
         return seen & Base64Tables.invalid == 0
     }
 
-    /// Decodes the last four characters, which may end in padding; returns how many bytes came out.
+    /// Decodes the last four characters, which may end in padding; returns the number of bytes.
     private static func decodeLast(
         _ text: UnsafeRawBufferPointer, at offset: Int, into bytes: UnsafeMutableRawBufferPointer
     ) throws(Base64Error) -> Int {
         let count = text[3] != padding ? 3 : text[2] != padding ? 2 : 1
-        // Padding counts as the character for zero bits.
+        // Padding counts as the character of six zero bits.
         let zero = UInt8(ascii: "A")
         let third = count > 1 ? text[2] : zero
         let fourth = count > 2 ? text[3] : zero
@@ -148,22 +148,22 @@ public enum Base64 {
     }
 }
 
-/// Lookup tables, 12 kB, made at first use.
+/// Lookup tables, 12 kB, created at first use.
 private enum Base64Tables {
-    /// Set in the bits of a byte that is not in the alphabet.
+    /// Set for a byte that is not in the alphabet.
     static let invalid: UInt32 = 1 << 31
 
     private static let alphabet = Array(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 
-    /// The two characters of each value of twelve bits, in the order of memory.
+    /// The two characters of each 12-bit value, in memory order.
     static let characterPairs: [UInt16] = (0..<4_096).map { bits in
         let pair = UInt16(alphabet[bits >> 6]) | UInt16(alphabet[bits & 63]) << 8
         return pair.littleEndian
     }
 
-    /// What each character adds to its group, for the four positions in turn: the first byte of
-    /// the group in bits 0…7, the second in 8…15, the third in 16…23.
+    /// The bits that each character contributes to its group, for each of the four positions: the
+    /// first byte of the group in bits 0…7, the second in 8…15, the third in 16…23.
     static let groupBits: [UInt32] = {
         var table = [UInt32](repeating: invalid, count: 4 * 256)
         for position in 0..<4 {

@@ -1,13 +1,13 @@
-// Base64 as URLs and tokens have it (RFC 4648 §5): `-` and `_` for `+` and `/`, and no padding
-// (RFC 7515 §2). Strictly: a text that is no encoder's output is refused, so that a signed token
-// has exactly one spelling. The Base64 of audio, which must be fast, is in Base64.
+// Base64 for URLs and tokens (RFC 4648 §5): `-` and `_` in place of `+` and `/`, and no padding
+// (RFC 7515 §2). Strict: a text that no encoder writes is refused, so that a signed token has
+// exactly one spelling. Base64.swift has the fast codec for audio.
 
-/// Encodes and decodes Base64 without padding, in the alphabet of URLs.
+/// Encodes and decodes Base64 without padding, in the URL alphabet.
 public enum Base64URL {
     private static let alphabet = Array(
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
 
-    /// The text of a few bytes, such as a key's.
+    /// The text of a few bytes, such as those of a key.
     public static func text(of bytes: [UInt8]) -> String {
         var text: [UInt8] = []
         var bits: UInt32 = 0
@@ -24,8 +24,8 @@ public enum Base64URL {
         return String(decoding: text, as: UTF8.self)
     }
 
-    /// The bytes that a text stands for; nil where it has another character, padding among them,
-    /// a length that no number of bytes gives, or bits that belong to no byte (§3.5).
+    /// The bytes that a text encodes. Nil for a character outside the alphabet (padding included),
+    /// for an impossible length, and for set bits that belong to no byte (§3.5).
     public static func decode(_ text: some Collection<UInt8>) -> [UInt8]? {
         guard text.count % 4 != 1 else { return nil }
         var bytes: [UInt8] = []

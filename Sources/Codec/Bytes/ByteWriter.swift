@@ -1,5 +1,5 @@
-// A growing run of bytes that encoders write into and that is reused without reallocation.
-// No framing and no text rules live here: see JSONWriter and WebSocketFrame.
+// A growing byte buffer that encoders write into and reuse without reallocation. JSONWriter and
+// WebSocketFrame have the rules of text and framing.
 
 /// An append-only byte buffer with one owner. Growth doubles; `removeAll()` keeps the memory.
 public struct ByteWriter: ~Copyable {
@@ -10,7 +10,7 @@ public struct ByteWriter: ~Copyable {
     /// Bytes written since the last `removeAll()`.
     @inlinable public var count: Int { used }
 
-    /// Bytes of memory held, used or not.
+    /// Bytes allocated, whether used or not.
     public var allocatedBytes: Int { capacity }
 
     /// Creates a writer with room for `capacity` bytes before it first grows.
@@ -23,10 +23,10 @@ public struct ByteWriter: ~Copyable {
 
     deinit { base.deallocate() }
 
-    /// Lends `body` the bytes written so far. Take `.bytes` of them for a checked span.
+    /// Calls `body` with the bytes written so far. Take `.bytes` of them for a checked span.
     ///
-    /// There is no property for this: a writer's memory goes with the writer's last use, and a
-    /// pointer taken out of it would not count as one.
+    /// A property could not return them: the writer frees its memory after its own last use, and a
+    /// pointer taken out of it does not count as a use.
     @inlinable
     public func withUnsafeBytes<Result, Failure: Error>(
         _ body: (UnsafeRawBufferPointer) throws(Failure) -> Result
@@ -37,11 +37,11 @@ public struct ByteWriter: ~Copyable {
     /// A copy of the bytes written so far.
     public var copiedBytes: [UInt8] { withUnsafeBytes { [UInt8]($0) } }
 
-    /// Forgets the content and keeps the memory.
+    /// Removes the content and keeps the memory.
     @inlinable
     public mutating func removeAll() { used = 0 }
 
-    /// Makes room for `additional` more bytes, doubling the allocation where it must grow.
+    /// Makes room for `additional` more bytes; the allocation doubles where it must grow.
     @inlinable
     public mutating func reserve(_ additional: Int) {
         if capacity - used < additional { grow(to: used + additional) }
@@ -80,7 +80,7 @@ public struct ByteWriter: ~Copyable {
         source.withUnsafeBytes { append($0) }
     }
 
-    /// Appends the UTF-8 of a literal, without a copy into a `String`.
+    /// Appends the UTF-8 of a literal without creating a `String`.
     @inlinable
     public mutating func append(_ literal: StaticString) {
         append(UnsafeRawBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
@@ -93,7 +93,7 @@ public struct ByteWriter: ~Copyable {
         text.withUTF8 { append(UnsafeRawBufferPointer($0)) }
     }
 
-    /// Appends up to `maximum` bytes that `body` writes; `body` returns how many it wrote.
+    /// Appends at most `maximum` bytes, written by `body`, which returns how many it wrote.
     /// - Precondition: `body` returns 0…`maximum`.
     @inlinable
     public mutating func append<Failure: Error>(

@@ -1,23 +1,23 @@
-// Bytes that values of the protocol hold on the heap, beyond the room that each takes where it
-// lies. For the memory ledger (Session/MemoryLedger); rounding is HeapBlock's.
+// Heap bytes of protocol values, beyond their inline size, for the memory ledger
+// (Session/MemoryLedger). HeapBlock does the rounding.
 //
-// Strings that are shared count wherever they are met: who adds up values that share theirs says
-// so.
+// A string that is shared is counted at every place. A caller that sums values with shared strings
+// says so.
 
 extension RawJSON {
-    /// Bytes of its text.
+    /// Heap bytes of its text.
     public var heapBytes: Int { text.heapBytes }
 }
 
 extension FunctionTool {
-    /// Bytes of its texts.
+    /// Heap bytes of its texts.
     public var heapBytes: Int {
         name.heapBytes + description.heapBytes + (parameters?.heapBytes ?? 0)
     }
 }
 
 extension MCPTool {
-    /// Bytes of what its client says.
+    /// Heap bytes of the client's strings in it.
     public var heapBytes: Int {
         let names = serverLabel.heapBytes + serverURL.heapBytes + serverDescription.heapBytes
         let fields = headers.reduce(headers.heapBytes) {
@@ -42,7 +42,7 @@ extension MCPTool.Approval {
 }
 
 extension MCPToolDescription {
-    /// Bytes of its texts.
+    /// Heap bytes of its texts.
     public var heapBytes: Int {
         name.heapBytes + description.heapBytes + inputSchema.heapBytes
             + (annotations?.heapBytes ?? 0)
@@ -50,7 +50,7 @@ extension MCPToolDescription {
 }
 
 extension MCPItem {
-    /// Bytes of its texts and tools, and of the box that it lies in.
+    /// Heap bytes of its texts and tools, and of its indirect box.
     public var heapBytes: Int {
         let box = HeapBlock.bytes(16 + MemoryLayout<MCPItem>.size)
         switch self {
@@ -68,7 +68,7 @@ extension MCPItem {
 }
 
 extension ContentPart {
-    /// Bytes of its text, image or audio.
+    /// Heap bytes of its text, image or audio.
     public var heapBytes: Int {
         switch self {
         case .inputText(let text), .outputText(let text), .outputAudio(let text): text.heapBytes
@@ -79,7 +79,7 @@ extension ContentPart {
 }
 
 extension ConversationItem {
-    /// Bytes of its id and of all that it says.
+    /// Heap bytes of its id and its content.
     public var heapBytes: Int {
         switch kind {
         case .message(_, let content):
@@ -113,7 +113,7 @@ extension MCPToolChoice {
 }
 
 extension SessionParameters {
-    /// Bytes of its texts and tools.
+    /// Heap bytes of its texts and tools.
     public var heapBytes: Int {
         let texts = model.heapBytes + instructions.heapBytes + voice.heapBytes
         let tools = tools.reduce(tools.heapBytes) { $0 + $1.heapBytes }
@@ -125,7 +125,7 @@ extension SessionParameters {
 }
 
 extension ResponseParameters {
-    /// Bytes of its texts, its tools, and of items that stand for the conversation.
+    /// Heap bytes of its texts, its tools, and the items that replace the conversation.
     public var heapBytes: Int {
         var bytes = instructions.heapBytes + voice.heapBytes + (metadata?.heapBytes ?? 0)
         bytes += (toolChoice?.heapBytes ?? 0) + (mcpToolChoice?.heapBytes ?? 0)

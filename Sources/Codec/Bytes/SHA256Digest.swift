@@ -1,9 +1,9 @@
-// SHA-256 (FIPS 180-4) as a value: of short texts, what a server keeps of a credential in place of
-// the credential, and of files, whether they are what they were. Which credentials there are is
-// Server's, and which files is Agents'.
+// SHA-256 (FIPS 180-4) as a value. It hashes credentials, so that a server keeps the digest instead
+// of the secret, and files, to check that they are unchanged. Server knows which credentials exist,
+// Agents which files.
 //
-// Invariant: whether two digests are the same is found out in the same time whatever they are.
-// (`==` and hashing, for dictionaries whose keys nobody outside chooses, make no such promise.)
+// Invariant: `matches` takes the same time whatever the two digests are. `==` and hashing make no
+// such promise; use them only for dictionaries whose keys no outsider chooses.
 
 import COpenSSL
 
@@ -14,7 +14,7 @@ public struct SHA256Digest: Hashable, Sendable {
 
     private var words: InlineWords
 
-    /// The bytes, where they can be compared.
+    /// The 32 bytes inline, in words.
     private struct InlineWords: Hashable {
         var first: UInt64 = 0
         var second: UInt64 = 0
@@ -37,7 +37,7 @@ public struct SHA256Digest: Hashable, Sendable {
         self = text.withUTF8 { SHA256Digest(of: UnsafeRawBufferPointer($0)) }
     }
 
-    /// Reads a digest as 64 hexadecimal digits; nil where the text is something else.
+    /// Reads a digest from 64 hexadecimal digits; nil for any other text.
     public init?(hexadecimal text: some StringProtocol) {
         let digits = text.utf8.compactMap { digit in
             digit < 128 ? Character(Unicode.Scalar(digit)).hexDigitValue : nil
@@ -53,7 +53,7 @@ public struct SHA256Digest: Hashable, Sendable {
         }
     }
 
-    /// Takes what a hasher has come to.
+    /// The digest of what a hasher was given.
     fileprivate init(finishing context: OpaquePointer) {
         words = InlineWords()
         let status = withUnsafeMutableBytes(of: &words) {
@@ -63,7 +63,7 @@ public struct SHA256Digest: Hashable, Sendable {
         precondition(status == 1, "OpenSSL cannot finish a hash")
     }
 
-    /// Whether this is the same digest. Takes the same time for every answer.
+    /// Whether the digests are equal. Takes the same time for every answer.
     public func matches(_ other: SHA256Digest) -> Bool {
         withUnsafeBytes(of: words) { own in
             withUnsafeBytes(of: other.words) {
@@ -72,14 +72,14 @@ public struct SHA256Digest: Hashable, Sendable {
         }
     }
 
-    /// The bytes, in the order of the standard.
+    /// The bytes, in the standard's order.
     public var bytes: [UInt8] { withUnsafeBytes(of: words) { [UInt8]($0) } }
 
-    /// Fetched once: looking it up costs more than the hash of a key. Never freed, only read.
+    /// Fetched once: the lookup costs more than hashing a key. Never freed, only read.
     nonisolated(unsafe) static let algorithm = EVP_MD_fetch(nil, "SHA256", nil)
 }
 
-/// Hashes bytes that come in pieces, as those of a large file.
+/// Hashes bytes that arrive in pieces, such as those of a large file.
 public struct SHA256Hasher: ~Copyable {
     private let context: OpaquePointer
 

@@ -1,20 +1,20 @@
-// Incremental UTF-8 validation (RFC 3629 §4; Unicode 16 table 3-7, well-formed byte sequences).
-// Text arrives in pieces that may split a character, so the validator carries the state between
-// pieces; it neither stores nor decodes what it has seen.
-// Invariant: between two calls it knows exactly how many continuation bytes are still due and the
-// range that the next of them must lie in. An invalid byte is reported in the call that brings it,
-// never later: RFC 6455 lets a server fail a text message before its last frame has arrived.
+// Incremental UTF-8 validation (RFC 3629 §4; Unicode 16 table 3-7, well-formed byte sequences). A
+// piece of text may end inside a character, so the validator keeps its state between pieces. It
+// neither stores nor decodes text. Invariant: between calls the validator knows how many
+// continuation bytes are missing and the range of the next one. An invalid byte is reported in the
+// call that contains it, never later: RFC 6455 lets a server fail a text message before its last
+// frame has arrived.
 
-/// Tells whether a stream of bytes is UTF-8, one piece after another.
+/// Validates a stream of bytes as UTF-8, one piece after another.
 public struct UTF8Validator: Sendable {
-    /// Continuation bytes that the current character still lacks. 0…3.
+    /// Continuation bytes that the current character still needs. 0…3.
     private var due: UInt8 = 0
-    /// The range of the next continuation byte; narrower than 80…BF after E0, ED, F0 and F4, which
+    /// Range of the next continuation byte. Narrower than 80…BF after E0, ED, F0 and F4, which
     /// excludes overlong forms, surrogates and code points above U+10FFFF.
     private var lowest: UInt8 = 0x80
     private var highest: UInt8 = 0xBF
 
-    /// Creates a validator that stands at the start of a text.
+    /// Creates a validator at the start of a text.
     public init() {}
 
     /// Whether the text so far ends between two characters.
@@ -26,9 +26,9 @@ public struct UTF8Validator: Sendable {
         return validator.append(bytes) && validator.isAtBoundary
     }
 
-    /// Checks the next piece of the text.
-    /// - Returns: false as soon as the text cannot become valid, whatever follows. The validator is
-    ///   of no further use then.
+    /// Validates the next piece of the text.
+    /// - Returns: false as soon as no continuation could make the text valid. The validator is
+    ///   unusable then.
     public mutating func append(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var index = 0
         while index < bytes.count {
@@ -64,9 +64,9 @@ public struct UTF8Validator: Sendable {
         return true
     }
 
-    /// Skips ASCII and the characters of two and three bytes that are complete and not at the edges
-    /// of their range: the bulk of any text, without the state that pieces need. What it stops at,
-    /// valid or not, `append` judges byte by byte.
+    /// Skips ASCII and complete characters of two or three bytes whose lead byte has no special
+    /// range: the bulk of any text, without per-piece state. `append` judges the remaining bytes
+    /// one by one.
     private static func endOfWholeCharacters(
         in bytes: UnsafeRawBufferPointer, from start: Int
     ) -> Int {
@@ -88,12 +88,12 @@ public struct UTF8Validator: Sendable {
         }
     }
 
-    /// The offset of the first byte ≥ 80 at or after `start`, else the end. Most of the protocol's
-    /// text is base64 in JSON, so this loop, at 32 bytes a step, is the usual cost of validation.
+    /// Offset of the first byte ≥ 80 at or after `start`, or the end. Most of the protocol's text
+    /// is Base64 in JSON, so this loop, at 32 bytes a step, is the usual cost of validation.
     private static func endOfASCII(in bytes: UnsafeRawBufferPointer, from start: Int) -> Int {
         var index = start
-        // In text beyond ASCII the next such byte is near, and setting up the wide loops is not
-        // worth it.
+        // Outside ASCII the next such byte is near, and the wide loops would not pay for their
+        // set-up.
         if index < bytes.count && bytes[index] >= 0x80 { return index }
         let highBits = SIMD4<UInt64>(repeating: 0x8080_8080_8080_8080)
         while index &+ 32 <= bytes.count {

@@ -1,15 +1,15 @@
-// Text of others on its way to a terminal or a log: what a terminal would obey, or what hides or
-// reorders text, becomes a visible escape. Bytes that are no UTF-8 are U+FFFD by then, which
-// `String(decoding:as:)` puts in their place, and that is visible.
+// Escapes text of a peer before it is shown in a terminal or a log. Control characters that a
+// terminal obeys, and characters that hide or reorder text, become visible escapes. Invalid UTF-8
+// has become U+FFFD before that, by `String(decoding:as:)`, and stays visible.
 //
-// Invariant: each scalar is judged alone, so that a sequence split over two pieces of a stream is
-// escaped as it is in one piece. What is visible stays as it is: escaping twice changes nothing.
+// Invariant: each scalar is judged alone, so a sequence that is split over two pieces of a stream
+// is escaped as in one piece. Visible text is unchanged, so escaping twice equals escaping once.
 
 extension Unicode.Scalar {
-    /// Whether a terminal obeys it or a reader does not see it: the controls of C0 and C1 and DEL
-    /// (ECMA-48 §5), line and paragraph separators, and the format characters that reorder text
-    /// (marks, embeddings, overrides and isolates: Unicode UAX #9 §2; deprecated ones beside them)
-    /// or have no width. Joiners of letters and emoji stay.
+    /// Whether a terminal obeys it or a reader does not see it: the C0 and C1 controls and DEL
+    /// (ECMA-48 §5), line and paragraph separators, and format characters that reorder text (marks,
+    /// embeddings, overrides and isolates: Unicode UAX #9 §2, and deprecated ones) or have no
+    /// width. Joiners of letters and emoji are not among them.
     public var isUnseen: Bool {
         switch value {
         case 0...0x1F, 0x7F...0x9F, 0x061C, 0x200B, 0x200E...0x200F, 0x2028...0x2029,
@@ -20,13 +20,13 @@ extension Unicode.Scalar {
     }
 }
 
-/// What of a text may stay as it is.
+/// Which characters of a text are kept unescaped.
 public enum VisibleText: Sendable {
-    /// All that can be seen: the text stays one line.
+    /// All visible characters. The result is one line.
     case line
-    /// Line feeds and tabs as well, for text that has lines of its own.
+    /// All visible characters, line feeds and tabs, for text of several lines.
     case lines
-    /// Visible ASCII and blanks, each of which is one column wide: for tables.
+    /// Visible ASCII and blanks, each one column wide: for tables.
     case ascii
 
     fileprivate func keeps(_ scalar: Unicode.Scalar) -> Bool {
@@ -39,7 +39,7 @@ public enum VisibleText: Sendable {
 }
 
 extension StringProtocol {
-    /// The text with every other scalar as an escape: `\u{1b}`.
+    /// The text with every character outside `kept` escaped as `\u{1b}`.
     public func visible(_ kept: VisibleText = .line) -> String {
         guard !unicodeScalars.allSatisfy(kept.keeps) else { return String(self) }
         var text = ""
@@ -53,8 +53,9 @@ extension StringProtocol {
         return text
     }
 
-    /// A JSON document as one line that shows everything: inside strings the escapes of JSON
-    /// (RFC 8259 §7), which leave its meaning as it is, and blanks for white space between tokens.
+    /// A JSON document as one line in which everything is visible. Inside strings it uses JSON's
+    /// own escapes (RFC 8259 §7), which keep the meaning; white space between tokens becomes
+    /// blanks.
     public var visibleJSON: String {
         guard unicodeScalars.contains(where: \.isUnseen) else { return String(self) }
         var text = ""
@@ -62,7 +63,7 @@ extension StringProtocol {
             if !scalar.isUnseen {
                 text.unicodeScalars.append(scalar)
             } else if scalar == "\n" || scalar == "\r" || scalar == "\t" {
-                // Strings have these as escapes only, so that this one stands between tokens.
+                // Inside strings these are always escaped, so this one stands between tokens.
                 text += " "
             } else {
                 text += scalar.jsonEscape
@@ -73,7 +74,7 @@ extension StringProtocol {
 }
 
 extension Unicode.Scalar {
-    /// `\u001b`, for a scalar of the first plane, where all unseen ones are.
+    /// `\u001b`, for a scalar of the Basic Multilingual Plane, which contains all unseen ones.
     public var jsonEscape: String {
         let digits = String(value, radix: 16)
         return "\\u" + String(repeating: "0", count: Swift.max(0, 4 - digits.count)) + digits

@@ -1,11 +1,12 @@
-// A reply as OpenAI's chat completions show it: `chat.completion.chunk` objects in server-sent
-// events, or one `chat.completion` object. Reading such a stream is Agents/ChatCompletionsReply's.
+// Writes a reply in the format of OpenAI's chat completions: `chat.completion.chunk` objects in
+// server-sent events, or one `chat.completion` object. Agents/ChatCompletionsReply reads such a
+// stream.
 //
 // Source: OpenAI API reference, "Create chat completion" and "Streaming".
 
-/// Writes one streamed completion. Bytes are appended to what the caller gives.
+/// Writes one streamed completion. Bytes are appended to the caller's writer.
 public struct ChatCompletionWriter: Sendable {
-    /// What all objects of one completion repeat.
+    /// Fields that every object of one completion repeats.
     public struct Heading: Equatable, Sendable {
         /// `chatcmpl-…`
         public var id: String
@@ -34,7 +35,7 @@ public struct ChatCompletionWriter: Sendable {
         self.includesUsage = includesUsage
     }
 
-    /// Writes the events of a part. A reply that fails ends in an error and has no `[DONE]`.
+    /// Writes the events of a part. A reply that fails ends with an error, without `[DONE]`.
     public mutating func write(_ part: ReplyPart, into bytes: consuming ByteWriter) -> ByteWriter {
         var bytes = bytes
         if !hasBegun, !part.isFailure {
@@ -83,7 +84,7 @@ public struct ChatCompletionWriter: Sendable {
 
     // MARK: A whole answer
 
-    /// Writes a reply that is complete as one object.
+    /// Writes a complete reply as one object.
     /// - Precondition: its last part is `finished`.
     public static func completion(
         _ parts: [ReplyPart], _ heading: Heading, into bytes: consuming ByteWriter
@@ -131,7 +132,7 @@ public struct ChatCompletionWriter: Sendable {
         return json.finish()
     }
 
-    /// Writes an error as OpenAI's API does.
+    /// Writes an error in the format of OpenAI's API.
     public static func error(
         code: String, message: String, isRequestError: Bool, param: String?,
         into bytes: consuming ByteWriter
@@ -225,7 +226,8 @@ public struct ChatCompletionWriter: Sendable {
     }
 
     private static func write(_ usage: ResponseUsage, to json: inout JSONWriter) {
-        // The counts come from a model's server: wrapping, because a senseless sum must not trap.
+        // The counts come from a model's server: wrapping addition, because an absurd sum must not
+        // trap.
         let input = usage.inputTextTokens &+ usage.inputAudioTokens
         let output = usage.outputTextTokens &+ usage.outputAudioTokens
         json.beginObject()
@@ -248,7 +250,7 @@ public struct ChatCompletionWriter: Sendable {
     }
 }
 
-/// A reply put together.
+/// A complete reply, assembled from its parts.
 private struct WholeReply {
     /// Nil where the model only called functions.
     var text: String?

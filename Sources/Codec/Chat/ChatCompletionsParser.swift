@@ -1,15 +1,15 @@
-// The body of `POST /v1/chat/completions` as a `ChatRequest`. What the answer looks like is in
-// ChatCompletionWriter; Agents/ChatCompletionsRequest writes the same format to a model server.
+// Parses the body of `POST /v1/chat/completions` into a `ChatRequest`. ChatCompletionWriter writes
+// the answer; Agents/ChatCompletionsRequest writes the same format to a model server.
 //
-// A parameter that would change what comes back, and that no port to a model has, is refused by
-// name. Parameters of taste (temperature, top_p, seed, penalties, user, metadata, store) are
-// accepted and have no effect: nearly every client sends some. Unknown ones are ignored.
+// A parameter that would change the answer, and that no model port supports, is refused by name.
+// Sampling and bookkeeping parameters (temperature, top_p, seed, penalties, user, metadata, store)
+// are accepted without effect, because nearly every client sends some. Unknown ones are ignored.
 //
 // Source: OpenAI API reference, "Create chat completion".
 
 extension ChatRequestParser {
-    /// Reads a request for a chat completion.
-    /// - Throws: an error whose `param` is the path of the field that is wrong.
+    /// Parses a request for a chat completion.
+    /// - Throws: an error whose `param` is the path of the invalid field.
     public func parseChatCompletion(_ body: [UInt8]) throws(ClientEventError) -> ChatRequest {
         let fields = try fields(of: body)
         var request = ChatRequest()
@@ -37,7 +37,7 @@ extension ChatRequestParser {
 }
 
 extension EventFields {
-    /// Refuses what this server cannot do, rather than answer something else than was asked for.
+    /// Refuses unsupported parameters rather than answering a different request.
     fileprivate func refuseUnsupportedParameters() throws(ClientEventError) {
         if let count = try integer("n", in: 1...128), count != 1 {
             throw .unsupported("unsupported_parameter", "n", "'n' other than 1")
@@ -79,7 +79,7 @@ extension EventFields {
         return messages.flatMap(\.self)
     }
 
-    /// One message. An assistant's is a text, its calls, or both.
+    /// One message. An assistant's has text, calls, or both.
     private func chatMessage() throws(ClientEventError) -> [ConversationItem] {
         let role = try requiredName("role")
         switch role {
@@ -107,7 +107,7 @@ extension EventFields {
         }
     }
 
-    /// `content` that can only be text: a string, or parts of it.
+    /// `content` that is only text: a string, or a list of text parts.
     private func chatTexts() throws(ClientEventError) -> [String] {
         let content = try required("content")
         if content.kind == .string { return [try requiredText("content")] }
@@ -197,7 +197,7 @@ extension EventFields {
         return .function(name: try choice.requiredFunction().requiredName("name"))
     }
 
-    /// The `function` of an object whose `type` says that it is one.
+    /// The `function` of an object whose `type` is "function".
     private func requiredFunction() throws(ClientEventError) -> EventFields {
         let type = try name("type") ?? "function"
         guard type == "function" else {

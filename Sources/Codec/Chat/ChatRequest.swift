@@ -1,6 +1,6 @@
-// What a text front end is asked, whichever of the two formats it came in, and the parser that both
-// share. The formats are beside this file: ChatCompletionsParser and UIMessagesParser. What becomes
-// of a request is Server's business.
+// A request to a text front end, in either of its two formats, and the parser that both formats
+// share. The formats themselves are in ChatCompletionsParser and UIMessagesParser. Server answers
+// the request.
 //
 // Invariant: any bytes give a request or a `ClientEventError`, never a trap.
 
@@ -12,28 +12,28 @@ public struct ChatRequest: Equatable, Sendable {
     public var instructions: String?
     /// The conversation, oldest first; never empty.
     public var items: [ConversationItem] = []
-    /// Functions that the model may call; the client carries them out.
+    /// Functions that the model may call. The client executes them.
     public var tools: [FunctionTool] = []
-    /// Whether and which function must be called.
+    /// Whether a function must be called, and which one.
     public var toolChoice = ToolChoice.auto
-    /// Whether several calls may come in one reply, or nil: as the model is used to.
+    /// Whether several calls may come in one reply; nil: the model's default.
     public var parallelToolCalls: Bool?
-    /// Limit of the reply's tokens, or nil.
+    /// Maximum tokens of the reply, or nil.
     public var maxOutputTokens: Int?
-    /// Whether the reply is wanted in pieces.
+    /// Whether the reply is streamed.
     public var streams = false
-    /// Whether a streamed reply ends by telling its usage.
+    /// Whether a streamed reply ends with its usage.
     public var includesUsage = false
-    /// The chat's own id, by which a reply can be found again; nil where the format has none.
+    /// The chat's own id, by which a client can resume a reply; nil where the format has none.
     public var chatID: String?
-    /// The message that the reply continues, where the conversation ends in one of the assistant's.
+    /// The assistant's message that the reply continues, where the conversation ends with one.
     public var continuedMessageID: String?
 
-    /// Creates a request that asks nothing.
+    /// Creates an empty request.
     public init() {}
 }
 
-/// Parses the bodies of text front ends, one after another, in buffers that it keeps.
+/// Parses bodies of text requests, one after another, in buffers that it reuses.
 public final class ChatRequestParser {
     let limits: ClientEventLimits
     private let json: JSONParser
@@ -66,12 +66,12 @@ public final class ChatRequestParser {
 }
 
 extension ConversationItem {
-    /// An item of a request. Its place is its identity, so it has no id.
+    /// An item of a request. Items are identified by position, so they have no id.
     init(_ kind: Kind) { self.init(id: "", kind: kind) }
 }
 
 extension ContentPart {
-    /// An image of a user's message, under the rule for images of the Realtime protocol.
+    /// An image of a user's message, checked like images of the Realtime protocol.
     init(
         imageAt key: StaticString, in fields: EventFields, detail: ImageDetail
     ) throws(ClientEventError) {
@@ -81,7 +81,7 @@ extension ContentPart {
 }
 
 extension FunctionTool {
-    /// A function as both formats describe one, under a name.
+    /// A function under a name, as described in both formats.
     init(
         named name: String, _ fields: EventFields, schema key: StaticString
     ) throws(ClientEventError) {

@@ -1,26 +1,26 @@
-// What a model's reply is made of for a text front end, before either format has dressed it:
-// ChatCompletionWriter and UIMessageStreamWriter do that. Who makes the parts is Server's ReplyLog.
+// The parts of a model's reply to a text request, independent of the format: ChatCompletionWriter
+// and UIMessageStreamWriter write them. Server's ReplyLog creates them.
 //
-// Invariant of a reply: a call's parts come after its start; `finished` or `failed` comes once, as
-// the last.
+// Invariant of a reply: a call's parts come after its start; `finished` or `failed` is the last
+// part and comes once.
 
-/// A piece of a reply, in the order in which the model makes them.
+/// A part of a reply, in the order in which the model produces them.
 public enum ReplyPart: Equatable, Sendable {
     /// Why a reply ended.
     public enum Ending: Equatable, Sendable {
-        /// The model has said, or called, what it wanted to.
+        /// The model ended the reply itself.
         case stop
-        /// The limit of tokens, or a limit of the server.
+        /// A limit of tokens, or of the server, was reached.
         case length
-        /// A filter cut it.
+        /// A content filter ended it.
         case contentFilter
-        /// It was stopped from outside.
+        /// The client or the server cancelled it.
         case cancelled
     }
 
-    /// More text. `message` counts the reply's items, so that two messages are told apart.
+    /// More text. `message` numbers the reply's messages, so that two of them are kept apart.
     case text(message: Int, String)
-    /// A function call begins. `call` counts the reply's calls from 0.
+    /// A function call begins. `call` numbers the reply's calls from 0.
     case callStarted(call: Int, callID: String, name: String)
     /// More of a call's JSON arguments.
     case callArguments(call: Int, String)
@@ -28,11 +28,11 @@ public enum ReplyPart: Equatable, Sendable {
     case callFinished(call: Int, callID: String, name: String, arguments: String)
     /// The reply is complete.
     case finished(Ending, ResponseUsage)
-    /// The reply cannot be completed: a stable word and a sentence. `isRequestError`: because of
-    /// what was asked.
+    /// The reply cannot be completed: a stable code and a sentence. `isRequestError`: the request
+    /// is the cause.
     case failed(code: String, message: String, isRequestError: Bool)
 
-    /// UTF-8 bytes of what it holds; some more for what it is.
+    /// Approximate size: the UTF-8 bytes of its texts, plus a constant for its kind.
     public var byteCount: Int {
         switch self {
         case .text(_, let text), .callArguments(_, let text): text.utf8.count
@@ -44,7 +44,7 @@ public enum ReplyPart: Equatable, Sendable {
         }
     }
 
-    /// Whether nothing follows it.
+    /// Whether it is the last part of its reply.
     public var isLast: Bool {
         switch self {
         case .finished, .failed: true
@@ -52,12 +52,12 @@ public enum ReplyPart: Equatable, Sendable {
         }
     }
 
-    /// Bytes up to which parts are joined. 1 KiB: joining copies the text so far, which must not
-    /// grow with the reply.
+    /// Maximum bytes of a joined part. 1 KiB: joining copies the text so far, and that cost must
+    /// not grow with the reply.
     private static let maxJoinedBytes = 1_024
 
-    /// Adds another part's text to this one's, where the two are one piece in two and small.
-    /// - Returns: whether they are.
+    /// Joins another part's text to this one's, if both belong to the same text and are small.
+    /// - Returns: whether they were joined.
     public mutating func append(_ next: ReplyPart) -> Bool {
         guard byteCount + next.byteCount <= Self.maxJoinedBytes else { return false }
         switch (self, next) {
@@ -71,7 +71,7 @@ public enum ReplyPart: Equatable, Sendable {
         return true
     }
 
-    /// The part without the first bytes of its text, which have been read; nil where nothing is
+    /// The part without the first `bytes` of its text, which were read already; nil when nothing is
     /// left.
     public func dropping(_ bytes: Int) -> ReplyPart? {
         guard bytes > 0 else { return self }

@@ -1,29 +1,29 @@
-// A reply as the Vercel AI SDK's UI message stream shows it (v5 and v6): parts in server-sent
-// events, each an object with a `type`. Only parts, and only fields, that both versions know are
-// written: a client of v5 refuses any other.
+// Writes a reply as a UI message stream of the Vercel AI SDK (v5 and v6): parts in server-sent
+// events, each an object with a `type`. Only parts and fields that both versions know are written,
+// because a client of v5 refuses any other.
 //
 //   start · start-step · (text-start · text-delta… · text-end | tool-input-start ·
 //   tool-input-delta… · tool-input-available)… · finish-step · finish · [DONE]
 //
 // Source: vercel/ai, packages/ai/src/ui-message-stream/ui-message-chunks.
 
-/// Writes one stream. Bytes are appended to what the caller gives.
+/// Writes one stream. Bytes are appended to the caller's writer.
 public struct UIMessageStreamWriter: Sendable {
-    /// The field that tells a client what the stream is, beside its media type.
+    /// The header field that identifies the stream format, beside its media type.
     public static let versionField = (name: "x-vercel-ai-ui-message-stream", value: "v1")
 
     private let messageID: String
     private var hasBegun = false
     private var hasCalls = false
-    /// The message whose text is being written, and so the id of its part.
+    /// The message whose text is being written. It gives the text part its id.
     private var openText: Int?
 
     /// Creates a writer at the start of a stream.
-    /// - Parameter messageID: of the assistant's message; that of the chat's last one where the
-    ///   reply continues it.
+    /// - Parameter messageID: id of the assistant's message; where the reply continues the chat's
+    ///   last message, that one's id.
     public init(messageID: String) { self.messageID = messageID }
 
-    /// Writes how a stream begins, which a client is told before the model has said anything.
+    /// Writes the start of a stream, which the client gets before the model has produced anything.
     public mutating func begin(into bytes: consuming ByteWriter) -> ByteWriter {
         hasBegun = true
         let id = messageID
@@ -74,7 +74,7 @@ public struct UIMessageStreamWriter: Sendable {
         }
     }
 
-    /// The calls so far, by their place.
+    /// Ids of the calls so far, by their number.
     private var openCalls: [String] = []
 
     private mutating func endText(_ bytes: consuming ByteWriter) -> ByteWriter {
@@ -103,7 +103,8 @@ public struct UIMessageStreamWriter: Sendable {
         return bytes
     }
 
-    /// Arguments that are no JSON object are told as what they are: the client cannot run the tool.
+    /// Arguments that are not a JSON object are sent as an input error: the client cannot run the
+    /// tool.
     private static func inputAvailable(
         _ callID: String, _ name: String, _ arguments: String, _ bytes: consuming ByteWriter
     ) -> ByteWriter {

@@ -1,17 +1,17 @@
-// The body of `POST /api/chat` as a `ChatRequest`: the whole chat as the browser holds it, in the
-// UI messages of the Vercel AI SDK (v5 and v6). What is answered is in UIMessageStreamWriter.
+// Parses the body of `POST /api/chat` into a `ChatRequest`: the whole chat as the browser stores
+// it, in UI messages of the Vercel AI SDK (v5 and v6). UIMessageStreamWriter writes the answer.
 //
-// A message is a list of parts: text, files, and tool parts that hold a call and, once the client
-// has carried it out, what came of it. Parts that only the screen needs (data, sources, reasoning)
-// are left out of what the model is shown; parts that it would miss are refused by name.
+// A message is a list of parts: text, files, and tool parts. A tool part is a call and, once the
+// client has executed it, its output. Parts that only the screen needs (data, sources, reasoning)
+// are not passed to the model. Other unknown parts are refused by name.
 //
 // Source: vercel/ai, packages/ai/src/ui: http-chat-transport, ui-messages and
 // convert-to-model-messages, which does the same for models of that SDK.
 
 extension ChatRequestParser {
-    /// Reads what `useChat` sends. `system` and `tools` are what assistant-ui adds to it; `tools`
-    /// is an object of functions by name.
-    /// - Throws: an error whose `param` is the path of the field that is wrong.
+    /// Parses the request of `useChat`. assistant-ui adds `system` and `tools`; `tools` is an
+    /// object of functions by name.
+    /// - Throws: an error whose `param` is the path of the invalid field.
     public func parseUIMessages(_ body: [UInt8]) throws(ClientEventError) -> ChatRequest {
         let fields = try fields(of: body)
         var request = ChatRequest()
@@ -34,7 +34,7 @@ extension ChatRequestParser {
 }
 
 extension EventFields {
-    /// The message that is to be written anew, where one is.
+    /// The message to regenerate, if the request asks for that.
     fileprivate func regeneratedMessageID() throws(ClientEventError) -> String? {
         switch try name("trigger") {
         case nil, "submit-message"?: return nil
@@ -66,20 +66,20 @@ extension EventFields {
     }
 }
 
-/// Items out of UI messages. What came of the calls of a step follows the step, as models expect.
+/// Builds items from UI messages. The outputs of a step's calls follow the step, as models expect.
 private struct UIMessageItems {
     var items: [ConversationItem] = []
-    /// The last message's id, where it is the assistant's.
+    /// The last message's id, if it is the assistant's.
     var lastAssistantID: String?
-    /// What came of the calls of the step in progress.
+    /// Outputs of the calls of the step in progress.
     private var outputs: [ConversationItem] = []
 
-    /// - Parameter regenerated: a message that does not count any more, nor what follows it.
+    /// - Parameter regenerated: the message to write anew; it and what follows are ignored.
     mutating func append(
         messagesOf fields: EventFields, upTo regenerated: String?
     ) throws(ClientEventError) {
         var isOver = false
-        // A closure cannot change `self`, so the messages are collected first.
+        // The closure cannot change `self`, so the messages are collected first.
         let messages = try fields.list("messages", atMost: fields.limits.maxInputItems) {
             (message) throws(ClientEventError) -> EventFields in message
         }
@@ -152,8 +152,8 @@ private struct UIMessageItems {
         }
     }
 
-    /// A call, and what came of it if anything did. One whose arguments were cut off was never
-    /// made.
+    /// Appends a call, and its output if there is one. A call whose arguments were cut off was
+    /// never made and is skipped.
     private mutating func appendCall(
         of name: String, _ part: EventFields
     ) throws(ClientEventError) {
@@ -187,7 +187,7 @@ private struct UIMessageItems {
 }
 
 extension EventFields {
-    /// A text as it is, anything else as its JSON.
+    /// A string as it is, any other value as its JSON.
     fileprivate func text(
         of value: JSONValue, _ key: StaticString
     ) throws(ClientEventError) -> String {

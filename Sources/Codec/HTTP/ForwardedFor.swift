@@ -1,15 +1,17 @@
-// X-Forwarded-For: the addresses that a request passed through, each proxy adding whom it heard it
-// from at the right end. Everything left of the last proxy that is trusted may be invented by the
-// client. No standard; the field as HAProxy, nginx and the clouds write it.
+// X-Forwarded-For: the addresses that a request passed through. Each proxy appends the address of
+// its own peer at the right end. Everything to the left of the last trusted proxy may be invented
+// by the client. There is no standard; this is the field as HAProxy, nginx and the cloud providers
+// write it.
 
 /// Finds the client in a request's X-Forwarded-For.
 public enum ForwardedFor {
     /// The rightmost address that is not itself a trusted proxy.
     /// - Parameters:
-    ///   - peer: who sent the request: a trusted proxy.
-    ///   - isTrusted: whether a proxy's own additions are to be believed.
-    /// - Returns: the client; if every address is a trusted proxy's, the leftmost; `peer` if there
-    ///   is none. What is no address ends the search: nobody vouches for what lies beyond it.
+    ///   - peer: address that sent the request: a trusted proxy.
+    ///   - isTrusted: whether an address is a trusted proxy.
+    /// - Returns: the client; the leftmost address if all are trusted proxies; `peer` if there is
+    ///   none. The search ends at text that is not an address, because no proxy vouches for what
+    ///   lies to the left of it.
     public static func client(
         in fields: HTTPFields, sentBy peer: NetworkAddress,
         isTrusted: (NetworkAddress) -> Bool
@@ -22,7 +24,7 @@ public enum ForwardedFor {
         return client
     }
 
-    /// An address, also with a port and in brackets, as some proxies write it.
+    /// An address, also in brackets or with a port, as some proxies write it.
     private static func address(in element: String) -> NetworkAddress? {
         if let address = NetworkAddress(element) { return address }
         guard case .address(let address) = WebAuthority(element)?.host else { return nil }

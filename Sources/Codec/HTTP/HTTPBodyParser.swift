@@ -1,18 +1,18 @@
-// The body of an HTTP message: how its end is known, and the chunked coding (RFC 9112 §6-7).
+// The body of an HTTP message: how its end is determined, and the chunked coding (RFC 9112 §6-7).
 // Chunk extensions and trailer fields are checked and dropped: no route uses them, and RFC 9110
-// §6.5.1 forbids to treat them as part of the head.
-// Invariant: no more than `maxBodyBytes` of input are accepted, framing included.
+// §6.5.1 forbids treating trailers as fields of the head. Invariant: at most `maxBodyBytes` of
+// input are accepted, framing included.
 
-/// How the end of a body is known.
+/// How the end of a body is determined.
 enum HTTPBodyFraming: Equatable, Sendable {
-    /// A number of bytes; 0 for no body.
+    /// A byte count; 0 for no body.
     case length(Int)
-    /// In chunks, the last of which is empty.
+    /// In chunks, of which the last is empty.
     case chunked
-    /// A response that lasts as long as its connection.
+    /// A response body that ends when its connection closes.
     case untilClose
 
-    /// What Content-Length says.
+    /// The value of Content-Length.
     /// - Returns: nil if there is none.
     static func contentLength(of fields: HTTPFields) throws(HTTPError) -> Int? {
         guard fields.count(of: "Content-Length") <= 1 else { throw .duplicateContentLength }
@@ -20,12 +20,12 @@ enum HTTPBodyFraming: Equatable, Sendable {
         guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else {
             throw .invalidContentLength
         }
-        // Digits that fit no Int are a number all the same: one beyond every limit.
+        // A number that does not fit in Int is still a number: one beyond every limit.
         guard let length = Int(text) else { throw .bodyTooLarge }
         return length
     }
 
-    /// Whether the message is chunked by its Transfer-Encoding.
+    /// Whether Transfer-Encoding says that the message is chunked.
     static func isChunked(_ fields: HTTPFields, version: HTTPVersion) throws(HTTPError) -> Bool {
         guard fields.count(of: "Transfer-Encoding") > 0 else { return false }
         guard version == .http11 else { throw .transferCodingInHTTP10 }
@@ -39,18 +39,19 @@ enum HTTPBodyFraming: Equatable, Sendable {
     }
 }
 
-/// Collects one body.
+/// Parses one body.
 struct HTTPBodyParser: Sendable {
     private enum State {
         /// At a chunk's size line. Next: `data`, `trailer`.
         case chunkSize
-        /// At so many bytes of a chunk and their CR LF. Next: `chunkSize`.
+        /// Inside a chunk, with this many bytes left before its CR LF. Next: `chunkSize`.
         case data(Int)
-        /// After the last chunk, with so many fields seen.
+        /// After the last chunk, with this many trailer fields read.
         case trailer(fields: Int)
     }
 
-    /// A chunk's size line, extensions included; nobody sends them, so the rest is padding.
+    /// Maximum bytes of a chunk's size line, extensions included. Clients send no extensions, so
+    /// more is padding.
     private static let maxChunkLineBytes = 256
 
     private let framing: HTTPBodyFraming
@@ -58,11 +59,11 @@ struct HTTPBodyParser: Sendable {
     private let limits: HTTPLimits
     private var state = State.chunkSize
     private var lines: HTTPLineScanner
-    /// The chunks so far.
+    /// The decoded chunks so far.
     private var decoded: [UInt8] = []
 
     /// - Parameter start: the offset of the body in the input.
-    /// - Throws: `bodyTooLarge` if the framing says so already.
+    /// - Throws: `bodyTooLarge` if the framing already exceeds the limit.
     init(framing: HTTPBodyFraming, start: Int, limits: HTTPLimits) throws(HTTPError) {
         if case .length(let length) = framing, length > limits.maxBodyBytes { throw .bodyTooLarge }
         self.framing = framing
@@ -71,7 +72,7 @@ struct HTTPBodyParser: Sendable {
         lines = HTTPLineScanner(position: start)
     }
 
-    /// Looks for the body's end.
+    /// Parses more of the body.
     /// - Returns: the body and the offset after it, or nil if the input ends first.
     mutating func parse(
         _ input: UnsafeRawBufferPointer
@@ -88,8 +89,8 @@ struct HTTPBodyParser: Sendable {
         }
     }
 
-    /// The body when the connection has ended.
-    /// - Throws: `truncatedMessage` unless that is how the body ends.
+    /// The body, when the connection has closed.
+    /// - Throws: `truncatedMessage` unless closing ends this body.
     func finish(_ input: UnsafeRawBufferPointer) throws(HTTPError) -> [UInt8] {
         guard framing == .untilClose else { throw .truncatedMessage }
         return Array(input[start...])
@@ -136,7 +137,7 @@ struct HTTPBodyParser: Sendable {
         var size = 0
         var index = line.lowerBound
         while index < line.upperBound, let digit = HTTPCharacter.hexadecimalDigit(input[index]) {
-            // Past 2^59 the next digit would overflow; every limit is far below.
+            // Beyond 2^59 the next digit would overflow. Every limit is far below.
             guard size < 1 << 59 else { throw .bodyTooLarge }
             size = size << 4 | digit
             index += 1

@@ -1,12 +1,13 @@
-// What a peer can do wrong in HTTP/1.1, and the status that answers it (RFC 9110 §15, RFC 9112).
-// One case per broken rule, so that tests, logs and metrics name the rule. Statuses that depend on
-// the route (404, 405) are Server's; those of the WebSocket handshake are in WebSocketHandshake.
-// After any of these the connection is lost: where the next message begins is not known.
+// Errors that a peer can make in HTTP/1.1, and the status that answers each (RFC 9110 §15, RFC
+// 9112). There is one case per broken rule, so that tests, logs and metrics name the rule. Server
+// has the statuses that depend on the route (404, 405), WebSocketHandshake those of the upgrade.
+// After any of these errors the connection must close, because the start of the next message is
+// unknown.
 
 /// A rule of HTTP that the peer broke, or a limit that it exceeded.
 public enum HTTPError: Error, Hashable, Sendable, CaseIterable {
-    /// A line that does not end in CR LF. RFC 9112 §2.2 allows a lenient reading; two readers that
-    /// differ on where a line ends are how requests are smuggled.
+    /// A line that does not end in CR LF. RFC 9112 §2.2 allows a lenient reading, but two parsers
+    /// that disagree about line ends make request smuggling possible.
     case bareLineFeed
     /// A request line that is not `method SP target SP version`, or a status line that is not
     /// `version SP status SP reason` (RFC 9112 §3, §4).
@@ -15,23 +16,24 @@ public enum HTTPError: Error, Hashable, Sendable, CaseIterable {
     case malformedVersion
     /// A major version other than 1 (RFC 9110 §15.6.6).
     case unsupportedVersion
-    /// A method longer than any that exists (RFC 9112 §3), or CONNECT, which only a proxy serves.
+    /// A method longer than any registered one (RFC 9112 §3), or CONNECT, which only a proxy
+    /// serves.
     case unsupportedMethod
     /// A target that is neither `/path`, `http://…` nor, with OPTIONS, `*` (RFC 9112 §3.2).
     case invalidTarget
-    /// A start line over `HTTPLimits.maxStartLineBytes`; the target is what makes it long.
+    /// A start line over `HTTPLimits.maxStartLineBytes`. Its target is what makes it long.
     case targetTooLong
     /// A head over `HTTPLimits.maxHeaderBytes`.
     case headTooLarge
     /// More fields than `HTTPLimits.maxHeaderFields`.
     case tooManyFields
-    /// A field line that begins with white space and so continues the last one (RFC 9112 §5.2).
+    /// A field line that begins with white space and so continues the previous one (RFC 9112 §5.2).
     case obsoleteLineFolding
     /// A field line without a colon (RFC 9112 §5).
     case missingColon
     /// White space between a field's name and its colon (RFC 9112 §5.1).
     case whitespaceBeforeColon
-    /// A field name that is empty or no token (RFC 9110 §5.1).
+    /// A field name that is empty or not a token (RFC 9110 §5.1).
     case invalidFieldName
     /// A control character in a field's value, a bare CR among them (RFC 9110 §5.5).
     case invalidFieldValue
@@ -39,22 +41,22 @@ public enum HTTPError: Error, Hashable, Sendable, CaseIterable {
     case missingHost
     /// More than one Host (RFC 9112 §3.2).
     case duplicateHost
-    /// A Host that is not `host` or `host:port`, or names no host (RFC 9112 §3.2).
+    /// A Host that is not `host` or `host:port`, or whose host is empty (RFC 9112 §3.2).
     case invalidHost
     /// More than one Content-Length, equal or not (RFC 9112 §6.3).
     case duplicateContentLength
     /// A Content-Length that is not a number (RFC 9112 §6.3).
     case invalidContentLength
-    /// Content-Length beside Transfer-Encoding, the classic of smuggling (RFC 9112 §6.3).
+    /// Content-Length together with Transfer-Encoding, a common means of smuggling (RFC 9112 §6.3).
     case conflictingFraming
-    /// Transfer-Encoding in HTTP/1.0, which does not know it (RFC 9112 §6.1).
+    /// Transfer-Encoding in HTTP/1.0, which does not define it (RFC 9112 §6.1).
     case transferCodingInHTTP10
     /// A Transfer-Encoding that does not end in chunked, or is empty (RFC 9112 §6.3).
     case unframedTransferCoding
     /// A transfer coding other than chunked (RFC 9112 §6.1).
     case unsupportedTransferCoding
-    /// A chunk's size that is not a hexadecimal number, or extensions out of bounds
-    /// (RFC 9112 §7.1).
+    /// A chunk size that is not a hexadecimal number, or chunk extensions that are too long (RFC
+    /// 9112 §7.1).
     case invalidChunkSize
     /// A chunk's data not followed by CR LF (RFC 9112 §7.1).
     case invalidChunkEnd
@@ -62,12 +64,12 @@ public enum HTTPError: Error, Hashable, Sendable, CaseIterable {
     case bodyTooLarge
     /// An Expect other than 100-continue (RFC 9110 §10.1.1).
     case unsupportedExpectation
-    /// Only of responses: more interim (1xx) responses than anybody needs.
+    /// Responses only: more interim (1xx) responses than `HTTPResponseParser` accepts.
     case tooManyInterimResponses
-    /// Only of responses: the connection ended before the response did (RFC 9112 §8).
+    /// Responses only: the connection closed before the response was complete (RFC 9112 §8).
     case truncatedMessage
 
-    /// The status of the response that tells a client about it.
+    /// The status of the response that reports the error to the client.
     public var status: Int {
         switch self {
         case .bareLineFeed, .malformedStartLine, .malformedVersion, .invalidTarget,

@@ -1,15 +1,15 @@
-// The lines of an HTTP head: where they end and what the fields among them are (RFC 9112 §2, §5).
-// What a start line or a field means is up to the request's and the response's parsers.
-// Invariant: a byte is searched for line ends once, and looked at once more when its line is
-// complete, whatever the reads; the verdict depends on the bytes alone and not on how they came.
+// The lines of an HTTP head: where they end, and which fields they hold (RFC 9112 §2, §5). The
+// parsers of requests and responses interpret start lines and fields. Invariant: a byte is read
+// once to find line ends and once more when its line is complete, however the input was split. The
+// result depends on the bytes alone.
 
 import Glibc
 
-/// Finds the lines of a growing input, which the caller presents whole each time.
+/// Finds lines in a growing input. The caller passes the whole input each time.
 struct HTTPLineScanner: Sendable {
-    /// Where the line begins that is looked for.
+    /// Offset at which the next line begins.
     private(set) var position: Int
-    /// No line feed lies between `position` and here.
+    /// There is no line feed between `position` and this offset.
     private var scanned: Int
 
     init(position: Int) {
@@ -19,8 +19,8 @@ struct HTTPLineScanner: Sendable {
 
     /// Finds the next line.
     /// - Parameters:
-    ///   - limit: the offset that the line, its CR LF included, may not exceed.
-    ///   - excess: what to throw if it does.
+    ///   - limit: the offset that the line, its CR LF included, must not exceed.
+    ///   - excess: the error thrown if it does.
     /// - Returns: the line without its CR LF, or nil if the input ends first.
     mutating func nextLine(
         in input: UnsafeRawBufferPointer, limit: Int, excess: HTTPError
@@ -42,20 +42,20 @@ struct HTTPLineScanner: Sendable {
         return nil
     }
 
-    /// Skips to where the next line begins.
+    /// Moves to the given offset, where the next line begins.
     mutating func advance(to position: Int) {
         self.position = position
         scanned = position
     }
 }
 
-/// Collects the start line and the fields of one head.
+/// Parses the start line and the fields of one head.
 struct HTTPHeadParser: Sendable {
     private let start: Int
     private let limits: HTTPLimits
     private var lines: HTTPLineScanner
     private var isFirstLine = true
-    /// Where the start line lies, once it has come, without CR LF.
+    /// Range of the start line without its CR LF; nil until it has arrived.
     private(set) var startLine: Range<Int>?
     /// The fields so far, as offsets from the head's start.
     private var entries: [HTTPFields.Entry] = []
@@ -67,8 +67,8 @@ struct HTTPHeadParser: Sendable {
         lines = HTTPLineScanner(position: start)
     }
 
-    /// Looks for the head's end.
-    /// - Parameter onStartLine: checks the start line, as soon as it has come and before any field.
+    /// Parses more of the head.
+    /// - Parameter onStartLine: checks the start line as soon as it is complete, before any field.
     /// - Returns: the fields and the offset after the head, or nil if the input ends first.
     mutating func parse(
         _ input: UnsafeRawBufferPointer,
@@ -82,7 +82,7 @@ struct HTTPHeadParser: Sendable {
                 excess: isStart ? .targetTooLong : .headTooLarge)
             guard let line else { return nil }
             if isStart {
-                // One empty line before a request is to be ignored (RFC 9112 §2.2).
+                // Empty lines before a request must be ignored; one is (RFC 9112 §2.2).
                 let isIgnored = isFirstLine && line.isEmpty
                 isFirstLine = false
                 if isIgnored { continue }
@@ -99,7 +99,7 @@ struct HTTPHeadParser: Sendable {
     }
 
     /// Checks a field line (RFC 9112 §5).
-    /// - Parameter origin: the offset that the result's offsets count from.
+    /// - Parameter origin: the offset from which the result's offsets count.
     static func parseField(
         _ line: Range<Int>, in input: UnsafeRawBufferPointer, origin: Int
     ) throws(HTTPError) -> HTTPFields.Entry {

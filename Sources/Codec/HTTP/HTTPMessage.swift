@@ -1,18 +1,17 @@
-// What requests and responses share: limits, version, method, the fields of a head, and the classes
-// of characters (RFC 9110 §5). Parsing is in HTTPRequestParser and HTTPResponseParser, writing in
-// HTTPResponse; this file only holds and looks up.
-// Invariant: every name in HTTPFields is a token and no value holds CR, LF or NUL, whoever made it.
+// Types that requests and responses share: limits, version, method, fields, and character classes
+// (RFC 9110 §5). HTTPRequestParser and HTTPResponseParser parse, HTTPResponse writes. Invariant:
+// every name in HTTPFields is a token, and no value contains CR, LF or NUL, whatever its source.
 
-/// The most that one HTTP message may make us read or keep.
+/// Limits on what one HTTP message may make a parser read or keep.
 public struct HTTPLimits: Sendable {
     /// Bytes of the start line with its CR LF. Default 8 KiB, as RFC 9112 §3 recommends 8,000.
     public var maxStartLineBytes = 8 * 1024
-    /// Bytes of the whole head, start line and last empty line included. Default 16 KiB: a
+    /// Bytes of the whole head, from the start line to the final empty line. Default 16 KiB: a
     /// browser's cookies and a token fit, a flood does not.
     public var maxHeaderBytes = 16 * 1024
-    /// Fields of a head, or of a trailer. Default 100, as in the servers people trust.
+    /// Fields of a head or a trailer. Default 100, as in other widely used servers.
     public var maxHeaderFields = 100
-    /// Bytes of the body as received, so that the framing of tiny chunks and a trailer count too.
+    /// Bytes of the body as received, so that the framing of tiny chunks and trailers count too.
     /// Default 1 MiB.
     public var maxBodyBytes = 1024 * 1024
 
@@ -20,7 +19,7 @@ public struct HTTPLimits: Sendable {
     public init() {}
 }
 
-/// A version of HTTP that is spoken here. A minor version above 1 counts as 1 (RFC 9110 §2.5).
+/// A supported version of HTTP. A minor version above 1 counts as 1 (RFC 9110 §2.5).
 public enum HTTPVersion: Sendable {
     /// HTTP/1.0: no Host needed, connections close by default.
     case http10
@@ -45,7 +44,7 @@ public enum HTTPMethod: Hashable, Sendable {
     /// Any other token, as received.
     case other(String)
 
-    /// The method of a token, as on the wire.
+    /// The method that a token on the wire names.
     public init(_ token: String) {
         switch token {
         case "GET": self = .get
@@ -58,7 +57,7 @@ public enum HTTPMethod: Hashable, Sendable {
         }
     }
 
-    /// The token, as on the wire.
+    /// The token on the wire.
     public var name: String {
         switch self {
         case .get: "GET"
@@ -74,10 +73,10 @@ public enum HTTPMethod: Hashable, Sendable {
 
 /// The fields of a head in the order received. Names compare without case (RFC 9110 §5.1).
 ///
-/// All text lies in one array: a head costs two allocations however many fields it has, and a value
-/// becomes a `String` only when somebody asks for it.
+/// All text lies in one array: a head takes two allocations however many fields it has. A value
+/// becomes a `String` only when it is read.
 public struct HTTPFields: Sendable {
-    /// Where one field's name and value lie.
+    /// Ranges of one field's name and value.
     struct Entry {
         var name: Range<Int>
         var value: Range<Int>
@@ -92,14 +91,15 @@ public struct HTTPFields: Sendable {
         entries = []
     }
 
-    /// Takes over what a parser found. The entries are offsets into `bytes` that it has checked.
+    /// Creates the fields from a parser's result. `entries` are offsets into `bytes` that the
+    /// parser has checked.
     init(bytes: [UInt8], entries: [Entry]) {
         self.bytes = bytes
         self.entries = entries
     }
 
-    /// Adds a field at the end. CR, LF and NUL in the value become spaces (RFC 9110 §5.5), so that
-    /// text from elsewhere cannot add fields of its own.
+    /// Appends a field. CR, LF and NUL in the value become spaces (RFC 9110 §5.5), so that text of
+    /// a peer cannot inject fields.
     /// - Precondition: the name is a token.
     public mutating func append(_ name: String, _ value: String) {
         precondition(!name.isEmpty && name.utf8.allSatisfy(HTTPCharacter.isToken))
@@ -110,8 +110,8 @@ public struct HTTPFields: Sendable {
         entries.append(Entry(name: nameStart..<valueStart, value: valueStart..<bytes.count))
     }
 
-    /// The value of a field; if it occurs on several lines, all of them joined by `, `, which means
-    /// the same (RFC 9110 §5.3). Nil if it does not occur. Bytes that are no UTF-8 are replaced.
+    /// The value of a field. If it occurs on several lines, their values are joined by `, `, which
+    /// means the same (RFC 9110 §5.3). Nil if it does not occur. Invalid UTF-8 is replaced.
     public subscript(name: String) -> String? {
         var joined: String?
         for entry in entries where matches(entry, name) {
@@ -121,14 +121,14 @@ public struct HTTPFields: Sendable {
         return joined
     }
 
-    /// How many lines a field takes up.
+    /// How many lines have this field name.
     public func count(of name: String) -> Int {
         var count = 0
         for entry in entries where matches(entry, name) { count += 1 }
         return count
     }
 
-    /// Whether a field that is a list of tokens holds a token, in any case, on any line.
+    /// Whether a list field contains a token, ignoring case, on any of its lines.
     public func contains(token: String, in name: String) -> Bool {
         var found = false
         forEachElement(of: name) { element in
@@ -137,8 +137,8 @@ public struct HTTPFields: Sendable {
         return found
     }
 
-    /// The elements of a field that is a list, over all of its lines, without those that are empty
-    /// (RFC 9110 §5.6.1). Takes time linear in the field's length.
+    /// The non-empty elements of a list field over all of its lines (RFC 9110 §5.6.1). Takes time
+    /// linear in the field's length.
     public func elements(of name: String) -> [String] {
         var elements: [String] = []
         forEachElement(of: name) { elements.append(text($0)) }
@@ -184,12 +184,12 @@ extension HTTPFields: RandomAccessCollection {
     }
 }
 
-/// The classes of characters that HTTP's grammar speaks of.
+/// The character classes of HTTP's grammar.
 enum HTTPCharacter {
     static let carriageReturn: UInt8 = 0x0D
     static let lineFeed: UInt8 = 0x0A
 
-    /// RFC 9110 §5.6.2.
+    /// A token character (RFC 9110 §5.6.2).
     static func isToken(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -210,14 +210,14 @@ enum HTTPCharacter {
         byte >= 0x20 && byte != 0x7F || byte == 0x09
     }
 
-    /// Visible ASCII, which is what a target is made of, less the `#` of a fragment: it is never
-    /// sent (RFC 9112 §3.2). Browsers do send `|` and `^`, which the URI grammar lacks.
+    /// A character of a target: visible ASCII except `#`, because fragments are never sent (RFC
+    /// 9112 §3.2). Browsers do send `|` and `^`, which the URI grammar lacks.
     static func isTarget(_ byte: UInt8) -> Bool {
         byte > 0x20 && byte < 0x7F && byte != UInt8(ascii: "#")
     }
 
-    /// A host by its characters (RFC 3986 §3.2.2), without the comma, which joins fields, and the
-    /// brackets, which `HTTPRequestParser` reads. The colon is of an IPv6 address.
+    /// A character of a host (RFC 3986 §3.2.2). Not the comma, which joins fields, and not
+    /// brackets, which `HTTPRequestParser` reads. The colon belongs to IPv6 addresses.
     static func isHost(_ byte: UInt8) -> Bool {
         switch byte {
         case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
@@ -243,7 +243,7 @@ enum HTTPCharacter {
         }
     }
 
-    /// A range less the white space at both ends.
+    /// The range without white space at either end.
     static func trimmed(_ range: Range<Int>, byte: (Int) -> UInt8) -> Range<Int> {
         var (start, end) = (range.lowerBound, range.upperBound)
         while start < end && isWhitespace(byte(start)) { start += 1 }

@@ -1,27 +1,27 @@
-// A request as a value: method, target, fields, body (RFC 9110, RFC 9112 §3).
-// Parsing is in HTTPRequestParser; which routes exist is up to Server.
-// Invariant: what the parser checked holds: the target's form, one valid Host, no bad character.
+// A request as a value: method, target, fields, body (RFC 9110, RFC 9112 §3). HTTPRequestParser
+// creates it; Server routes it. Invariant: the parser has checked the target's form, that there is
+// one valid Host, and every character.
 
 /// One HTTP request, complete with its body.
 public struct HTTPRequest: Sendable {
     /// The method.
     public let method: HTTPMethod
-    /// The target's path as on the wire, percent-encoding and all: `/v1/realtime`. `*` for
-    /// `OPTIONS *`.
+    /// The target's path as on the wire, still percent-encoded: `/v1/realtime`. `*` for `OPTIONS
+    /// *`.
     public let path: String
-    /// What follows the `?`, as on the wire; nil without one.
+    /// The text after the `?`, as on the wire; nil without one.
     public let query: String?
-    /// The host and port that the request is for: from an absolute target, which takes precedence
-    /// (RFC 9112 §3.2.2), else from Host; empty only in HTTP/1.0, which needs neither.
+    /// The host and port of the request: from an absolute target, which takes precedence (RFC 9112
+    /// §3.2.2), else from Host. Empty only in HTTP/1.0, which requires neither.
     public let host: String
     /// The version.
     public let version: HTTPVersion
     /// The fields in the order received.
     public let fields: HTTPFields
-    /// The body, unchunked.
+    /// The body, without chunk framing.
     public let body: [UInt8]
 
-    /// The value of a field as `HTTPFields` defines it.
+    /// The value of a field; see the subscript of `HTTPFields`.
     public func header(_ name: String) -> String? { fields[name] }
 
     /// Whether the client wants to send another request on this connection (RFC 9112 §9.3).
@@ -30,9 +30,9 @@ public struct HTTPRequest: Sendable {
         return version == .http11 || fields.contains(token: "keep-alive", in: "Connection")
     }
 
-    /// The first value of a parameter of the query, decoded as a form's (WHATWG URL §5.1): `+` is a
-    /// space, `%41` is `A`, a `%` without two digits is itself, bytes that are no UTF-8 are
-    /// replaced. Nil if the parameter does not occur.
+    /// The first value of a query parameter, decoded like a form (WHATWG URL §5.1): `+` is a space,
+    /// `%41` is `A`, a `%` without two digits stays, invalid UTF-8 is replaced. Nil if the
+    /// parameter does not occur.
     public func queryValue(_ name: String) -> String? {
         guard let query else { return nil }
         for pair in query.utf8.split(separator: UInt8(ascii: "&")) {
@@ -45,8 +45,8 @@ public struct HTTPRequest: Sendable {
         return nil
     }
 
-    /// A piece of a path as text (RFC 3986 §2.1): `%41` is `A`, a `%` without two digits is itself.
-    /// Nil where the bytes are no UTF-8.
+    /// A piece of a path as text (RFC 3986 §2.1): `%41` is `A`, a `%` without two digits stays. Nil
+    /// if the bytes are not UTF-8.
     public static func percentDecoded(_ piece: Substring) -> String? {
         String(validating: decoded(piece.utf8, plusIsSpace: false), as: UTF8.self)
     }

@@ -1,11 +1,12 @@
-// Bytes to requests, the server's side of RFC 9112, strictly: whatever two readers could take in
-// two ways is refused, because that is how requests are smuggled past the one that checks them.
-// It keeps no input; the caller does, presents it again when it has grown, and drops what a request
-// consumed. Invariant: a byte that has been searched is not searched again.
+// Parses bytes into requests, the server's side of RFC 9112. It is strict: input that two parsers
+// could understand differently is refused, because such differences make request smuggling
+// possible. The parser keeps no input. The caller keeps it, passes it again when it has grown, and
+// drops the bytes of each parsed request. Invariant: a byte that has been searched is not searched
+// again.
 
-/// Parses requests, pipelined ones too. After an error the connection has to be closed.
+/// Parses requests, pipelined ones too. After an error the connection must close.
 public struct HTTPRequestParser: Sendable {
-    /// What the start line said.
+    /// The parsed start line.
     private struct StartLine {
         let method: HTTPMethod
         let path: String
@@ -14,14 +15,14 @@ public struct HTTPRequestParser: Sendable {
         let version: HTTPVersion
     }
 
-    /// A request whose body is still due.
+    /// A request whose body is still incomplete.
     private struct Head {
         let startLine: StartLine
         let fields: HTTPFields
         let host: String
     }
 
-    /// Longer than any registered method by some way.
+    /// Longer than any registered method.
     private static let maxMethodBytes = 32
 
     private let limits: HTTPLimits
@@ -29,15 +30,15 @@ public struct HTTPRequestParser: Sendable {
     private var startLine: StartLine?
     private var pending: (head: Head, body: HTTPBodyParser)?
 
-    /// Whether the client waits for an interim `100 Continue` before it sends the body that is due
-    /// (RFC 9110 §10.1.1). True from the call of `parse` that met the head; the caller may answer
-    /// at once with `HTTPResponse.continueHead`, and only once per request.
+    /// Whether the client waits for an interim `100 Continue` before it sends the body (RFC 9110
+    /// §10.1.1). True after the call of `parse` that completed the head. The caller may then answer
+    /// with `HTTPResponse.continueHead`, once per request.
     public private(set) var awaitsContinue = false
 
-    /// Whether a request's head has been read and its body is still due.
+    /// Whether a request's head has been parsed and its body is incomplete.
     public var isInBody: Bool { pending != nil }
 
-    /// The request whose body is still due, without it; nil: there is none.
+    /// The request whose body is incomplete, without its body; nil if there is none.
     public var requestInBody: HTTPRequest? {
         guard let head = pending?.head else { return nil }
         return HTTPRequest(
@@ -52,10 +53,10 @@ public struct HTTPRequestParser: Sendable {
     }
 
     /// Parses the request at the front of `input`.
-    /// - Parameter input: all bytes received since the last request's end. On the next call it
+    /// - Parameter input: all bytes received since the end of the last request. On the next call it
     ///   begins with the same bytes, unless this call returned a request.
-    /// - Returns: nil when more bytes are needed; else the request and how many bytes it took up:
-    ///   drop these and call again, as the next request may follow them.
+    /// - Returns: nil when more bytes are needed; else the request and its byte count. Drop that
+    ///   many bytes and call again, because another request may follow.
     public mutating func parse(
         _ input: UnsafeRawBufferPointer
     ) throws(HTTPError) -> (request: HTTPRequest, consumed: Int)? {
@@ -116,8 +117,8 @@ public struct HTTPRequestParser: Sendable {
             authority: authority, version: version)
     }
 
-    /// Tells the forms of a target apart (RFC 9112 §3.2).
-    /// - Returns: an absolute target's authority, and the path with the query.
+    /// Distinguishes the forms of a target (RFC 9112 §3.2).
+    /// - Returns: the authority of an absolute target, and the path with the query.
     private static func splitTarget(
         _ target: String, _ method: HTTPMethod
     ) throws(HTTPError) -> (authority: String?, local: Substring) {
@@ -148,8 +149,8 @@ public struct HTTPRequestParser: Sendable {
 
     // MARK: The fields
 
-    /// Checks Host (RFC 9112 §3.2). An empty one says that the target has no authority, which a
-    /// target of http and https must have (RFC 9110 §4.2.1, RFC 9112 §3.3): refused as invalid.
+    /// Checks Host (RFC 9112 §3.2). An empty one means that the target has no authority. Targets of
+    /// http and https must have one (RFC 9110 §4.2.1, RFC 9112 §3.3), so it is refused as invalid.
     private static func host(
         of fields: HTTPFields, _ startLine: StartLine
     ) throws(HTTPError) -> String {
@@ -162,8 +163,8 @@ public struct HTTPRequestParser: Sendable {
     }
 
     /// Whether bytes are `host` or `host:port` with a host that is not empty (RFC 3986 §3.2.2,
-    /// §3.2.3): a name or an IPv4 address by its characters, or an address in brackets; digits,
-    /// or none, after the colon. Which hosts exist is not judged here.
+    /// §3.2.3). The host is a name, an IPv4 address, or an address in brackets; the port is any
+    /// number of digits, or none. Whether the host exists is not checked.
     private static func isAuthority(_ bytes: some BidirectionalCollection<UInt8>) -> Bool {
         let isLiteral = bytes.first == UInt8(ascii: "[")
         let end = UInt8(ascii: isLiteral ? "]" : ":")
@@ -176,7 +177,7 @@ public struct HTTPRequestParser: Sendable {
         return colon == UInt8(ascii: ":") && rest.allSatisfy(digits.contains)
     }
 
-    /// How a request's body ends (RFC 9112 §6.3): a request never lasts until the connection ends.
+    /// How a request's body ends (RFC 9112 §6.3). It never ends by closing the connection.
     private static func framing(
         of fields: HTTPFields, version: HTTPVersion
     ) throws(HTTPError) -> HTTPBodyFraming {
@@ -187,7 +188,7 @@ public struct HTTPRequestParser: Sendable {
     private mutating func checkExpectation(
         _ fields: HTTPFields, _ version: HTTPVersion, _ framing: HTTPBodyFraming
     ) throws(HTTPError) {
-        // An HTTP/1.0 client cannot mean it, and is to be ignored (RFC 9110 §10.1.1).
+        // HTTP/1.0 does not define Expect, so it is ignored there (RFC 9110 §10.1.1).
         guard version == .http11, let expectation = fields["Expect"] else { return }
         guard expectation.lowercased() == "100-continue" else { throw .unsupportedExpectation }
         awaitsContinue = framing != .length(0)

@@ -1,16 +1,15 @@
-// A response as a value, and its way to bytes (RFC 9112 §4, RFC 9110 §6.4).
-// Parsing, which only clients need, is in HTTPResponseParser. No clock here: who wants a Date field
-// appends it to the fields.
-// Invariant: what is written can be told apart from what follows it: it has a Content-Length, or
-// no body by its status.
+// A response as a value, and how it is written (RFC 9112 §4, RFC 9110 §6.4). HTTPResponseParser
+// parses responses, which only clients need. There is no clock here: a caller that wants a Date
+// field appends it. Invariant: the end of a written response is known to its reader: by
+// Content-Length, or because its status has no body.
 
 /// One HTTP response, complete with its body.
 public struct HTTPResponse: Sendable {
     /// The status code. 100…599 when received.
     public var status: Int
-    /// The fields. To be written: without Content-Length and Connection, which `write` adds.
+    /// The fields. For writing: without Content-Length and Connection, which `write` adds.
     public var fields: HTTPFields
-    /// The body, unchunked.
+    /// The body, without chunk framing.
     public var body: [UInt8]
 
     /// Creates a response.
@@ -20,18 +19,18 @@ public struct HTTPResponse: Sendable {
         self.body = body
     }
 
-    /// Creates a response of plain text, as for an error.
+    /// Creates a response of plain text, for example for an error.
     public init(status: Int, text: String) {
         self.init(status: status, body: Array(text.utf8))
         fields.append("Content-Type", "text/plain; charset=utf-8")
     }
 
-    /// The interim response that asks a client for the body it holds back (RFC 9110 §15.2.1).
+    /// The interim response that lets a waiting client send its body (RFC 9110 §15.2.1).
     public static let continueHead: StaticString = "HTTP/1.1 100 Continue\r\n\r\n"
 
     /// Writes the response.
     /// - Parameters:
-    ///   - method: what is answered: HEAD gets the head that GET would, and no body.
+    ///   - method: the request's method. HEAD gets the same head as GET, and no body.
     ///   - keepAlive: whether the connection stays open for another request.
     public func write(
         answering method: HTTPMethod, keepAlive: Bool, into writer: inout ByteWriter
@@ -46,18 +45,18 @@ public struct HTTPResponse: Sendable {
 
 /// Writes the heads of responses whose bodies the caller writes itself.
 public enum HTTPResponseHead {
-    /// Whether a response of this status has a body at all (RFC 9112 §6.3).
+    /// Whether a response with this status may have a body (RFC 9112 §6.3).
     public static func hasBody(status: Int) -> Bool {
         status >= 200 && status != 204 && status != 304
     }
 
-    /// Writes a head, its last empty line included.
+    /// Writes a head, including its final empty line.
     /// - Parameters:
     ///   - headers: without Content-Length and Connection.
-    ///   - contentLength: the bytes of the body that follows, or, to HEAD, would follow a GET; left
-    ///     out where the status has no body (RFC 9110 §8.6).
-    ///   - keepAlive: whether the connection stays open for another request. It is always said, as
-    ///     HTTP/1.0 clients assume the contrary of HTTP/1.1's.
+    ///   - contentLength: bytes of the body that follows, or, for HEAD, that would follow a GET. Not
+    ///     written where the status has no body (RFC 9110 §8.6).
+    ///   - keepAlive: whether the connection stays open for another request. Always written, because
+    ///     HTTP/1.0 and HTTP/1.1 have opposite defaults.
     public static func write(
         status: Int, headers: HTTPFields, contentLength: Int, keepAlive: Bool,
         into writer: inout ByteWriter
@@ -72,13 +71,13 @@ public enum HTTPResponseHead {
         writer.append(keepAlive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n")
     }
 
-    /// Writes the head of a body whose length nobody knows yet, its last empty line included.
+    /// Writes the head of a body whose length is not known yet, including its final empty line.
     /// - Parameters:
     ///   - headers: without Transfer-Encoding and Connection.
-    ///   - isChunked: whether the body comes in chunks (`writeChunk`); without, it ends with the
-    ///     connection, as HTTP/1.0 has it (RFC 9112 §6.3).
+    ///   - isChunked: whether the body is sent in chunks (`writeChunk`). Otherwise closing the
+    ///     connection ends it, as in HTTP/1.0 (RFC 9112 §6.3).
     ///   - keepAlive: whether the connection stays open for another request.
-    /// - Precondition: a connection that is kept is chunked.
+    /// - Precondition: if `keepAlive`, then `isChunked`.
     public static func writeStream(
         status: Int, headers: HTTPFields, isChunked: Bool, keepAlive: Bool,
         into writer: inout ByteWriter
@@ -90,8 +89,8 @@ public enum HTTPResponseHead {
         writer.append(keepAlive ? "Connection: keep-alive\r\n\r\n" : "Connection: close\r\n\r\n")
     }
 
-    /// Writes a piece of a body in chunks (RFC 9112 §7.1). Nothing is written for no bytes, which
-    /// would end the body.
+    /// Writes one chunk of a body (RFC 9112 §7.1). Empty input writes nothing, because an empty
+    /// chunk would end the body.
     public static func writeChunk(_ bytes: UnsafeRawBufferPointer, into writer: inout ByteWriter) {
         guard !bytes.isEmpty else { return }
         writer.append(String(bytes.count, radix: 16))
@@ -100,7 +99,7 @@ public enum HTTPResponseHead {
         writer.append("\r\n")
     }
 
-    /// What ends a body in chunks.
+    /// The last, empty chunk, which ends a chunked body.
     public static let lastChunk: StaticString = "0\r\n\r\n"
 
     static func writeStatusLine(_ status: Int, into writer: inout ByteWriter) {
@@ -120,7 +119,7 @@ public enum HTTPResponseHead {
         }
     }
 
-    /// The usual name of a status that Parley sends (RFC 9110 §15); empty for others, which is
+    /// The standard phrase of a status that Parley sends (RFC 9110 §15); empty for others, which is
     /// allowed (RFC 9112 §4).
     public static func reasonPhrase(of status: Int) -> StaticString {
         switch status {

@@ -1,11 +1,12 @@
-// Bytes to responses, the client's side of RFC 9112, for `parley talk` and the load generator. As
-// strict as the request's parser, with which it shares the parsing of fields and bodies.
-// It keeps no input; the caller does, and presents it again when it has grown.
-// Invariant: interim responses never reach the caller, save 101, after which HTTP is over.
+// Parses bytes into responses, the client's side of RFC 9112, for `parley talk` and the load
+// generator. It is as strict as the request parser and shares its parsing of fields and bodies. The
+// parser keeps no input. The caller keeps it and passes it again when it has grown. Invariant:
+// interim responses are never returned, except 101, after which the connection no longer speaks
+// HTTP.
 
-/// Parses the response to one request after another on a connection.
+/// Parses the response to one request.
 public struct HTTPResponseParser: Sendable {
-    /// A server has no use for more than two or three.
+    /// Maximum interim responses. A server needs no more than two or three.
     private static let maxInterimResponses = 16
 
     private let method: HTTPMethod
@@ -16,7 +17,7 @@ public struct HTTPResponseParser: Sendable {
     private var pending: (status: Int, fields: HTTPFields, body: HTTPBodyParser)?
 
     /// Creates a parser.
-    /// - Parameter method: what the response answers; one to HEAD has no body.
+    /// - Parameter method: method of the request; a response to HEAD has no body.
     public init(answering method: HTTPMethod = .get, limits: HTTPLimits = HTTPLimits()) {
         self.method = method
         self.limits = limits
@@ -24,10 +25,10 @@ public struct HTTPResponseParser: Sendable {
     }
 
     /// Parses the response at the front of `input`.
-    /// - Parameter input: all bytes received since the last response's end. On the next call it
-    ///   begins with the same bytes.
-    /// - Returns: nil when more bytes are needed; else the response and how many bytes it took up.
-    ///   After 101 the rest is the new protocol's. A parser serves for one response.
+    /// - Parameter input: all bytes received since the end of the last response. On the next call
+    ///   it begins with the same bytes.
+    /// - Returns: nil when more bytes are needed; else the response and its byte count. After 101
+    ///   the rest belongs to the new protocol. A parser serves one response.
     public mutating func parse(
         _ input: UnsafeRawBufferPointer
     ) throws(HTTPError) -> (response: HTTPResponse, consumed: Int)? {
@@ -57,17 +58,17 @@ public struct HTTPResponseParser: Sendable {
         return (HTTPResponse(status: status, fields: fields, body: body), end)
     }
 
-    /// The response that ends with its connection.
-    /// - Parameter input: the bytes last given to `parse`, which returned nil.
-    /// - Throws: `truncatedMessage` if the response was to go on.
+    /// The response that ends with the connection.
+    /// - Parameter input: the bytes last passed to `parse`, which returned nil.
+    /// - Throws: `truncatedMessage` if the response is incomplete.
     public func finish(_ input: UnsafeRawBufferPointer) throws(HTTPError) -> HTTPResponse {
         guard let pending else { throw .truncatedMessage }
         let body = try pending.body.finish(input)
         return HTTPResponse(status: pending.status, fields: pending.fields, body: body)
     }
 
-    /// Reads `version SP status [ SP reason ]` (RFC 9112 §4). Some servers leave out the last space
-    /// with the reason; the reason means nothing in any case.
+    /// Reads `version SP status [ SP reason ]` (RFC 9112 §4). Some servers omit the last space
+    /// together with the reason. The reason is ignored.
     private static func parseStatusLine(
         _ line: UnsafeRawBufferPointer
     ) throws(HTTPError) -> (version: HTTPVersion, status: Int) {

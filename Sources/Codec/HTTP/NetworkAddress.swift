@@ -1,24 +1,24 @@
-// An address of the Internet as a value, its text both ways, and ranges of addresses. No socket
-// and no name service here; which addresses are welcome is Server's.
+// An Internet address as a value, its text form, and ranges of addresses. Sockets and name
+// resolution are not here; Server decides which addresses it accepts.
 //
-// Invariant: an IPv4 address is held as its IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2), so that
-// one peer is one value whatever family of socket it came through.
+// Invariant: an IPv4 address is stored as its IPv4-mapped IPv6 address (RFC 4291 §2.5.5.2), so that
+// a peer has one value whichever family of socket it came through.
 
 /// An IPv4 or IPv6 address without a port and without a zone.
 public struct NetworkAddress: Hashable, Sendable {
     /// Bits in an address.
     public static let bitCount = 128
-    /// Characters of the longest text, an IPv6 address with an embedded IPv4 one.
+    /// Characters of the longest text: an IPv6 address with an embedded IPv4 one.
     static let maxTextBytes = 45
-    /// What the lower half of an IPv4-mapped address begins with.
+    /// First 32 bits of the lower half of an IPv4-mapped address.
     private static let mappedPrefix: UInt64 = 0xFFFF << 32
 
-    /// The first 64 bits, the network's part of an IPv6 address.
+    /// The first 64 bits: the network part of an IPv6 address.
     public let high: UInt64
     /// The last 64 bits.
     public let low: UInt64
 
-    /// Creates an IPv6 address out of its halves, in the order of the wire.
+    /// Creates an IPv6 address from its two halves, in wire order.
     public init(high: UInt64, low: UInt64) {
         self.high = high
         self.low = low
@@ -29,40 +29,40 @@ public struct NetworkAddress: Hashable, Sendable {
         self.init(high: 0, low: NetworkAddress.mappedPrefix | UInt64(v4))
     }
 
-    /// `::`, which no peer on the Internet has: it stands for peers without an address, as those of
-    /// Unix-domain sockets.
+    /// `::`, which no peer on the Internet has. It stands for peers without an address, such as
+    /// those of Unix-domain sockets.
     public static let unspecified = NetworkAddress(high: 0, low: 0)
 
-    /// The IPv4 address, or nil if it is another.
+    /// The IPv4 address, or nil for IPv6.
     public var v4: UInt32? {
         guard high == 0, low >> 32 == 0xFFFF else { return nil }
         return UInt32(truncatingIfNeeded: low)
     }
 
-    /// Whether it names the machine itself: 127.0.0.0/8 or ::1.
+    /// Whether it is the machine's own address: 127.0.0.0/8 or ::1.
     public var isLoopback: Bool {
         if let v4 { return v4 >> 24 == 127 }
         return high == 0 && low == 1
     }
 
-    /// The address with all but its first bits cleared. `bits`: 0…128.
+    /// The address with only its first `bits` bits kept. `bits`: 0…128.
     public func masked(to bits: Int) -> NetworkAddress {
-        // A shift by the whole width or more gives zero: `<<` of Swift is that smart.
+        // Swift's `<<` gives zero for a shift by the full width or more.
         NetworkAddress(
             high: high & UInt64.max << (64 - min(bits, 64)),
             low: low & UInt64.max << (64 - max(bits - 64, 0)))
     }
 
-    /// What limits count together: an IPv4 address alone, but the whole /64 of an IPv6 one, since
-    /// every subscriber has at least that many addresses (RFC 6177 §2).
+    /// The unit that per-client limits count: one IPv4 address, or the /64 of an IPv6 address,
+    /// because every subscriber has at least that many addresses (RFC 6177 §2).
     public var subscriber: NetworkAddress { v4 == nil ? masked(to: 64) : self }
 }
 
 // MARK: - Text
 
 extension NetworkAddress: LosslessStringConvertible {
-    /// Reads an address, strictly: four decimal numbers without leading zeros, or RFC 4291 §2.2.
-    /// Nil for anything else: a port, brackets, a zone (`%eth0`), octal and short forms of IPv4.
+    /// Parses an address strictly: four decimal numbers without leading zeros, or RFC 4291 §2.2.
+    /// Nil for anything else: a port, brackets, a zone (`%eth0`), octal or short forms of IPv4.
     public init?(_ description: String) {
         let text = Array(description.utf8)
         guard text.count <= NetworkAddress.maxTextBytes else { return nil }
@@ -75,7 +75,7 @@ extension NetworkAddress: LosslessStringConvertible {
         }
     }
 
-    /// The usual text: dotted for IPv4, RFC 5952 for IPv6.
+    /// The standard text: dotted for IPv4, RFC 5952 for IPv6.
     public var description: String {
         if let v4 {
             return [v4 >> 24, v4 >> 16, v4 >> 8, v4].map { "\($0 & 0xFF)" }.joined(separator: ".")
@@ -127,7 +127,7 @@ extension NetworkAddress: LosslessStringConvertible {
         return number <= limit ? number : nil
     }
 
-    /// Reads groups up to the end; `::` may stand once for one or more groups of zeros.
+    /// Parses groups up to the end; `::` may stand once for one or more groups of zeros.
     private static func parseV6(_ text: ArraySlice<UInt8>) -> NetworkAddress? {
         let colon = UInt8(ascii: ":")
         var rest = text
@@ -175,7 +175,7 @@ extension NetworkAddress: LosslessStringConvertible {
 
 // MARK: - Ranges
 
-/// All addresses that begin with the same bits (CIDR, RFC 4632 §3.1).
+/// All addresses with the same leading bits (CIDR, RFC 4632 §3.1).
 public struct AddressRange: Hashable, Sendable {
     /// The first address.
     public let first: NetworkAddress
@@ -193,7 +193,7 @@ public struct AddressRange: Hashable, Sendable {
         address.masked(to: prefixBits) == first
     }
 
-    /// The addresses of the machine itself: 127.0.0.0/8 and ::1.
+    /// The machine's own addresses: 127.0.0.0/8 and ::1.
     public static let loopback = [
         AddressRange(first: NetworkAddress(v4: 0x7F00_0000), prefixBits: 104),
         AddressRange(NetworkAddress(high: 0, low: 1)),
@@ -206,8 +206,8 @@ public struct AddressRange: Hashable, Sendable {
 }
 
 extension AddressRange: LosslessStringConvertible {
-    /// Reads `10.0.0.0/8`, `2001:db8::/32`, or one address. Nil where bits beyond the prefix are
-    /// set: `10.0.0.1/8` is a slip of whoever wrote it, and guessing could open too much.
+    /// Parses `10.0.0.0/8`, `2001:db8::/32`, or one address. Nil where bits beyond the prefix are
+    /// set: `10.0.0.1/8` is a typing error, and a guess could admit too many addresses.
     public init?(_ description: String) {
         let parts = description.utf8.split(
             separator: UInt8(ascii: "/"), maxSplits: 1, omittingEmptySubsequences: false)
@@ -216,7 +216,7 @@ extension AddressRange: LosslessStringConvertible {
             self.init(address)
             return
         }
-        // An address written in IPv6's way has a prefix of IPv6's, mapped or not.
+        // A prefix length written after an IPv6 text counts IPv6 bits, also for mapped addresses.
         let base = parts[0].contains(UInt8(ascii: ":")) ? 0 : 96
         let limit = NetworkAddress.bitCount - base
         guard let bits = NetworkAddress.decimal(Array(parts[1])[...], atMost: limit),
@@ -225,26 +225,27 @@ extension AddressRange: LosslessStringConvertible {
         self.init(first: address, prefixBits: base + bits)
     }
 
-    /// The text that reads back as the same range.
+    /// Text that parses back as the same range.
     public var description: String {
         if prefixBits == NetworkAddress.bitCount { return "\(first)" }
-        // Where `first` is IPv4's, the prefix has at least 96 bits: fewer would cut into its mark.
+        // A range whose `first` is IPv4 has at least 96 prefix bits; fewer would cut the mapping
+        // prefix.
         return "\(first)/\(first.v4 == nil ? prefixBits : prefixBits - 96)"
     }
 }
 
 extension NetworkAddress {
-    /// What is not out on the Internet: this machine, private networks, link-local addresses (where
-    /// clouds answer with a machine's secrets), shared and benchmark networks, documentation,
-    /// multicast and reserved addresses, and IPv6's wrappings of IPv4 (RFC 6890, RFC 4193,
-    /// RFC 6052, RFC 3056, RFC 4380).
+    /// Addresses that are not on the public Internet (RFC 6890, RFC 4193, RFC 6052, RFC 3056, RFC
+    /// 4380): this machine, private networks, link-local addresses (where cloud providers serve a
+    /// machine's secrets), shared and benchmark networks, documentation, multicast and reserved
+    /// addresses, and IPv6 forms that embed IPv4.
     private static let special = [
         "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
         "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",
         "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
     ].map { AddressRange($0)! }
 
-    /// Whether it is out on the Internet. Of IPv6 that is 2000::/3 but for what wraps IPv4.
+    /// Whether it is on the public Internet. For IPv6: 2000::/3 except the forms that embed IPv4.
     public var isPublic: Bool {
         if v4 != nil { return !NetworkAddress.special.contains(self) }
         let isGlobal = high >> 61 == 1
@@ -255,7 +256,7 @@ extension NetworkAddress {
 }
 
 extension [AddressRange] {
-    /// Whether any of the ranges has the address.
+    /// Whether any of the ranges contains the address.
     public func contains(_ address: NetworkAddress) -> Bool {
         contains { $0.contains(address) }
     }

@@ -1,30 +1,32 @@
-// The header that a proxy puts in front of a connection to say whose it is: version 2 of HAProxy's
-// PROXY protocol ("The PROXY protocol", 2020/03/05, §2.2). Version 1, its text form, is told apart
-// and refused. Whom to believe is Server's; extensions (TLVs) are skipped, unread.
+// The header that a proxy sends in front of a connection to tell the client's address: version 2 of
+// HAProxy's PROXY protocol ("The PROXY protocol", 2020/03/05, §2.2). The text form, version 1, is
+// recognised and refused. Server decides which proxies it trusts. Extensions (TLVs) are skipped
+// unread.
 //
-// Invariant: a value or a typed error, decided by the bytes alone and not by how they were split.
+// Invariant: the result, a value or a typed error, depends on the bytes alone and not on how they
+// were split.
 
-/// Why bytes are no header of this protocol, or not one that is served.
+/// Why bytes are not a supported header of this protocol.
 public enum ProxyProtocolError: Error, Hashable, Sendable, CaseIterable {
-    /// The bytes begin with something else: the proxy is not set up to send a header.
+    /// The bytes begin with something else: the proxy is not configured to send a header.
     case missingSignature
-    /// The text form, version 1. Set the proxy up to send version 2.
+    /// The text form, version 1. Configure the proxy to send version 2.
     case version1
     /// A version other than 2.
     case unsupportedVersion
     /// Neither LOCAL nor PROXY.
     case unknownCommand
-    /// A family or transport that the protocol does not have.
+    /// A family or transport that the protocol does not define.
     case unknownFamily
-    /// A datagram's header in front of a stream.
+    /// A header for datagrams on a stream.
     case datagram
-    /// A length that cannot hold the family's addresses.
+    /// The length is too short for the family's addresses.
     case tooShort
-    /// More than `ProxyHeader.maxBytes`.
+    /// Longer than `ProxyHeader.maxBytes`.
     case tooLong
 }
 
-/// What a header says.
+/// A parsed header.
 ///
 /// ```
 ///  0                12   13   14      16               16 + length
@@ -33,24 +35,25 @@ public enum ProxyProtocolError: Error, Hashable, Sendable, CaseIterable {
 /// └──────────────────┴────┴────┴───────┴──────────────────┘
 /// ```
 public struct ProxyHeader: Equatable, Sendable {
-    /// Bytes of the longest header that is taken. 2,048: addresses take at most 232, and what the
-    /// known extensions add stays well below; the specification asks for 536.
+    /// Maximum bytes of a header. 2,048: addresses take at most 232, and the known extensions add
+    /// far less than the rest. The specification asks for 536.
     public static let maxBytes = 2_048
 
-    /// Who connected to the proxy. Nil when the connection is the proxy's own, as for a check of
-    /// health, or the proxy does not know; then the address is that of the proxy.
+    /// Address of the client that connected to the proxy. Nil for the proxy's own connections, such
+    /// as health checks, and where the proxy does not know it. The client's address is then the
+    /// proxy's.
     public let source: NetworkAddress?
 
-    /// Bytes before the length that is counted.
+    /// Bytes before those that the length field counts.
     private static let fixedBytes = 16
     private static let signature: [UInt8] = [
         0x0D, 0x0A, 0x0D, 0x0A, 0x00, 0x0D, 0x0A, 0x51, 0x55, 0x49, 0x54, 0x0A,
     ]
     private static let version1 = Array("PROXY ".utf8)
 
-    /// Reads the header at the front of `input`.
+    /// Parses the header at the front of `input`.
     /// - Parameter input: all bytes of the connection so far.
-    /// - Returns: nil when more bytes are needed; else the header and how many bytes it took up.
+    /// - Returns: nil when more bytes are needed; else the header and its byte count.
     public static func parse(
         _ input: UnsafeRawBufferPointer
     ) throws(ProxyProtocolError) -> (header: ProxyHeader, consumed: Int)? {
@@ -60,8 +63,8 @@ public struct ProxyHeader: Equatable, Sendable {
             throw .version1
         }
         guard isPrefix(of: signature, input) else { throw .missingSignature }
-        // Each field is judged as soon as it is there, and in their order, so that the verdict is
-        // the same however many bytes follow.
+        // Each field is checked as soon as it has arrived, in order, so that the result does not
+        // depend on how many bytes follow.
         guard input.count > 12 else { return nil }
         guard input[12] >> 4 == 2 else { throw .unsupportedVersion }
         let command = input[12] & 0xF
@@ -77,12 +80,12 @@ public struct ProxyHeader: Equatable, Sendable {
         return (ProxyHeader(source: source), fixedBytes + length)
     }
 
-    /// Whether the bytes and the pattern agree as far as both go.
+    /// Whether the bytes and the pattern agree in their common length.
     private static func isPrefix(of pattern: [UInt8], _ input: UnsafeRawBufferPointer) -> Bool {
         zip(pattern, input).allSatisfy { $0 == $1 }
     }
 
-    /// What the addresses of a family take up, both ends with their ports.
+    /// Bytes that a family's two addresses and ports take.
     private static func addressBytes(of byte: UInt8) throws(ProxyProtocolError) -> Int {
         let (family, transport) = (byte >> 4, byte & 0xF)
         guard family <= 3, transport <= 2 else { throw .unknownFamily }

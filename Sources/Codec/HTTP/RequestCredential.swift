@@ -1,29 +1,30 @@
-// Where a request carries its credential: `Authorization: Bearer …` (RFC 6750 §2.1), or, from a
-// browser, which can set no header on a WebSocket, one of the subprotocols that it offers. Whether
-// the credential is any good is Server's business.
+// Finds the credential of a request: `Authorization: Bearer …` (RFC 6750 §2.1), or one of the
+// subprotocols that it offers, because a browser cannot set a header on a WebSocket. Server checks
+// the credential.
 //
-// Not in the query: URLs end up in logs, histories and Referer fields (RFC 6750 §5.3).
+// A credential in the query is not accepted: URLs end up in logs, histories and Referer fields (RFC
+// 6750 §5.3).
 
-/// What a request says of who sends it.
+/// The credential that a request carries.
 public enum RequestCredential: Equatable, Sendable {
-    /// Nothing.
+    /// No credential.
     case none
     /// A key or a token: 1…`maxBytes` visible ASCII characters.
     case bearer(String)
-    /// Several credentials of one kind, another scheme than Bearer, or one that is empty, too long
-    /// or holds other characters.
+    /// Several credentials of one kind, a scheme other than Bearer, or a credential that is empty,
+    /// too long or has other characters.
     case malformed
 
-    /// Bytes of the longest credential. 8 KiB: a token with many claims, half of a head.
+    /// Maximum bytes of a credential. 8 KiB: a token with many claims, and half of a head.
     public static let maxBytes = 8 * 1024
 
-    /// What a browser puts before its key to make a subprotocol of it, as OpenAI's clients do.
+    /// Prefix with which a browser turns its key into a subprotocol, as OpenAI's clients do.
     public static let subprotocolPrefix = "openai-insecure-api-key."
 
     private static let scheme = "bearer "
 
-    /// Reads the fields of a request. A header counts before a subprotocol: only programs can set
-    /// it.
+    /// Reads the credential from the fields of a request. A header takes precedence over a
+    /// subprotocol, because only programs can set it.
     public init(_ fields: HTTPFields) {
         switch fields.count(of: "Authorization") {
         case 0: self = Self.ofSubprotocols(fields)
@@ -33,7 +34,7 @@ public enum RequestCredential: Equatable, Sendable {
     }
 
     private static func ofHeader(_ value: String) -> RequestCredential {
-        // The scheme is in any case, and one or more spaces follow it (RFC 9110 §11.4).
+        // The scheme ignores case, and one or more spaces follow it (RFC 9110 §11.4).
         guard value.utf8.count > scheme.utf8.count,
             value.prefix(scheme.count).lowercased() == scheme
         else { return .malformed }

@@ -1,19 +1,19 @@
-// The event stream that language models answer with (WHATWG HTML §9.2.6, "Interpreting an event
-// stream"). Lines end in CR LF, LF or CR; an empty line ends an event. What the data means is up to
-// the agent that asked. A reply is never resumed, so `id` and `retry`, which serve reconnection,
-// are passed over like unknown fields. An event that lies whole in one piece, as nearly every one
-// of a model does, is lent where it lies.
-// Invariant: the events are a function of the bytes alone, however they were split; what is held
-// between two calls is one incomplete event, within `maxEventBytes`.
+// Parses server-sent events, the stream format of language models (WHATWG HTML §9.2.6,
+// "Interpreting an event stream"). Lines end in CR LF, LF or CR; an empty line ends an event. The
+// agent that asked interprets the data. A reply is never resumed, so `id` and `retry`, which serve
+// reconnection, are ignored like unknown fields. An event that lies whole in one piece, as nearly
+// all events of a model do, is passed on without a copy. Invariant: the events depend on the bytes
+// alone, however they were split. Between two calls at most one incomplete event is kept, within
+// `maxEventBytes`.
 
 import Glibc
 
 /// One event of a stream.
 public struct ServerSentEvent: Equatable, Sendable {
-    /// The `event` field; `message` if there was none.
+    /// The `event` field; `message` without one.
     public var type: String
-    /// The `data` fields, joined by line feeds. Bytes that are no UTF-8 are replaced, as the
-    /// standard demands.
+    /// The `data` fields, joined by line feeds. Invalid UTF-8 is replaced, as the standard
+    /// requires.
     public var data: String
 
     /// Creates an event.
@@ -23,44 +23,45 @@ public struct ServerSentEvent: Equatable, Sendable {
     }
 }
 
-/// A limit of the parser that the stream exceeded.
+/// A limit of the parser that the stream exceeds.
 public enum ServerSentEventsError: Error, Equatable, Sendable {
-    /// An event, or a single line, over the parser's `maxEventBytes`.
+    /// An event, or a single line, longer than the parser's `maxEventBytes`.
     case eventTooLarge
 }
 
 /// Splits a stream of bytes into events.
 public struct ServerSentEventsParser: Sendable {
-    /// What a stream may keep for its next event: the usual delta, not the odd big one.
+    /// Maximum bytes of memory kept for the next event: enough for a common delta, not for a rare
+    /// large one.
     private static let keptBytes = 1024
 
     private let maxEventBytes: Int
-    /// A line whose end has not come yet.
+    /// The start of a line whose end has not arrived.
     private var line: [UInt8] = []
     /// The data fields so far, each followed by a line feed.
     private var data: [UInt8] = []
     private var type = ""
-    /// A line feed right after a carriage return belongs to it, also in the next piece.
+    /// After a carriage return: a line feed that follows belongs to it, even in the next piece.
     private var endedWithCarriageReturn = false
     private var isFirstLine = true
 
-    /// Memory held for the event in progress, in bytes; up to 1 KiB of it stays for the next one.
+    /// Bytes of memory held for the event in progress; up to 1 KiB of it is kept for the next one.
     public var heldBytes: Int { line.capacity + data.capacity }
 
     /// Creates a parser at the start of a stream.
-    /// - Parameter maxEventBytes: the most that the fields of an event may hold, and that a line
-    ///   may. Default 1 MiB: a delta has some hundred bytes, a base64 image or a tool's arguments
-    ///   may have many more.
+    /// - Parameter maxEventBytes: maximum bytes of an event's fields, and of a line. Default 1 MiB:
+    ///   a delta has some hundred bytes, but a base64 image or a tool's arguments may have many
+    ///   more.
     /// - Precondition: positive.
     public init(maxEventBytes: Int = 1024 * 1024) {
         precondition(maxEventBytes > 0)
         self.maxEventBytes = maxEventBytes
     }
 
-    /// Takes the next bytes of the stream and reports the events that they complete. An event that
-    /// the end of the stream cuts off is never reported, as the standard demands.
-    /// - Throws: `ServerSentEventsError`, or what `onEvent` throws; the parser is of no further use
-    ///   then.
+    /// Appends bytes of the stream and reports the events that they complete. An event that is cut
+    /// off by the end of the stream is never reported, as the standard requires.
+    /// - Throws: `ServerSentEventsError`, or what `onEvent` throws. The parser is unusable
+    ///   afterwards.
     public mutating func append(
         _ bytes: UnsafeRawBufferPointer, _ onEvent: (ServerSentEvent) throws -> Void
     ) throws {
@@ -69,8 +70,8 @@ public struct ServerSentEventsParser: Sendable {
         }
     }
 
-    /// The same without a copy: an event's data is lent for the time of the call, as it came, UTF-8
-    /// or not.
+    /// Like `append`, without a copy: the event's data is valid during the call only, and need not
+    /// be UTF-8.
     public mutating func appendLending(
         _ bytes: UnsafeRawBufferPointer,
         _ onEvent: (_ type: String, _ data: UnsafeRawBufferPointer) throws -> Void
@@ -87,8 +88,8 @@ public struct ServerSentEventsParser: Sendable {
         line.isEmpty && data.isEmpty && type.isEmpty && !endedWithCarriageReturn && !isFirstLine
     }
 
-    /// The event at the front of the bytes, where it is one line of data, an empty line, and line
-    /// feeds; nil: it may be anything.
+    /// The event at the front of the bytes, if it is one data line, an empty line, and line feeds.
+    /// Nil: it may be any event, and the full parser must read it.
     private static func wholeEvent(
         at bytes: UnsafeRawBufferPointer, limit: Int
     ) -> (data: UnsafeRawBufferPointer, end: Int)? {
@@ -137,7 +138,7 @@ public struct ServerSentEventsParser: Sendable {
         if line.isEmpty {
             try interpret(end, onEvent)
         } else {
-            // Taken out, so that the fields can change while the line is read.
+            // Moved out, so that the fields can be changed while the line is read.
             let whole = line + end
             line.removeAll()
             try whole.withUnsafeBytes { try interpret($0, onEvent) }
@@ -155,7 +156,7 @@ public struct ServerSentEventsParser: Sendable {
         let name = line.prefix { $0 != UInt8(ascii: ":") }
         var value = line[name.endIndex...].dropFirst()
         if value.first == UInt8(ascii: " ") { value = value.dropFirst() }
-        // Any other name, and a comment, whose name is empty, means nothing.
+        // Other names are ignored, and so are comments, whose name is empty.
         if name.elementsEqual("data".utf8) {
             guard value.count < maxEventBytes - data.count else {
                 throw ServerSentEventsError.eventTooLarge

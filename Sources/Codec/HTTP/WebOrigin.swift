@@ -1,21 +1,21 @@
-// What a Host and an Origin name: host and port (RFC 3986 §3.2), with a scheme in front
-// (RFC 6454 §6.2), normalised so that equal means the same place. Which ones are welcome is
-// Server's.
+// The values of Host and Origin fields: host and port (RFC 3986 §3.2), with a scheme in front (RFC
+// 6454 §6.2). They are normalised, so that equal values mean the same place. Server decides which
+// ones it accepts.
 //
-// Invariant: a name is lower case, without a trailing dot, and has no empty label; an address is an
-// address however it was written.
+// Invariant: a name is lower case, without a trailing dot or an empty label. An address is an
+// `.address`, however it was written.
 
-/// A host as browsers write it.
+/// A host as browsers send it.
 public enum WebHost: Hashable, Sendable {
     /// A name: letters, digits, `-`, `_` and dots, in lower case. Never an address.
     case name(String)
-    /// An IPv4 address, or an IPv6 one, which stands in brackets.
+    /// An IPv4 address, or an IPv6 address, which is written in brackets.
     case address(NetworkAddress)
 
-    /// Bytes of the longest name of DNS as text (RFC 1035 §2.3.4).
+    /// Maximum bytes of a DNS name as text (RFC 1035 §2.3.4).
     static let maxNameBytes = 253
 
-    /// Reads a name or an address. One trailing dot is dropped: the same name, said absolutely.
+    /// Parses a name or an address. One trailing dot is dropped: it means the same name.
     init?(_ text: ArraySlice<UInt8>) {
         if text.first == UInt8(ascii: "[") {
             let inner = String(decoding: text.dropFirst().dropLast(), as: UTF8.self)
@@ -45,7 +45,7 @@ public enum WebHost: Hashable, Sendable {
         }
     }
 
-    /// The text, an IPv6 address in brackets.
+    /// The text; an IPv6 address is in brackets.
     var text: String {
         switch self {
         case .name(let name): name
@@ -58,10 +58,10 @@ public enum WebHost: Hashable, Sendable {
 public struct WebAuthority: Hashable, Sendable {
     /// The host.
     public let host: WebHost
-    /// The port, 1…65535; nil where the scheme's own is meant.
+    /// The port, 1…65535; nil for the scheme's standard port.
     public let port: Int?
 
-    /// Joins the two.
+    /// Creates an authority from its parts.
     public init(host: WebHost, port: Int?) {
         self.host = host
         self.port = port
@@ -69,8 +69,8 @@ public struct WebAuthority: Hashable, Sendable {
 }
 
 extension WebAuthority: LosslessStringConvertible {
-    /// Reads one. Nil for user names, percent signs, ports out of range, and what else no browser
-    /// sends. An empty port is none (RFC 3986 §3.2.3).
+    /// Parses a Host value. Nil for user names, percent signs, ports out of range, and other text
+    /// that no browser sends. An empty port counts as none (RFC 3986 §3.2.3).
     public init?(_ description: String) {
         let bytes = Array(description.utf8)
         let hostEnd: Int
@@ -88,27 +88,27 @@ extension WebAuthority: LosslessStringConvertible {
         guard digits.isEmpty || (port ?? 0) > 0 else { return nil }
     }
 
-    /// The text that reads back as the same.
+    /// Text that parses back as the same value.
     public var description: String { port.map { "\(host.text):\($0)" } ?? host.text }
 }
 
-/// Where a web page came from: scheme, host and port. An opaque origin (`null`) is none of these.
+/// The origin of a web page: scheme, host and port. An opaque origin (`null`) cannot be expressed.
 public struct WebOrigin: Hashable, Sendable {
     /// In lower case: `https`.
     public let scheme: String
     /// The host.
     public let host: WebHost
-    /// The port, the scheme's own filled in; nil where neither is known.
+    /// The port, by default the scheme's standard port; nil where neither is known.
     public let port: Int?
 
-    /// Joins the parts.
+    /// Creates an origin from its parts.
     public init(scheme: String, authority: WebAuthority) {
         self.scheme = scheme
         host = authority.host
         port = authority.port ?? WebOrigin.standardPort(of: scheme)
     }
 
-    /// The port of a scheme, or nil.
+    /// The standard port of a scheme, or nil.
     public static func standardPort(of scheme: String) -> Int? {
         switch scheme {
         case "http", "ws": 80
@@ -119,8 +119,7 @@ public struct WebOrigin: Hashable, Sendable {
 }
 
 extension WebOrigin: LosslessStringConvertible {
-    /// Reads `scheme://host` or `scheme://host:port` and nothing beyond: no path, no list, not
-    /// `null`.
+    /// Parses exactly `scheme://host` or `scheme://host:port`: no path, no list, not `null`.
     public init?(_ description: String) {
         let scheme = description.prefix { $0 != ":" }
         let rest = description.dropFirst(scheme.count)
@@ -142,7 +141,7 @@ extension WebOrigin: LosslessStringConvertible {
             || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".")
     }
 
-    /// The text as a browser would send it: without the scheme's own port.
+    /// The text that a browser would send: without the scheme's standard port.
     public var description: String {
         let shown = port == WebOrigin.standardPort(of: scheme) ? nil : port
         return "\(scheme)://\(WebAuthority(host: host, port: shown))"

@@ -1,63 +1,63 @@
-// Reading JSON (RFC 8259): a parser that is reused for one document after another, and the values
-// of the document it has read last. Writing is JSONWriter; what documents mean is in the parsers of
-// events. The reading itself is simdjson's, behind the C functions of CSimdjson.
+// Reads JSON (RFC 8259): a parser that is reused for one document after another, and the values of
+// its last document. JSONWriter writes; the event parsers interpret. simdjson does the parsing,
+// behind the C functions of CSimdjson.
 //
-// Invariant: a `JSONValue` belongs to one document. It keeps its parser alive, and using it after
-// the parser has gone on to another document is a trap, never a read of other bytes.
+// Invariant: a `JSONValue` belongs to one document and keeps its parser alive. Using it after the
+// parser has read another document traps; it never reads other bytes.
 
 import CSimdjson
 
-/// What a document may cost before it is refused.
+/// Limits of one document.
 public struct JSONLimits: Equatable, Sendable {
-    /// Bytes of one document. The default holds an `input_audio_buffer.append` of the protocol's
-    /// 15 MiB of audio as base64; a transport's message limit is usually lower and comes first.
+    /// Bytes of one document. The default fits an `input_audio_buffer.append` with the protocol's
+    /// 15 MiB of audio as base64. A transport's message limit is usually lower.
     public var maxDocumentBytes = 21 << 20
-    /// Arrays and objects inside one another, the outermost counted. Deeper than any tool schema in
-    /// use, and shallow enough for a thread's stack.
+    /// Depth of nested arrays and objects, the outermost included. More than any tool schema in use
+    /// needs, and little enough for a thread's stack.
     public var maxDepth = 64
     /// Keys and values of one document; each takes 40 bytes while the document is read. A session
     /// with 128 large tool schemas has about 13,000.
     public var maxValues = 65_536
-    /// Buffers that have grown for a longer document than this shrink again with the next shorter
-    /// one, so that one huge message does not hold its memory.
+    /// Buffers that grew for a longer document shrink to this with the next shorter one, so that
+    /// one huge message does not keep its memory.
     public var retainedDocumentBytes = 256 << 10
 
     /// The defaults.
     public init() {}
 }
 
-/// Why a text is not accepted as JSON.
+/// Why a text is refused as JSON.
 public struct JSONError: Error, Equatable, Sendable {
-    /// What is wrong with it.
+    /// What is wrong with the text.
     public enum Reason: Equatable, Sendable {
-        /// Longer than `JSONLimits.maxDocumentBytes`.
+        /// The document is longer than `JSONLimits.maxDocumentBytes`.
         case tooLarge
-        /// Nested deeper than `JSONLimits.maxDepth`.
+        /// The document is nested deeper than `JSONLimits.maxDepth`.
         case tooDeep
-        /// More keys and values than `JSONLimits.maxValues`.
+        /// The document has more keys and values than `JSONLimits.maxValues`.
         case tooManyValues
-        /// Nothing but white space.
+        /// The document is only white space.
         case empty
         case invalidUTF8
         /// A bad escape, a lone surrogate, a raw control character, or no closing quote.
         case invalidString
-        /// Not a number (RFC 8259 §6), or beyond what a double holds.
+        /// Not a number (RFC 8259 §6), or out of a double's range.
         case invalidNumber
         /// A word other than `true`, `false` and `null`.
         case invalidLiteral
         /// A missing or misplaced bracket, comma, colon or key.
         case invalidStructure
-        /// Something follows the document.
+        /// More text follows the document.
         case trailingContent
-        /// A bare string, number or literal: this parser takes objects and arrays.
+        /// A single string, number or literal: this parser accepts only objects and arrays.
         case notAContainer
         case outOfMemory
     }
 
     /// What is wrong.
     public var reason: Reason
-    /// Where the last value that was reached starts, in bytes from the beginning; nil where the
-    /// document was refused as a whole.
+    /// Offset of the last value that was reached, in bytes; nil where the document was refused as a
+    /// whole.
     public var byteOffset: Int?
 
     /// Creates an error.
@@ -66,7 +66,7 @@ public struct JSONError: Error, Equatable, Sendable {
         self.byteOffset = byteOffset
     }
 
-    /// The reason as a clause for a person, for example `a string is broken near byte 17`.
+    /// The reason as a clause for a message, for example `a string is broken near byte 17`.
     public var explanation: String {
         guard let byteOffset else { return clause }
         return "\(clause) near byte \(byteOffset)"
@@ -90,13 +90,13 @@ public struct JSONError: Error, Equatable, Sendable {
     }
 }
 
-/// Reads documents, one after another, into buffers that it keeps. Used by one thread at a time.
+/// Reads documents, one after another, into buffers that it reuses. Used by one thread at a time.
 public final class JSONParser {
     private let parser: OpaquePointer
     private var document = csimdjson_document()
     private var generation: UInt64 = 0
 
-    /// Creates a parser; its buffers come with the first document.
+    /// Creates a parser. Its buffers are allocated with the first document.
     /// - Precondition: limits are positive and `maxDocumentBytes` is below 4 GiB.
     public init(limits: JSONLimits = JSONLimits()) {
         precondition(limits.maxDocumentBytes > 0 && limits.maxDocumentBytes < 0xFFFF_FF00)
@@ -111,21 +111,21 @@ public final class JSONParser {
 
     deinit { csimdjson_destroy(parser) }
 
-    /// Reads one document, an object or an array, whole: nothing of it is left unchecked.
-    /// Values of the document before become invalid. The bytes are copied.
+    /// Parses one document, an object or an array, and validates all of it. Values of the previous
+    /// document become invalid. The bytes are copied.
     public func parse(_ bytes: UnsafeRawBufferPointer) throws(JSONError) -> JSONValue {
         generation += 1
         let status = csimdjson_parse(parser, bytes.baseAddress, bytes.count, &document)
         guard let reason = JSONError.Reason(status) else {
             return JSONValue(parser: self, generation: generation, index: 0)
         }
-        // A failed document has no values, whatever was recorded on the way.
+        // A document that fails has no values, whatever was recorded before the error.
         generation += 1
         let offset = Int(document.error_offset)
         throw JSONError(reason, byteOffset: offset >= 0 ? offset : nil)
     }
 
-    /// Reads one document from a string.
+    /// Parses one document from a string.
     public func parse(_ text: String) throws(JSONError) -> JSONValue {
         var text = text
         let result = text.withUTF8 { (bytes) -> Result<JSONValue, JSONError> in
@@ -134,7 +134,7 @@ public final class JSONParser {
         return try result.get()
     }
 
-    /// Reads one document from an array.
+    /// Parses one document from an array.
     public func parse(_ bytes: [UInt8]) throws(JSONError) -> JSONValue {
         try bytes.span.bytes.withUnsafeBytes { (bytes) throws(JSONError) in try parse(bytes) }
     }
@@ -150,7 +150,7 @@ public final class JSONParser {
 }
 
 extension JSONError.Reason {
-    /// Nil for success.
+    /// The error for a status; nil for success.
     fileprivate init?(_ status: csimdjson_status) {
         switch status {
         case CSIMDJSON_OK: return nil
@@ -171,7 +171,7 @@ extension JSONError.Reason {
     }
 }
 
-/// One value of a document. Reading a value as a type that it does not have gives nil.
+/// One value of a document. Reading it as another type than its own gives nil.
 public struct JSONValue {
     /// The six kinds of RFC 8259 §3.
     public enum Kind: Equatable, Sendable { case null, bool, number, string, array, object }
@@ -202,7 +202,7 @@ public struct JSONValue {
     /// Whether this is `null`.
     public var isNull: Bool { node.pointee.kind == CSIMDJSON_NULL }
 
-    /// The value of `true` or `false`.
+    /// The value of a boolean.
     public var bool: Bool? {
         switch node.pointee.kind {
         case CSIMDJSON_TRUE: true
@@ -211,7 +211,7 @@ public struct JSONValue {
         }
     }
 
-    /// The value of a number that is whole and fits 64 bits, however it is written (`5`, `5.0`).
+    /// The value of a number that is whole and fits 64 bits, in any spelling (`5`, `5.0`).
     public var int: Int? {
         switch node.pointee.kind {
         case CSIMDJSON_INTEGER: Int(exactly: node.pointee.integer)
@@ -234,7 +234,7 @@ public struct JSONValue {
         utf8.map { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// The decoded text of a string as UTF-8, without a copy; valid until the parser's next
+    /// The decoded text of a string as UTF-8, without a copy. Valid until the parser's next
     /// document.
     public var utf8: UnsafeRawBufferPointer? {
         let node = node
@@ -247,8 +247,8 @@ public struct JSONValue {
         node.pointee.kind == CSIMDJSON_STRING && node.pointee.hasText(text)
     }
 
-    /// The member of an object, or nil. Where a key is repeated the last one counts, as it does in
-    /// the parsers of browsers and of Python.
+    /// The member of an object, or nil. Of repeated keys the last one counts, as in the parsers of
+    /// browsers and of Python.
     public subscript(_ key: StaticString) -> JSONValue? {
         guard node.pointee.kind == CSIMDJSON_OBJECT else { return nil }
         let end = Int(node.pointee.next)
@@ -271,7 +271,7 @@ public struct JSONValue {
         node.pointee.kind == CSIMDJSON_OBJECT ? JSONMembers(of: self) : nil
     }
 
-    /// Members of an object, elements of an array; 0 for the others.
+    /// Number of members of an object or elements of an array; 0 for other kinds.
     public var count: Int {
         switch kind {
         case .array, .object: Int(node.pointee.count)
@@ -279,13 +279,13 @@ public struct JSONValue {
         }
     }
 
-    /// The exact bytes of the value in the document, without white space around it; valid until the
-    /// parser's next document.
+    /// The exact bytes of the value in the document, without surrounding white space. Valid until
+    /// the parser's next document.
     public var rawBytes: UnsafeRawBufferPointer {
         parser.source(Int(node.pointee.raw_offset), Int(node.pointee.raw_count))
     }
 
-    /// The exact text of the value in the document, to be passed on.
+    /// The exact text of the value in the document, to forward unchanged.
     public var raw: RawJSON { RawJSON(String(decoding: rawBytes, as: UTF8.self)) }
 }
 

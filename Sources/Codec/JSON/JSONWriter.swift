@@ -68,7 +68,7 @@ public struct JSONWriter: ~Copyable {
         depth -= 1
     }
 
-    /// Writes the comma that belongs between the previous value and what comes now.
+    /// Writes the comma before the next value, if one precedes it.
     private mutating func separate() {
         if needsComma { bytes.append(UInt8(ascii: ",")) }
         needsComma = true
@@ -76,8 +76,8 @@ public struct JSONWriter: ~Copyable {
 
     // MARK: Keys and values
 
-    /// Writes the key of the next member. It is taken as it stands: no character of it may need an
-    /// escape.
+    /// Writes the key of the next member. It is written unescaped, so it must contain no character
+    /// that needs an escape.
     public mutating func key(_ key: StaticString) {
         separate()
         bytes.append(UInt8(ascii: "\""))
@@ -87,28 +87,28 @@ public struct JSONWriter: ~Copyable {
         needsComma = false
     }
 
-    /// Writes a key that is not known before, escaped as RFC 8259 §7 asks.
+    /// Writes a key that is not known at compile time, escaped as in RFC 8259 §7.
     public mutating func key(text: String) {
         string(text)
         bytes.append(UInt8(ascii: ":"))
         needsComma = false
     }
 
-    /// Writes a string, escaped as RFC 8259 §7 asks.
+    /// Writes a string, escaped as in RFC 8259 §7.
     public mutating func string(_ text: String) {
         beginString()
         continueString(text)
         endString()
     }
 
-    /// Opens a string that is put together with `continueString`.
+    /// Opens a string whose content `continueString` writes.
     public mutating func beginString() {
         separate()
         bytes.append(UInt8(ascii: "\""))
     }
 
-    /// Adds text, escaped, to the open string.
-    /// - Parameter prefix: what is left out where the text starts with it.
+    /// Appends text, escaped, to the open string.
+    /// - Parameter prefix: omitted where the text begins with it.
     public mutating func continueString(_ text: String, droppingPrefix prefix: StaticString = "") {
         var text = text
         text.withUTF8 { utf8 in
@@ -120,7 +120,7 @@ public struct JSONWriter: ~Copyable {
         }
     }
 
-    /// Adds the digits of a number to the open string.
+    /// Appends the digits of a number to the open string.
     public mutating func continueString(decimal value: UInt64) {
         bytes.appendDecimal(value)
     }
@@ -145,7 +145,7 @@ public struct JSONWriter: ~Copyable {
     }
 
     /// Writes a number in the shortest form that reads back as the same double. A whole number
-    /// keeps its `.0`: where the protocol has integers, write an integer.
+    /// keeps its `.0`; for integers of the protocol use `integer`.
     /// - Precondition: the value is finite; JSON has no others (RFC 8259 §6).
     public mutating func number(_ value: Double) {
         precondition(value.isFinite, "JSON has no infinities")
@@ -165,7 +165,7 @@ public struct JSONWriter: ~Copyable {
         bytes.append("null")
     }
 
-    /// Writes JSON text as it stands.
+    /// Writes JSON text unchanged.
     public mutating func raw(_ json: RawJSON) {
         separate()
         bytes.append(json.text)
@@ -174,8 +174,8 @@ public struct JSONWriter: ~Copyable {
 
 // MARK: - Members
 
-/// A key and its value in one call. An optional value that is nil is written as `null`; members
-/// that must be absent instead are left out by the caller.
+/// A key and its value in one call. A nil value is written as `null`. If the protocol requires
+/// absence instead, the caller omits the member.
 extension JSONWriter {
     /// Writes a member with a string.
     public mutating func member(_ key: StaticString, _ value: String?) {
@@ -201,7 +201,7 @@ extension JSONWriter {
         bool(value)
     }
 
-    /// Writes a member with JSON text as it stands.
+    /// Writes a member with JSON text, unchanged.
     public mutating func member(_ key: StaticString, _ value: RawJSON?) {
         self.key(key)
         if let value { raw(value) } else { null() }
@@ -224,8 +224,8 @@ extension ByteWriter {
         }
     }
 
-    /// The index of the first byte that needs an escape, or the count. Looks at eight bytes at a
-    /// time; Swift's SIMD masks do not become vector code here and are ten times slower.
+    /// The index of the first byte that needs an escape, or the count. Reads eight bytes at a time;
+    /// Swift's SIMD masks are not compiled to vector code here and are ten times slower.
     private static func endOfPlainRun(_ text: UnsafeRawBufferPointer, from start: Int) -> Int {
         var index = start
         while index + 8 <= text.count {
@@ -242,8 +242,8 @@ extension ByteWriter {
     }
 
     /// Whether any of eight bytes is a control character, a quote or a backslash. Subtracting `n`
-    /// from every byte borrows into the top bit of those below `n`, and `~word` leaves out those
-    /// whose top bit was set before; a byte equals `b` where `word ^ b` is below 1.
+    /// from every byte borrows into the top bit of those below `n`; `~word` excludes those whose
+    /// top bit was set before. A byte equals `b` where `word ^ b` is below 1.
     private static func hasSpecialByte(_ word: UInt64) -> Bool {
         let everyByte: UInt64 = 0x0101_0101_0101_0101
         let quotes = word ^ (everyByte * 0x22)

@@ -1,17 +1,18 @@
-// Tools of MCP servers as the protocol has them: what a client says of a server (`tools[]` of type
-// `mcp`), what a server says of its tools, and the four conversation items that tell of them. How
-// they are read is in MCPToolParser, how they are written in MCPToolWriter; which tools a model
-// sees and who calls them is decided in Session.
+// The protocol's types for MCP servers: a server as a client describes it (`tools[]` of type
+// `mcp`), a tool as its server describes it, and the four conversation items about them.
+// MCPToolParser reads them, MCPToolWriter writes them. Session decides which tools a model sees and
+// executes the calls.
 //
 // Source: the protocol's tables (`Mcp`, `ToolChoiceMcp`, `RealtimeMcp…`).
 
 /// An MCP server whose tools the model may call, as a client describes it.
 public struct MCPTool: Equatable, Sendable {
-    /// Which of a server's tools a rule means. Both conditions must hold; without any, all do.
+    /// Selects some of a server's tools. A tool must meet both conditions; without any, all tools
+    /// match.
     public struct Filter: Equatable, Sendable {
-        /// Names of tools, or nil: all.
+        /// Names of the tools, or nil: any name.
         public var toolNames: [String]?
-        /// Whether they only read (their annotation `readOnlyHint`), or nil: either.
+        /// Whether the tools are read-only (their annotation `readOnlyHint`), or nil: either.
         public var readOnly: Bool?
 
         /// Creates a filter.
@@ -20,7 +21,7 @@ public struct MCPTool: Equatable, Sendable {
             self.readOnly = readOnly
         }
 
-        /// Whether the rule means a tool. A tool that says nothing may write.
+        /// Whether a tool matches. A tool without the annotation counts as one that may write.
         public func matches(_ tool: MCPToolDescription) -> Bool {
             if let toolNames, !toolNames.contains(tool.name) { return false }
             if let readOnly, tool.isReadOnly != readOnly { return false }
@@ -28,16 +29,16 @@ public struct MCPTool: Equatable, Sendable {
         }
     }
 
-    /// Which calls the client wants to be asked about.
+    /// Which calls need the client's approval.
     public enum Approval: Equatable, Sendable {
         /// `"always"`, the protocol's default.
         case always
         /// `"never"`
         case never
-        /// Each tool as a filter says; the others always.
+        /// As decided by two filters; tools that neither matches need approval.
         case filtered(always: Filter?, never: Filter?)
 
-        /// Whether a call of a tool must be approved. Where both filters mean it, it must.
+        /// Whether a call of a tool needs approval. If both filters match the tool, it does.
         public func isNeeded(for tool: MCPToolDescription) -> Bool {
             switch self {
             case .always: true
@@ -48,21 +49,21 @@ public struct MCPTool: Equatable, Sendable {
         }
     }
 
-    /// Names the server in this session: a letter, then letters, digits, `-` and `_`; at most 40.
+    /// The server's name in this session: a letter, then letters, digits, `-` and `_`; at most 40.
     public var serverLabel: String
-    /// Where it is, or nil: one that the operator has configured under this label.
+    /// The server's URL, or nil: the operator has configured a server under this label.
     public var serverURL: String?
-    /// What it is for, for the model.
+    /// What the server is for; passed to the model.
     public var serverDescription: String?
-    /// An OAuth token, sent as a bearer token. Never told to anybody else, nor logged.
+    /// An OAuth token, sent to the server as a bearer token. Never sent elsewhere or logged.
     public var authorization: String?
-    /// Header fields that are sent with every request. Never told to anybody else, nor logged.
+    /// Header fields that are sent with every request. Never sent elsewhere or logged.
     public var headers: [Header] = []
-    /// Which of its tools may be used; nil: all.
+    /// Which of the server's tools may be used; nil: all.
     public var allowedTools: Filter?
     /// Whether `allowedTools` was written as a plain list.
     public var allowedToolsIsList = false
-    /// Which calls must be approved, or nil where the client did not say: always.
+    /// Which calls need approval; nil if the client did not specify it, which means all.
     public var requireApproval: Approval?
 
     /// A header field.
@@ -85,7 +86,7 @@ public struct MCPTool: Equatable, Sendable {
         self.serverURL = serverURL
     }
 
-    /// Whether both are reached in the same way, so that one connection serves both.
+    /// Whether both use the same URL and secrets, so that one connection can serve both.
     public func hasSameConnection(as other: MCPTool) -> Bool {
         serverLabel == other.serverLabel && serverURL == other.serverURL
             && authorization == other.authorization && headers == other.headers
@@ -94,15 +95,15 @@ public struct MCPTool: Equatable, Sendable {
 
 /// A tool as its server describes it.
 public struct MCPToolDescription: Equatable, Sendable {
-    /// The name at the server.
+    /// The tool's name at its server.
     public var name: String
-    /// What it does, for the model.
+    /// What the tool does; passed to the model.
     public var description: String?
     /// JSON Schema of the arguments.
     public var inputSchema: RawJSON
-    /// The server's annotations, passed on.
+    /// The server's annotations, forwarded unchanged.
     public var annotations: RawJSON?
-    /// Whether the server says that it changes nothing (`annotations.readOnlyHint`).
+    /// Whether the server declares the tool read-only (`annotations.readOnlyHint`).
     public var isReadOnly: Bool
 
     /// Creates a description.
@@ -126,9 +127,9 @@ public struct MCPToolDescription: Equatable, Sendable {
 
 /// `tool_choice` of type `mcp`: a tool of this server must be called.
 public struct MCPToolChoice: Equatable, Sendable {
-    /// The server.
+    /// The server's label.
     public var serverLabel: String
-    /// The tool, or nil: any.
+    /// The tool's name, or nil: any of its tools.
     public var name: String?
 
     /// Creates a choice.
@@ -138,7 +139,7 @@ public struct MCPToolChoice: Equatable, Sendable {
     }
 }
 
-/// What an item that concerns an MCP server is.
+/// Content of an item that concerns an MCP server.
 public enum MCPItem: Equatable, Sendable {
     /// `mcp_list_tools`
     case listTools(serverLabel: String, tools: [MCPToolDescription])
@@ -149,7 +150,7 @@ public enum MCPItem: Equatable, Sendable {
     /// `mcp_approval_response`
     case approvalResponse(requestID: String, isApproved: Bool, reason: String?)
 
-    /// UTF-8 bytes of the text that it holds.
+    /// UTF-8 bytes of its texts.
     public var textBytes: Int {
         switch self {
         case .listTools(let label, let tools):
@@ -164,22 +165,22 @@ public enum MCPItem: Equatable, Sendable {
     }
 }
 
-/// One call of a tool, as the server made it: `output` or `error` once it is over.
+/// One call of a tool. `output` or `error` is set once the call has ended.
 public struct MCPCall: Equatable, Sendable {
-    /// The server.
+    /// The server's label.
     public var serverLabel: String
     /// The tool's name at its server.
     public var name: String
-    /// JSON text as the model wrote it.
+    /// The arguments: JSON text as the model wrote it.
     public var arguments: String
-    /// The approval that it has, where one was needed.
+    /// The approval request that allowed the call, if one was needed.
     public var approvalRequestID: String?
-    /// What the tool answered.
+    /// The tool's output.
     public var output: String?
-    /// Why there is no answer.
+    /// Why there is no output.
     public var error: MCPCallError?
 
-    /// Creates a call that is not over.
+    /// Creates a call that has not ended.
     public init(
         serverLabel: String, name: String, arguments: String, approvalRequestID: String? = nil
     ) {
@@ -190,13 +191,13 @@ public struct MCPCall: Equatable, Sendable {
     }
 }
 
-/// Why a tool's call has no answer.
+/// Why a call has no output.
 public enum MCPCallError: Error, Equatable, Sendable {
-    /// The server broke off, was late or refused the call as such; `code` is JSON-RPC's.
+    /// The server closed the connection, timed out or refused the call; `code` is JSON-RPC's.
     case `protocol`(code: Int, message: String)
-    /// The tool failed, or the call was never made.
+    /// The tool failed, or the call was not made.
     case execution(message: String)
-    /// The server answered with an HTTP status that is no success.
+    /// The server answered with an HTTP error status.
     case http(code: Int, message: String)
 
     /// A sentence for the client and the model.

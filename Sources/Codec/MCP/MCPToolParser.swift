@@ -1,8 +1,8 @@
-// Tools of type `mcp`, a choice among them, and the items that a client may create of them: from
-// checked fields to values. Whether a server may be used is the session's business.
+// Parses tools of type `mcp`, choices among them, and the items that a client may create about
+// them. Session decides whether a server may be used.
 //
-// Invariant: what the server cannot do with such a tool is refused by name: connectors, tunnels,
-// tools that are loaded later and calls that are not the model's.
+// Invariant: unsupported features of such tools are refused by name: connectors, tunnels, deferred
+// loading, and calls that the model did not make.
 
 extension EventFields {
     /// Names in an array.
@@ -28,7 +28,7 @@ extension EventFields {
         return names
     }
 
-    /// `allowed_tools`: names, or a filter.
+    /// `allowed_tools`: an array of names, or a filter.
     fileprivate func toolFilter(
         _ key: StaticString
     ) throws(ClientEventError) -> (filter: MCPTool.Filter, isList: Bool)? {
@@ -47,7 +47,7 @@ extension EventFields {
         MCPTool.Filter(toolNames: try names("tool_names"), readOnly: try bool("read_only"))
     }
 
-    /// `require_approval`: a word, or filters for either.
+    /// `require_approval`: a word, or one filter for each of the two words.
     fileprivate func approval(
         _ key: StaticString
     ) throws(ClientEventError) -> MCPTool.Approval? {
@@ -69,7 +69,7 @@ extension EventFields {
         }
     }
 
-    /// Header fields: an object of texts.
+    /// Header fields: an object of strings.
     fileprivate func headers(_ key: StaticString) throws(ClientEventError) -> [MCPTool.Header] {
         guard let value = value(key) else { return [] }
         guard let members = value.members else {
@@ -84,7 +84,7 @@ extension EventFields {
                 throw .wrongType("\(path(of: key)).\(name)", expected: "a string", value)
             }
             guard name.isHeaderName, !name.isReservedHeader, text.isHeaderValue else {
-                // Without the value: it may be a secret.
+                // The value is left out because it may be a secret.
                 throw .invalid(path(of: key), "'\(name.prefix(64))' is no valid header field")
             }
             headers.append(.init(name: name, value: text))
@@ -92,7 +92,7 @@ extension EventFields {
         return headers
     }
 
-    /// Refuses what the protocol has and this server does not.
+    /// Refuses a field that the protocol has and this server does not support.
     fileprivate func refuse(_ key: StaticString) throws(ClientEventError) {
         guard value(key) != nil else { return }
         throw .unsupported("unsupported_tool_type", path(of: key), "'\(key)' of an MCP tool")
@@ -100,10 +100,10 @@ extension EventFields {
 }
 
 extension MCPTool {
-    /// The longest label, so that label and tool fit a function's name.
+    /// Maximum bytes of a label, so that label and tool name together fit a function's name.
     private static let maxLabelBytes = 40
 
-    /// Reads one element of `tools`.
+    /// Parses one element of `tools`.
     init(_ fields: EventFields) throws(ClientEventError) {
         let label = try fields.requiredName("server_label")
         guard label.isServerLabel, label.utf8.count <= Self.maxLabelBytes else {
@@ -139,7 +139,7 @@ extension MCPTool {
 }
 
 extension MCPItem {
-    /// Reads an item of a client by its `type`; nil: it is none of these.
+    /// Parses a client's item by its `type`; nil if the type is not one of MCP's.
     init?(_ fields: EventFields, type: String) throws(ClientEventError) {
         switch type {
         case "mcp_approval_response":
@@ -220,7 +220,8 @@ extension String {
         return utf8.allSatisfy { $0.isNameByte }
     }
 
-    /// Whether it is a URL that HTTP can be sent to; where that is, is judged elsewhere.
+    /// Whether it is a URL with an HTTP scheme. Whether its host may be contacted is checked
+    /// elsewhere.
     fileprivate var isWebAddress: Bool {
         guard let end = utf8.firstIndex(of: UInt8(ascii: "/")) else { return false }
         let scheme = self[..<end]
@@ -228,11 +229,12 @@ extension String {
             && self[end...].utf8.count > 2 && utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
     }
 
-    /// A token of RFC 9110 §5.6.2, as far as header names of services go.
+    /// A token of RFC 9110 §5.6.2, restricted to the characters that services use in header names.
     fileprivate var isHeaderName: Bool { !isEmpty && utf8.allSatisfy { $0.isNameByte } }
 
-    /// Whether a field says how a message is framed and where it goes, which is ours to say: on a
-    /// kept connection, what follows a wrong length is another session's request.
+    /// Whether a field determines the framing or the destination of a message, which the server
+    /// sets itself. On a shared connection, the bytes after a wrong length would become another
+    /// session's request.
     fileprivate var isReservedHeader: Bool {
         [
             "connection", "content-length", "content-type", "accept", "expect", "host",
@@ -241,7 +243,7 @@ extension String {
         ].contains(lowercased())
     }
 
-    /// No control characters, which would begin another field.
+    /// Whether it has no control characters, which could begin another field.
     fileprivate var isHeaderValue: Bool { utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F } }
 }
 

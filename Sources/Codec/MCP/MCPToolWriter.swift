@@ -1,6 +1,6 @@
-// MCP tools, items and events on the wire. A tool is told back without `authorization` and
-// `headers`: they are secrets of whoever gave them. In items a field that does not apply is absent,
-// and there is neither `object` nor `status`: the protocol's tables have none here.
+// Writes MCP tools, items and events. A tool is echoed to the client without `authorization` and
+// `headers`, because they are secrets. In items, a field that does not apply is absent, and there
+// is neither `object` nor `status`: the protocol's tables have none here.
 
 extension JSONWriter {
     /// Writes an element of a session's `tools`.
@@ -119,7 +119,7 @@ extension JSONWriter {
         endObject()
     }
 
-    /// Writes everything of an event but its `type` and `event_id`.
+    /// Writes all fields of an event except `type` and `event_id`.
     mutating func fields(of event: MCPEvent) {
         switch event {
         case .listToolsInProgress(let itemID), .listToolsCompleted(let itemID),

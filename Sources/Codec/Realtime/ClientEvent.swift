@@ -1,13 +1,13 @@
-// What a client may say. `ClientEventParser` (beside this file) turns one text message into one of
-// these values or a `ClientEventError`; what they do is in Session/VoiceSession.
+// The events that a client may send. `ClientEventParser` (beside this file) turns one text message
+// into one of these values or a `ClientEventError`; Session/VoiceSession acts on them.
 
-/// One event of a client, validated: types, ranges and enums hold. Cases mirror the wire names. The
-/// large payloads are indirect, so that an audio event does not move their room about.
+/// One validated event of a client: types, ranges and enums are checked. Cases mirror the wire
+/// names. Large payloads are indirect, so that the value of a small event stays small.
 public enum ClientEvent: Equatable, Sendable {
     /// `session.update`
     indirect case sessionUpdate(SessionUpdate)
-    /// `input_audio_buffer.append`: the decoded bytes are the parser's `audio` until its next call.
-    /// `sequence` is the packet's number, where the client gives one (an extension of Parley).
+    /// `input_audio_buffer.append`: the decoded bytes are in the parser's `audio` until its next
+    /// call. `sequence` is the packet's number, if the client sends one (an extension of Parley).
     case inputAudioBufferAppend(sequence: UInt16? = nil)
     /// `input_audio_buffer.commit`
     case inputAudioBufferCommit
@@ -19,19 +19,20 @@ public enum ClientEvent: Equatable, Sendable {
     case conversationItemDelete(itemID: String)
     /// `conversation.item.retrieve`
     case conversationItemRetrieve(itemID: String)
-    /// `conversation.item.truncate`: the audio of the item that was heard, in ms.
+    /// `conversation.item.truncate`: how much of the item's audio was heard, in ms.
     case conversationItemTruncate(itemID: String, contentIndex: Int, audioEndMilliseconds: Int)
     /// `response.create`
     indirect case responseCreate(ResponseParameters)
-    /// `response.cancel`; nil is the active response.
+    /// `response.cancel`; nil means the active response.
     case responseCancel(responseID: String?)
     /// `output_audio_buffer.clear`
     case outputAudioBufferClear
-    /// `output_audio_buffer.played` (an extension of Parley): so much of the item has been heard.
+    /// `output_audio_buffer.played` (an extension of Parley): how much of the item's audio was
+    /// heard.
     case outputAudioBufferPlayed(itemID: String, contentIndex: Int, audioEndMilliseconds: Int)
 }
 
-/// Why a client's event is refused; becomes an `error` event, and the session lives on.
+/// Why a client's event is refused. It becomes an `error` event, and the session continues.
 public struct ClientEventError: Error, Equatable, Sendable {
     /// The protocol's error type.
     public enum Kind: String, CaseIterable, Sendable {
@@ -41,11 +42,11 @@ public struct ClientEventError: Error, Equatable, Sendable {
 
     /// The protocol's error type.
     public var kind: Kind
-    /// A stable word that clients key on, for example `invalid_value`.
+    /// A stable code that clients key on, for example `invalid_value`.
     public var code: String
-    /// A sentence for a person.
+    /// A sentence for people.
     public var message: String
-    /// The offending field as a path, for example `session.audio.input.format`.
+    /// Path of the invalid field, for example `session.audio.input.format`.
     public var param: String?
     /// The `event_id` of the client's event, echoed.
     public var eventID: String?

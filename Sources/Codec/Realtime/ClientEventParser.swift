@@ -1,21 +1,21 @@
-// One text message of a client to one `ClientEvent`, or to the error that the client is told. The
-// larger objects have parsers of their own beside this file; what the events do is in Session.
+// Parses one text message of a client into a `ClientEvent`, or into the error for the client.
+// Larger objects have parsers of their own beside this file. Session acts on the events.
 //
-// Invariant: any bytes give an event or a `ClientEventError`, never a trap, and the error carries
-// the event's `event_id` wherever the message is JSON and has one.
+// Invariant: any bytes give an event or a `ClientEventError`, never a trap. The error carries the
+// event's `event_id` if the message is JSON and has one.
 
-/// Parses the messages of clients, one after another, in buffers that it keeps: one parser serves
-/// all sessions of a thread. `input_audio_buffer.append` without an `event_id` allocates nothing.
+/// Parses clients' messages, one after another, in buffers that it reuses. One parser serves all
+/// sessions of a thread. `input_audio_buffer.append` without an `event_id` allocates nothing.
 public struct ClientEventParser: ~Copyable {
     private let limits: ClientEventLimits
     private let json: JSONParser
     private var decodedAudio: ByteWriter
 
-    /// The audio buffer's first size: 20 ms of PCM at 24 kHz, four times over.
+    /// Initial bytes of the audio buffer: four times 20 ms of PCM at 24 kHz.
     private static let smallestAudioBuffer = 4_096
 
-    /// What an audio buffer may keep from one event to the next. 256 KiB: five seconds at 24 kHz.
-    /// The largest event brings 15 MiB, which a thread must not hold for ever after.
+    /// Maximum bytes that the audio buffer keeps between events. 256 KiB: five seconds at 24 kHz.
+    /// The largest event brings 15 MiB, which a thread must not hold permanently.
     private static let retainedAudioBytes = 256 << 10
 
     /// Creates a parser with room for ordinary audio events.
@@ -29,13 +29,13 @@ public struct ClientEventParser: ~Copyable {
     /// the next `parse`.
     public var audio: UnsafeRawBufferPointer { decodedAudio.withUnsafeBytes { $0 } }
 
-    /// Bytes that the buffer of decoded audio holds.
+    /// Allocated bytes of the audio buffer.
     package var audioBufferBytes: Int { decodedAudio.allocatedBytes }
 
     /// Parses one text message.
     /// - Throws: a `ClientEventError` whose `code` is one of `invalid_json`, `invalid_type`,
-    ///   `invalid_value`, `missing_required_parameter`, `unknown_event_type` and the
-    ///   `unsupported_…` codes for what the protocol knows and this server does not do.
+    ///   `invalid_value`, `missing_required_parameter`, `unknown_event_type`, or an `unsupported_…`
+    ///   code for a protocol feature that this server does not have.
     public mutating func parse(
         _ message: UnsafeRawBufferPointer
     ) throws(ClientEventError) -> (event: ClientEvent, eventID: String?) {
@@ -70,7 +70,8 @@ public struct ClientEventParser: ~Copyable {
     }
 
     private mutating func event(_ fields: EventFields) throws(ClientEventError) -> ClientEvent {
-        // First, and without a copy of the name: nearly all events of a call are this one.
+        // Checked first, and without copying the name, because nearly all events of a call are
+        // appends.
         if try fields.value(of: EventHeader.type).isString("input_audio_buffer.append") {
             try decodeAppendedAudio(fields)
             let sequence = try fields.read(AppendFields.sequence)
@@ -130,7 +131,7 @@ public struct ClientEventParser: ~Copyable {
         _ fields: EventFields
     ) throws(ClientEventError) {
         let value = try fields.value(of: AppendFields.audio)
-        // A rare huge event must not keep its memory for ever after.
+        // A rare huge event must not keep its memory.
         if decodedAudio.capacity > limits.retainedAudioBytes,
             value.rawBytes.count <= limits.retainedAudioBytes
         {
@@ -140,7 +141,7 @@ public struct ClientEventParser: ~Copyable {
             at: fields.place(of: AppendFields.audio.name), limits, into: &decodedAudio)
     }
 
-    /// Events of other protocols that clients of this one may send by mistake.
+    /// Events of related protocols that clients may send by mistake.
     private static let foreignTypes: [(name: String, origin: String)] = [
         (
             "transcription_session.update",

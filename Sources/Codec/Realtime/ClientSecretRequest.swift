@@ -1,25 +1,26 @@
-// `POST /v1/realtime/client_secrets`: its request read, and its answer written. Making secrets and
-// remembering what is bound to them is Server's.
+// Parses the request of `POST /v1/realtime/client_secrets` and writes its answer. Server creates
+// the secrets and keeps the settings that belong to each.
 //
-// A session in the request is checked by the same parsers as `session.update`, so that both take
-// and refuse the same.
+// The parsers of `session.update` check a session in the request, so that both accept and refuse
+// the same.
 
-/// What somebody wants who asks for a client secret.
+/// A request for a client secret.
 public struct ClientSecretRequest: Sendable {
-    /// For how long a secret may open sessions, in seconds, as the protocol has it.
+    /// Allowed lifetimes of a secret in seconds, as in the protocol.
     public static let secondsRange = 10...7_200
     /// The protocol's default.
     public static let defaultSeconds = 600
 
-    /// How long the secret is to live.
+    /// How long the secret can open sessions, in seconds.
     public let seconds: Int
-    /// The model of the sessions to come; nil: as the URL of the connection says.
+    /// The model of its sessions; nil: the one in the connection's URL.
     public let model: String?
-    /// What the sessions to come differ in from a default one.
+    /// The settings of its sessions that differ from the defaults.
     public let session: SessionUpdate
 
-    /// Reads a body; an empty one asks for nothing in particular.
-    /// - Throws: what `session.update` would be refused with; `param` is the field's path.
+    /// Parses a body. An empty one asks for the defaults.
+    /// - Throws: the error with which `session.update` would be refused; `param` is the field's
+    ///   path.
     public init(
         body: [UInt8], limits: ClientEventLimits = ClientEventLimits()
     ) throws(ClientEventError) {
@@ -50,9 +51,9 @@ public struct ClientSecretRequest: Sendable {
     }
 }
 
-/// The answer to it.
+/// The answer to a request for a client secret.
 public enum ClientSecretAnswer {
-    /// Writes `{value, expires_at, session}`; the session is as in `session.created`.
+    /// Writes `{value, expires_at, session}`. The session has the form of `session.created`.
     /// - Parameters:
     ///   - expiresAt: seconds since 1970.
     ///   - sessionID: `sess_…`

@@ -1,10 +1,9 @@
-// The protocol's conversation items as values. How they are read is in ConversationItemParser, how
-// they are written in ConversationItemWriter; how they form a conversation is in
-// Session/Conversation.
+// The protocol's conversation items as values. ConversationItemParser reads them,
+// ConversationItemWriter writes them; Session/Conversation keeps them in order.
 
 /// An entry of the conversation (protocol object `realtime.item`).
 public struct ConversationItem: Equatable, Sendable {
-    /// Who a message is from.
+    /// The author of a message.
     public enum Role: String, CaseIterable, Sendable { case system, user, assistant }
 
     /// The protocol's item status.
@@ -13,7 +12,7 @@ public struct ConversationItem: Equatable, Sendable {
         case inProgress = "in_progress"
     }
 
-    /// What the item is.
+    /// Type and content of an item.
     public enum Kind: Equatable, Sendable {
         /// `message`
         case message(role: Role, content: [ContentPart])
@@ -21,18 +20,18 @@ public struct ConversationItem: Equatable, Sendable {
         case functionCall(callID: String, name: String, arguments: String)
         /// `function_call_output`
         case functionCallOutput(callID: String, output: String)
-        /// `item_reference`: the item of the conversation that has this id; only in the `input` of
+        /// `item_reference`: refers to the conversation's item with this id. Only in the `input` of
         /// a response.
         case reference
         /// `mcp_list_tools`, `mcp_call`, `mcp_approval_request`, `mcp_approval_response`
         indirect case mcp(MCPItem)
     }
 
-    /// Unique in its conversation; empty only in an item that a client created without an id.
+    /// Unique in its conversation. Empty only in an item that a client created without an id.
     public var id: String
     /// The protocol's item status.
     public var status: Status
-    /// What the item is.
+    /// Type and content of the item.
     public var kind: Kind
 
     /// Creates an item.
@@ -43,21 +42,21 @@ public struct ConversationItem: Equatable, Sendable {
     }
 }
 
-/// How closely a model looks at an image (`detail`); less costs fewer tokens.
+/// Resolution at which a model reads an image (`detail`); a lower one costs fewer tokens.
 public enum ImageDetail: String, CaseIterable, Sendable {
     case auto, low, high
 
-    /// Tokens that an image is taken to cost where no service has counted them: 85 for a look at
-    /// low detail and 765 for a square of 1,024 pixels, as OpenAI's guide to vision counts.
+    /// Estimated tokens of an image that no service has counted: 85 at low detail, else 765, which
+    /// is a square of 1,024 pixels by OpenAI's guide to vision.
     public var estimatedTokens: Int { self == .low ? 85 : 765 }
 }
 
-/// A piece of a message item.
+/// A part of a message item.
 public enum ContentPart: Equatable, Sendable {
     /// `input_text`, in user and system messages.
     case inputText(String)
-    /// `input_audio`, in user messages: audio bytes in the session's input format, where the client
-    /// gives or is given them (else empty), and the transcript when one exists.
+    /// `input_audio`, in user messages. `bytes` are audio in the session's input format if the
+    /// client sent or requested them, else empty. `transcript` is set when one exists.
     case inputAudio(bytes: [UInt8], transcript: String?)
     /// `input_image`, in user messages: an `https:` URL that the model's service fetches, or a
     /// `data:` URL of a PNG, JPEG, GIF or WebP file in base64.

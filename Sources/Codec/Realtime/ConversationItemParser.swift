@@ -1,11 +1,11 @@
-// Conversation items as clients create them: from checked fields to a `ConversationItem`. The
-// fields and their rules are in Fields/ConversationItemFields. Where an item goes in the
-// conversation is decided in Session.
+// Parses conversation items that clients create, from checked fields to a `ConversationItem`.
+// Fields/ConversationItemFields has the fields and their rules. Session decides where an item goes
+// in the conversation.
 
 extension ConversationItem: ReadableObject {
     static var schema: ValueSchema { NewItemFields.schema }
 
-    /// Reads an item. Without an `id` or, for a function call, a `call_id`, that field is empty.
+    /// Parses an item. A missing `id` or, for a function call, `call_id` becomes an empty string.
     init(_ fields: EventFields) throws(ClientEventError) {
         let kind = try Kind(fields)
         self.init(
@@ -14,7 +14,7 @@ extension ConversationItem: ReadableObject {
     }
 }
 
-/// An item of a response's `input`: a new one, or the name of one of the conversation's.
+/// An item of a response's `input`: a new one, or a reference to one of the conversation.
 struct ResponseInputItem: ReadableObject {
     let item: ConversationItem
 
@@ -74,7 +74,7 @@ extension ConversationItem.Kind {
 }
 
 extension ContentPart {
-    /// Reads a part of a message; each role has its own part types.
+    /// Parses a part of a message. Each role has its own part types.
     init(
         _ fields: EventFields, of role: ConversationItem.Role
     ) throws(ClientEventError) {
@@ -84,7 +84,7 @@ extension ContentPart {
             self = .inputText(try fields.read(NewPartFields.text))
         case (.user, "input_audio"):
             self = try .inputAudio(fields)
-        // "text" is what some clients still write from before general availability.
+        // Some clients still write "text", the name before general availability.
         case (.assistant, "output_text"), (.assistant, "text"):
             self = .outputText(try fields.read(NewPartFields.text))
         case (.assistant, "output_audio"):

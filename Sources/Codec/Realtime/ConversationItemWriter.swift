@@ -1,7 +1,7 @@
-// A conversation item on the wire. In items and their content a field that does not apply is
-// absent, never `null`: browser clients drop an event that has a null there. Audio is written
-// where the item has it: Session gives it out only to a client who asks. An image that the client
-// has sent as data is not, which would come back twice; of one elsewhere the URL is.
+// Writes a conversation item. In items and their content a field that does not apply is absent,
+// never `null`: browser clients drop an event with a null there. Audio is written if the item has
+// it; Session includes it only in an answer to a client that requested it. The URL of an image is
+// written unless it contains the image's data: the client has sent the data and needs no copy.
 
 extension JSONWriter {
     /// Writes the protocol's `realtime.item`.

@@ -1,27 +1,26 @@
-// Checked reading of a client event's fields: every way in which a field can be wrong becomes a
-// `ClientEventError` that names the field and says what would have been right. Which fields an
-// event has is in the tables of Fields/, and what is made of them in ClientEventParser and the
-// parsers beside it.
+// Checked reading of a client event's fields. Every invalid field becomes a `ClientEventError` that
+// names the field and the values that are allowed. The tables in Fields/ have the fields of each
+// event; ClientEventParser and the parsers beside it read them.
 //
-// Rules for all fields: unknown ones are ignored; `null` reads as absent unless a reader says
-// otherwise; a repeated key counts as its last.
+// Rules for all fields: unknown fields are ignored; `null` counts as absent unless a reader says
+// otherwise; of a repeated key the last one counts.
 
-/// What client events may hold before they are refused. Limits of their JSON are in `json`.
+/// Limits on the content of client events. `json` has the limits of their JSON.
 public struct ClientEventLimits: Equatable, Sendable {
-    /// The limits of every message as JSON.
+    /// JSON limits of every message.
     public var json = JSONLimits()
     /// Decoded bytes of one `input_audio_buffer.append` or `input_audio` part: the protocol's 15
     /// MiB.
     public var maxAudioBytes = 15 << 20
     /// UTF-8 bytes of one image's URL. 4 MiB: a file of 3 MiB as base64, below the 5 MB that model
-    /// services take.
+    /// services accept.
     public var maxImageBytes = 4 << 20
     /// UTF-8 bytes of one text: instructions, an item's text, a tool's schema. Far more than a
-    /// model reads, and the session may have to keep it.
+    /// model reads. The session may have to keep it.
     public var maxTextBytes = 1 << 20
     /// UTF-8 bytes of an id or a name, from the protocol's `event_id`.
     public var maxNameBytes = 512
-    /// Tools of a session or response, as many as the protocol's upstream models take.
+    /// Tools of a session or response; the protocol's upstream models accept as many.
     public var maxTools = 128
     /// Names in one list: languages or keywords of a transcription.
     public var maxNames = 1_000
@@ -31,14 +30,14 @@ public struct ClientEventLimits: Equatable, Sendable {
     public var maxInputItems = 1_024
     /// Pairs of a response's `metadata`, as the protocol has it.
     public var maxMetadataPairs = 16
-    /// The audio buffer shrinks again when it has grown for more than this.
+    /// The audio buffer shrinks to this after a larger event.
     public var retainedAudioBytes = 256 << 10
 
     /// The defaults.
     public init() {}
 }
 
-/// The fields of one JSON object of a client event, and where it stands in the event.
+/// The fields of one JSON object in a client event, and the object's path.
 struct EventFields {
     let object: JSONValue
     /// Path of the object, for example `session.audio`; empty for the event itself.
@@ -50,13 +49,13 @@ struct EventFields {
         path.isEmpty ? "\(key)" : "\(path).\(key)"
     }
 
-    /// The field, or nil where it is absent or null.
+    /// The field's value, or nil if it is absent or null.
     func value(_ key: StaticString) -> JSONValue? {
         guard let value = object[key], !value.isNull else { return nil }
         return value
     }
 
-    /// The field.
+    /// The field's value.
     /// - Throws: `missing_required_parameter`.
     func required(_ key: StaticString) throws(ClientEventError) -> JSONValue {
         guard let value = value(key) else { throw .missing(path(of: key)) }
@@ -65,7 +64,8 @@ struct EventFields {
 
     // MARK: Fields by their key alone
 
-    // For fields that are in no table yet: checked like any other, and in no document.
+    // These read fields that are in no table: checked like the others, but absent from the
+    // generated documents.
 
     /// The fields of a nested object.
     func fields(_ key: StaticString) throws(ClientEventError) -> EventFields? {
@@ -73,12 +73,12 @@ struct EventFields {
         return try EventFields(value, path: path(of: key), limits: limits)
     }
 
-    /// The fields of a nested object that must be there.
+    /// The fields of a nested object that is required.
     func requiredFields(_ key: StaticString) throws(ClientEventError) -> EventFields {
         try EventFields(required(key), path: path(of: key), limits: limits)
     }
 
-    /// What a field of an update says, read by `read` where it is present and not null.
+    /// A field of an update; `read` converts a value that is present and not null.
     func patch<Value>(
         _ key: StaticString, _ read: (StaticString) throws(ClientEventError) -> Value?
     ) throws(ClientEventError) -> Patch<Value> {
@@ -88,7 +88,7 @@ struct EventFields {
         return .value(read)
     }
 
-    /// The elements of an array with their paths, read by `read`.
+    /// The elements of an array, converted by `read`, which also gets their paths.
     func list<Element>(
         _ key: StaticString, atMost maximum: Int,
         _ read: (EventFields) throws(ClientEventError) -> Element
@@ -101,7 +101,7 @@ struct EventFields {
         try read(OptionalField(key, .text, ""))
     }
 
-    /// A text that must be there.
+    /// A required text.
     func requiredText(_ key: StaticString) throws(ClientEventError) -> String {
         try read(RequiredField(key, .text, ""))
     }
@@ -111,7 +111,7 @@ struct EventFields {
         try read(OptionalField(key, .anyName, ""))
     }
 
-    /// An id or a name that must be there and not be empty.
+    /// A required id or name, not empty.
     func requiredName(_ key: StaticString) throws(ClientEventError) -> String {
         try read(RequiredField(key, .name, ""))
     }
@@ -128,7 +128,7 @@ struct EventFields {
         try read(OptionalField(key, .integer(in: range), ""))
     }
 
-    /// A whole number that must be there.
+    /// A required whole number within a range.
     func requiredInteger(
         _ key: StaticString, in range: ClosedRange<Int>
     ) throws(ClientEventError) -> Int {
@@ -142,14 +142,14 @@ struct EventFields {
         try read(OptionalField(key, .number(in: range), ""))
     }
 
-    /// One of the names of an enumeration.
+    /// A case of an enumeration.
     func choice<Choice: CaseIterable & RawRepresentable<String>>(
         _ key: StaticString, _ type: Choice.Type = Choice.self
     ) throws(ClientEventError) -> Choice? {
         try read(OptionalField(key, .choice(of: type), ""))
     }
 
-    /// The exact text of an accepted value.
+    /// The exact JSON text of a value.
     func raw(_ value: JSONValue, _ path: String) throws(ClientEventError) -> RawJSON {
         guard value.rawBytes.count <= limits.maxTextBytes else {
             throw .invalid(
@@ -173,7 +173,7 @@ extension EventFields {
     }
 }
 
-/// Names in quotes, for a sentence.
+/// Quoted names, for a message.
 func quotedList(_ names: [String]) -> String {
     names.map { "'\($0)'" }.joined(separator: ", ")
 }
@@ -181,14 +181,14 @@ func quotedList(_ names: [String]) -> String {
 // MARK: - Errors
 
 extension ClientEventError {
-    /// A field that must be there is absent or null.
+    /// A required field is absent or null.
     static func missing(_ path: String) -> ClientEventError {
         ClientEventError(
             code: "missing_required_parameter",
             message: "Missing required parameter: '\(path)'.", param: path)
     }
 
-    /// A field has another JSON type than it must have. An empty path is the event itself.
+    /// A field has the wrong JSON type. An empty path means the event itself.
     static func wrongType(
         _ path: String, expected: String, _ value: JSONValue
     ) -> ClientEventError {
@@ -199,20 +199,20 @@ extension ClientEventError {
             param: path.isEmpty ? nil : path)
     }
 
-    /// A field has the right type and a wrong value.
+    /// A field has the right type and an invalid value.
     static func wrongValue(
         _ path: String, expected: String, _ value: JSONValue
     ) -> ClientEventError {
         invalid(path, "expected \(expected), got \(value.excerpt)")
     }
 
-    /// A field is wrong in the way that `what` says.
+    /// A field is invalid; `what` completes the message.
     static func invalid(_ path: String, _ what: String) -> ClientEventError {
         ClientEventError(
             code: "invalid_value", message: "Invalid value for '\(path)': \(what).", param: path)
     }
 
-    /// A field asks, validly, for something that this server does not do.
+    /// A field requests, validly, a feature that this server does not have.
     static func unsupported(
         _ code: String, _ path: String, _ what: String
     ) -> ClientEventError {
@@ -221,7 +221,7 @@ extension ClientEventError {
 }
 
 extension JSONValue {
-    /// The value as it was written, cut to what fits a message.
+    /// The value as it was written, shortened for a message.
     fileprivate var excerpt: String {
         let bytes = rawBytes
         guard bytes.count > 64 else { return String(decoding: bytes, as: UTF8.self) }
@@ -230,7 +230,7 @@ extension JSONValue {
 }
 
 extension JSONValue.Kind {
-    /// The kind with its article, for a sentence.
+    /// The kind with its article, for a message.
     fileprivate var phrase: String {
         switch self {
         case .null: "null"

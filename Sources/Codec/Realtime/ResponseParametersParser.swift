@@ -1,11 +1,10 @@
-// The `response` object of `response.create`: from checked fields to `ResponseParameters`. The
-// fields and their rules are in Fields/ResponseFields; what a response does with them in Session.
+// Converts the checked fields of `response` in `response.create` to `ResponseParameters`.
+// Fields/ResponseFields has the fields and their rules; Session applies them.
 
 extension ResponseParameters: ReadableObject {
     static var schema: ValueSchema { .object(ResponseFields.table) }
 
-    /// Reads the fields of `response`. Fields that are not named here are ignored, as in
-    /// `session.update`.
+    /// Reads the fields of `response`. Unknown fields are ignored, as in `session.update`.
     init(_ fields: EventFields) throws(ClientEventError) {
         self.init()
         instructions = try fields.read(ResponseFields.instructions)

@@ -1,8 +1,8 @@
-// The response object of `response.created` and `response.done`. What it says is decided in
-// Session/Response.
+// Writes the response object of `response.created` and `response.done`. Session/Response decides
+// its content.
 
 extension JSONWriter {
-    /// Writes the protocol's `realtime.response`. What is not known yet is `null`.
+    /// Writes the protocol's `realtime.response`. Unknown values are `null`.
     mutating func response(_ response: ResponseDescription) {
         beginObject()
         member("object", "realtime.response")
@@ -54,7 +54,8 @@ extension JSONWriter {
     }
 
     private mutating func usage(_ usage: ResponseUsage) {
-        // The counts come from an upstream model: wrapping, because a senseless sum must not trap.
+        // The counts come from an upstream model: wrapping addition, because an absurd sum must not
+        // trap.
         let inputTokens = usage.inputTextTokens &+ usage.inputAudioTokens
         let outputTokens = usage.outputTextTokens &+ usage.outputAudioTokens
         beginObject()

@@ -1,17 +1,17 @@
-// What the server says. Cases mirror the wire names; ServerEventWriter (beside this file) turns
-// one into JSON. When each is said is decided in Session.
+// The events that the server sends. Cases mirror the wire names. ServerEventWriter (beside this
+// file) writes them as JSON; Session decides when to send which.
 
-/// Tokens that a response took, by kind.
+/// Tokens of a response, by kind.
 public struct ResponseUsage: Equatable, Sendable {
-    /// Tokens of the context that were text.
+    /// Text tokens of the model's input.
     public var inputTextTokens = 0
-    /// Tokens of the context that were audio.
+    /// Audio tokens of the model's input.
     public var inputAudioTokens = 0
-    /// Tokens of the context that the model had cached; part of the above.
+    /// Input tokens that the model had cached; included in the counts above.
     public var cachedTokens = 0
-    /// Tokens of text that the model wrote.
+    /// Text tokens of the model's output.
     public var outputTextTokens = 0
-    /// Tokens of audio that the model wrote.
+    /// Audio tokens of the model's output.
     public var outputAudioTokens = 0
 
     /// No tokens.
@@ -20,14 +20,14 @@ public struct ResponseUsage: Equatable, Sendable {
 
 /// The protocol's `realtime.response` object.
 public struct ResponseDescription: Equatable, Sendable {
-    /// How far the response has come, and why it ended.
+    /// The state of the response, and why it ended.
     public enum Status: Equatable, Sendable {
         case inProgress, completed
         /// `turn_detected` or `client_cancelled`.
         case cancelled(reason: String)
         /// `max_output_tokens` or `content_filter`.
         case incomplete(reason: String)
-        /// An error that ended it.
+        /// The error that ended it.
         case failed(type: String, code: String, message: String)
     }
 
@@ -35,19 +35,19 @@ public struct ResponseDescription: Equatable, Sendable {
     public var id: String
     /// Nil for a response outside the conversation.
     public var conversationID: String?
-    /// How far it has come.
+    /// The state of the response.
     public var status = Status.inProgress
-    /// Its items, in the order of their output index; filled in when it is done.
+    /// Its items in the order of their output index; set when it is done.
     public var output: [ConversationItem] = []
-    /// What it is made of.
+    /// Its modality.
     public var outputModality: OutputModality
     /// Format of its audio.
     public var outputFormat: AudioFormat
     /// Voice of its audio.
     public var voice: String
-    /// Nil for `"inf"`.
+    /// Maximum tokens; nil for `"inf"`.
     public var maxOutputTokens: Int?
-    /// The client's own, echoed.
+    /// The client's metadata, echoed.
     public var metadata: RawJSON?
     /// Nil until the response is done.
     public var usage: ResponseUsage?
@@ -68,7 +68,7 @@ public struct ResponseDescription: Equatable, Sendable {
     }
 }
 
-/// Names the content part that a delta belongs to.
+/// Locates the content part that a delta belongs to.
 public struct PartAddress: Equatable, Sendable {
     /// The response.
     public var responseID: String
@@ -88,8 +88,8 @@ public struct PartAddress: Equatable, Sendable {
     }
 }
 
-/// One event of the server. `event_id` is given when it is written. The large and rare payloads are
-/// indirect, so that a queued delta does not take their room.
+/// One event of the server. Its `event_id` is assigned when it is written. Large and rare payloads
+/// are indirect, so that a queued delta does not need their room.
 public enum ServerEvent: Equatable, Sendable {
     case error(ClientEventError)
     indirect case sessionCreated(id: String, SessionParameters)
@@ -104,12 +104,12 @@ public enum ServerEvent: Equatable, Sendable {
     case conversationItemDone(ConversationItem, previousItemID: String?)
     case conversationItemDeleted(itemID: String)
     case conversationItemRetrieved(ConversationItem)
-    /// `transcript` is what is left of it, where the server itself truncated (an extension of
-    /// Parley): the client need not retrieve the item.
+    /// `transcript` is the remaining transcript, set where the server itself truncated (an
+    /// extension of Parley), so that the client need not retrieve the item.
     case conversationItemTruncated(
         itemID: String, contentIndex: Int, audioEndMilliseconds: Int, transcript: String? = nil)
     case transcriptionDelta(itemID: String, contentIndex: Int, delta: String)
-    /// `usage` is the duration form: seconds of audio transcribed.
+    /// `usage` is written in its duration form: seconds of audio transcribed.
     case transcriptionCompleted(
         itemID: String, contentIndex: Int, transcript: String, seconds: Double)
     case transcriptionFailed(itemID: String, contentIndex: Int, code: String, message: String)
@@ -125,9 +125,9 @@ public enum ServerEvent: Equatable, Sendable {
     case responseOutputAudioTranscriptDelta(PartAddress, delta: String)
     case responseOutputAudioTranscriptDone(PartAddress, transcript: String)
     /// `audio` is in the response's output format, written as base64. `startMilliseconds` is where
-    /// in the item's audio it starts, given where that is not the end of what was sent before (an
-    /// extension of Parley, `audio_start_ms`). `position` is always where it starts, in samples at
-    /// 48 kHz; it is not on the wire.
+    /// it starts in the item's audio (an extension of Parley, `audio_start_ms`); set only where
+    /// that is not the end of the previous delta. `position` is always set: its start in samples at
+    /// 48 kHz. It is not on the wire.
     case responseOutputAudioDelta(
         PartAddress, audio: [UInt8], startMilliseconds: Int? = nil, position: Int = 0)
     case responseOutputAudioDone(PartAddress)
@@ -136,6 +136,6 @@ public enum ServerEvent: Equatable, Sendable {
         PartAddress, callID: String, name: String, arguments: String)
     case rateLimitsUpdated
     case outputAudioBufferCleared(responseID: String)
-    /// What concerns MCP servers: `mcp_list_tools.…` and `response.mcp_call….…`.
+    /// Events about MCP servers: `mcp_list_tools.…` and `response.mcp_call….…`.
     indirect case mcp(MCPEvent)
 }

@@ -1,12 +1,13 @@
-// One `ServerEvent` to the JSON of its text message, exactly as client libraries expect it: every
-// event has an `event_id`, integers are written as integers, and a field that does not apply is
-// `null` or absent as the protocol has it for that field. The larger objects are in SessionWriter,
-// ConversationItemWriter and ResponseWriter. When an event is sent is decided in Session.
+// Writes a `ServerEvent` as the JSON of its text message, exactly as client libraries expect it.
+// Every event has an `event_id`, integers are written as integers, and a field that does not apply
+// is `null` or absent, as the protocol defines for that field. SessionWriter,
+// ConversationItemWriter and ResponseWriter write the larger objects. Session decides when an event
+// is sent.
 
-/// Writes the events of one session. Costs no memory beyond the session's id; writing a delta
-/// allocates nothing.
+/// Writes the events of one session. It holds only the session's id, and writing a delta allocates
+/// nothing.
 public struct ServerEventWriter: Sendable {
-    /// The part of the session's id that makes event ids unique across sessions.
+    /// Part of the session's id that makes event ids unique across sessions.
     private let sessionID: String
 
     /// Creates a writer.
@@ -70,7 +71,7 @@ extension ServerEvent {
 }
 
 extension JSONWriter {
-    /// Writes everything of an event but its `type` and `event_id`.
+    /// Writes all fields of an event except `type` and `event_id`.
     fileprivate mutating func fields(of event: ServerEvent) {
         switch event {
         case .error(let error):
@@ -178,7 +179,7 @@ extension JSONWriter {
         session(id: id, parameters)
     }
 
-    /// The item that audio in the buffer will become, and where its audio starts and ends.
+    /// The item that buffered audio will become, and where its audio starts and ends.
     private mutating func audioRange(_ itemID: String, start: Int? = nil, end: Int? = nil) {
         member("item_id", itemID)
         if let start { member("audio_start_ms", start) }
@@ -216,7 +217,7 @@ extension JSONWriter {
         member(key, value)
     }
 
-    /// The form of `usage` that counts seconds of audio.
+    /// The form of `usage` in seconds of audio.
     private mutating func durationUsage(_ seconds: Double) {
         key("usage")
         beginObject()
@@ -266,7 +267,7 @@ extension JSONWriter {
         member(key, value)
     }
 
-    /// A part's own object says `text` or `audio` where an item's content says `output_text` or
+    /// A part's own object has type `text` or `audio`, where an item's content has `output_text` or
     /// `output_audio`.
     private mutating func contentPart(
         _ address: PartAddress, _ modality: OutputModality, text: String
@@ -287,8 +288,8 @@ extension JSONWriter {
         member("call_id", callID)
     }
 
-    /// This server has no quotas of tokens or requests. Clients wait for the event, and take it
-    /// empty.
+    /// This server has no quotas of tokens or requests. Clients wait for the event and accept an
+    /// empty one.
     private mutating func noRateLimits() {
         key("rate_limits")
         beginArray()

@@ -1,8 +1,8 @@
-// The protocol's session object: the effective values (`SessionParameters`), and the changes that
-// `session.update` asks for (`SessionUpdate`). Reading it is in SessionUpdateParser and
-// ResponseParametersParser, writing it in SessionWriter.
+// The protocol's session object: the effective values (`SessionParameters`), and the changes of a
+// `session.update` (`SessionUpdate`). SessionUpdateParser and ResponseParametersParser read it,
+// SessionWriter writes it.
 
-/// JSON text that is passed on as it was received, never re-encoded.
+/// JSON text that is kept and forwarded as received, never re-encoded.
 public struct RawJSON: Equatable, Sendable {
     /// Valid JSON.
     public var text: String
@@ -10,7 +10,7 @@ public struct RawJSON: Equatable, Sendable {
     /// Wraps text that a parser has accepted.
     public init(_ text: String) { self.text = text }
 
-    /// The same value on one line: in valid JSON line breaks stand between its tokens only.
+    /// The same value on one line. In valid JSON, line breaks occur only between tokens.
     public var onOneLine: RawJSON {
         guard text.utf8.contains(where: { $0 == 0x0A || $0 == 0x0D }) else { return self }
         let bytes = text.utf8.map { (byte: UInt8) -> UInt8 in
@@ -20,7 +20,7 @@ public struct RawJSON: Equatable, Sendable {
     }
 }
 
-/// A field of an update: left alone, cleared with `null`, or set.
+/// A field of an update: absent (unchanged), `null` (cleared), or a new value.
 public enum Patch<Value: Equatable & Sendable>: Equatable, Sendable {
     case absent
     case null
@@ -31,7 +31,7 @@ public enum Patch<Value: Equatable & Sendable>: Equatable, Sendable {
 public struct FunctionTool: Equatable, Sendable {
     /// The function's name.
     public var name: String
-    /// What it does, for the model.
+    /// What the function does; passed to the model.
     public var description: String?
     /// JSON Schema of the arguments, as the client sent it.
     public var parameters: RawJSON?
@@ -44,38 +44,37 @@ public struct FunctionTool: Equatable, Sendable {
     }
 }
 
-/// Whether and which function the model must call.
+/// Whether the model must call a function, and which one.
 public enum ToolChoice: Equatable, Sendable {
     case auto, none, required
     /// One named function.
     case function(name: String)
 }
 
-/// What a response is made of. The protocol allows one modality at a time; audio includes its
-/// transcript.
+/// The modality of a response. The protocol allows one at a time; audio includes its transcript.
 public enum OutputModality: String, CaseIterable, Sendable { case text, audio }
 
-/// How reply audio travels (an extension of Parley, `audio.output.transport`).
+/// How reply audio is sent (an extension of Parley, `audio.output.transport`).
 public enum AudioTransport: String, CaseIterable, Sendable {
-    /// Base64 in `response.output_audio.delta` events; what stock clients expect.
+    /// As base64 in `response.output_audio.delta` events, which stock clients expect.
     case json
-    /// Binary messages with the header that PROTOCOL.md specifies.
+    /// As binary messages with the header that PROTOCOL.md specifies.
     case binary
 }
 
 /// `audio.input.noise_reduction`.
 public struct NoiseReduction: Equatable, Sendable {
-    /// Where the microphone is, and so how loud its noise.
+    /// Where the microphone is, which determines how loud its noise is.
     public enum Place: String, CaseIterable, Sendable {
-        /// At the mouth: a headset.
+        /// Near the mouth: a headset.
         case nearField = "near_field"
         /// Across the room: a laptop, a conference room.
         case farField = "far_field"
     }
 
-    /// Where the microphone is. Nil: the client does not say.
+    /// Where the microphone is; nil if the client does not specify it.
     public var place: Place?
-    /// How much of the noise goes, 0…1. Nil: as much as the server thinks best.
+    /// How strongly noise is suppressed, 0…1; nil: the server's default.
     public var strength: Double?
 
     /// Creates the parameters.
@@ -92,20 +91,20 @@ public struct NoiseReduction: Equatable, Sendable {
 
 /// `audio.input.transcription`.
 public struct TranscriptionParameters: Equatable, Sendable {
-    /// What a streaming recogniser does for words that come sooner.
+    /// How long a streaming recogniser may wait before it reports words.
     public enum Delay: String, CaseIterable, Sendable { case minimal, low, medium, high, xhigh }
 
-    /// The model that the client named; reported back. Embedded recognition has one model.
+    /// The model that the client named; only reported back. Embedded recognition has one model.
     public var model: String?
     /// ISO-639-1 language hint.
     public var language: String?
-    /// Guides the recogniser's vocabulary, where it can be guided.
+    /// Text that guides the recogniser's vocabulary, where the recogniser supports it.
     public var prompt: String?
-    /// Languages that may be spoken. One alone is the hint that `language` is.
+    /// Languages that may be spoken. A single one has the same effect as `language`.
     public var languages: [String] = []
-    /// Words to expect; the recogniser is given them after `prompt`.
+    /// Words to expect; passed to the recogniser after `prompt`.
     public var keywords: [String] = []
-    /// Reported back: when words are shown depends on what is recognised twice alike.
+    /// Only reported back: when words are reported depends on two recognitions agreeing.
     public var delay: Delay?
 
     /// Creates the parameters.
@@ -115,48 +114,47 @@ public struct TranscriptionParameters: Equatable, Sendable {
         self.prompt = prompt
     }
 
-    /// The language that a recogniser is told, or nil.
+    /// The language hint for a recogniser, or nil.
     public var languageHint: String? {
         language ?? (languages.count == 1 ? languages.first : nil)
     }
 
-    /// What a recogniser is told to expect, or nil.
+    /// The vocabulary hint for a recogniser, or nil.
     public var vocabularyHint: String? {
         let hints = (prompt.map { [$0] } ?? []) + keywords
         return hints.isEmpty ? nil : hints.joined(separator: ", ")
     }
 }
 
-/// `audio.input.turn_detection`; absent (nil) means that the client commits turns itself.
+/// `audio.input.turn_detection`. Nil means that the client commits turns itself.
 public struct TurnDetectionParameters: Equatable, Sendable {
-    /// What decides that a turn has ended.
+    /// How the end of a turn is decided.
     public enum Mode: Equatable, Sendable {
         /// Silence after speech. `threshold` 0…1 (0.5), `silenceMilliseconds` (500).
         case serverVAD(threshold: Double, silenceMilliseconds: Int)
-        /// Words and silence. `eagerness` bounds the wait: low 8 s, medium and auto 4 s, high 2 s.
+        /// Words and silence. `eagerness` limits the wait: low 8 s, medium and auto 4 s, high 2 s.
         case semanticVAD(eagerness: Eagerness)
     }
 
     /// How soon semantic detection ends a turn.
     public enum Eagerness: String, CaseIterable, Sendable { case low, medium, high, auto }
 
-    /// What decides that a turn has ended.
+    /// How the end of a turn is decided.
     public var mode: Mode
-    /// Audio kept from before speech was noticed. Default 300 ms.
+    /// Audio kept from before speech was detected. Default 300 ms.
     public var prefixPaddingMilliseconds: Int
     /// Whether a turn's end creates a response. Default true.
     public var createResponse: Bool
     /// Whether speech cancels the active response. Default true.
     public var interruptResponse: Bool
-    /// Whether the model is asked before the turn is certain to have ended (an extension of
-    /// Parley, `speculative_response`). Default false: each pause may then cost a request.
+    /// Whether the model is asked before the end of a turn is certain (an extension of Parley,
+    /// `speculative_response`). Default false, because each pause may then cost a request.
     public var speculativeResponse = false
-    /// How long speech over a reply must last to interrupt it, 0…10,000 ms (an extension of
-    /// Parley, `min_interruption_ms`). Nil: as the server is configured. 0: at once, as the
-    /// protocol has it.
+    /// How long speech over a reply must last to interrupt it, 0…10,000 ms (an extension of Parley,
+    /// `min_interruption_ms`). Nil: the server's setting. 0: at once, as in the protocol.
     public var minInterruptionMilliseconds: Int?
-    /// Whether speech over a reply interrupts it only where words are recognised in it (an
-    /// extension of Parley, `interruption_needs_words`). Default false: length is enough.
+    /// Whether speech over a reply must contain recognised words to interrupt it (an extension of
+    /// Parley, `interruption_needs_words`). Default false: its duration is enough.
     public var interruptionNeedsWords = false
     /// Silence after a response before the session prompts again, 5,000…30,000 ms, or nil: never.
     public var idleTimeoutMilliseconds: Int?
@@ -175,81 +173,81 @@ public struct TurnDetectionParameters: Equatable, Sendable {
     }
 }
 
-/// `truncation`: what happens to the items that a model's context has no room for.
+/// `truncation`: what happens to items that do not fit in a model's context.
 public enum Truncation: Equatable, Sendable {
-    /// The oldest are not shown to the model.
+    /// The oldest items are omitted from the model's input.
     case auto
-    /// A response that would need it fails.
+    /// A response that would need truncation fails.
     case disabled
-    /// As `auto`, but so much is left out at a time that only this part of the room is used (0…1):
-    /// the beginning of what the model is shown stays the same for longer. The limit is of tokens
-    /// after the instructions and tools, or nil: what the model's context leaves.
+    /// Like `auto`, but each truncation omits enough that only this part of the context is used
+    /// (0…1), so that the start of the model's input stays the same for longer. The limit counts
+    /// tokens after the instructions and tools; nil: what the model's context has room for.
     case retentionRatio(Double, postInstructionTokens: Int?)
 }
 
-/// `reasoning.effort`: how much a model thinks before it answers.
+/// `reasoning.effort`: how much a model reasons before it answers.
 public enum ReasoningEffort: String, CaseIterable, Sendable {
     case minimal, low, medium, high, xhigh
 }
 
-/// What a session is for (`type`).
+/// The purpose of a session (`type`).
 public enum SessionKind: String, CaseIterable, Sendable {
     /// Turns are answered.
     case realtime
-    /// Turns become words, and nothing more.
+    /// Turns are transcribed and not answered.
     case transcription
 }
 
-/// The whole effective session, defaults filled in. In one of kind `transcription` only what
-/// belongs to the user's audio counts.
+/// The whole effective session, defaults included. In a session of kind `transcription` only the
+/// settings for the user's audio have an effect.
 public struct SessionParameters: Equatable, Sendable {
-    /// What the session is for.
+    /// The purpose of the session.
     public private(set) var kind = SessionKind.realtime
-    /// The model's name as the URL or the client gave it.
+    /// The model's name from the URL or the client.
     public var model: String
     /// System instructions for the model.
     public var instructions = ""
-    /// What responses are made of.
+    /// The modality of responses.
     public var outputModality = OutputModality.audio
     /// Functions that the model may call.
     public var tools: [FunctionTool] = []
-    /// MCP servers whose tools it may call.
+    /// MCP servers whose tools the model may call.
     public var mcpTools: [MCPTool] = []
-    /// Whether and which function the model must call.
+    /// Whether the model must call a function, and which one.
     public var toolChoice = ToolChoice.auto
-    /// The MCP tool that it must call; `toolChoice` is then `auto`.
+    /// The MCP tool that the model must call; `toolChoice` is then `auto`.
     public var mcpToolChoice: MCPToolChoice?
-    /// Whether the model may make several calls in one response, or nil: as it is used to.
+    /// Whether the model may make several calls in one response; nil: the model's default.
     public var parallelToolCalls: Bool?
-    /// Limit of a response's tokens, 1…4096, or nil for `"inf"`.
+    /// Maximum tokens of a response, 1…4096, or nil for `"inf"`.
     public var maxOutputTokens: Int?
     /// Format of the user's audio.
     public var inputFormat = AudioFormat.pcm
-    /// How the user's audio is freed from noise before all else, or nil: not at all.
+    /// Noise suppression of the user's audio, before all other processing; nil: none.
     public var noiseReduction: NoiseReduction?
     /// Whether each binary message begins with its number (an extension of Parley, `sequence`).
     public var inputIsNumbered = false
-    /// Transcription events wanted, or nil: none are sent.
+    /// Settings of transcription events; nil: none are sent.
     public var transcription: TranscriptionParameters?
-    /// How turns end, or nil: by `input_audio_buffer.commit`.
+    /// How turns end; nil: by `input_audio_buffer.commit` only.
     public var turnDetection: TurnDetectionParameters? = TurnDetectionParameters()
     /// Format of the reply's audio.
     public var outputFormat = AudioFormat.pcm
-    /// How Opus is encoded, where that is the format.
+    /// Opus settings, used where Opus is the format.
     public var outputOpus = OpusSettings()
-    /// How reply audio travels.
+    /// How reply audio is sent.
     public var outputTransport = AudioTransport.json
-    /// Voice name as the client gave it; the synthesiser maps it to one it has.
+    /// The voice's name from the client; the synthesiser maps it to one of its own.
     public var voice = "marin"
     /// Speaking rate, 0.25…1.5.
     public var speed = 1.0
-    /// `tracing`, passed through and reported back.
+    /// `tracing`, kept and reported back.
     public var tracing: RawJSON?
-    /// What happens to items that the model's context has no room for.
+    /// What happens to items that do not fit in the model's context.
     public var truncation = Truncation.auto
-    /// Reported back, or nil: as the model is used to.
+    /// Reasoning effort, or nil: the model's default.
     public var reasoningEffort: ReasoningEffort?
-    /// `prompt`, passed through and reported back.
+    /// `prompt`, kept and reported back.
     public var prompt: RawJSON?
 
     /// Creates a session with the protocol's defaults.
@@ -264,8 +262,8 @@ public struct SessionParameters: Equatable, Sendable {
         return parameters
     }
 
-    /// Makes it a session of a kind. One for transcription always transcribes, and what turn
-    /// detection says of responses means nothing in it.
+    /// Changes the kind of the session. A transcription session always transcribes, and its turn
+    /// detection creates no responses.
     private mutating func become(_ kind: SessionKind) {
         self.kind = kind
         guard kind == .transcription else { return }
@@ -278,8 +276,8 @@ public struct SessionParameters: Equatable, Sendable {
         turnDetection?.idleTimeoutMilliseconds = nil
     }
 
-    /// Applies what a client asked for; fields left alone keep their value, and `null` restores
-    /// the default or switches the feature off, as the protocol says for each.
+    /// Applies a client's update. Absent fields keep their value; `null` restores the default or
+    /// disables the feature, as the protocol defines for each field.
     public mutating func apply(_ update: SessionUpdate) {
         func set<Value>(_ target: inout Value, _ patch: Patch<Value>, or fallback: Value) {
             switch patch {
@@ -296,7 +294,8 @@ public struct SessionParameters: Equatable, Sendable {
             }
         }
         let defaults = SessionParameters(model: model)
-        // The protocol fixes the model at connect time; clients that name another are tolerated.
+        // The protocol fixes the model at connect time. Updates that name another are accepted
+        // without effect.
         set(&instructions, update.instructions, or: "")
         set(&outputModality, update.outputModality, or: .audio)
         set(&tools, update.tools, or: [])
@@ -323,9 +322,9 @@ public struct SessionParameters: Equatable, Sendable {
     }
 }
 
-/// What one `session.update` changes.
+/// The changes of one `session.update`.
 public struct SessionUpdate: Equatable, Sendable {
-    /// `type`; nil where a client leaves it out and means the session's own.
+    /// `type`; nil if the client omits it, which means the session's current type.
     public var kind: SessionKind?
     /// `instructions`
     public var instructions = Patch<String>.absent
@@ -337,17 +336,17 @@ public struct SessionUpdate: Equatable, Sendable {
     public var mcpTools = Patch<[MCPTool]>.absent
     /// `tool_choice`
     public var toolChoice = Patch<ToolChoice>.absent
-    /// `tool_choice` of type `mcp`; null for any other.
+    /// `tool_choice` of type `mcp`; `.null` for any other choice.
     public var mcpToolChoice = Patch<MCPToolChoice>.absent
     /// `parallel_tool_calls`
     public var parallelToolCalls = Patch<Bool>.absent
-    /// `"inf"` arrives as null.
+    /// `max_output_tokens`; `"inf"` is `.null`.
     public var maxOutputTokens = Patch<Int>.absent
     /// `audio.input.format`
     public var inputFormat = Patch<AudioFormat>.absent
     /// `audio.input.noise_reduction`
     public var noiseReduction = Patch<NoiseReduction>.absent
-    /// `audio.input.format.sequence` (an extension of Parley); false where a format leaves it out.
+    /// `audio.input.format.sequence` (an extension of Parley); false if a format omits it.
     public var inputIsNumbered = Patch<Bool>.absent
     /// `audio.input.transcription`
     public var transcription = Patch<TranscriptionParameters>.absent
@@ -355,7 +354,8 @@ public struct SessionUpdate: Equatable, Sendable {
     public var turnDetection = Patch<TurnDetectionParameters>.absent
     /// `audio.output.format`
     public var outputFormat = Patch<AudioFormat>.absent
-    /// The settings of `audio.output.format` (an extension of Parley); a format replaces them all.
+    /// The settings of `audio.output.format` (an extension of Parley); a format replaces all of
+    /// them.
     public var outputOpus = Patch<OpusSettings>.absent
     /// `audio.output.transport` (an extension of Parley)
     public var outputTransport = Patch<AudioTransport>.absent
@@ -375,8 +375,8 @@ public struct SessionUpdate: Equatable, Sendable {
     /// Creates an update that changes nothing.
     public init() {}
 
-    /// The path below `session` of a field that only a session of kind `realtime` has and that this
-    /// update sets; nil where there is none.
+    /// Path below `session` of a field in this update that only sessions of kind `realtime` have;
+    /// nil if there is none.
     public var realtimeField: StaticString? {
         func isSet<Value>(_ patch: Patch<Value>) -> Bool {
             if case .value = patch { true } else { false }
@@ -418,7 +418,7 @@ public struct ResponseParameters: Equatable, Sendable {
     public var mcpToolChoice: MCPToolChoice?
     /// `parallel_tool_calls`
     public var parallelToolCalls: Bool?
-    /// Limit of this response's tokens; `.null` is `"inf"`.
+    /// Maximum tokens of this response; `.null` is `"inf"`.
     public var maxOutputTokens = Patch<Int>.absent
     /// `audio.output.voice`
     public var voice: String?
@@ -426,8 +426,8 @@ public struct ResponseParameters: Equatable, Sendable {
     public var outputFormat: AudioFormat?
     /// The settings of `audio.output.format` (an extension of Parley).
     public var outputOpus: OpusSettings?
-    /// Items that replace the conversation as the model's context; some may only name an item of
-    /// the conversation (`ConversationItem.Kind.reference`).
+    /// Items that replace the conversation as the model's input. An item may be a reference to one
+    /// of the conversation (`ConversationItem.Kind.reference`).
     public var input: [ConversationItem]?
     /// False for `conversation: "none"`: the response stays out of the conversation.
     public var isInConversation = true

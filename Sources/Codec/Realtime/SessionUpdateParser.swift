@@ -1,12 +1,10 @@
-// The `session` object of `session.update`: from checked fields to a `SessionUpdate`. The fields
-// and their rules are in Fields/SessionFields; what the update does to a session is
-// SessionParameters' business.
+// Converts the checked fields of `session` in `session.update` to a `SessionUpdate`.
+// Fields/SessionFields has the fields and their rules; SessionParameters applies the update.
 
 extension SessionUpdate: ReadableObject {
     static var schema: ValueSchema { .object(SessionFields.table) }
 
-    /// Reads the fields of `session`. Fields that are not named here are ignored: the model is
-    /// fixed by the URL.
+    /// Reads the fields of `session`. Other fields are ignored; the model is fixed by the URL.
     init(_ fields: EventFields) throws(ClientEventError) {
         self.init()
         kind = try fields.read(SessionFields.type)
@@ -48,8 +46,7 @@ extension SessionUpdate: ReadableObject {
     }
 }
 
-/// `type` is required by the protocol; clients that leave it out mean the type that the session
-/// has.
+/// `type` is required by the protocol. A client that omits it means the session's current type.
 struct SessionTypeRule: ValueRule {
     var schema: ValueSchema { kinds.schema }
     private let kinds = ChoiceRule<SessionKind>()

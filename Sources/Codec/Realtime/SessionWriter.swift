@@ -1,10 +1,10 @@
-// The session object of `session.created` and `session.updated`: always the whole effective
-// session, with the values that clients check at connect. Its fields are SessionParameters; how it
-// is parsed is in SessionUpdateParser.
+// Writes the session object of `session.created` and `session.updated`: always the whole effective
+// session, with the values that clients check at connect. SessionParameters has the values;
+// SessionUpdateParser reads updates.
 
 extension JSONWriter {
-    /// Writes the protocol's `realtime.session` or `realtime.transcription_session`. Features that
-    /// are off are `null`.
+    /// Writes the protocol's `realtime.session` or `realtime.transcription_session`. Disabled
+    /// features are `null`.
     mutating func session(id: String, _ parameters: SessionParameters) {
         switch parameters.kind {
         case .realtime: realtimeSession(id: id, parameters)
@@ -84,7 +84,8 @@ extension JSONWriter {
         }
     }
 
-    /// What else transcription events could tell: nothing that a recogniser here knows.
+    /// `include` would request additional transcription data, of which the recognisers here have
+    /// none.
     private mutating func noInclude() {
         key("include")
         null()
@@ -107,8 +108,8 @@ extension JSONWriter {
         }
     }
 
-    /// Writes `format`. Only PCM names its rate: the protocol's other formats have one without a
-    /// name for it, and libraries refuse it there.
+    /// Writes `format`. Only PCM has a `rate` field: the protocol defines none for the other
+    /// formats, and client libraries refuse it there.
     mutating func audioFormat(
         _ format: AudioFormat, isNumbered: Bool = false, opus: OpusSettings = OpusSettings()
     ) {
@@ -155,7 +156,7 @@ extension JSONWriter {
         audioFormat(parameters.outputFormat, opus: parameters.outputOpus)
         member("voice", parameters.voice)
         member("speed", number: parameters.speed)
-        // An extension of Parley: a client that has not asked for it never sees it.
+        // An extension of Parley, written only if the client has set it.
         if parameters.outputTransport != .json {
             member("transport", parameters.outputTransport.rawValue)
         }
@@ -181,7 +182,8 @@ extension JSONWriter {
         endArray()
     }
 
-    /// - Parameter hasResponses: whether turns may be answered, and what says how is written.
+    /// - Parameter hasResponses: whether turns are answered. The fields for responses are written
+    ///   only then.
     private mutating func turnDetection(_ detection: TurnDetectionParameters, hasResponses: Bool) {
         beginObject()
         switch detection.mode {
@@ -199,7 +201,7 @@ extension JSONWriter {
             member("create_response", detection.createResponse)
             member("interrupt_response", detection.interruptResponse)
         }
-        // A stock client never sees a field that it does not know.
+        // Fields that stock clients do not know are written only if the client has set them.
         if detection.speculativeResponse { member("speculative_response", true) }
         if let milliseconds = detection.minInterruptionMilliseconds {
             member("min_interruption_ms", milliseconds)

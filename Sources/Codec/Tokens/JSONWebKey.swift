@@ -1,32 +1,33 @@
-// One key that tokens are checked with (JWK, RFC 7517 §4), and the checking itself, by OpenSSL. A
-// whole set of keys is in JSONWebKeySet. Private keys have no business here and are refused.
+// One key that tokens are verified with (JWK, RFC 7517 §4), and the verification, by OpenSSL.
+// JSONWebKeySet has sets of keys. Private keys are not needed here and are refused.
 //
-// Invariant: a key has one algorithm, by its type. Bytes of a public key can therefore never serve
-// as the secret of an HMAC, which is how servers were made to accept forged tokens (RFC 8725 §2.1).
-// OpenSSL's queue of errors, which TLS shares, is left empty.
+// Invariant: a key's type determines its one algorithm. So the bytes of a public key can never
+// serve as the secret of an HMAC, an attack by which servers accepted forged tokens (RFC 8725
+// §2.1). OpenSSL's error queue, which TLS shares, is left empty.
 
 import COpenSSL
 
-/// A key, and what it is for.
+/// A key and its algorithm.
 public struct JSONWebKey: Sendable {
-    /// The key itself.
+    /// The key material.
     fileprivate enum Material: Sendable {
         case secret([UInt8])
         case `public`(OpenSSLKey)
     }
 
-    /// Bytes of the shortest secret: as many as the hash has (RFC 7518 §3.2).
+    /// Minimum bytes of a secret: the size of the hash (RFC 7518 §3.2).
     public static let minSecretBytes = 32
-    /// Bits of an RSA key. Fewer than 2048 are broken (RFC 7518 §3.3), more than 8192 only slow.
+    /// Bits of an RSA key. Fewer than 2048 are insecure (RFC 7518 §3.3), more than 8192 are only
+    /// slow.
     public static let rsaBits = 2_048...8_192
-    /// Bytes of RSA's public exponent; nearly every key has 3 (65537).
+    /// Maximum bytes of RSA's public exponent. Nearly every key has 3 (65537).
     static let maxExponentBytes = 8
     /// Bytes of a coordinate on P-256, and of each half of a signature (RFC 7518 §3.4, §6.2.1).
     static let coordinateBytes = 32
 
-    /// Its name in tokens, if it has one (`kid`).
+    /// The key's name in tokens (`kid`), if it has one.
     public let id: String?
-    /// What it signs with, by its type.
+    /// The algorithm, which follows from the key's type.
     public let algorithm: JSONWebToken.Algorithm
     private let material: Material
 
@@ -36,13 +37,14 @@ public struct JSONWebKey: Sendable {
         self.material = material
     }
 
-    /// A secret for HMAC; nil: shorter than `minSecretBytes`.
+    /// Creates an HMAC key; nil if the secret is shorter than `minSecretBytes`.
     public init?(secret: [UInt8], id: String? = nil) {
         guard secret.count >= Self.minSecretBytes else { return nil }
         self.init(id, .hs256, .secret(secret))
     }
 
-    /// An RSA key of its numbers, most significant byte first; nil: not in the ranges above.
+    /// Creates an RSA key from its numbers, most significant byte first; nil if they are outside
+    /// the ranges above.
     public init?(rsaModulus modulus: [UInt8], exponent: [UInt8], id: String? = nil) {
         guard modulus.count <= Self.rsaBits.upperBound / 8, exponent.count <= Self.maxExponentBytes,
             let key = OpenSSLKey(rsaModulus: modulus, exponent: exponent),
@@ -51,7 +53,7 @@ public struct JSONWebKey: Sendable {
         self.init(id, .rs256, .public(key))
     }
 
-    /// A point of P-256; nil: it is none.
+    /// Creates a key from a point of P-256; nil if the coordinates are not on the curve.
     public init?(p256X x: [UInt8], y: [UInt8], id: String? = nil) {
         guard x.count == Self.coordinateBytes, y.count == Self.coordinateBytes,
             let key = OpenSSLKey(p256Point: [4] + x + y)
@@ -59,7 +61,7 @@ public struct JSONWebKey: Sendable {
         self.init(id, .es256, .public(key))
     }
 
-    /// Whether this key's holder made this signature of this text.
+    /// Whether this key made the signature of the text.
     public func verifies(_ signature: [UInt8], of text: [UInt8]) -> Bool {
         switch (algorithm, material) {
         case (.hs256, .secret(let secret)): Self.isMAC(signature, of: text, secret)
@@ -83,8 +85,8 @@ public struct JSONWebKey: Sendable {
     }
 }
 
-/// The two halves of an ES256 signature as the DER that OpenSSL reads (RFC 3279 §2.2.3); nil where
-/// they are not two times 32 bytes.
+/// The two halves of an ES256 signature as the DER that OpenSSL reads (RFC 3279 §2.2.3); nil unless
+/// they are 32 bytes each.
 private func ecdsaEncoding(of signature: [UInt8]) -> [UInt8]? {
     let half = JSONWebKey.coordinateBytes
     guard signature.count == 2 * half else { return nil }
@@ -92,15 +94,15 @@ private func ecdsaEncoding(of signature: [UInt8]) -> [UInt8]? {
     return [0x30, UInt8(numbers.count)] + numbers
 }
 
-/// An unsigned number of at most 32 bytes as a DER INTEGER: without leading zeros, but with one
-/// where the first bit would be a sign.
+/// An unsigned number of at most 32 bytes as a DER INTEGER: without leading zeros, except one where
+/// the first bit would be taken as a sign.
 private func derInteger(_ number: ArraySlice<UInt8>) -> [UInt8] {
     var digits = Array(number.drop { $0 == 0 })
     if (digits.first ?? 0x80) >= 0x80 { digits.insert(0, at: 0) }
     return [0x02, UInt8(digits.count)] + digits
 }
 
-/// An EVP_PKEY with an owner. Checking signatures only reads it, so any thread may (OpenSSL's
+/// An EVP_PKEY with an owner. Verifying only reads it, so any thread may (OpenSSL's
 /// openssl-threads(7)).
 private final class OpenSSLKey: @unchecked Sendable {
     private let key: OpaquePointer
@@ -170,20 +172,20 @@ private final class OpenSSLKey: @unchecked Sendable {
         key = other.key
     }
 
-    /// OpenSSL takes numbers in the order of the machine.
+    /// A number in the machine's byte order, which OpenSSL expects.
     private static func native(_ number: [UInt8]) -> [UInt8] {
         let digits = number.isEmpty ? [0] : number
         return 1.littleEndian == 1 ? digits.reversed() : digits
     }
 
-    /// Bits of its modulus or its group.
+    /// Bits of its modulus or its curve.
     var bits: Int { Int(EVP_PKEY_get_bits(key)) }
 
     func verifies(_ signature: [UInt8], of text: [UInt8]) -> Bool {
         defer { ERR_clear_error() }
         guard let context = EVP_MD_CTX_new() else { return false }
         defer { EVP_MD_CTX_free(context) }
-        // For RSA the padding is PKCS #1 v1.5 unless another is asked for, which is RS256's.
+        // OpenSSL's default padding for RSA is PKCS #1 v1.5, which RS256 uses.
         return EVP_DigestVerifyInit(context, nil, SHA256Digest.algorithm, nil, key) == 1
             && EVP_DigestVerify(context, signature, signature.count, text, text.count) == 1
     }

@@ -1,10 +1,10 @@
-// A set of keys as identity providers publish it (JWKS, RFC 7517 §5), read from a file's bytes.
-// Keys of other types, curves or uses are passed over, as the RFC asks; a set without any that can
-// be used, or with half a key, is an operator's mistake and refused.
+// A set of keys as identity providers publish it (JWKS, RFC 7517 §5), read from the bytes of a
+// file. Keys of other types, curves or uses are ignored, as the RFC asks. A set without any usable
+// key, or with an incomplete key, is an operator's mistake and is refused.
 //
-// Invariant: no more than `maxKeys`, so that a token costs a bounded number of checks.
+// Invariant: at most `maxKeys`, so that a token costs a bounded number of verifications.
 
-/// Why a file is no set of keys, as a clause that follows its name.
+/// Why a file is not a usable set of keys, as a clause that follows the file's name.
 public struct JSONWebKeySetError: Error, Equatable, CustomStringConvertible, Sendable {
     /// For example `has no key that can be used`.
     public let description: String
@@ -12,23 +12,24 @@ public struct JSONWebKeySetError: Error, Equatable, CustomStringConvertible, Sen
     init(_ description: String) { self.description = description }
 }
 
-/// Keys that tokens are checked with.
+/// Keys that tokens are verified with.
 public struct JSONWebKeySet: Sendable {
-    /// Keys of a set. 64: a provider has two or three, a few providers together some dozens.
+    /// Maximum keys of a set. 64: a provider has two or three, a few providers together some
+    /// dozens.
     public static let maxKeys = 64
-    /// Keys that a token without a `kid` is tried with. 8: less than a millisecond.
+    /// Maximum keys that a token without a `kid` is tried with. 8: less than a millisecond.
     static let maxTries = 8
 
-    /// In the order of the file.
+    /// The keys in the order of the file.
     public private(set) var keys: [JSONWebKey]
 
-    /// Takes keys.
+    /// Creates a set.
     public init(_ keys: [JSONWebKey] = []) { self.keys = keys }
 
     /// Adds a key.
     public mutating func append(_ key: JSONWebKey) { keys.append(key) }
 
-    /// Reads a file.
+    /// Parses a file.
     public init(json: [UInt8]) throws(JSONWebKeySetError) {
         let parser = JSONParser()
         let root: JSONValue
@@ -57,7 +58,8 @@ public struct JSONWebKeySet: Sendable {
         }
     }
 
-    /// Those that a token may be signed with: of its algorithm, and of its `kid` if both have one.
+    /// Keys that may have signed a token: those of its algorithm, and of its `kid` if both have
+    /// one.
     func candidates(
         for algorithm: JSONWebToken.Algorithm, keyID: String?
     ) -> ArraySlice<JSONWebKey> {
@@ -67,7 +69,7 @@ public struct JSONWebKeySet: Sendable {
         return (named.isEmpty ? suitable.filter { $0.id == nil } : named).prefix(Self.maxTries)
     }
 
-    /// One key; nil where it is for something else.
+    /// One key; nil if it is for another purpose.
     private static func key(
         _ object: JSONValue, number: Int
     ) throws(JSONWebKeySetError) -> JSONWebKey? {
@@ -106,7 +108,8 @@ public struct JSONWebKeySet: Sendable {
         object[name]?.utf8.flatMap { Base64URL.decode($0) }
     }
 
-    /// `alg` may be left out; then the type says it.
+    /// Whether the key's `alg`, if present, is this algorithm. Without `alg` the key's type
+    /// decides.
     private static func isFor(_ algorithm: JSONWebToken.Algorithm, _ object: JSONValue) -> Bool {
         guard let named = object["alg"] else { return true }
         return named.string == algorithm.rawValue
@@ -118,7 +121,8 @@ public struct JSONWebKeySet: Sendable {
         return operations.elements?.contains { $0.isString("verify") } ?? false
     }
 
-    /// Who can sign tokens can be anybody here: a server only needs the public half.
+    /// Refuses a private key: with it, this server could forge tokens. Verifying needs the public
+    /// half only.
     private static func refusePrivate(
         _ object: JSONValue, _ number: Int
     ) throws(JSONWebKeySetError) {

@@ -1,26 +1,26 @@
-// A signed token in its compact form (JWS, RFC 7515 §3.1; JWT, RFC 7519): taken apart, and its
-// signature checked. Keys are in JSONWebKey, what the claims mean to the server in its TokenPolicy.
-// Only what a server needs to check: nothing here signs.
+// Parses a signed token in its compact form (JWS, RFC 7515 §3.1; JWT, RFC 7519) and verifies its
+// signature. JSONWebKey has the keys; Server's TokenPolicy interprets the claims. Nothing here
+// signs.
 //
-// Invariant: claims can be had of a token whose signature was verified, and of no other. The key
-// says which algorithm is used, never the token (RFC 8725 §3.1).
+// Invariant: only a token whose signature was verified gives its claims. The key determines the
+// algorithm, never the token (RFC 8725 §3.1).
 
-/// Why a token is not accepted as one.
+/// Why a token is refused.
 public enum JSONWebTokenError: Error, Equatable, Sendable {
-    /// Not three parts of strict base64url, or no JSON objects in the first two, or an object that
-    /// has a member twice (RFC 7519 §4), or claims of a wrong type.
+    /// Not three parts of strict base64url, no JSON object in one of the first two, an object with
+    /// a repeated member (RFC 7519 §4), or a claim of a wrong type.
     case malformed
-    /// Its header asks for something that is not understood (`crit`, RFC 7515 §4.1.11).
+    /// Its header requires an extension that is not supported (`crit`, RFC 7515 §4.1.11).
     case unsupportedExtension
-    /// `none`, or any algorithm but the three of `JSONWebToken.Algorithm`.
+    /// `none`, or any algorithm other than the three of `JSONWebToken.Algorithm`.
     case unsupportedAlgorithm
-    /// No key of the set is for this algorithm and `kid`.
+    /// The set has no key for this algorithm and `kid`.
     case unknownKey
-    /// Nobody who holds one of the keys made this signature of this text.
+    /// None of the keys made this signature of this text.
     case invalidSignature
 }
 
-/// A token whose parts are read and whose signature is not checked yet.
+/// A token that is parsed and whose signature is not verified yet.
 public struct JSONWebToken: Sendable {
     /// How a token is signed (RFC 7518 §3.1).
     public enum Algorithm: String, CaseIterable, Sendable {
@@ -32,21 +32,21 @@ public struct JSONWebToken: Sendable {
         case es256 = "ES256"
     }
 
-    /// How it says that it is signed.
+    /// The algorithm that its header names.
     public let algorithm: Algorithm
-    /// Which key it says that it is signed with.
+    /// The key that its header names (`kid`).
     public let keyID: String?
     private let payload: [UInt8]
     private let signedText: [UInt8]
     private let signature: [UInt8]
 
-    /// Whether a credential looks like a token: two dots, between them and before them something.
+    /// Whether a credential looks like a token: it has two dots and non-empty text before each.
     public static func isLike(_ text: String) -> Bool {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         return parts.count == 3 && !parts[0].isEmpty && !parts[1].isEmpty
     }
 
-    /// Takes a token apart. A `RequestCredential` bounds its length.
+    /// Parses a token. `RequestCredential` bounds its length.
     public init(_ text: String) throws(JSONWebTokenError) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard parts.count == 3, let header = Base64URL.decode(parts[0]),
@@ -65,7 +65,7 @@ public struct JSONWebToken: Sendable {
     ) throws(JSONWebTokenError) -> (Algorithm, keyID: String?) {
         let parser = JSONParser(limits: TokenClaims.jsonLimits)
         let header = try parser.uniqueObject(bytes)
-        // Also where it is empty, which is malformed: nothing critical is understood here.
+        // An empty `crit` is malformed; a filled one is not supported. Both are refused.
         guard header["crit"] == nil else { throw .unsupportedExtension }
         guard let name = header["alg"]?.string else { throw .malformed }
         guard let algorithm = Algorithm(rawValue: name) else { throw .unsupportedAlgorithm }
@@ -74,7 +74,7 @@ public struct JSONWebToken: Sendable {
         return (algorithm, text)
     }
 
-    /// Checks the signature, and reads the claims.
+    /// Verifies the signature and returns the claims.
     public func claims(signedBy keys: JSONWebKeySet) throws(JSONWebTokenError) -> TokenClaims {
         let candidates = keys.candidates(for: algorithm, keyID: keyID)
         guard !candidates.isEmpty else { throw .unknownKey }
@@ -86,7 +86,7 @@ public struct JSONWebToken: Sendable {
 }
 
 extension JSONParser {
-    /// Reads an object that has no member twice: two readers of such a one may disagree.
+    /// Parses an object and refuses repeated members, about which two readers may disagree.
     func uniqueObject(_ bytes: [UInt8]) throws(JSONWebTokenError) -> JSONValue {
         let value: JSONValue
         do {

@@ -1,31 +1,31 @@
-// What the holder of a credential may have of the server. Who holds one, and what the server's own
-// defaults are, is Server's; how tokens say it is in TokenClaims.
+// Limits that come with a credential. Server has the credentials and its own defaults; TokenClaims
+// reads the limits from tokens.
 
 /// Limits of the sessions that are opened with one credential.
 public struct SessionAllowance: Equatable, Sendable {
-    /// The most that `maxSessions` may be.
+    /// Allowed values of `maxSessions`.
     public static let sessionsRange = 1...10_000_000
-    /// What `maxSessionSeconds` may be. The upper end is a week.
+    /// Allowed values of `maxSessionSeconds`. The upper end is a week.
     public static let secondsRange = 1...604_800
-    /// The most models that may be named.
+    /// Maximum number of models.
     public static let maxModels = 64
-    /// Bytes of a model's name, as in the protocol's events.
+    /// Maximum bytes of a model's name, as in the protocol's events.
     public static let maxModelBytes = 512
 
-    /// Sessions at once, in `sessionsRange`; nil: as the server's default is.
+    /// Maximum concurrent sessions, in `sessionsRange`; nil: the server's default.
     public var maxSessions: Int?
-    /// How long a session may last, in seconds, in `secondsRange`; nil: as the server's default is.
+    /// Maximum duration of a session in seconds, in `secondsRange`; nil: the server's default.
     public var maxSessionSeconds: Int?
-    /// Models that may be asked for; nil: any.
+    /// Models that may be requested; nil: any.
     public var models: [String]?
 
-    /// Creates an allowance; without limits of its own by default.
+    /// Creates an allowance, by default without limits of its own.
     public init(maxSessions: Int? = nil, maxSessionSeconds: Int? = nil, models: [String]? = nil) {
         self.maxSessions = maxSessions
         self.maxSessionSeconds = maxSessionSeconds
         self.models = models
     }
 
-    /// Whether a model may be asked for.
+    /// Whether a model may be requested.
     public func allows(model: String) -> Bool { models?.contains(model) ?? true }
 }

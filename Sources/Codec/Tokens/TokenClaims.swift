@@ -1,33 +1,32 @@
-// The claims of a token that a server looks at: the registered ones (RFC 7519 §4.1) and the
-// object `parley` with the limits of its holder. Reading only; whether a token is still good, and
-// meant for this server, is TokenPolicy's to say.
+// The claims of a token that a server evaluates: the registered ones (RFC 7519 §4.1) and the object
+// `parley` with the holder's limits. This file only reads them; TokenPolicy decides whether a token
+// is still valid and meant for this server.
 //
-// Invariant: a claim of a wrong type refuses the token; it is never read as absent, which would
-// take a limit away.
+// Invariant: a claim of a wrong type refuses the token. It never counts as absent, which would
+// remove a limit.
 
-/// What a token says of its holder and of itself. Times are seconds since 1970 (RFC 7519 §2),
-/// in `timeRange`.
+/// A token's claims. Times are seconds since 1970 (RFC 7519 §2), in `timeRange`.
 public struct TokenClaims: Equatable, Sendable {
-    /// Who made it (`iss`).
+    /// The issuer (`iss`).
     public let issuer: String?
-    /// Whom it is about (`sub`).
+    /// The subject (`sub`): the user or program that the token is about.
     public let subject: String?
-    /// Whom it is meant for (`aud`), which may be one text or several; empty: not said.
+    /// The intended recipients (`aud`), given as one text or several; empty if absent.
     public let audiences: [String]
-    /// From when on it does not count any more (`exp`).
+    /// The time at which the token expires (`exp`).
     public let expiry: Double?
-    /// Before when it does not count (`nbf`).
+    /// The time before which the token is not yet valid (`nbf`).
     public let notBefore: Double?
-    /// When it was made (`iat`).
+    /// The time at which the token was issued (`iat`).
     public let issuedAt: Double?
-    /// Limits of its holder: `parley.max_sessions`, `.max_session_seconds` and `.models`.
+    /// The holder's limits: `parley.max_sessions`, `.max_session_seconds` and `.models`.
     public let allowance: SessionAllowance
 
-    /// What a time may be: from 1970 to the end of the year 9999, the last that RFC 3339 can
-    /// write. No clock reaches what lies beyond; it is a mistake, or an attack on a reader.
+    /// Allowed times: from 1970 to the end of the year 9999, the last that RFC 3339 can write. A
+    /// later time is a mistake, or an attack on a reader.
     static let timeRange = 0.0...253_402_300_799.0
 
-    /// What header and claims may cost: a few kilobytes of flat objects.
+    /// Limits of header and claims: a few kilobytes of flat objects.
     static var jsonLimits: JSONLimits {
         var limits = JSONLimits()
         limits.maxDocumentBytes = RequestCredential.maxBytes
@@ -36,7 +35,7 @@ public struct TokenClaims: Equatable, Sendable {
         return limits
     }
 
-    /// Reads the payload of a token.
+    /// Parses the payload of a token.
     init(json: [UInt8]) throws(JSONWebTokenError) {
         let parser = JSONParser(limits: Self.jsonLimits)
         let claims = try parser.uniqueObject(json)
@@ -84,7 +83,7 @@ extension JSONValue {
         var allowance = SessionAllowance()
         var names: Set<String> = []
         for (name, value) in members {
-            // A limit that is misspelt must not be one that is missing.
+            // A misspelt limit must not count as a missing one.
             guard names.insert(name).inserted else { throw .malformed }
             switch name {
             case "max_sessions":

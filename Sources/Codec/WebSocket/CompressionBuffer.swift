@@ -1,9 +1,9 @@
-// Memory that messages pass through while they are inflated or deflated. A shard has one for either
-// direction, and all its connections use them in turn. Limits on the messages are not known here.
+// Memory in which messages are inflated or deflated. A shard has one buffer for each direction,
+// which all its connections use in turn. Message limits are enforced by the callers.
 
 import Glibc
 
-/// Reusable memory of one owner, which grows with what is written and can be given back.
+/// Reusable memory with one owner. It grows with what is written and can be freed.
 public final class CompressionBuffer {
     private var base: UnsafeMutableRawPointer?
     /// Bytes written since `removeAll()`.
@@ -11,21 +11,21 @@ public final class CompressionBuffer {
     /// Bytes allocated.
     public private(set) var capacity = 0
 
-    /// What is allocated at first, where the message may need as much: it holds an ordinary event.
+    /// Bytes of the first allocation, unless the message needs less: enough for an ordinary event.
     private static let firstCapacity = 4096
 
-    /// Creates a buffer that holds no memory yet.
+    /// Creates a buffer without memory.
     public init() {}
 
     deinit { free(base) }
 
-    /// What was written; valid until the next call of any method.
+    /// The bytes written; valid until the next call of any method.
     public var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
 
-    /// Forgets the content and keeps the memory.
+    /// Removes the content and keeps the memory.
     public func removeAll() { count = 0 }
 
-    /// Forgets the content, and gives back memory beyond `limit` bytes.
+    /// Removes the content, and frees memory beyond `limit` bytes.
     public func removeAll(keepingCapacity limit: Int) {
         count = 0
         guard capacity > limit else { return }
@@ -34,8 +34,8 @@ public final class CompressionBuffer {
         capacity = 0
     }
 
-    /// Room behind what was written, and more of it when there is none: memory doubles, but never
-    /// to more than `limit` bytes.
+    /// Free room after what was written. When there is none, the memory doubles, but never beyond
+    /// `limit` bytes.
     /// - Returns: an empty buffer when `limit` bytes are written.
     func room(upTo limit: Int) -> UnsafeMutableRawBufferPointer {
         if count == capacity && capacity < limit {
@@ -45,14 +45,14 @@ public final class CompressionBuffer {
             start: base.map { $0 + count }, count: max(0, min(capacity, limit) - count))
     }
 
-    /// Room for exactly `needed` bytes behind what was written.
+    /// Room for exactly `needed` bytes after what was written.
     func room(for needed: Int) -> UnsafeMutableRawBufferPointer {
         if capacity - count < needed { grow(to: count + needed) }
         return UnsafeMutableRawBufferPointer(start: base.map { $0 + count }, count: needed)
     }
 
     /// Counts bytes that were written into the room.
-    /// - Precondition: there was room for them.
+    /// - Precondition: the room was large enough.
     func advance(by written: Int) {
         precondition(written >= 0 && written <= capacity - count)
         count += written

@@ -1,8 +1,9 @@
-// Messages compressed for a peer (RFC 7692 §7.2.1) with zlib. Which messages are worth it is
-// Server's decision; here a message that does not shrink is given up as soon as that is certain.
+// Compresses messages for a peer (RFC 7692 §7.2.1) with zlib. Server decides which messages are
+// worth compressing. Here compression of a message stops as soon as it is certain that it does not
+// shrink.
 //
-// Invariant: nothing that is written refers to what the peer does not have: without a context
-// nothing outlives a message, and a message that was given up is forgotten.
+// Invariant: compressed data never refers to data that the peer does not have. Without a context no
+// state outlives a message, and an abandoned message is removed from the context.
 
 import CZlib
 
@@ -10,19 +11,19 @@ import CZlib
 public final class MessageDeflater {
     private let windowBits: Int
     private let keepsContext: Bool
-    /// Made for the first message; zlib keeps its address.
+    /// Created for the first message. It does not move, because zlib keeps its address.
     private var stream: UnsafeMutablePointer<z_stream>?
 
-    /// zlib's effort, 1…9. Measured on events of the server: 6 takes 60% more time on those of 3 kB
-    /// for 2% fewer bytes, and neither more nor less on small ones.
+    /// zlib's effort, 1…9. Measured on the server's events: on those of 3 kB, 6 takes 60% more time
+    /// for 2% fewer bytes. On small ones there is no difference.
     private static let level: Int32 = 1
-    /// zlib's `memLevel`, 1…9. Measured on the same: 5 compresses as well as 8, and a context with
-    /// a window of 12 bits takes 39 kB with it instead of 153.
+    /// zlib's `memLevel`, 1…9. Measured on the same events: 5 compresses as well as 8. A context
+    /// with a window of 12 bits then takes 39 kB instead of 153.
     private static let memoryLevel: Int32 = 5
-    /// The empty block that ends a flush and is not sent.
+    /// Bytes of the empty block that ends a flush. It is not sent.
     private static let tailBytes = 4
 
-    /// Creates a deflater that holds no memory yet.
+    /// Creates a deflater without memory.
     /// - Parameters:
     ///   - windowBits: 9…15.
     ///   - keepsContext: whether messages may refer to earlier ones.
@@ -38,8 +39,8 @@ public final class MessageDeflater {
         stream.deallocate()
     }
 
-    /// Bytes that a deflater holds once it is in use, as measured with zlib 1.2.13: 38.7 kB with a
-    /// window of 12 bits, 153 kB with 15.
+    /// Bytes of a deflater in use, measured with zlib 1.2.13: 38.7 kB with a window of 12 bits, 153
+    /// kB with 15.
     public static func heldBytes(windowBits: Int) -> Int {
         (1 << (windowBits + 2)) + (1 << (Int(memoryLevel) + 9)) + 6_100
     }
@@ -49,25 +50,26 @@ public final class MessageDeflater {
         stream == nil ? 0 : MessageDeflater.heldBytes(windowBits: windowBits)
     }
 
-    /// Compresses a message into `output`, which it empties first.
+    /// Compresses a message into `output`, which is emptied first.
     /// - Parameters:
     ///   - payload: the message, less than 4 GiB.
-    ///   - limit: the most bytes that are of use; less than the payload has, where a message that
-    ///     does not shrink is sent as it is.
-    /// - Returns: false when more than `limit` bytes came of it; then nothing must be sent.
+    ///   - limit: maximum bytes of the result. Pass less than the payload's size if a message that does
+    ///     not shrink is to be sent uncompressed.
+    /// - Returns: false when the result exceeds `limit`. Send the payload uncompressed then.
     public func deflate(
         _ payload: UnsafeRawBufferPointer, atMost limit: Int, into output: CompressionBuffer
     ) -> Bool {
         let stream = openStream()
         output.removeAll()
         if payload.isEmpty {
-            // zlib flushes nothing twice; RFC 7692 §7.2.3.6 has the byte.
+            // zlib writes nothing for an empty message. RFC 7692 §7.2.3.6 specifies the byte to
+            // send.
             guard limit >= 1 else { return false }
             output.room(for: 1)[0] = 0
             output.advance(by: 1)
             return true
         }
-        // One byte more than can be used: zlib has only flushed for certain when room is left.
+        // One byte more than needed: the flush is certainly complete only when zlib leaves room.
         let room = output.room(for: limit + MessageDeflater.tailBytes + 1)
         stream.pointee.next_in = payload.assumingMemoryBound(to: UInt8.self).baseAddress
         stream.pointee.avail_in = UInt32(payload.count)
@@ -77,7 +79,7 @@ public final class MessageDeflater {
         precondition(status == Z_OK, "zlib has input and room")
         let written = Int(UInt32(clamping: room.count)) - Int(stream.pointee.avail_out)
         let isDone = stream.pointee.avail_out > 0
-        // What was given up must not be referred to by what follows.
+        // Later messages must not refer to an abandoned one.
         if !keepsContext || !isDone { deflateReset(stream) }
         if isDone { output.advance(by: written - MessageDeflater.tailBytes) }
         return isDone

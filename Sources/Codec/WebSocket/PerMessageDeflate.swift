@@ -1,24 +1,25 @@
-// The negotiation of permessage-deflate (RFC 7692 §7.1): offers read and checked, one of them
-// accepted on terms, the answer written, and the client's side of both. Pure values; compressing is
-// in MessageDeflater, decompressing in MessageInflater, and who can afford what is Server's policy.
+// The negotiation of permessage-deflate (RFC 7692 §7.1): parses and checks offers, accepts one on
+// the server's terms, writes the answer, and does the client's side of both. All are pure values.
+// MessageDeflater compresses, MessageInflater decompresses; Server decides how much memory a
+// connection may use.
 //
 //   parameter                   in an offer                        in an answer
-//   server_no_context_takeover  the server must forget             the server forgets
-//   client_no_context_takeover  the client is going to forget      the client must forget
+//   server_no_context_takeover  the server must keep no context    the server keeps no context
+//   client_no_context_takeover  the client will keep no context    the client must keep no context
 //   server_max_window_bits=n    the server's window must be ≤ n    the server's window is n
 //   client_max_window_bits[=n]  the server may limit the client's  the client's window must be ≤ n
 //                               window, which is ≤ n anyway
 //
-// Invariant: nobody's window is ever larger than what was agreed. zlib cannot compress raw data
-// with a window of 8 bits, so an offer that demands that of the server is declined.
+// Invariant: neither side's window is ever larger than agreed. zlib cannot compress raw data with a
+// window of 8 bits, so an offer that requires this of the server is declined.
 
-/// The names and bounds of the extension.
+/// Name and bounds of the extension.
 public enum PerMessageDeflate {
     /// The extension's token.
     public static let name = "permessage-deflate"
-    /// Bits of a window that can be asked for (RFC 7692 §7.1.2).
+    /// Window sizes in bits that can be requested (RFC 7692 §7.1.2).
     public static let windowBits = 8...15
-    /// Bits of a window that zlib compresses raw data with.
+    /// Window sizes in bits with which zlib can compress raw data.
     public static let deflatableWindowBits = 9...15
 
     fileprivate static let serverForgets = "server_no_context_takeover"
@@ -26,7 +27,7 @@ public enum PerMessageDeflate {
     fileprivate static let serverWindow = "server_max_window_bits"
     fileprivate static let clientWindow = "client_max_window_bits"
 
-    /// A window's bits: one or two digits without leading zeros (RFC 7692 §7.1.2.1).
+    /// Parses a window size: one or two digits without leading zeros (RFC 7692 §7.1.2.1).
     fileprivate static func bits(_ value: String) -> Int? {
         guard !value.hasPrefix("0"), value.utf8.count <= 2,
             value.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
@@ -41,11 +42,11 @@ public enum PerMessageDeflate {
         var clientForgets = false
         var serverWindowBits: Int?
         var clientWindowBits: Int?
-        /// Whether `client_max_window_bits` is there, with a value or without.
+        /// Whether `client_max_window_bits` is present, with a value or without.
         var namesClientWindow = false
 
-        /// Nil for another extension's name, an unknown parameter, a duplicate, or a value that
-        /// does not belong there (RFC 7692 §7.1).
+        /// Nil for another extension's name, an unknown or repeated parameter, or a value that is
+        /// not allowed there (RFC 7692 §7.1).
         init?(_ element: WebSocketExtension, isAnswer: Bool) {
             guard element.name == PerMessageDeflate.name else { return nil }
             var seen: Set<String> = []
@@ -70,17 +71,17 @@ public enum PerMessageDeflate {
     }
 }
 
-/// What the server can afford for one connection.
+/// Limits that the server sets for one connection.
 public struct PerMessageDeflateTerms: Sendable {
-    /// Whether each side may refer to earlier messages: then both keep a context per connection.
+    /// Whether messages may refer to earlier ones. Both sides then keep a context per connection.
     public var keepsContexts: Bool
-    /// Bits of the largest window that the server compresses with. 9…15.
+    /// Largest window in bits with which the server compresses. 9…15.
     public var serverWindowBits: Int
-    /// Bits that the client's window is limited to where contexts are kept and the client lets
-    /// itself be limited. 8…15.
+    /// Limit for the client's window in bits, used where contexts are kept and the client accepts a
+    /// limit. 8…15.
     public var clientWindowBits: Int
 
-    /// Collects terms.
+    /// Creates terms.
     /// - Precondition: the bits are within their ranges.
     public init(keepsContexts: Bool, serverWindowBits: Int, clientWindowBits: Int) {
         precondition(PerMessageDeflate.deflatableWindowBits.contains(serverWindowBits))
@@ -91,24 +92,24 @@ public struct PerMessageDeflateTerms: Sendable {
     }
 }
 
-/// An offer that keeps the rules.
+/// A valid offer.
 public struct PerMessageDeflateOffer: Hashable, Sendable {
-    /// Whether the server must forget each message.
+    /// Whether the server must keep no context.
     public var serverForgets = false
-    /// Whether the client says that it will forget each message.
+    /// Whether the client announces that it keeps no context.
     public var clientForgets = false
-    /// Bits that the server's window must not exceed, if the client cares.
+    /// Maximum bits of the server's window, if the client limits it.
     public var serverWindowBits: Int?
-    /// Bits that the client says its window does not exceed.
+    /// Maximum bits of the client's window, if the client announces it.
     public var clientWindowBits: Int?
     /// Whether the server may limit the client's window.
     public var letsLimitClientWindow = false
 
-    /// The offer without parameters.
+    /// Creates the offer without parameters.
     public init() {}
 
-    /// Reads an element of the header; nil if it is another extension's, or breaks a rule that
-    /// makes it an offer to decline (RFC 7692 §7.1).
+    /// Parses an element of the header. Nil for another extension, or an offer that must be
+    /// declined because it breaks a rule (RFC 7692 §7.1).
     public init?(_ element: WebSocketExtension) {
         guard let parameters = PerMessageDeflate.Parameters(element, isAnswer: false) else {
             return nil
@@ -120,8 +121,8 @@ public struct PerMessageDeflateOffer: Hashable, Sendable {
         letsLimitClientWindow = parameters.namesClientWindow
     }
 
-    /// The first offer of a list that can be accepted, accepted (RFC 7692 §5: the client lists them
-    /// in the order of its preference); nil if there is none.
+    /// Accepts the first acceptable offer of a list; nil if there is none. The client lists offers
+    /// in its order of preference (RFC 7692 §5).
     public static func accept(
         from offers: [WebSocketExtension], on terms: PerMessageDeflateTerms
     ) -> PerMessageDeflateAgreement? {
@@ -134,7 +135,7 @@ public struct PerMessageDeflateOffer: Hashable, Sendable {
         return nil
     }
 
-    /// Accepts the offer; nil when zlib cannot do what it demands.
+    /// Accepts the offer; nil when zlib cannot fulfil it.
     public func accept(on terms: PerMessageDeflateTerms) -> PerMessageDeflateAgreement? {
         let serverBits = min(terms.serverWindowBits, serverWindowBits ?? terms.serverWindowBits)
         guard PerMessageDeflate.deflatableWindowBits.contains(serverBits) else { return nil }
@@ -144,8 +145,8 @@ public struct PerMessageDeflateOffer: Hashable, Sendable {
         agreement.serverWindowBits = serverBits
         agreement.namesServerWindow = serverWindowBits != nil
         agreement.clientWindowBits = clientWindowBits ?? PerMessageDeflate.windowBits.upperBound
-        // A forgetful client's window costs the server nothing: a context that is shared is as
-        // large as any client's.
+        // Without a client context its window costs the server no memory: the shared context is as
+        // large as any client's window.
         if agreement.clientKeepsContext, letsLimitClientWindow,
             terms.clientWindowBits < agreement.clientWindowBits
         {
@@ -169,10 +170,10 @@ public struct PerMessageDeflateOffer: Hashable, Sendable {
         return text
     }
 
-    /// Reads a server's answer to this offer (RFC 7692 §7.1).
-    /// - Returns: nil when the server does without compression.
-    /// - Throws: `.unofferedExtension` for an answer that is not one to this offer, and
-    ///   `.invalidExtensions` for one that is not in the grammar; the connection must then fail.
+    /// Parses a server's answer to this offer (RFC 7692 §7.1).
+    /// - Returns: nil when the server does not use compression.
+    /// - Throws: `.unofferedExtension` for an answer that does not fit this offer, and
+    ///   `.invalidExtensions` for one that breaks the grammar. The connection must then fail.
     public func agreement(
         in answer: HTTPFields
     ) throws(WebSocketHandshakeError) -> PerMessageDeflateAgreement? {
@@ -196,7 +197,7 @@ public struct PerMessageDeflateOffer: Hashable, Sendable {
         let widest = clientWindowBits ?? agreement.clientWindowBits
         agreement.clientWindowBits = min(widest, parameters.clientWindowBits ?? widest)
         agreement.namesClientWindow = parameters.namesClientWindow
-        // What is compressed with a window of 8 bits must not be sent, as zlib would take 9.
+        // zlib would compress with 9 bits instead of 8, so such an answer cannot be honoured.
         guard PerMessageDeflate.deflatableWindowBits.contains(agreement.clientWindowBits) else {
             throw .unofferedExtension
         }
@@ -204,7 +205,7 @@ public struct PerMessageDeflateOffer: Hashable, Sendable {
     }
 }
 
-/// What both sides keep to on one connection.
+/// The agreed parameters of one connection.
 public struct PerMessageDeflateAgreement: Hashable, Sendable {
     /// Whether the server's messages may refer to earlier ones.
     public internal(set) var serverKeepsContext = true
@@ -214,9 +215,9 @@ public struct PerMessageDeflateAgreement: Hashable, Sendable {
     public internal(set) var serverWindowBits = 15
     /// Bits of the client's window. 8…15.
     public internal(set) var clientWindowBits = 15
-    /// Whether the answer names the server's window, which it must if the offer did.
+    /// Whether the answer states the server's window, as it must if the offer did.
     var namesServerWindow = false
-    /// Whether the answer limits the client's window, which it may if the offer lets it.
+    /// Whether the answer limits the client's window, as it may if the offer allows it.
     var namesClientWindow = false
 
     /// The value of Sec-WebSocket-Extensions that accepts the offer.

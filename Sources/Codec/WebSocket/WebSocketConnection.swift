@@ -1,89 +1,92 @@
 // One end of a WebSocket after the opening handshake (RFC 6455 §5-7), as a state machine without
-// input or output: bytes in, events out. It assembles fragmented messages, unmasks, checks every
-// rule of framing, the UTF-8 of text as it arrives, and keeps the state of the closing handshake.
-// Compressed messages are assembled as they came and inflated on demand (RFC 7692).
-// It answers nothing by itself: the owner writes pongs, and calls `close` to answer a Close, or to
-// tell the peer about an error. It has no clock and no budget per second.
+// I/O: bytes in, events out. It assembles fragmented messages, unmasks, checks every framing rule
+// and the UTF-8 of text as it arrives, and keeps the state of the closing handshake. Compressed
+// messages are assembled compressed and inflated on demand (RFC 7692). It sends nothing by itself:
+// the owner writes pongs, and calls `close` to answer a Close or to report an error. It has no
+// clock and no per-second budgets.
 //
-// Invariant: the events and the error are a function of the byte stream alone, however it is cut
-// into reads. A message that lies whole in one read and one frame is handed out where it lies, with
-// neither copy nor allocation; only otherwise is memory held, and `heldBytes` tells how much.
+// Invariant: events and errors depend on the byte stream alone, however it is split into reads. A
+// message that lies whole in one read and one frame is returned in place, without copy or
+// allocation. Other messages are buffered; `heldBytes` tells how much.
 //
-//   open ──close()──────────────▶ closeSent ──────peer's Close, or its error──┐
-//    └──peer's Close, its error─▶ closeReceived ──close()─────────────────────┴▶ closed
+//   open ──close()───────────────▶ closeSent ──────peer's Close or error──┐
+//    └──peer's Close or its error─▶ closeReceived ──close()───────────────┴▶ closed
 
 /// Which end of the connection this is.
 public enum WebSocketRole: Sendable {
-    /// Takes masked frames only, writes unmasked ones.
+    /// Accepts masked frames only, writes unmasked ones.
     case server
-    /// Takes unmasked frames only, writes masked ones.
+    /// Accepts unmasked frames only, writes masked ones.
     case client
 }
 
-/// What one peer may make the connection hold. Every connection has a copy, hence the short counts.
+/// Limits on what one peer may make the connection hold. Every connection has a copy, so the counts
+/// are 32 bits wide.
 public struct WebSocketLimits: Sendable {
-    /// Bytes of one message, all frames together. Default 21 MiB: the largest event of the protocol
-    /// appends 15 MiB of audio, which are 20 MiB of base64.
+    /// Maximum bytes of one message, all frames together. Default 21 MiB: the protocol's largest
+    /// event appends 15 MiB of audio, which are 20 MiB of base64.
     public var maxMessageBytes = 21 << 20
-    /// Frames of one message that may be as small as they like. Default 4,096. Empty continuation
-    /// frames without end count here, as no limit in bytes would ever stop them.
+    /// Maximum frames of one message at any size. Default 4,096. It also bounds empty continuation
+    /// frames, which no limit in bytes would stop.
     public var maxFramesPerMessage: Int32 = 4096
-    /// Payloads smaller than this make a fragment tiny, unless it is its message's last. Default
-    /// 32 bytes: half of what any sender of note cuts messages into (the Autobahn suite goes down
-    /// to 64). `takeProgress` counts them; a budget for them is the owner's. A message has
-    /// more than `maxFramesPerMessage` frames only while they carry this much on the average, so
-    /// that 21 MiB take at most 688,128.
+    /// A fragment with a smaller payload is tiny, unless it is the last of its message. Default 32
+    /// bytes: common senders use at least twice that (the Autobahn suite goes down to 64).
+    /// `takeProgress` counts tiny fragments; their budget is the owner's. A message may exceed
+    /// `maxFramesPerMessage` only while its frames carry at least this many bytes on average, so 21
+    /// MiB have at most 688,128 frames.
     public var tinyFragmentBytes: Int32 = 32
 
     /// The defaults.
     public init() {}
 }
 
-/// Something the peer said. Payloads are valid until the connection's or the read buffer's next
-/// use.
+/// An event from the peer. Payloads are valid until the next use of the connection or of the read
+/// buffer.
 public enum WebSocketEvent {
     /// A whole text message; it is valid UTF-8.
     case text(UnsafeRawBufferPointer)
     /// A whole binary message.
     case binary(UnsafeRawBufferPointer)
-    /// A whole message that permessage-deflate compressed; `inflate` makes one of the above of it.
+    /// A whole message that is compressed by permessage-deflate; `inflate` turns it into one of the
+    /// above.
     case compressed(WebSocketCompressedMessage)
-    /// To be answered with a pong of the same payload, 0…125 bytes (RFC 6455 §5.5.2).
+    /// A ping. Answer it with a pong of the same payload, 0…125 bytes (RFC 6455 §5.5.2).
     case ping(UnsafeRawBufferPointer)
-    /// An answer to a ping, or unasked for, 0…125 bytes.
+    /// A pong, in answer to a ping or unsolicited, 0…125 bytes.
     case pong(UnsafeRawBufferPointer)
-    /// The peer closes; the last event. Answer it with `close(_:reason:mask:into:)` and the same
-    /// code (RFC 6455 §5.5.1). The reason is valid UTF-8 of at most 123 bytes.
+    /// The peer's Close, which is the last event. Answer with `close(_:reason:mask:into:)` and the
+    /// same code (RFC 6455 §5.5.1). The reason is valid UTF-8 of at most 123 bytes.
     case close(code: WebSocketCloseCode?, reason: UnsafeRawBufferPointer)
 }
 
-/// A message as it came, before it is inflated.
+/// A compressed message as received.
 public struct WebSocketCompressedMessage {
     /// Whether it is a text message.
     public let isText: Bool
-    /// What was sent, all frames together.
+    /// The compressed bytes of all frames.
     public let payload: UnsafeRawBufferPointer
 }
 
-/// The receiving side of a WebSocket, and the closing handshake of both sides.
+/// The receiving side of a WebSocket, and both sides of the closing handshake.
 ///
-/// Feed every read to `next` until it returns nil. After an error or a Close event it discards
-/// whatever still comes; the owner calls `close`, writes what that wrote, and then closes the
-/// transport (a server) or waits for the server to do so (a client).
+/// Feed every read to `next` until it returns nil. After an error or a Close event, further input
+/// is discarded. The owner then calls `close`, sends what it wrote, and closes the transport (a
+/// server) or waits for the server to do so (a client).
 public struct WebSocketConnection: ~Copyable {
-    /// How far the closing handshake is; see the diagram at the top of the file.
+    /// State of the closing handshake; see the diagram at the top of the file.
     private enum State {
         /// Next: `closeSent`, `closeReceived`.
         case open
-        /// Our Close is written and the peer's is awaited. Next: `closed`.
+        /// Our Close is written, and the peer's is expected. Next: `closed`.
         case closeSent
-        /// The peer's Close, or an error, ended the receiving; ours is due. Next: `closed`.
+        /// The peer's Close or an error has ended receiving; our Close is not written yet. Next:
+        /// `closed`.
         case closeReceived
-        /// Nothing is received or sent any more.
+        /// Nothing more is received or sent.
         case closed
     }
 
-    /// Where the next byte of input belongs.
+    /// What the next byte of input belongs to.
     private enum Reading {
         case header
         case payload(WebSocketFrameHeader, received: Int)
@@ -94,7 +97,7 @@ public struct WebSocketConnection: ~Copyable {
         let isText: Bool
         let isCompressed: Bool
         var frames: Int32 = 1
-        /// The payload bytes that the headers so far announced.
+        /// Sum of the payload sizes in the frame headers so far.
         var announcedBytes: Int
     }
 
@@ -103,19 +106,19 @@ public struct WebSocketConnection: ~Copyable {
     private var state = State.open
     private var reading = Reading.header
     private var message: Message?
-    /// Stands at a boundary between two messages: a text that ends elsewhere is an error.
+    /// At a boundary between two messages whenever no text is in progress.
     private var validator = UTF8Validator()
     private let limits: WebSocketLimits
-    /// Tiny fragments since the owner asked.
+    /// Tiny fragments since the last `takeProgress`.
     private var tinyFragments: UInt32 = 0
-    /// The beginning of a header that was cut off by the end of a read.
+    /// The start of a header that was cut off by the end of a read.
     private var partialHeader = InlineArray<14, UInt8>(repeating: 0)
     private var partialHeaderBytes = 0
-    /// The message in progress, then a control frame's payload that came in pieces.
+    /// The message in progress, followed by the payload of a control frame that arrived in pieces.
     private var buffer = WebSocketMessageBuffer()
 
-    /// Creates the state of a connection whose opening handshake is done.
-    /// - Parameter takesCompressed: whether it agreed on permessage-deflate.
+    /// Creates the state of a connection after its opening handshake.
+    /// - Parameter takesCompressed: whether permessage-deflate was agreed.
     public init(
         role: WebSocketRole, limits: WebSocketLimits = WebSocketLimits(),
         takesCompressed: Bool = false
@@ -125,17 +128,17 @@ public struct WebSocketConnection: ~Copyable {
         self.limits = limits
     }
 
-    /// Memory held for what is incomplete, beyond the size of this value, in bytes. It is 0 again
-    /// once `next` has returned nil and no message is in progress.
+    /// Bytes of memory held for incomplete input, beyond the size of this value. 0 after `next`
+    /// returned nil while no message is in progress.
     public var heldBytes: Int { buffer.capacity }
 
-    /// Whether messages may be sent: neither side has closed and the peer has broken no rule.
+    /// Whether messages may be sent: neither side has closed, and the peer has broken no rule.
     public var isOpen: Bool { state == .open }
 
-    /// Whether the closing handshake is over: nothing more will be received, or may be sent.
+    /// Whether the closing handshake is complete: nothing more is received, or may be sent.
     public var isClosed: Bool { state == .closed }
 
-    /// Whether a message or a frame has begun whose end has not come. Holds between two reads, when
+    /// Whether a message or a frame has begun and not ended. Meaningful between two reads, after
     /// `next` has returned nil.
     public var isMidMessage: Bool {
         if message != nil || partialHeaderBytes > 0 { return true }
@@ -143,27 +146,29 @@ public struct WebSocketConnection: ~Copyable {
         return false
     }
 
-    /// What the owner's budgets go by after a read: whether something is unfinished, and how many
-    /// tiny fragments came since the last call. Each of these costs its sender 7 bytes and the
-    /// receiver as much work as a whole message, and no limit in bytes would ever stop them.
+    /// Returns what the owner's budgets depend on after a read: whether a message or frame is
+    /// incomplete, and how many tiny fragments arrived since the last call. A tiny fragment costs
+    /// its sender 7 bytes and the receiver as much work as a whole message, and no limit in bytes
+    /// would stop them.
     public mutating func takeProgress() -> (isMidMessage: Bool, tinyFragments: Int) {
         defer { tinyFragments = 0 }
         return (isMidMessage, Int(tinyFragments))
     }
 
-    /// Takes the next event from the front of `input`, unmasking it in place.
+    /// Returns the next event from the front of `input`, unmasked in place.
     ///
     /// Call it until it returns nil, which means that all of `input` is consumed. An incomplete
-    /// frame is kept inside, so the next read starts at the front of the buffer again. After the
-    /// end of the connection the input is discarded.
-    /// - Parameter input: bytes of one read not consumed yet; on return those after the event.
-    /// - Returns: an event, whose payload is valid until the next call and until the buffer behind
+    /// frame is kept inside, so the next read may start at the front of the buffer again. After the
+    /// end of the connection all input is discarded.
+    /// - Parameter input: bytes of one read that are not consumed; on return, the bytes after the
+    ///   event.
+    /// - Returns: an event, whose payload is valid until the next call, or until the buffer behind
     ///   `input` changes.
-    /// - Throws: the rule that the peer broke, once; `closeCode` of it says how to close.
+    /// - Throws: the rule that the peer broke, once. Its `closeCode` is the code to close with.
     public mutating func next(
         _ input: inout UnsafeMutableRawBufferPointer
     ) throws(WebSocketError) -> WebSocketEvent? {
-        // What the last event pointed to is free to go now.
+        // The payload of the previous event is no longer valid, so its memory can be freed.
         if buffer.capacity > 0 && buffer.count == 0, case .header = reading { buffer.release() }
         guard input.count > 0 else { return nil }
         switch state {
@@ -185,9 +190,9 @@ public struct WebSocketConnection: ~Copyable {
     /// Inflates the message of the last event.
     /// - Parameters:
     ///   - inflater: the connection's own, or one that keeps no context.
-    ///   - output: where the message is put.
+    ///   - output: where the message is written.
     /// - Returns: a text or binary message, valid until the next use of `output`.
-    /// - Throws: what is wrong with the message, or the limit that it exceeds, once, as `next`.
+    /// - Throws: like `next`, once: what is wrong with the message, or the limit that it exceeds.
     public mutating func inflate(
         _ message: WebSocketCompressedMessage, with inflater: MessageInflater,
         limits: InflationLimits, into output: CompressionBuffer
@@ -203,12 +208,12 @@ public struct WebSocketConnection: ~Copyable {
         return message.isText ? .text(output.bytes) : .binary(output.bytes)
     }
 
-    /// Writes our Close frame, at most one in the connection's life: to begin the closing
-    /// handshake, to answer the peer's Close, or to report an error with its `closeCode`. Later
-    /// calls write nothing.
+    /// Writes our Close frame, at most once per connection: to start the closing handshake, to
+    /// answer the peer's Close, or to report an error with its `closeCode`. Later calls write
+    /// nothing.
     /// - Parameters:
     ///   - code: nil for a frame without a code.
-    ///   - reason: for people; cut at a character's end to at most 123 bytes.
+    ///   - reason: text for people; cut at a character boundary to at most 123 bytes.
     ///   - mask: required in the client role, nil in the server role.
     /// - Precondition: the code is allowed on the wire; the mask fits the role.
     public mutating func close(
@@ -263,8 +268,8 @@ public struct WebSocketConnection: ~Copyable {
         return taken
     }
 
-    /// Takes a header from the input, or the rest of one that began in an earlier read.
-    /// - Returns: nil when the input ends before the header does; what there is of it is kept.
+    /// Reads a header from the input, or the rest of one that began in an earlier read.
+    /// - Returns: nil when the header is incomplete. Its bytes are kept.
     @inline(__always)
     private mutating func takeHeader(
         _ input: inout UnsafeMutableRawBufferPointer
@@ -281,7 +286,7 @@ public struct WebSocketConnection: ~Copyable {
         return try takePartialHeader(&input)
     }
 
-    /// Adds the input to what there is of a header, and takes what that needs.
+    /// Appends input to the start of a header, up to the header's end.
     @inline(never)
     private mutating func takePartialHeader(
         _ input: inout UnsafeMutableRawBufferPointer
@@ -303,7 +308,7 @@ public struct WebSocketConnection: ~Copyable {
         return header
     }
 
-    /// Checks the limits, on what the header announces and before any of it is kept.
+    /// Checks the limits against the header, before any of the payload is kept.
     @inline(__always)
     private mutating func admit(_ header: WebSocketFrameHeader) throws(WebSocketError) {
         if !header.isFinal, header.payloadBytes < limits.tinyFragmentBytes { tinyFragments &+= 1 }
@@ -318,10 +323,10 @@ public struct WebSocketConnection: ~Copyable {
                     announcedBytes: header.payloadBytes)
             }
         case .continuation:
-            // The header's parser let a continuation pass only because a message is in progress.
+            // The header's parser accepts a continuation only while a message is in progress.
             guard var message else { throw .unexpectedContinuation }
             message.frames += 1
-            // No overflow: the sum before is within the limit, and so is the difference.
+            // No overflow: the previous sum is within the limit, and so is the difference.
             guard header.payloadBytes <= limits.maxMessageBytes - message.announcedBytes else {
                 throw .messageTooBig
             }
@@ -334,12 +339,12 @@ public struct WebSocketConnection: ~Copyable {
         }
     }
 
-    /// Hands out a frame that is a message or a control frame of its own, where it lies.
+    /// Returns a frame that is a whole message or control frame, in place.
     @inline(__always)
     private mutating func deliverInPlace(
         _ payload: UnsafeMutableRawBufferPointer, _ header: WebSocketFrameHeader
     ) throws(WebSocketError) -> WebSocketEvent {
-        // An unmasked payload has not been looked at yet, so it may hold anything.
+        // An unmasked payload has not been scanned yet, so it may contain any bytes.
         let mayExceedASCII = header.mask.map { WebSocketMask.apply($0, to: payload) } ?? true
         let bytes = UnsafeRawBufferPointer(payload)
         if header.isCompressed {
@@ -352,7 +357,7 @@ public struct WebSocketConnection: ~Copyable {
         return try makeEvent(header.opcode, bytes)
     }
 
-    /// Keeps a piece of a payload that could not be handed out in place.
+    /// Buffers a piece of a payload that could not be returned in place.
     private mutating func store(
         _ piece: UnsafeMutableRawBufferPointer, of header: WebSocketFrameHeader, at offset: Int
     ) throws(WebSocketError) {
@@ -364,25 +369,25 @@ public struct WebSocketConnection: ~Copyable {
             header.opcode == .continuation
             ? isPlainTextInProgress : header.opcode == .text && !header.isCompressed
         if isText && !validator.append(UnsafeRawBufferPointer(piece)) { throw .invalidUTF8 }
-        // Behind a fragment more may come: with room for exactly this one, a message of many would
-        // be copied as often.
+        // More fragments may follow. With room for exactly this one, a message of many would be
+        // copied for each.
         let outlook =
             header.isFinal ? buffer.count + header.payloadBytes - offset : limits.maxMessageBytes
         buffer.append(piece, outlook: outlook)
     }
 
-    /// Whether the message in progress is text that can be looked at as it comes.
+    /// Whether the message in progress is uncompressed text, which is validated as it arrives.
     private var isPlainTextInProgress: Bool {
         message.map { $0.isText && !$0.isCompressed } ?? false
     }
 
-    /// Ends a frame whose payload went through the buffer.
-    /// - Returns: nil when its message goes on.
+    /// Ends a frame whose payload was buffered.
+    /// - Returns: nil when its message continues.
     private mutating func completeFrame(
         _ header: WebSocketFrameHeader
     ) throws(WebSocketError) -> WebSocketEvent? {
         if header.opcode.isControl {
-            // The payload lies after the pieces of the message that it interrupts.
+            // The payload lies after the pieces of the message that the control frame interrupts.
             let start = buffer.count - header.payloadBytes
             let payload = UnsafeRawBufferPointer(rebasing: buffer.bytes[start...])
             buffer.truncate(to: start)
@@ -401,7 +406,7 @@ public struct WebSocketConnection: ~Copyable {
         return isText ? .text(payload) : .binary(payload)
     }
 
-    /// Makes the event of a whole frame.
+    /// Creates the event of a whole frame.
     @inline(__always)
     private mutating func makeEvent(
         _ opcode: WebSocketOpcode, _ payload: UnsafeRawBufferPointer

@@ -1,7 +1,7 @@
-// What a peer can do wrong on a WebSocket, and the close code that each fault is answered with.
-// One case per broken rule of RFC 6455 and RFC 7692, so that tests, logs and metrics name the rule.
-// Faults of the opening handshake are in WebSocketHandshake: they are answered with an HTTP status
-// instead. The mapping from error to close code exists only here.
+// Errors that a peer can make on a WebSocket, and the close code that answers each. There is one
+// case per broken rule of RFC 6455 and RFC 7692, so that tests, logs and metrics name the rule.
+// WebSocketHandshake has the errors of the opening handshake, which are answered with an HTTP
+// status. Only this file maps errors to close codes.
 
 /// The status code of a Close frame (RFC 6455 §7.4).
 public struct WebSocketCloseCode: RawRepresentable, Hashable, Sendable {
@@ -13,11 +13,12 @@ public struct WebSocketCloseCode: RawRepresentable, Hashable, Sendable {
 
     /// 1000: the purpose is fulfilled.
     public static let normalClosure = WebSocketCloseCode(rawValue: 1000)
-    /// 1001: the endpoint goes away, as a server that stops or a page that is left.
+    /// 1001: the endpoint is going away, such as a server that stops or a page that is left.
     public static let goingAway = WebSocketCloseCode(rawValue: 1001)
     /// 1002: the peer broke a rule of RFC 6455.
     public static let protocolError = WebSocketCloseCode(rawValue: 1002)
-    /// 1003: a kind of message that the endpoint cannot take, as binary where only text is known.
+    /// 1003: a kind of message that the endpoint does not accept, such as binary where only text is
+    /// known.
     public static let unsupportedData = WebSocketCloseCode(rawValue: 1003)
     /// 1007: a text message that is not UTF-8, or content that contradicts its type.
     public static let invalidPayload = WebSocketCloseCode(rawValue: 1007)
@@ -25,11 +26,11 @@ public struct WebSocketCloseCode: RawRepresentable, Hashable, Sendable {
     public static let policyViolation = WebSocketCloseCode(rawValue: 1008)
     /// 1009: a message too big to process.
     public static let messageTooBig = WebSocketCloseCode(rawValue: 1009)
-    /// 1011: the server met a condition that it did not expect.
+    /// 1011: an unexpected condition in the server.
     public static let internalError = WebSocketCloseCode(rawValue: 1011)
-    /// 1012: the server restarts; the client may come back after a short random delay.
+    /// 1012: the server restarts; the client may reconnect after a short random delay.
     public static let serviceRestart = WebSocketCloseCode(rawValue: 1012)
-    /// 1013: the server is overloaded; the client should come back later.
+    /// 1013: the server is overloaded; the client should reconnect later.
     public static let tryAgainLater = WebSocketCloseCode(rawValue: 1013)
 
     /// Whether a Close frame may carry this code: 1000…1003, 1007…1014 (RFC 6455 §7.4.1 and the
@@ -44,10 +45,10 @@ public struct WebSocketCloseCode: RawRepresentable, Hashable, Sendable {
 }
 
 /// A rule of RFC 6455 or RFC 7692 that the peer broke, or a limit that it exceeded. The connection
-/// is lost.
+/// must close.
 public enum WebSocketError: Error, Hashable, Sendable, CaseIterable {
-    /// A reserved bit is set and no extension gives it a meaning there (RFC 6455 §5.2, RFC 7692
-    /// §6.1: RSV1 only on the first frame of a message).
+    /// A reserved bit is set where no extension defines it (RFC 6455 §5.2, RFC 7692 §6.1: RSV1 only
+    /// on the first frame of a message).
     case reservedBitSet
     /// An opcode of 3…7 or B…F (RFC 6455 §5.2).
     case reservedOpcode
@@ -59,7 +60,7 @@ public enum WebSocketError: Error, Hashable, Sendable, CaseIterable {
     case fragmentedControlFrame
     /// A Close, Ping or Pong with more than 125 bytes of payload (RFC 6455 §5.5).
     case controlFrameTooLong
-    /// A length in more bytes than it needs (RFC 6455 §5.2).
+    /// A length that uses more bytes than needed (RFC 6455 §5.2).
     case nonMinimalLength
     /// A 64-bit length with its top bit set (RFC 6455 §5.2).
     case lengthTopBitSet
@@ -77,13 +78,14 @@ public enum WebSocketError: Error, Hashable, Sendable, CaseIterable {
     case invalidCloseReason
     /// More than `WebSocketLimits.maxMessageBytes` in one message.
     case messageTooBig
-    /// More than `WebSocketLimits.maxFramesPerMessage` in one message, and too little in each.
+    /// More than `WebSocketLimits.maxFramesPerMessage` frames in one message, with too few bytes on
+    /// average.
     case tooManyFrames
-    /// A compressed message that is not what deflate makes (RFC 7692 §7.2.2).
+    /// A compressed message that is not valid deflate data (RFC 7692 §7.2.2).
     case invalidDeflate
-    /// More than `InflationLimits.maxRatio` times what was sent.
+    /// A message that inflates to more than `InflationLimits.maxRatio` times its size.
     case inflationRatioTooHigh
-    /// More deflate blocks than `InflationLimits` allow, and too little in each.
+    /// More deflate blocks than `InflationLimits` allow, with too few bytes on average.
     case tooManyBlocks
 
     /// The code to close the connection with.

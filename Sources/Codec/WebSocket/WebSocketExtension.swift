@@ -1,31 +1,31 @@
-// The grammar of Sec-WebSocket-Extensions (RFC 6455 §9.1): which extensions a header names, with
-// which parameters. What they mean is PerMessageDeflate's.
+// The grammar of Sec-WebSocket-Extensions (RFC 6455 §9.1): the extensions in a header and their
+// parameters. PerMessageDeflate interprets them.
 //
 //   extension       = token *( ";" extension-param )
 //   extension-param = token [ "=" (token | quoted-string) ]
 //
-// Invariant: work is linear in the header, which HTTPLimits bounds, and every value is a token, as
-// the RFC demands of quoted ones too.
+// Invariant: work is linear in the header, which HTTPLimits bounds. Every value is a token; the RFC
+// requires this of quoted values too.
 
 /// One element of a Sec-WebSocket-Extensions list.
 public struct WebSocketExtension: Hashable, Sendable {
-    /// A parameter; the value is nil where there is no `=`.
+    /// A parameter; the value is nil without `=`.
     public struct Parameter: Hashable, Sendable {
-        /// As received: parameters of permessage-deflate are compared exactly.
+        /// The name as received: names of permessage-deflate are case-sensitive.
         public let name: String
-        /// Without the quotes that it may have come in.
+        /// The value, without quotes.
         public let value: String?
     }
 
     /// The extension's token.
     public let name: String
-    /// In the order received, duplicates included.
+    /// The parameters in the order received, duplicates included.
     public let parameters: [Parameter]
 
-    /// Reads all lines of the header; empty without one, and where it is empty: a proxy that
-    /// disables extensions may leave that.
-    /// - Throws: `.invalidExtensions` for what is not in the grammar. Such a handshake must fail
-    ///   (RFC 6455 §9.1), whereas an offer that is merely unacceptable is declined.
+    /// Parses all lines of the header. Empty if the header is absent or empty; a proxy that
+    /// disables extensions may leave an empty one.
+    /// - Throws: `.invalidExtensions` for text that breaks the grammar. The handshake must then
+    ///   fail (RFC 6455 §9.1). An offer that is only unacceptable is declined instead.
     public static func list(
         in fields: HTTPFields
     ) throws(WebSocketHandshakeError) -> [WebSocketExtension] {
@@ -33,7 +33,7 @@ public struct WebSocketExtension: Hashable, Sendable {
         var reader = ExtensionReader(Array(header.utf8))
         var extensions: [WebSocketExtension] = []
         while !reader.isAtEnd {
-            // Empty elements of a list are passed over (RFC 9110 §5.6.1.2).
+            // Empty elements of a list are ignored (RFC 9110 §5.6.1.2).
             if reader.take(",") { continue }
             extensions.append(try reader.takeExtension())
             guard reader.isAtEnd || reader.take(",") else { throw .invalidExtensions }
@@ -42,7 +42,7 @@ public struct WebSocketExtension: Hashable, Sendable {
     }
 }
 
-/// Takes one lexical element after another, with the white space behind each.
+/// Reads one lexical element after another, each with the white space after it.
 private struct ExtensionReader {
     private let bytes: [UInt8]
     private var index = 0
@@ -87,7 +87,7 @@ private struct ExtensionReader {
         index += 1
         var value: [UInt8] = []
         while index < bytes.count, bytes[index] != UInt8(ascii: "\"") {
-            // Whatever is escaped must be a token's character as well (RFC 6455 §9.1).
+            // Escaped characters must be token characters as well (RFC 6455 §9.1).
             if bytes[index] == UInt8(ascii: "\\") { index += 1 }
             guard index < bytes.count, HTTPCharacter.isToken(bytes[index]) else {
                 throw .invalidExtensions

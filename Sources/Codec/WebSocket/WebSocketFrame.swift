@@ -1,4 +1,4 @@
-// The WebSocket frame: its header, read and written, and the mask (RFC 6455 §5).
+// The WebSocket frame: reads and writes its header, and applies the mask (RFC 6455 §5).
 //
 //    byte 0                 byte 1
 //   +-+-+-+-+-------+      +-+-------------+-----------------------+----------+---------
@@ -7,9 +7,9 @@
 //   |N|V|V|V|       |      |S| 127: 64 bits| endian, minimal       |          |
 //   +-+-+-+-+-------+      |K+-------------+-----------------------+----------+---------
 //
-// Nothing here knows of messages or of the closing handshake: see WebSocketConnection.
+// Messages and the closing handshake are in WebSocketConnection.
 
-/// What a frame is (RFC 6455 §5.2).
+/// The type of a frame (RFC 6455 §5.2).
 public enum WebSocketOpcode: UInt8, Sendable {
     /// A further piece of the message in progress.
     case continuation = 0x0
@@ -17,11 +17,11 @@ public enum WebSocketOpcode: UInt8, Sendable {
     case text = 0x1
     /// A binary message, or its first piece.
     case binary = 0x2
-    /// The closing handshake.
+    /// A frame of the closing handshake.
     case close = 0x8
-    /// A question whether the peer lives.
+    /// Asks the peer to answer with a pong.
     case ping = 0x9
-    /// The answer to a ping, or an unasked sign of life.
+    /// The answer to a ping, or an unsolicited sign of life.
     case pong = 0xA
 
     /// Whether this is a Close, Ping or Pong (RFC 6455 §5.5).
@@ -31,14 +31,14 @@ public enum WebSocketOpcode: UInt8, Sendable {
 
 /// Writes frames.
 public enum WebSocketFrame {
-    /// The most payload that a Close, Ping or Pong may have (RFC 6455 §5.5).
+    /// Maximum payload bytes of a Close, Ping or Pong (RFC 6455 §5.5).
     public static let maxControlPayloadBytes = 125
-    /// The longest reason of a Close frame: its payload less the two bytes of the code.
+    /// Maximum bytes of a Close frame's reason: the maximum payload less two bytes for the code.
     public static let maxCloseReasonBytes = maxControlPayloadBytes - 2
-    /// The longest header: two bytes, a 64-bit length and a mask.
+    /// Maximum bytes of a header: two bytes, a 64-bit length and a mask.
     public static let maxHeaderBytes = 14
 
-    /// The bytes that a frame adds to its payload.
+    /// Bytes of the header that a frame adds to its payload.
     /// - Precondition: `payloadBytes` is not negative.
     @inlinable
     public static func headerSize(payloadBytes: Int, masked: Bool) -> Int {
@@ -47,7 +47,7 @@ public enum WebSocketFrame {
         return 2 + lengthBytes + (masked ? 4 : 0)
     }
 
-    /// Writes a header; the caller writes the payload after it, masked if there is a mask.
+    /// Writes a header. The caller writes the payload after it, masked if there is a mask.
     /// - Parameters:
     ///   - isFinal: whether this is the last frame of its message.
     ///   - isCompressed: whether this is the first frame of a message that permessage-deflate
@@ -68,8 +68,7 @@ public enum WebSocketFrame {
         }
     }
 
-    /// Writes a header where its room is; otherwise as above. Inlinable, as every message that is
-    /// sent passes here.
+    /// Writes a header into `header`. Inlinable, because every sent message passes here.
     /// - Precondition: `header` has `headerSize(payloadBytes:masked:)` bytes.
     @inlinable
     public static func writeHeader(
@@ -118,7 +117,7 @@ public enum WebSocketFrame {
     /// Writes a Close frame.
     /// - Parameters:
     ///   - code: nil for a frame without a payload.
-    ///   - reason: cut at a character's end to at most 123 bytes; ignored without a code.
+    ///   - reason: cut at a character boundary to at most 123 bytes; ignored without a code.
     /// - Precondition: the code, if any, is allowed on the wire.
     public static func writeClose(
         _ code: WebSocketCloseCode?, reason: String = "", mask: UInt32? = nil,
@@ -145,26 +144,26 @@ public enum WebSocketFrame {
     }
 }
 
-/// The header of a frame that has arrived in full. The reserved bits are checked while parsing.
+/// The header of a frame, complete. The reserved bits are checked while parsing.
 struct WebSocketFrameHeader {
     let opcode: WebSocketOpcode
     let isFinal: Bool
-    /// RSV1: the frame begins a message that is compressed (RFC 7692 §6).
+    /// RSV1: the frame begins a compressed message (RFC 7692 §6).
     let isCompressed: Bool
-    /// The masking key as in `WebSocketFrame.writeHeader`; nil when the payload is plain.
+    /// The masking key as in `WebSocketFrame.writeHeader`; nil for an unmasked payload.
     let mask: UInt32?
     let payloadBytes: Int
     /// Bytes of the header itself. 2…14.
     let size: Int
 
-    /// Reads the header at the front of `bytes`.
+    /// Parses the header at the front of `bytes`.
     ///
-    /// Each rule is checked on the first byte that can break it, before the rest has arrived: the
-    /// verdict is the same however the bytes were split, and a bad peer is told at once.
+    /// Each rule is checked on the first byte that can break it, before the rest has arrived. So
+    /// the result is the same however the bytes were split, and a broken rule is reported at once.
     /// - Parameters:
     ///   - expectsMask: whether the peer is a client.
     ///   - continues: whether a fragmented message is in progress.
-    ///   - takesCompressed: whether permessage-deflate was agreed on.
+    ///   - takesCompressed: whether permessage-deflate was agreed.
     /// - Returns: nil when the header is incomplete.
     @inline(__always)
     static func parse(
@@ -173,7 +172,7 @@ struct WebSocketFrameHeader {
     ) throws(WebSocketError) -> WebSocketFrameHeader? {
         guard bytes.count >= 1 else { return nil }
         let first = bytes[0]
-        // RSV1 means something on the first frame of a message only (RFC 7692 §6.1): opcodes 1, 2.
+        // RSV1 is defined only on the first frame of a message (RFC 7692 §6.1): opcodes 1 and 2.
         guard first & 0x70 == 0 || (takesCompressed && (0x41...0x42).contains(first & 0x7F)) else {
             throw .reservedBitSet
         }
@@ -229,11 +228,11 @@ struct WebSocketFrameHeader {
     }
 }
 
-/// The masking of payloads (RFC 6455 §5.3): byte i is combined with key byte i mod 4.
+/// The masking of payloads (RFC 6455 §5.3): byte i is XORed with key byte i mod 4.
 enum WebSocketMask {
-    /// Masks or unmasks `bytes` in place; the first byte meets the first byte of the key.
-    /// - Returns: whether a byte of the result is ≥ 80. It costs one operation in a pass that is
-    ///   made anyway, and saves a text of pure ASCII its second pass for UTF-8.
+    /// Masks or unmasks `bytes` in place; the first byte is XORed with the first byte of the key.
+    /// - Returns: whether a byte of the result is ≥ 80. This costs one operation in a pass that is
+    ///   needed anyway, and saves the UTF-8 pass over ASCII text.
     @discardableResult
     static func apply(_ mask: UInt32, to bytes: UnsafeMutableRawBufferPointer) -> Bool {
         guard var address = bytes.baseAddress else { return false }
@@ -247,7 +246,7 @@ enum WebSocketMask {
             seen = wideSeen[0] | wideSeen[1] | wideSeen[2] | wideSeen[3]
         }
         while end - address >= 8 { seen |= combine(key, at: &address) }
-        // Up to seven bytes are left: four, two and one of them.
+        // Up to seven bytes remain: groups of four, two and one.
         var rest = mask.littleEndian
         if end - address >= 4 { seen |= UInt64(combine(rest, at: &address)) }
         if end - address >= 2 {
@@ -260,7 +259,7 @@ enum WebSocketMask {
         return seen & 0x8080_8080_8080_8080 != 0
     }
 
-    /// Combines the bytes at `address` with as many of the key, and goes on behind them.
+    /// XORs the bytes at `address` with the key, and advances past them.
     /// - Returns: the result.
     @inline(__always)
     private static func combine<Word: FixedWidthInteger>(
@@ -272,7 +271,7 @@ enum WebSocketMask {
         return word
     }
 
-    /// The same for four words at once.
+    /// XORs four words at once.
     @inline(__always)
     private static func combine(
         _ key: SIMD4<UInt64>, at address: inout UnsafeMutableRawPointer
@@ -283,7 +282,7 @@ enum WebSocketMask {
         return block
     }
 
-    /// The key for a payload's piece that starts `bytes` after the payload's start.
+    /// The key for a piece of a payload that starts `bytes` after the payload's start.
     static func rotated(_ mask: UInt32, by bytes: Int) -> UInt32 {
         let bits = UInt32(truncatingIfNeeded: bytes & 3) &* 8
         return bits == 0 ? mask : mask >> bits | mask << (32 &- bits)

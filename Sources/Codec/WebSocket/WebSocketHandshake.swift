@@ -1,8 +1,7 @@
-// The opening handshake (RFC 6455 §4), both sides: an HTTP request checked and answered, or made
-// and its answer checked. Extensions are read here; PerMessageDeflate negotiates the only one that
-// is known, and the others are passed over in silence, which declines them (§9.1). Whether the
-// Origin, the path and the credentials are welcome is up to Server.
-// Invariant: work is linear in the size of the head, which HTTPLimits bounds.
+// The opening handshake (RFC 6455 §4), both sides: checks and answers an HTTP request, or writes
+// one and checks the answer. Extensions are parsed here. PerMessageDeflate negotiates the only
+// supported one; others are ignored, which declines them (§9.1). Server checks the Origin, the path
+// and the credentials. Invariant: work is linear in the size of the head, which HTTPLimits bounds.
 
 import COpenSSL
 
@@ -14,7 +13,8 @@ public enum WebSocketHandshakeError: Error, Hashable, Sendable, CaseIterable {
     case httpTooOld
     /// No `Upgrade: websocket` (RFC 6455 §4.2.1, 3).
     case missingUpgrade
-    /// No `Connection: Upgrade` (RFC 6455 §4.2.1, 4); typical of a proxy that is not set up for it.
+    /// No `Connection: Upgrade` (RFC 6455 §4.2.1, 4); typical of a proxy that is not configured for
+    /// WebSockets.
     case missingConnectionUpgrade
     /// No Sec-WebSocket-Key (RFC 6455 §4.2.1, 5).
     case missingKey
@@ -24,21 +24,21 @@ public enum WebSocketHandshakeError: Error, Hashable, Sendable, CaseIterable {
     case invalidKey
     /// A Sec-WebSocket-Version other than 13 (RFC 6455 §4.4).
     case unsupportedVersion
-    /// A Sec-WebSocket-Protocol that is no list of tokens (RFC 6455 §4.1, 10).
+    /// A Sec-WebSocket-Protocol that is not a list of tokens (RFC 6455 §4.1, 10).
     case invalidSubprotocols
-    /// A Sec-WebSocket-Extensions that is not in the grammar (RFC 6455 §9.1).
+    /// A Sec-WebSocket-Extensions that breaks the grammar (RFC 6455 §9.1).
     case invalidExtensions
     /// An answer other than 101 (RFC 6455 §4.1).
     case notAccepted
-    /// An answer whose Sec-WebSocket-Accept does not prove that our key was read.
+    /// An answer whose Sec-WebSocket-Accept does not match our key.
     case wrongAcceptKey
-    /// An answer that selects a subprotocol that was not offered.
+    /// An answer that selects a subprotocol that the request did not offer.
     case unofferedSubprotocol
-    /// An answer that selects an extension, or parameters of one, that were not offered.
+    /// An answer that selects an extension, or a parameter of one, that the request did not offer.
     case unofferedExtension
 
-    /// The status that refuses a request. The faults of an answer have no status of ours; they are
-    /// what a gateway reports as 502.
+    /// The status that refuses a request. Errors in an answer map to 502, which is what a gateway
+    /// would report.
     public var status: Int {
         switch self {
         case .methodNotGET: 405
@@ -50,7 +50,7 @@ public enum WebSocketHandshakeError: Error, Hashable, Sendable, CaseIterable {
         }
     }
 
-    /// One sentence for the client's developer.
+    /// One sentence for the developer of the client.
     public var explanation: String {
         switch self {
         case .methodNotGET: "A WebSocket is opened with GET."
@@ -72,23 +72,24 @@ public enum WebSocketHandshakeError: Error, Hashable, Sendable, CaseIterable {
     }
 }
 
-/// A request for a WebSocket that may be accepted.
+/// A valid request for a WebSocket, not accepted yet.
 public struct WebSocketUpgrade: Sendable {
-    /// The client's key, to be answered with `WebSocketHandshake.acceptKey(for:)`.
+    /// The client's key, which `WebSocketHandshake.acceptKey(for:)` answers.
     public let key: String
-    /// The subprotocols offered, tokens all, the most welcome first. Clients of OpenAI's API send
-    /// their credentials among them, as a browser can set no other header.
+    /// The offered subprotocols, all tokens, in order of preference. Clients of OpenAI's API send
+    /// their credentials among them, because a browser can set no other header.
     public let subprotocols: [String]
-    /// The extensions on offer, the most welcome first.
+    /// The offered extensions, in order of preference.
     public let extensions: [WebSocketExtension]
 
-    /// The first subprotocol on offer that is supported; nil if none is, and then none is answered.
+    /// The first offered subprotocol that is supported. Nil if there is none; the answer then names
+    /// none.
     public func selectSubprotocol(from supported: [String]) -> String? {
         subprotocols.first(where: supported.contains)
     }
 }
 
-/// Checks and makes the two messages of the handshake.
+/// Checks and writes the two messages of the handshake.
 public enum WebSocketHandshake {
     /// The subprotocol that OpenAI's realtime clients offer and expect to be selected.
     public static let realtimeSubprotocol = "realtime"
@@ -97,13 +98,13 @@ public enum WebSocketHandshake {
 
     // MARK: The server's side
 
-    /// Whether a request asks for a WebSocket at all, well formed or not.
+    /// Whether a request asks for a WebSocket, valid or not.
     public static func isRequested(by request: HTTPRequest) -> Bool {
         request.fields.contains(token: "websocket", in: "Upgrade")
     }
 
-    /// Checks a request (RFC 6455 §4.2.1). That it names a host is HTTPRequestParser's rule.
-    /// - Throws: the first rule that it breaks; `refusal(of:)` makes the response.
+    /// Checks a request (RFC 6455 §4.2.1). HTTPRequestParser has already checked its Host.
+    /// - Throws: the first rule that it breaks. `refusal(of:)` creates the response.
     public static func validate(
         _ request: HTTPRequest
     ) throws(WebSocketHandshakeError) -> WebSocketUpgrade {
@@ -128,8 +129,8 @@ public enum WebSocketHandshake {
 
     /// Writes the response that accepts a request (RFC 6455 §4.2.2); frames follow it.
     /// - Parameters:
-    ///   - subprotocol: one of those offered, or nil.
-    ///   - headers: more fields.
+    ///   - subprotocol: one of the offered ones, or nil.
+    ///   - headers: additional fields.
     public static func writeAcceptance(
         of upgrade: WebSocketUpgrade, subprotocol: String?, headers: HTTPFields = HTTPFields(),
         into writer: inout ByteWriter
@@ -158,7 +159,7 @@ public enum WebSocketHandshake {
         return response
     }
 
-    /// What proves to a client that its key was read: the base64 of a hash of it (RFC 6455 §4.2.2).
+    /// The proof that the server read the key: the base64 of a hash of it (RFC 6455 §4.2.2).
     public static func acceptKey(for key: String) -> String {
         let proof = Array(key.utf8) + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8
         var digest = [UInt8](repeating: 0, count: 20)
@@ -167,11 +168,11 @@ public enum WebSocketHandshake {
         return Base64.text(of: digest)
     }
 
-    /// SHA-1 (RFC 3174), which proves here that the server read the request, and protects nothing.
-    /// Fetched once: looking it up costs more than the hash.
+    /// SHA-1 (RFC 3174), as the handshake requires; it protects no secret. Fetched once: the lookup
+    /// costs more than the hash.
     nonisolated(unsafe) private static let sha1 = EVP_MD_fetch(nil, "SHA1", nil)
 
-    /// Whether this is the base64 of 16 bytes: 22 digits and two signs of padding.
+    /// Whether this is the base64 of 16 bytes: 22 digits and two padding characters.
     private static func isKey(_ key: String) -> Bool {
         key.utf8.count == 24 && key.utf8.suffix(2).elementsEqual("==".utf8)
             && key.utf8.prefix(22).allSatisfy { byte in
@@ -186,7 +187,7 @@ public enum WebSocketHandshake {
 
     // MARK: The client's side
 
-    /// Makes a key of 16 random bytes (RFC 6455 §4.1, 7).
+    /// Creates a key of 16 random bytes (RFC 6455 §4.1, 7).
     public static func makeKey() -> String {
         var generator = SystemRandomNumberGenerator()
         return Base64.text(of: (0..<16).map { _ in generator.next() })
@@ -195,10 +196,10 @@ public enum WebSocketHandshake {
     /// Writes the request (RFC 6455 §4.1).
     /// - Parameters:
     ///   - target: path and query.
-    ///   - host: host, and port unless it is the scheme's own.
-    ///   - key: of `makeKey()`.
-    ///   - subprotocols: tokens, the most welcome first.
-    ///   - headers: more fields, as Authorization.
+    ///   - host: host, and port unless it is the scheme's standard port.
+    ///   - key: from `makeKey()`.
+    ///   - subprotocols: tokens in order of preference.
+    ///   - headers: additional fields, such as Authorization.
     public static func writeRequest(
         target: String, host: String, key: String, subprotocols: [String] = [],
         headers: HTTPFields = HTTPFields(), into writer: inout ByteWriter
@@ -223,9 +224,9 @@ public enum WebSocketHandshake {
     /// Checks the answer to a request (RFC 6455 §4.1, "the client MUST validate").
     /// - Parameters:
     ///   - key: the request's key.
-    ///   - subprotocols: what the request offered.
-    ///   - offersExtensions: whether it offered extensions, whose answer the caller checks.
-    /// - Returns: the subprotocol selected, if any.
+    ///   - subprotocols: those that the request offered.
+    ///   - offersExtensions: whether the request offered extensions. The caller checks their answer.
+    /// - Returns: the selected subprotocol, if any.
     @discardableResult
     public static func validate(
         _ response: HTTPResponse, key: String, subprotocols: [String] = [],

@@ -1,17 +1,17 @@
-// The memory that a WebSocketConnection holds for what it cannot hand out from the read buffer:
+// The memory in which a WebSocketConnection keeps what it cannot return from the read buffer:
 // messages in several frames, and frames in several reads. An idle connection holds none.
-// Limits are WebSocketConnection's; this type only grows, shrinks and counts.
+// WebSocketConnection enforces limits; this type only grows, shrinks and counts.
 
 import Glibc
 
-/// A byte buffer that owns no memory until its first byte and gives it back on `release()`.
+/// A byte buffer that allocates with its first byte and frees on `release()`.
 struct WebSocketMessageBuffer: ~Copyable {
     private var base: UnsafeMutableRawPointer?
     private(set) var count = 0
-    /// Bytes allocated. 0 while nothing is held.
+    /// Bytes allocated. 0 while empty.
     private(set) var capacity = 0
 
-    /// What is allocated at once, if the message may need as much; smaller steps cost more than
+    /// Bytes of the first allocation, if the message may need as many. Smaller steps cost more than
     /// they save.
     private static let firstCapacity = 1024
 
@@ -22,10 +22,10 @@ struct WebSocketMessageBuffer: ~Copyable {
 
     /// Appends bytes and returns where they lie now.
     ///
-    /// Memory follows what has arrived, doubling, and never what a header merely announces:
-    /// otherwise 14 bytes from each of many peers would reserve the message limit each.
-    /// - Parameter outlook: the count that the content is going to reach as far as is known. The
-    ///   buffer grows no further than that unless it must.
+    /// Memory doubles with what has arrived, and never follows what a header announces: otherwise
+    /// 14 bytes from each of many peers would reserve a maximum-size message each.
+    /// - Parameter outlook: the expected final count, as far as it is known. The buffer grows no
+    ///   further unless it must.
     @discardableResult
     mutating func append(
         _ source: UnsafeMutableRawBufferPointer, outlook: Int
@@ -38,21 +38,21 @@ struct WebSocketMessageBuffer: ~Copyable {
             guard let moved = realloc(base, capacity) else { fatalError("Out of memory.") }
             base = moved
         }
-        // `capacity` ≥ 1 since the source is not empty, so there is memory.
+        // `capacity` ≥ 1 because the source is not empty, so there is memory.
         let destination = base! + count
         destination.copyMemory(from: start, byteCount: source.count)
         count = needed
         return UnsafeMutableRawBufferPointer(start: destination, count: source.count)
     }
 
-    /// Forgets the bytes after the first `count`; they stay readable until the next append.
+    /// Removes the bytes after the first `count`. They stay readable until the next append.
     /// - Precondition: `count` is 0…`self.count`.
     mutating func truncate(to count: Int) {
         precondition(count >= 0 && count <= self.count)
         self.count = count
     }
 
-    /// Gives the memory back.
+    /// Frees the memory.
     mutating func release() {
         free(base)
         base = nil

@@ -1,14 +1,14 @@
-// `format` of either direction, and the settings that Parley adds to the format `audio/opus`. What
-// they do is in Session (PacketOrder, OutputAudioEncoder).
+// The field `format` of either direction, and the settings that Parley adds to the format
+// `audio/opus`. Session applies them (PacketOrder, OutputAudioEncoder).
 
-/// Which way audio goes.
+/// The direction of audio.
 enum AudioDirection { case input, output }
 
 /// `format`: an object whose `type` is an `AudioFormat`.
 struct AudioFormatRule: ValueRule {
     let direction: AudioDirection
 
-    /// What is read of the object, whatever its type.
+    /// Fields of the object, whatever its type.
     enum Fields {
         static let type = RequiredField("type", .name, "How the samples are encoded.")
         static let rate: StaticString = "rate"
@@ -54,7 +54,7 @@ struct AudioFormatRule: ValueRule {
             throw .invalid(
                 fields.path(of: Fields.type.name), "expected one of \(names), got '\(name)'")
         }
-        // The protocol has one rate per format; only PCM's is ever named.
+        // Each format has one rate in the protocol, and only PCM's is ever written.
         let hertz = format.sampleRate.hertz
         if let rate = fields.value(Fields.rate) {
             let expected = "\(hertz)"
@@ -91,18 +91,18 @@ struct OpusNumberingRule: ValueRule {
 struct OpusSettingsRule: ValueRule {
     private static let bitrate = OptionalField(
         "bitrate", .integer(in: OpusSettings.bitrates),
-        "Bits per second on average; without it the server's.")
+        "Average bits per second; default: the server's setting.")
     private static let complexity = OptionalField(
         "complexity", .integer(in: OpusSettings.complexities),
-        "The most work per packet; without it the server's.")
+        "Maximum work per packet; default: the server's setting.")
     private static let dtx = OptionalField(
-        "dtx", .boolean, "Whether silence becomes packets of a byte or two.")
+        "dtx", .boolean, "Whether silence is sent as packets of one or two bytes.")
 
     static var entries: [FieldEntry] { [bitrate.entry, complexity.entry, dtx.entry] }
 
     var schema: ValueSchema { AudioFormatRule(direction: .output).schema }
 
-    /// - Throws: for values out of their range, and for settings of a format that has none.
+    /// - Throws: for values out of range, and for settings of a format that does not have them.
     func read(
         _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
     ) throws(ClientEventError) -> OpusSettings {

@@ -1,4 +1,5 @@
-// Bytes as base64 in an event: the rule, and the decoding that the audio of appends shares with it.
+// Bytes as base64 in an event: the rule, and the decoding, which `input_audio_buffer.append` also
+// uses.
 
 /// Bytes as base64, at most `maxAudioBytes`.
 struct Base64Rule: ValueRule {
@@ -26,7 +27,7 @@ extension JSONValue {
         guard let text = utf8 else {
             throw .wrongType(path.text, expected: "a string of base64", self)
         }
-        // Whole groups of four, without the padding: exact for every valid text.
+        // Groups of four characters less the padding: exact for every valid text.
         let byteCount = text.count / 4 * 3 - text.suffix(2).count { $0 == UInt8(ascii: "=") }
         guard byteCount <= limits.maxAudioBytes else {
             throw .invalid(

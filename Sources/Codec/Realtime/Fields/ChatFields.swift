@@ -1,6 +1,6 @@
 // The fields of the bodies of `POST /v1/chat/completions` and `POST /api/chat`, and of the whole
-// answer to the former. What is inside a message is read in ChatCompletionsParser and
-// UIMessagesParser: it is the same as in OpenAI's API and in the Vercel AI SDK.
+// answer to the former. ChatCompletionsParser and UIMessagesParser parse messages, whose content is
+// the same as in OpenAI's API and in the Vercel AI SDK.
 
 /// `POST /v1/chat/completions`
 enum ChatCompletionFields: FieldTable {
@@ -12,15 +12,15 @@ enum ChatCompletionFields: FieldTable {
     static let maxTokens = OptionalField(
         "max_tokens", .integer(in: tokens), "The older name of max_completion_tokens.")
     static let maxCompletionTokens = OptionalField(
-        "max_completion_tokens", .integer(in: tokens), "The most tokens of the reply.")
+        "max_completion_tokens", .integer(in: tokens), "Maximum tokens of the reply.")
     static let stream = DefaultedField(
-        "stream", .boolean, default: false, "Whether the reply comes in pieces as it is made.")
+        "stream", .boolean, default: false, "Whether the reply is streamed.")
 
     static var table: ObjectTable {
         let limits = ClientEventLimits()
         return ObjectTable(
             "ChatCompletionRequest",
-            "As in OpenAI's API. Parameters of taste have no effect.",
+            "As in OpenAI's API. Sampling parameters have no effect.",
             [
                 model.entry,
                 FieldEntry(
@@ -34,7 +34,7 @@ enum ChatCompletionFields: FieldTable {
                 stream.entry,
                 .optional(
                     "stream_options", .nullable(.anyObject),
-                    "With include_usage true the last piece has the tokens."),
+                    "If include_usage is true, the last piece has the usage."),
             ])
     }
 }
@@ -51,18 +51,18 @@ enum UIChatFields: FieldTable {
             [
                 id.entry,
                 FieldEntry(
-                    "messages", .list(.anyObject, atLeast: 1), "The chat as the page has it."),
+                    "messages", .list(.anyObject, atLeast: 1), "The chat as the page stores it."),
                 model.entry, system.entry,
                 .optional("tools", .nullable(.anyObject), "Functions by name."),
                 .optional(
                     "trigger", .nullable(.choice(["submit-message", "regenerate-message"])),
-                    "Whether the last message is new or to be answered anew."),
-                .optional("messageId", .nullable(.text()), "The message to be written anew."),
+                    "Whether the last message is new, or its answer is regenerated."),
+                .optional("messageId", .nullable(.text()), "The message to regenerate."),
             ])
     }
 }
 
-/// The bodies, for the documents.
+/// The schemas of the bodies, for the generated documents.
 package enum ChatTables {
     /// The request of `POST /v1/chat/completions`.
     package static var completionRequest: ValueSchema { .object(ChatCompletionFields.table) }
@@ -77,11 +77,11 @@ package enum ChatTables {
                 "ChatCompletion", "A reply, as in OpenAI's API.",
                 [
                     FieldEntry("id", .text(), "The reply's id."),
-                    FieldEntry("object", .constant("chat.completion"), "What this object is."),
-                    FieldEntry("created", .integer(), "When it was made, in Unix seconds."),
-                    FieldEntry("model", .text(), "The model, as the request named it."),
+                    FieldEntry("object", .constant("chat.completion"), "The type of this object."),
+                    FieldEntry("created", .integer(), "When it was created, in Unix seconds."),
+                    FieldEntry("model", .text(), "The model named in the request."),
                     FieldEntry("choices", .list(.anyObject, atLeast: 1, atMost: 1), "The reply."),
-                    .optional("usage", .nullable(.anyObject), "The tokens that it took."),
+                    .optional("usage", .nullable(.anyObject), "Tokens used."),
                 ]))
     }
 }

@@ -1,7 +1,7 @@
-// The events of clients and their fields. What stands inside `session`, `item` and `response` is in
-// SessionFields, ItemFields and ResponseFields; what is made of an event in ClientEventParser.
+// The client events and their fields. SessionFields, ItemFields and ResponseFields have the fields
+// inside `session`, `item` and `response`; ClientEventParser creates the events.
 
-/// The types of clients' events, in the order in which an error names them.
+/// The types of client events, in the order in which error messages list them.
 package enum ClientEventType: String, CaseIterable, Sendable {
     case sessionUpdate = "session.update"
     case inputAudioBufferAppend = "input_audio_buffer.append"
@@ -28,19 +28,19 @@ package enum ClientEventType: String, CaseIterable, Sendable {
 
     private var meaning: StaticString {
         switch self {
-        case .sessionUpdate: "Changes the session; what it leaves out stays as it is."
+        case .sessionUpdate: "Changes the session; omitted fields keep their values."
         case .inputAudioBufferAppend: "Audio of the user, in the session's input format."
         case .inputAudioBufferCommit: "Ends the user's turn where turn detection is off."
         case .inputAudioBufferClear: "Drops the audio that is not committed."
-        case .conversationItemCreate: "Puts an item into the conversation."
-        case .conversationItemDelete: "Takes an item out of the conversation."
-        case .conversationItemRetrieve: "Asks for an item as the server has it."
-        case .conversationItemTruncate: "Cuts a spoken item at what the user has heard."
+        case .conversationItemCreate: "Adds an item to the conversation."
+        case .conversationItemDelete: "Removes an item from the conversation."
+        case .conversationItemRetrieve: "Requests an item as the server stores it."
+        case .conversationItemTruncate: "Cuts a spoken item to the part that the user has heard."
         case .responseCreate: "Asks for a response."
         case .responseCancel: "Ends a response."
         case .outputAudioBufferClear: "Stops the audio that is being played."
         case .outputAudioBufferPlayed:
-            "Says how much of an item has been played (an extension of Parley)."
+            "Reports how much of an item has been played (an extension of Parley)."
         }
     }
 
@@ -63,9 +63,9 @@ package enum ClientEventType: String, CaseIterable, Sendable {
     }
 }
 
-/// What every event has.
+/// Fields of every event.
 enum EventHeader {
-    static let type = RequiredField("type", .name, "Which event this is.")
+    static let type = RequiredField("type", .name, "The type of the event.")
     static let eventID = OptionalField(
         "event_id", .anyName, "Chosen by the client; an error about the event names it.")
 }
@@ -73,13 +73,13 @@ enum EventHeader {
 /// `session.update`
 enum SessionUpdateFields {
     static let session = RequiredField(
-        "session", .object(SessionUpdate.self), "What is to change.")
+        "session", .object(SessionUpdate.self), "The changes.")
 }
 
 /// `input_audio_buffer.append`
 enum AppendFields {
     static let audio = RequiredField(
-        "audio", .base64, "The audio, 15 MiB at most; of Opus one packet.")
+        "audio", .base64, "The audio, at most 15 MiB; for Opus one packet.")
     static let sequence = OptionalField(
         "sequence", .integer(in: 0...Int(UInt16.max)),
         "The number of the Opus packet, one more than the last (an extension of Parley).")
@@ -90,7 +90,7 @@ enum ItemCreateFields {
     static let item = RequiredField("item", .object(ConversationItem.self), "The item.")
     static let previousItemID = OptionalField(
         "previous_item_id", .anyName,
-        "The item that it follows, or root for the beginning; without it the end.")
+        "The item before it, or root for the beginning; default: the end.")
 }
 
 /// `conversation.item.delete`, `conversation.item.retrieve`
@@ -100,7 +100,7 @@ enum ItemFields {
 
 /// `conversation.item.truncate`, `output_audio_buffer.played`
 enum ItemAudioFields {
-    /// One day: beyond any session's audio, and far from overflow once it is counted in samples.
+    /// One day: longer than any session's audio, and far from overflow when converted to samples.
     private static let longestMilliseconds = 86_400_000
 
     static let itemID = RequiredField("item_id", .name, "The item.")
@@ -108,17 +108,17 @@ enum ItemAudioFields {
         "content_index", .integer(in: 0...Int.max), "The spoken part of the item, from 0.")
     static let audioEnd = RequiredField(
         "audio_end_ms", .integer(in: 0...longestMilliseconds),
-        "How much of its audio was heard, in milliseconds.")
+        "How much of its audio was heard, in ms.")
 }
 
 /// `response.create`
 enum ResponseCreateFields {
     static let response = OptionalField(
-        "response", .object(ResponseParameters.self), "What is different for this response.")
+        "response", .object(ResponseParameters.self), "Settings that differ from the session's.")
 }
 
 /// `response.cancel`
 enum ResponseCancelFields {
     static let responseID = OptionalField(
-        "response_id", .anyName, "The response; without it the active one.")
+        "response_id", .anyName, "The response; default: the active one.")
 }

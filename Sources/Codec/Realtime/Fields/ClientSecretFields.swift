@@ -1,5 +1,5 @@
-// The fields of `POST /v1/realtime/client_secrets`, its request and its answer. How they are read
-// and written is in ClientSecretRequest.
+// The fields of `POST /v1/realtime/client_secrets`: its request and its answer. ClientSecretRequest
+// reads and writes them.
 
 /// The request.
 enum ClientSecretFields: FieldTable {
@@ -7,11 +7,11 @@ enum ClientSecretFields: FieldTable {
         "expires_after", .object(with: ExpiryFields.self), "How long the secret opens sessions.")
     static let session = OptionalField(
         "session", .object(with: SessionFields.self),
-        "The session that the secret opens, as session.update has it.")
+        "The session that the secret opens, in the form of session.update.")
 
     static var table: ObjectTable {
         ObjectTable(
-            "ClientSecretRequest", "What a client secret is to be for.",
+            "ClientSecretRequest", "Request for a client secret.",
             [expiresAfter.entry, session.entry])
     }
 }
@@ -24,7 +24,7 @@ enum ExpiryFields: FieldTable {
     }
 
     static let anchor = OptionalField(
-        "anchor", .choice(of: Anchor.self), "From when on the seconds count.")
+        "anchor", .choice(of: Anchor.self), "The start of the lifetime.")
     static let seconds = DefaultedField(
         "seconds", .integer(in: ClientSecretRequest.secondsRange),
         default: ClientSecretRequest.defaultSeconds, "How long the secret opens sessions.")
@@ -34,7 +34,7 @@ enum ExpiryFields: FieldTable {
     }
 }
 
-/// Both bodies, for the documents.
+/// The schemas of both bodies, for the generated documents.
 package enum ClientSecretTables {
     /// The request.
     package static var request: ValueSchema { .object(ClientSecretFields.table) }

@@ -1,14 +1,14 @@
-// The fields of items and content parts as clients write them. What reading them makes of an item
-// is in ConversationItemParser; how the server writes items is in ServerObjectTables.
+// The fields of items and content parts as clients write them. ConversationItemParser creates the
+// items; ServerObjectTables has items as the server writes them.
 
-/// What all items have.
+/// Fields of every item.
 enum NewItemFields {
-    static let type = RequiredField("type", .name, "What kind of item it is.")
+    static let type = RequiredField("type", .name, "The type of the item.")
     static let id = OptionalField(
-        "id", .anyName, "The item's id; without it the server makes one.")
+        "id", .anyName, "The item's id; default: the server creates one.")
     static let status = DefaultedField(
         "status", .choice(of: ConversationItem.Status.self), default: .completed,
-        "How far the item has come.")
+        "The status of the item.")
 
     static func table(_ name: String, _ meaning: StaticString, _ type: String, _ own: [FieldEntry])
         -> ObjectTable
@@ -33,7 +33,7 @@ enum NewItemFields {
 /// `message`
 enum NewMessageFields {
     static let role = RequiredField(
-        "role", .choice(of: ConversationItem.Role.self), "Who the message is from.")
+        "role", .choice(of: ConversationItem.Role.self), "The author of the message.")
 
     static func content(of role: ConversationItem.Role) -> RequiredField<ContentRule> {
         RequiredField("content", ContentRule(role: role), "Its parts.")
@@ -43,9 +43,10 @@ enum NewMessageFields {
         let name: String
         let meaning: StaticString
         switch role {
-        case .system: (name, meaning) = ("NewSystemMessage", "Instructions amid the conversation.")
-        case .user: (name, meaning) = ("NewUserMessage", "What the user says.")
-        case .assistant: (name, meaning) = ("NewAssistantMessage", "What the agent has said.")
+        case .system:
+            (name, meaning) = ("NewSystemMessage", "Instructions within the conversation.")
+        case .user: (name, meaning) = ("NewUserMessage", "A message of the user.")
+        case .assistant: (name, meaning) = ("NewAssistantMessage", "A message of the agent.")
         }
         return NewItemFields.table(
             name, meaning, "message",
@@ -56,7 +57,7 @@ enum NewMessageFields {
     }
 }
 
-/// `content`: the parts that messages of this role have.
+/// `content`: the parts that a message of this role may have.
 struct ContentRule: ValueRule {
     let role: ConversationItem.Role
 
@@ -77,18 +78,18 @@ struct ContentRule: ValueRule {
 
 /// The parts of `content`.
 enum NewPartFields {
-    static let type = RequiredField("type", .name, "What kind of part it is.")
+    static let type = RequiredField("type", .name, "The type of the part.")
     static let text = RequiredField("text", .text, "The words.")
     static let transcript = RequiredField("transcript", .text, "The words that were spoken.")
     static let audio = OptionalField(
-        "audio", .base64, "The audio in the input format; it or the transcript must be there.")
+        "audio", .base64, "The audio in the input format; required without a transcript.")
     static let inputTranscript = OptionalField(
-        "transcript", .text, "The words of the audio; it or the audio must be there.")
+        "transcript", .text, "The words of the audio; required without audio.")
     static let imageURL = RequiredField(
-        "image_url", ImageURLRule(), "Where the image is, or the image itself as a data: URL.")
+        "image_url", ImageURLRule(), "The image's URL, or the image as a data: URL.")
     static let detail = DefaultedField(
         "detail", .choice(of: ImageDetail.self), default: .auto,
-        "How closely the model looks at it; less costs fewer tokens.")
+        "Resolution for the model; a lower one costs fewer tokens.")
 
     private static func table(
         _ name: String, _ meaning: StaticString, _ types: [String], _ own: [FieldEntry],
@@ -115,7 +116,7 @@ enum NewPartFields {
                     [imageURL.entry, detail.entry]),
             ]
         case .assistant:
-            // "text" is what some clients still write from before general availability.
+            // Some clients still write "text", the name before general availability.
             return [
                 table("NewOutputText", "Text.", ["output_text", "text"], [text.entry]),
                 table(
@@ -141,11 +142,11 @@ enum NewFunctionCallFields: FieldTable {
 /// `function_call_output`
 enum NewFunctionCallOutputFields: FieldTable {
     static let callID = RequiredField("call_id", .name, "The call that is answered.")
-    static let output = RequiredField("output", .text, "What came of it, for the model.")
+    static let output = RequiredField("output", .text, "The output for the model.")
 
     static var table: ObjectTable {
         NewItemFields.table(
-            "NewFunctionCallOutput", "What came of a function call.", "function_call_output",
+            "NewFunctionCallOutput", "The output of a function call.", "function_call_output",
             [callID.entry, output.entry])
     }
 }

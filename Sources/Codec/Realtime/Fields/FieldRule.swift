@@ -1,36 +1,36 @@
-// Fields of the protocol as values: what a field is called, what it may hold, what it means where
-// it is left out. `EventFields.read` enforces a rule, and a document publishes it, so that it
-// cannot promise what the server does not check.
+// Fields of the protocol as values: a field's name, the rule for its value, and what its absence
+// means. `EventFields.read` enforces the rule and the generated documents publish the same one, so
+// that they cannot disagree.
 //
-// To add a field: declare it in the table of its object (ClientEventTables, SessionFields,
+// To add a field: declare it in its object's table (ClientEventTables, SessionFields,
 // ConversationItemFields, …), list its `entry` in that table, and read it:
 // ```
 // static let speed = OptionalField("speed", .number(in: 0.25...1.5), "How fast the voice speaks.")
 // static var table: ObjectTable { ObjectTable("OutputAudio", "…", [speed.entry, …]) }
 // speed = try fields.patch(OutputAudioFields.speed)
 // ```
-// `read` gives a value, an optional or the default, as the field is declared. How values are
-// checked is in ValueRules, what can be said of them in a document in ValueSchema.
+// `read` returns a value, an optional or the default, depending on the declaration. ValueRules has
+// the checks of values, ValueSchema their description in documents.
 
-/// What a value must be: checks it and gives it as Swift has it, and says the same in JSON Schema.
+/// A rule for a value: checks it, converts it to a Swift value, and describes it in JSON Schema.
 protocol ValueRule: Sendable {
-    /// What an accepted value is read as.
+    /// The type of an accepted value.
     associatedtype Value
 
-    /// What a document says of the values. Whatever `read` accepts fits it. A limit in bytes is
-    /// said in characters there, which JSON Schema counts.
+    /// Describes the accepted values in a document; every value that `read` accepts fits it. It
+    /// counts characters where `read` counts bytes, because JSON Schema does.
     var schema: ValueSchema { get }
 
-    /// Reads a value that is there and not null.
+    /// Reads a value that is present and not null.
     /// - Throws: `invalid_type`, `invalid_value`, or an `unsupported_…` code.
     func read(
         _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
     ) throws(ClientEventError) -> Value
 }
 
-/// Where a value stands in its event; a text only once somebody has to be told.
+/// The place of a value in its event. The text is built only for an error.
 struct FieldPath {
-    /// Path of the object around it; empty for the event itself.
+    /// Path of the enclosing object; empty for the event itself.
     let parent: String
     /// The key.
     let key: StaticString
@@ -41,7 +41,7 @@ struct FieldPath {
 
 // MARK: - Fields
 
-/// A field that must be there.
+/// A field that is required.
 struct RequiredField<Rule: ValueRule>: Sendable {
     let name: StaticString
     let rule: Rule
@@ -53,13 +53,13 @@ struct RequiredField<Rule: ValueRule>: Sendable {
         self.meaning = meaning
     }
 
-    /// The field as the documents have it.
+    /// The field in the generated documents.
     var entry: FieldEntry {
         FieldEntry(name, rule.schema, isRequired: true, meaning)
     }
 }
 
-/// A field that may be absent; `null` reads as absent.
+/// A field that may be absent; `null` counts as absent.
 struct OptionalField<Rule: ValueRule>: Sendable {
     let name: StaticString
     let rule: Rule
@@ -71,13 +71,13 @@ struct OptionalField<Rule: ValueRule>: Sendable {
         self.meaning = meaning
     }
 
-    /// The field as the documents have it.
+    /// The field in the generated documents.
     var entry: FieldEntry {
         FieldEntry(name, rule.schema, isRequired: false, isNullable: true, meaning)
     }
 }
 
-/// A field that has a value also where it is absent or null.
+/// A field with a default for an absent or null value.
 struct DefaultedField<Rule: ValueRule>: Sendable where Rule.Value: DocumentedValue {
     let name: StaticString
     let rule: Rule
@@ -93,7 +93,7 @@ struct DefaultedField<Rule: ValueRule>: Sendable where Rule.Value: DocumentedVal
         self.meaning = meaning
     }
 
-    /// The field as the documents have it.
+    /// The field in the generated documents.
     var entry: FieldEntry {
         FieldEntry(
             name, rule.schema, isRequired: false, isNullable: true,
@@ -101,7 +101,7 @@ struct DefaultedField<Rule: ValueRule>: Sendable where Rule.Value: DocumentedVal
     }
 }
 
-/// A value that can be a default, and be written in a document.
+/// A value that can be a default and be written in a document.
 protocol DocumentedValue: Sendable {
     /// The value as JSON.
     var documentText: RawJSON { get }
@@ -119,7 +119,7 @@ extension Bool: DocumentedValue {
     var documentText: RawJSON { RawJSON(self ? "true" : "false") }
 }
 
-/// The names of an enumeration are the protocol's, which have nothing that JSON escapes.
+/// Names of enumerations are the protocol's; they contain no character that JSON escapes.
 extension DocumentedValue where Self: RawRepresentable<String> {
     var documentText: RawJSON { RawJSON("\"\(rawValue)\"") }
 }
@@ -131,35 +131,35 @@ extension TurnDetectionParameters.Eagerness: DocumentedValue {}
 // MARK: - Reading
 
 extension EventFields {
-    /// The place of a field.
+    /// The path of a field.
     func place(of key: StaticString) -> FieldPath { FieldPath(parent: path, key: key) }
 
-    /// A field that must be there, unread.
+    /// The unread value of a required field.
     /// - Throws: `missing_required_parameter`.
     func value<Rule>(of field: RequiredField<Rule>) throws(ClientEventError) -> JSONValue {
         guard let value = value(field.name) else { throw .missing(path(of: field.name)) }
         return value
     }
 
-    /// A field that must be there.
+    /// Reads a required field.
     /// - Throws: `missing_required_parameter`, and what the rule throws.
     func read<Rule>(_ field: RequiredField<Rule>) throws(ClientEventError) -> Rule.Value {
         try field.rule.read(value(of: field), at: place(of: field.name), limits)
     }
 
-    /// A field, or nil where it is absent or null.
+    /// Reads a field; nil where it is absent or null.
     func read<Rule>(_ field: OptionalField<Rule>) throws(ClientEventError) -> Rule.Value? {
         guard let value = value(field.name) else { return nil }
         return try field.rule.read(value, at: place(of: field.name), limits)
     }
 
-    /// A field, or its default where it is absent or null.
+    /// Reads a field; its default where it is absent or null.
     func read<Rule>(_ field: DefaultedField<Rule>) throws(ClientEventError) -> Rule.Value {
         guard let value = value(field.name) else { return field.fallback }
         return try field.rule.read(value, at: place(of: field.name), limits)
     }
 
-    /// What a field of an update says.
+    /// Reads a field of an update.
     func patch<Rule>(
         _ field: OptionalField<Rule>
     ) throws(ClientEventError) -> Patch<Rule.Value> where Rule.Value: Equatable & Sendable {
@@ -168,7 +168,7 @@ extension EventFields {
         return .value(try field.rule.read(value, at: place(of: field.name), limits))
     }
 
-    /// What a field of an update says, where one of its values means the same as `null`.
+    /// Reads a field of an update that has a value with the same meaning as `null`.
     func patch<Rule, Value>(
         _ field: OptionalField<Rule>
     ) throws(ClientEventError) -> Patch<Value>

@@ -1,25 +1,25 @@
-// The fields that `session.update` and `response.create` share, and their rules: what a response is
-// made of, the voice and format it is spoken in, and the tools it may call. One field for both.
+// The fields that `session.update` and `response.create` share, and their rules: modality, voice,
+// format and tools of responses. Each field is declared once for both.
 
-/// What responses are made of.
+/// Fields for the content of responses.
 enum GenerationFields {
     static let outputModalities = OptionalField(
         "output_modalities", OutputModalityRule(),
-        "What responses are made of: text, or audio with its transcript.")
-    static let tools = OptionalField("tools", FunctionToolsRule(), "What the model may call.")
-    /// The other half of `tools`.
+        "Modality of responses: text, or audio with its transcript.")
+    static let tools = OptionalField("tools", FunctionToolsRule(), "Tools that the model may call.")
+    /// Reads the MCP servers of `tools`.
     static let mcpTools = OptionalField("tools", MCPToolsRule(), "")
     static let toolChoice = OptionalField(
         "tool_choice", ToolChoiceRule(), "Whether the model must call a tool, and which.")
-    /// The other half of `tool_choice`.
+    /// Reads the MCP choice of `tool_choice`.
     static let mcpToolChoice = OptionalField("tool_choice", MCPToolChoiceRule(), "")
     static let parallelToolCalls = OptionalField(
         "parallel_tool_calls", .boolean,
         "Whether the model may make several calls in one response.")
     static let maxOutputTokens = OptionalField(
-        "max_output_tokens", MaxOutputTokensRule(), "The most tokens of one response.")
+        "max_output_tokens", MaxOutputTokensRule(), "Maximum tokens of one response.")
 
-    /// All of them, in the order in which they are read.
+    /// All of them, in reading order.
     static var entries: [FieldEntry] {
         [
             outputModalities.entry, tools.entry, toolChoice.entry, parallelToolCalls.entry,
@@ -28,20 +28,20 @@ enum GenerationFields {
     }
 }
 
-/// How a reply is spoken.
+/// Fields for the audio of a reply.
 enum ReplyAudioFields {
     static let format = OptionalField(
         "format", AudioFormatRule(direction: .output), "How the reply's audio is encoded.")
-    /// The other half of `format`.
+    /// Reads the Opus settings of `format`.
     static let opus = OptionalField("format", OpusSettingsRule(), "")
     static let voice = OptionalField(
         "voice", VoiceRule(), "The voice; it cannot change once it has spoken.")
 
-    /// All of them, in the order in which they are read.
+    /// All of them, in reading order.
     static var entries: [FieldEntry] { [format.entry, voice.entry] }
 }
 
-/// `output_modalities`: one modality; audio includes its transcript.
+/// `output_modalities`: one modality. Audio includes its transcript.
 struct OutputModalityRule: ValueRule {
     var schema: ValueSchema {
         .list(.choice(OutputModality.allCases.map(\.rawValue)), atLeast: 1, atMost: 1)
@@ -61,7 +61,7 @@ struct OutputModalityRule: ValueRule {
     }
 }
 
-/// `voice`: a name, or an object with the `id` of one.
+/// `voice`: a name, or an object with the name as `id`.
 struct VoiceRule: ValueRule {
     /// The object.
     enum Fields: FieldTable {
@@ -114,7 +114,7 @@ struct MaxOutputTokensRule: ValueRule {
 /// An element of `tools`.
 enum FunctionToolFields: FieldTable {
     static let type = OptionalField(
-        "type", FunctionTypeRule(), "What kind of tool it is; function where it is left out.")
+        "type", FunctionTypeRule(), "The type of the tool; default: function.")
     static let name = RequiredField("name", .name, "The function's name.")
     static let description = OptionalField(
         "description", .text, "What it does and when to call it, for the model.")
@@ -144,11 +144,11 @@ struct FunctionTypeRule: ValueRule {
 }
 
 /// `tool_choice`: a mode, or an object that names one function. One that names an MCP server reads
-/// as `auto`; `MCPToolChoiceRule` says which.
+/// as `auto`; `MCPToolChoiceRule` reads that one.
 struct ToolChoiceRule: ValueRule {
     /// The object.
     enum Fields: FieldTable {
-        static let type = RequiredField("type", FunctionTypeRule(), "What kind of tool it is.")
+        static let type = RequiredField("type", FunctionTypeRule(), "The type of the tool.")
         static let name = RequiredField("name", .name, "The function that must be called.")
 
         static var table: ObjectTable {

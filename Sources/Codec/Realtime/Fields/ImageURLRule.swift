@@ -1,8 +1,8 @@
 // The rule for the images of a user's message.
 
-/// An image's URL, at most `maxImageBytes` long: `https:`, or `data:` with a file of a kind that
-/// models see. What cannot be one is refused here, as an item that no model takes would fail every
-/// response after it.
+/// An image's URL, at most `maxImageBytes` long: `https:`, or `data:` with a file type that models
+/// support. Invalid URLs are refused here, because an item that no model accepts would fail every
+/// later response.
 struct ImageURLRule: ValueRule {
     private static let types = ["png", "jpeg", "gif", "webp"]
 

@@ -1,18 +1,18 @@
-// Schemas as JSON, from the tables of fields: in the vocabulary that JSON Schema 2020-12 (OpenAPI
-// 3.1) and the Schema Object of AsyncAPI 3.0 share. The documents around them are the server's
-// (Server/AsyncAPIDocument, Server/OpenAPIDocument).
+// Writes the tables of fields as JSON schemas, in the vocabulary that JSON Schema 2020-12 (OpenAPI
+// 3.1) and the Schema Object of AsyncAPI 3.0 share. Server writes the documents around them
+// (AsyncAPIDocument, OpenAPIDocument).
 
-/// Writes the schemas of one document, and keeps account of the objects that they refer to.
+/// Writes the schemas of one document, and records the objects that they refer to.
 package struct JSONSchemaWriter: ~Copyable {
     /// The document so far.
     package var json: JSONWriter
-    /// Objects that a schema has referred to, in the order in which they were first met.
+    /// Objects that schemas refer to, in the order of the first reference.
     private var tables: [ObjectTable] = []
 
     /// Starts a document.
     package init(_ json: consuming JSONWriter) { self.json = json }
 
-    /// Gives the document back.
+    /// Returns the document.
     package consuming func finish() -> JSONWriter { json }
 
     // MARK: Schemas
@@ -24,8 +24,8 @@ package struct JSONSchemaWriter: ~Copyable {
         json.endObject()
     }
 
-    /// Writes the members `type`, `properties` and `required` of an object's schema, and what it
-    /// is.
+    /// Writes the members `type`, `properties` and `required` of an object's schema, and its
+    /// description.
     package mutating func object(_ table: ObjectTable) {
         json.beginObject()
         json.member("type", "object")
@@ -60,8 +60,7 @@ package struct JSONSchemaWriter: ~Copyable {
         json.endObject()
     }
 
-    /// Writes `"schemas": {…}` with every object that was referred to, and those that they refer
-    /// to.
+    /// Writes `"schemas": {…}` with every object that is referred to, directly or by another.
     package mutating func components() {
         json.key("schemas")
         json.beginObject()
@@ -78,7 +77,7 @@ package struct JSONSchemaWriter: ~Copyable {
     private mutating func field(_ field: FieldEntry) {
         json.beginObject()
         if let target = field.schema.table {
-            // Beside `$ref` AsyncAPI ignores what stands there, the description as well.
+            // AsyncAPI ignores members beside `$ref`, including the description.
             json.key("allOf")
             json.beginArray()
             schema(.object(target))
@@ -187,7 +186,7 @@ package struct JSONSchemaWriter: ~Copyable {
 }
 
 extension ValueSchema {
-    /// The object that the value must be, where it can be no other.
+    /// The object's table, if the value must be one particular object.
     fileprivate var table: ObjectTable? {
         guard case .object(let table) = self else { return nil }
         return table

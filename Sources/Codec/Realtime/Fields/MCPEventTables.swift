@@ -1,6 +1,5 @@
-// What the server says of MCP servers, for the documents: its events and its items. What clients
-// say of them is in MCPToolFields. The items have neither `object` nor `status`, as the protocol
-// has it.
+// The server's events and items about MCP servers, for the generated documents. MCPToolFields has
+// what clients send. The items have neither `object` nor `status`, as in the protocol.
 
 extension ServerEventTables {
     /// The events about MCP servers and calls of their tools.
@@ -44,9 +43,9 @@ extension ServerObjectTables {
             mcpItem(
                 "MCPCall", "A call of a tool.", "mcp_call",
                 call + [
-                    .optional("approval_request_id", .text(), "What asked for its approval."),
-                    .optional("output", .text(), "What the tool answered."),
-                    .optional("error", MCPToolFields.error, "Why it has not."),
+                    .optional("approval_request_id", .text(), "The approval request."),
+                    .optional("output", .text(), "The tool's output."),
+                    .optional("error", MCPToolFields.error, "Why there is no output."),
                 ]),
             mcpItem(
                 "MCPApprovalRequest", "A call that waits for the client's approval.",
@@ -54,7 +53,7 @@ extension ServerObjectTables {
             mcpItem(
                 "MCPApprovalResponse", "The client's answer.", "mcp_approval_response",
                 [
-                    FieldEntry("approval_request_id", .text(), "The item that asked."),
+                    FieldEntry("approval_request_id", .text(), "The approval request."),
                     FieldEntry("approve", .boolean, "Whether the call may be made."),
                     .optional("reason", .text(), "Why."),
                 ]),
@@ -68,7 +67,7 @@ extension ServerObjectTables {
             name, meaning,
             [
                 FieldEntry("id", .text(), "The item's id."),
-                FieldEntry("type", .constant(type), "What kind of item it is."),
+                FieldEntry("type", .constant(type), "The type of the item."),
             ] + own)
     }
 }

@@ -1,6 +1,6 @@
-// The tables of what clients say of MCP servers, for the documents, and the rules of the fields
-// that functions and MCP servers share. What reading makes of them is in MCPToolParser, which
-// checks what no table can say: which header fields there may be.
+// The tables of what clients send about MCP servers, for the generated documents, and the rules of
+// the fields that functions and MCP servers share. MCPToolParser reads the fields, and checks what
+// a table cannot express: which header fields are allowed.
 
 /// The tables.
 enum MCPToolFields {
@@ -9,11 +9,11 @@ enum MCPToolFields {
     private static var filter: ValueSchema {
         .object(
             ObjectTable(
-                "MCPToolFilter", "Which of a server's tools are meant: those that fit both.",
+                "MCPToolFilter", "Selects tools of a server; a tool must meet both conditions.",
                 [
                     .optional("tool_names", .nullable(names), "Names of tools."),
                     .optional(
-                        "read_only", .nullable(.boolean), "Whether they say that they only read."),
+                        "read_only", .nullable(.boolean), "Whether they are declared read-only."),
                 ]))
     }
 
@@ -22,10 +22,10 @@ enum MCPToolFields {
             .choice(["always", "never"]),
             .object(
                 ObjectTable(
-                    "MCPApprovalFilter", "Which calls must be approved; others always.",
+                    "MCPApprovalFilter", "Which calls need approval; unmatched ones do.",
                     [
-                        .optional("always", .nullable(filter), "Tools that must be."),
-                        .optional("never", .nullable(filter), "Tools that need not be."),
+                        .optional("always", .nullable(filter), "Tools whose calls need approval."),
+                        .optional("never", .nullable(filter), "Tools whose calls need none."),
                     ])),
         ])
     }
@@ -36,7 +36,7 @@ enum MCPToolFields {
         return ObjectTable(
             "MCPTool", "An MCP server whose tools this server calls for the model.",
             [
-                FieldEntry("type", .constant("mcp"), "What kind of tool it is."),
+                FieldEntry("type", .constant("mcp"), "The type of the tool."),
                 FieldEntry(
                     "server_label", .pattern("^[A-Za-z][A-Za-z0-9_-]*$", atMost: 40),
                     "Names the server; unique in the list."),
@@ -46,7 +46,7 @@ enum MCPToolFields {
                         .pattern(
                             "^https?://[!-~]+$", atMost: ClientEventLimits().maxTextBytes,
                             example: "https://mcp.example/")),
-                    "Where it is; without it, the operator has configured the label."),
+                    "Its URL; without one, the operator has configured the label."),
                 .optional("server_description", .nullable(name), "What it is for."),
                 .optional(
                     "authorization", .nullable(name), "A bearer token; never reported back."),
@@ -54,10 +54,10 @@ enum MCPToolFields {
                     "headers", .nullable(.map(.text(), atMost: ClientEventLimits().maxTools)),
                     "Header fields for every request; never reported back."),
                 .optional(
-                    "allowed_tools", .nullable(.oneOf([names, filter])), "Which may be used."),
+                    "allowed_tools", .nullable(.oneOf([names, filter])), "Tools that may be used."),
                 .optional(
                     "require_approval", .nullable(approval),
-                    "Which calls the client is asked about; always where it is left out."),
+                    "Which calls need the client's approval; default: all."),
                 .optional(
                     "allowed_callers", .nullable(.list(.constant("direct"), atLeast: 1)),
                     "Who may call; only the model itself."),
@@ -69,13 +69,13 @@ enum MCPToolFields {
         ObjectTable(
             "MCPToolChoice", "A tool of an MCP server that must be called.",
             [
-                FieldEntry("type", .constant("mcp"), "What kind of tool it is."),
+                FieldEntry("type", .constant("mcp"), "The type of the tool."),
                 FieldEntry(
                     "server_label", .identifier(atMost: ClientEventLimits().maxNameBytes),
                     "The server."),
                 .optional(
                     "name", .nullable(.text(atMost: ClientEventLimits().maxNameBytes)),
-                    "The tool; any where it is left out."),
+                    "The tool; default: any."),
             ])
     }
 
@@ -89,11 +89,11 @@ enum MCPToolFields {
                     "Its name at the server."),
                 .optional("description", .text(), "What it does."),
                 FieldEntry("input_schema", .anyObject, "JSON Schema of its arguments."),
-                .optional("annotations", .anyObject, "What the server says of it."),
+                .optional("annotations", .anyObject, "The server's annotations."),
             ])
     }
 
-    /// Why a call has no answer.
+    /// Why a call has no output.
     static var error: ValueSchema {
         func table(_ name: String, _ meaning: StaticString, _ type: String, _ own: [FieldEntry])
             -> ValueSchema
@@ -108,13 +108,13 @@ enum MCPToolFields {
         let range = -Int(Int32.max)...Int(Int32.max)
         return .oneOf([
             table(
-                "MCPProtocolError", "The server broke off, was late or refused the call.",
+                "MCPProtocolError", "The server disconnected, timed out or refused the call.",
                 "protocol_error", [FieldEntry("code", .integer(range), "JSON-RPC's code.")]),
             table(
                 "MCPToolExecutionError", "The tool failed, or was never called.",
                 "tool_execution_error", []),
             table(
-                "MCPHTTPError", "The server answered with a status that is no success.",
+                "MCPHTTPError", "The server answered with an HTTP error status.",
                 "http_error", [FieldEntry("code", .integer(range), "HTTP's status.")]),
         ])
     }
@@ -130,22 +130,22 @@ enum MCPToolFields {
         ]
         return [
             item(
-                "NewMCPApprovalResponse", "The answer to a question of the server.",
+                "NewMCPApprovalResponse", "The answer to an approval request.",
                 "mcp_approval_response",
                 [
-                    FieldEntry("approval_request_id", name, "The item that asks."),
+                    FieldEntry("approval_request_id", name, "The approval request."),
                     FieldEntry("approve", .boolean, "Whether the call may be made."),
                     .optional("reason", .nullable(text), "Why, for the model."),
                 ]),
             item(
-                "NewMCPApprovalRequest", "A question of an earlier session; nothing waits for it.",
+                "NewMCPApprovalRequest", "An approval request of an earlier session; no effect.",
                 "mcp_approval_request", call),
             item(
-                "NewMCPCall", "A call of an earlier session, with what came of it.", "mcp_call",
+                "NewMCPCall", "A call of an earlier session, with its result.", "mcp_call",
                 call + [
-                    .optional("approval_request_id", .nullable(.text()), "What it was asked by."),
-                    .optional("output", .nullable(text), "What the tool answered."),
-                    .optional("error", .nullable(error), "Why it has not."),
+                    .optional("approval_request_id", .nullable(.text()), "The approval request."),
+                    .optional("output", .nullable(text), "The tool's output."),
+                    .optional("error", .nullable(error), "Why there is no output."),
                 ]),
             item(
                 "NewMCPListTools", "A list of an earlier session; it makes no tool usable.",
@@ -160,7 +160,7 @@ enum MCPToolFields {
         ]
     }
 
-    /// An item without the `status` of other items, as the protocol has it.
+    /// An item without the `status` of other items, as in the protocol.
     private static func item(
         _ name: String, _ meaning: StaticString, _ type: String, _ own: [FieldEntry]
     ) -> ObjectTable {
@@ -173,7 +173,7 @@ enum MCPToolFields {
     }
 }
 
-/// `tools`: functions and MCP servers in any order, of which this reads the functions.
+/// `tools`: functions and MCP servers in any order. This rule reads the functions.
 struct FunctionToolsRule: ValueRule {
     var schema: ValueSchema {
         .list(
@@ -193,7 +193,7 @@ struct FunctionToolsRule: ValueRule {
 
 /// The MCP servers among `tools`.
 struct MCPToolsRule: ValueRule {
-    /// The most servers that one list may name; each is a connection.
+    /// Maximum number of servers in one list; each is a connection.
     private static let maxServers = 16
 
     var schema: ValueSchema { FunctionToolsRule().schema }
@@ -217,7 +217,7 @@ struct MCPToolsRule: ValueRule {
     }
 }
 
-/// `tool_choice` where it is of type `mcp`; nil where it is anything else.
+/// `tool_choice` of type `mcp`; nil for any other.
 struct MCPToolChoiceRule: ValueRule {
     var schema: ValueSchema { ToolChoiceRule().schema }
 

@@ -1,6 +1,6 @@
-// Fields of the session that have objects of their own. Those that have no effect are kept as the
-// exact text that came, but checked first: they are reported in `session.updated`, where a wrong
-// shape would break every other client library.
+// Fields of the session that are objects. Those without effect are kept as the exact text that the
+// client sent. They are checked nevertheless, because `session.updated` reports them, and a wrong
+// shape there breaks other client libraries.
 
 /// `tracing`: `"auto"` or an object.
 struct TracingRule: ValueRule {
@@ -80,10 +80,10 @@ struct TruncationRule: ValueRule {
 struct ReasoningRule: ValueRule {
     private enum Fields: FieldTable {
         static let effort = OptionalField(
-            "effort", .choice(of: ReasoningEffort.self), "How much the model thinks.")
+            "effort", .choice(of: ReasoningEffort.self), "How much the model reasons.")
 
         static var table: ObjectTable {
-            ObjectTable("Reasoning", "How the model thinks.", [effort.entry])
+            ObjectTable("Reasoning", "How the model reasons.", [effort.entry])
         }
     }
 
@@ -96,7 +96,7 @@ struct ReasoningRule: ValueRule {
     }
 }
 
-/// `prompt` of a response: one that is well formed asks for what this server does not have.
+/// `prompt` of a response: a valid one requests a stored prompt, which this server does not have.
 struct UnservedPromptRule: ValueRule {
     private let rule = PromptRule()
 
@@ -115,7 +115,8 @@ struct PromptRule: ValueRule {
     private enum Fields: FieldTable {
         static let id = RequiredField("id", .name, "The prompt.")
         static let version = OptionalField("version", .anyName, "Its version.")
-        static let variables = OptionalField("variables", .rawObject, "What is filled in.")
+        static let variables = OptionalField(
+            "variables", .rawObject, "Values of the prompt's variables.")
 
         static var table: ObjectTable {
             ObjectTable("Prompt", "A stored prompt.", [id.entry, version.entry, variables.entry])
@@ -135,7 +136,7 @@ struct PromptRule: ValueRule {
     }
 }
 
-/// `include`: an array of names. The protocol has one, which no recogniser here can serve.
+/// `include`: an array of names. The protocol defines one, which no recogniser here supports.
 struct IncludeRule: ValueRule {
     private let names = ["item.input_audio_transcription.logprobs"]
 
@@ -154,7 +155,7 @@ struct IncludeRule: ValueRule {
     }
 }
 
-/// One of a few strings, which are not an enumeration of the server's.
+/// One of a few strings that are not an enumeration in the server.
 private struct StringsRule: ValueRule {
     let names: [String]
 

@@ -1,5 +1,4 @@
-// The fields of `response` in `response.create`. What reading them makes of the response is in
-// ResponseParametersParser.
+// The fields of `response` in `response.create`. ResponseParametersParser reads them.
 
 /// `response`
 enum ResponseFields: FieldTable {
@@ -13,9 +12,9 @@ enum ResponseFields: FieldTable {
         "instructions", .text, "Instructions instead of the session's.")
     static let input = OptionalField(
         "input", .list(of: ResponseInputItem.self, atMost: \.maxInputItems),
-        "What the model is shown instead of the conversation.")
+        "Items that replace the conversation as the model's input.")
     static let metadata = OptionalField(
-        "metadata", MetadataRule(), "The client's own, reported back with the response.")
+        "metadata", MetadataRule(), "The client's metadata, reported back with the response.")
     static let reasoning = OptionalField(
         "reasoning", ReasoningRule(), "Checked, without effect.")
     static let prompt = OptionalField(
@@ -28,7 +27,7 @@ enum ResponseFields: FieldTable {
 
     static var table: ObjectTable {
         ObjectTable(
-            "ResponseCreate", "What is different for one response.",
+            "ResponseCreate", "Settings of one response.",
             [instructions.entry] + GenerationFields.entries + [
                 input.entry, metadata.entry, reasoning.entry, prompt.entry, conversation.entry,
                 audio.entry,
@@ -53,7 +52,7 @@ enum ResponseOutputFields: FieldTable {
     }
 }
 
-/// `metadata`: up to 16 short texts, echoed as they came.
+/// `metadata`: up to 16 short texts, echoed unchanged.
 struct MetadataRule: ValueRule {
     var schema: ValueSchema {
         .map(

@@ -1,7 +1,7 @@
-// The events of the server and their fields, for the documents. ServerEventWriter writes them;
-// tests hold every event that it is ever seen to write against these tables, unknown fields
-// included, and the tables against the protocol's own. The objects inside are in
-// ServerObjectTables.
+// The server's events and their fields, for the generated documents. ServerEventWriter writes the
+// events. Tests compare every event that the server writes with these tables, unknown fields
+// included, and the tables with the protocol's own. ServerObjectTables has the objects inside
+// events.
 
 /// The events that the server sends.
 package enum ServerEventTables {
@@ -17,7 +17,7 @@ package enum ServerEventTables {
         ObjectTable(
             type, meaning,
             [
-                FieldEntry("type", .constant(type), "Which event this is."),
+                FieldEntry("type", .constant(type), "The type of the event."),
                 FieldEntry("event_id", .text(), "Unique among the server's events."),
             ] + fields)
     }
@@ -26,7 +26,7 @@ package enum ServerEventTables {
 
     private static let itemID = FieldEntry("item_id", .text(), "The item.")
     private static let previousItemID = FieldEntry(
-        "previous_item_id", .nullable(.text()), "The item that it follows; null: it is the first.")
+        "previous_item_id", .nullable(.text()), "The item before it; null: it is the first.")
     private static let contentIndex = FieldEntry(
         "content_index", .integer(0...Int.max), "The part's place in the item, from 0.")
     private static let audioStart = FieldEntry(
@@ -38,7 +38,7 @@ package enum ServerEventTables {
         "output_index", .integer(0...Int.max), "The item's place in the response, from 0.")
     private static let callID = FieldEntry("call_id", .text(), "The call's id.")
 
-    /// Where a piece of a response belongs.
+    /// Fields that locate a piece of a response.
     private static var address: [FieldEntry] { [responseID, itemID, outputIndex] }
 
     private static func delta(_ meaning: StaticString) -> FieldEntry {
@@ -51,7 +51,7 @@ package enum ServerEventTables {
         let session = FieldEntry("session", SessionObjectTables.schema, "The whole session.")
         return [
             event(
-                "error", "Something was refused or went wrong; the session goes on.",
+                "error", "A request was refused or failed; the session continues.",
                 [FieldEntry("error", .object(ServerObjectTables.error), "What it was.")]),
             event("session.created", "The session has begun: the first event.", [session]),
             event("session.updated", "The session has changed.", [session]),
@@ -71,7 +71,8 @@ package enum ServerEventTables {
                 [itemID, previousItemID]),
             event("input_audio_buffer.cleared", "Uncommitted audio has been dropped.", []),
             event(
-                "input_audio_buffer.timeout_triggered", "Nobody has spoken for too long.",
+                "input_audio_buffer.timeout_triggered",
+                "The idle timeout has passed without speech.",
                 [itemID, audioStart, audioEnd]),
             event(
                 "output_audio_buffer.cleared", "The audio that was being played has been stopped.",
@@ -83,20 +84,20 @@ package enum ServerEventTables {
         let item = FieldEntry("item", ServerObjectTables.item, "The item.")
         return [
             event(
-                "conversation.item.added", "An item has come into the conversation.",
+                "conversation.item.added", "An item has been added to the conversation.",
                 [previousItemID, item]),
             event(
                 "conversation.item.done", "An item is complete.", [previousItemID, item]),
-            event("conversation.item.retrieved", "The item that was asked for.", [item]),
-            event("conversation.item.deleted", "An item has been taken out.", [itemID]),
+            event("conversation.item.retrieved", "The requested item.", [item]),
+            event("conversation.item.deleted", "An item has been deleted.", [itemID]),
             event(
                 "conversation.item.truncated", "A spoken item has been cut.",
                 [
                     itemID, contentIndex,
-                    FieldEntry("audio_end_ms", .integer(0...Int.max), "The audio that is left."),
+                    FieldEntry("audio_end_ms", .integer(0...Int.max), "The remaining audio."),
                     .optional(
                         "transcript", .text(),
-                        "The words that are left, for who has asked (an extension of Parley)."),
+                        "The remaining transcript (an extension of Parley)."),
                 ]),
         ]
     }
@@ -105,17 +106,17 @@ package enum ServerEventTables {
         let name = "conversation.item.input_audio_transcription"
         return [
             event(
-                "\(name).delta", "More of the user's words.",
+                "\(name).delta", "More of the user's transcript.",
                 [itemID, contentIndex, delta("The words.")]),
             event(
-                "\(name).completed", "All the words of a user's turn.",
+                "\(name).completed", "The whole transcript of a user's turn.",
                 [
                     itemID, contentIndex, FieldEntry("transcript", .text(), "The words."),
                     FieldEntry(
                         "usage", .object(ServerObjectTables.transcriptionUsage), "What it took."),
                 ]),
             event(
-                "\(name).failed", "The user's words could not be recognised.",
+                "\(name).failed", "The user's speech could not be transcribed.",
                 [
                     itemID, contentIndex,
                     FieldEntry("error", .object(ServerObjectTables.serviceError), "Why."),
@@ -137,7 +138,7 @@ package enum ServerEventTables {
                 "response.output_item.done", "An item of the response is complete.",
                 [responseID, outputIndex, item]),
             event(
-                "rate_limits.updated", "What may still be used; this server has no such limits.",
+                "rate_limits.updated", "Remaining quotas; this server has none.",
                 [
                     FieldEntry(
                         "rate_limits", .list(.anyObject, atMost: 0), "Always empty.")
@@ -158,10 +159,10 @@ package enum ServerEventTables {
             event("response.output_text.delta", "More text.", place + [delta("The text.")]),
             event("response.output_text.done", "The text is complete.", place + [text]),
             event(
-                "response.output_audio_transcript.delta", "More of the words that are spoken.",
+                "response.output_audio_transcript.delta", "More of the spoken words' transcript.",
                 place + [delta("The words.")]),
             event(
-                "response.output_audio_transcript.done", "The words are complete.",
+                "response.output_audio_transcript.done", "The transcript is complete.",
                 place + [transcript]),
             event(
                 "response.output_audio.delta", "More audio.",

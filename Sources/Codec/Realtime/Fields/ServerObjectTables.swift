@@ -1,47 +1,47 @@
-// The objects inside the events of the server: errors, items, sessions, responses. How they are
-// written is in ConversationItemWriter, SessionWriter and ResponseWriter.
+// The objects inside the server's events: errors, items, sessions, responses.
+// ConversationItemWriter, SessionWriter and ResponseWriter write them.
 
 /// Errors, usage and items.
 enum ServerObjectTables {
-    /// What went wrong with an event, or with the session.
+    /// An error about an event or about the session.
     static var error: ObjectTable {
         ObjectTable(
             "Error", "What went wrong.",
             [
                 FieldEntry(
                     "type", .choice(ClientEventError.Kind.allCases.map(\.rawValue)),
-                    "Whose fault it is."),
-                FieldEntry("code", .nullable(.text()), "A stable word for programs."),
-                FieldEntry("message", .text(), "A sentence for a person."),
+                    "The kind of error."),
+                FieldEntry("code", .nullable(.text()), "A stable code for programs."),
+                FieldEntry("message", .text(), "A message for people."),
                 FieldEntry(
-                    "param", .nullable(.text()), "The field that is wrong, as a path."),
+                    "param", .nullable(.text()), "Path of the invalid field."),
                 FieldEntry("event_id", .nullable(.text()), "The client's event."),
             ])
     }
 
-    /// Why an agent's part failed.
+    /// Why a model, a synthesiser or a recogniser failed.
     static var serviceError: ObjectTable {
         ObjectTable(
-            "ServiceError", "Why a model, a voice or a recogniser failed.",
+            "ServiceError", "Why a model, a synthesiser or a recogniser failed.",
             [
                 FieldEntry("type", .text(), "What failed."),
-                FieldEntry("code", .text(), "A stable word for programs."),
-                FieldEntry("message", .text(), "A sentence for a person."),
+                FieldEntry("code", .text(), "A stable code for programs."),
+                FieldEntry("message", .text(), "A message for people."),
             ])
     }
 
     static var transcriptionUsage: ObjectTable {
         ObjectTable(
-            "TranscriptionUsage", "What a transcription took.",
+            "TranscriptionUsage", "Usage of a transcription.",
             [
-                FieldEntry("type", .constant("duration"), "In what it is counted."),
+                FieldEntry("type", .constant("duration"), "The unit of the usage."),
                 FieldEntry("seconds", .number(0...Double.infinity), "Seconds of audio."),
             ])
     }
 
     // MARK: Items
 
-    /// Every item as the server has it.
+    /// Every item as the server writes it.
     static var item: ValueSchema {
         .oneOf(
             ConversationItem.Role.allCases.map { .object(message(from: $0)) } + [
@@ -56,11 +56,11 @@ enum ServerObjectTables {
             name, meaning,
             [
                 .optional("id", .text(), "The item's id."),
-                FieldEntry("object", .constant("realtime.item"), "What this object is."),
-                FieldEntry("type", .constant(type), "What kind of item it is."),
+                FieldEntry("object", .constant("realtime.item"), "The type of this object."),
+                FieldEntry("type", .constant(type), "The type of the item."),
                 FieldEntry(
                     "status", .choice(ConversationItem.Status.allCases.map(\.rawValue)),
-                    "How far the item has come."),
+                    "The status of the item."),
             ] + own)
     }
 
@@ -70,19 +70,19 @@ enum ServerObjectTables {
         let parts: [ObjectTable]
         switch role {
         case .system:
-            (name, meaning) = ("SystemMessage", "Instructions amid the conversation.")
+            (name, meaning) = ("SystemMessage", "Instructions within the conversation.")
             parts = [inputText]
         case .user:
-            (name, meaning) = ("UserMessage", "What the user has said.")
+            (name, meaning) = ("UserMessage", "A message of the user.")
             parts = [inputText, inputAudio, inputImage]
         case .assistant:
-            (name, meaning) = ("AssistantMessage", "What the agent has said.")
+            (name, meaning) = ("AssistantMessage", "A message of the agent.")
             parts = [outputText, outputAudio]
         }
         return item(
             name, meaning, "message",
             [
-                FieldEntry("role", .constant(role.rawValue), "Who the message is from."),
+                FieldEntry("role", .constant(role.rawValue), "The author of the message."),
                 FieldEntry("content", .list(.oneOf(parts.map { .object($0) })), "Its parts."),
             ])
     }
@@ -99,10 +99,10 @@ enum ServerObjectTables {
 
     private static var functionCallOutput: ObjectTable {
         item(
-            "FunctionCallOutput", "What came of a function call.", "function_call_output",
+            "FunctionCallOutput", "The output of a function call.", "function_call_output",
             [
                 FieldEntry("call_id", .text(), "The call that is answered."),
-                FieldEntry("output", .text(), "What came of it."),
+                FieldEntry("output", .text(), "The output."),
             ])
     }
 
@@ -112,12 +112,12 @@ enum ServerObjectTables {
         _ name: String, _ meaning: StaticString, _ type: String, _ own: [FieldEntry]
     ) -> ObjectTable {
         ObjectTable(
-            name, meaning, [FieldEntry("type", .constant(type), "What kind of part it is.")] + own)
+            name, meaning, [FieldEntry("type", .constant(type), "The type of the part.")] + own)
     }
 
     private static let text = FieldEntry("text", .text(), "The words.")
     private static let audio = FieldEntry.optional(
-        "audio", .base64, "The audio itself, in an item that was asked for.")
+        "audio", .base64, "The audio, only in an item that was requested.")
 
     private static var inputText: ObjectTable {
         part("InputText", "Text of the user or the application.", "input_text", [text])
@@ -133,7 +133,7 @@ enum ServerObjectTables {
 
     private static var inputImage: ObjectTable {
         part(
-            "InputImagePart", "An image of the user; one that was sent as data is not sent back.",
+            "InputImagePart", "An image of the user; image data is not sent back.",
             "input_image",
             [
                 .optional("image_url", .text(), "Where it is."),
@@ -163,10 +163,11 @@ enum SessionObjectTables {
             "TranscriptionSession", "The whole effective session of type transcription.",
             [
                 FieldEntry(
-                    "object", .constant("realtime.transcription_session"), "What this object is."),
+                    "object", .constant("realtime.transcription_session"),
+                    "The type of this object."),
                 FieldEntry(
                     "type", .constant(SessionKind.transcription.rawValue),
-                    "What the session is for."),
+                    "The purpose of the session."),
                 FieldEntry("id", .text(), "The session's id."),
                 entry(SessionFields.include, isNullable: true),
                 FieldEntry(
@@ -183,11 +184,11 @@ enum SessionObjectTables {
         ObjectTable(
             "Session", "The whole effective session of type realtime.",
             [
-                FieldEntry("object", .constant("realtime.session"), "What this object is."),
+                FieldEntry("object", .constant("realtime.session"), "The type of this object."),
                 FieldEntry(
-                    "type", .constant(SessionKind.realtime.rawValue), "What the session is for."),
+                    "type", .constant(SessionKind.realtime.rawValue), "The purpose of the session."),
                 FieldEntry("id", .text(), "The session's id."),
-                FieldEntry("model", .text(), "The model's name, as the URL had it."),
+                FieldEntry("model", .text(), "The model's name from the URL."),
                 entry(GenerationFields.outputModalities),
                 entry(SessionFields.instructions),
                 entry(GenerationFields.tools),
@@ -198,13 +199,13 @@ enum SessionObjectTables {
                 entry(SessionFields.tracing, isNullable: true),
                 entry(SessionFields.truncation),
                 entry(SessionFields.prompt, isNullable: true),
-                .optional("reasoning", .nullable(.anyObject), "How the model thinks."),
+                .optional("reasoning", .nullable(.anyObject), "How the model reasons."),
                 entry(SessionFields.include, isNullable: true),
                 FieldEntry("audio", .object(audio), "The audio of both directions."),
             ])
     }
 
-    /// A field as the client may set it, and as the server always reports it.
+    /// A field as the client may set it; the server always reports it.
     private static func entry<Rule>(
         _ field: OptionalField<Rule>, isNullable: Bool = false
     ) -> FieldEntry {
@@ -250,41 +251,41 @@ enum ResponseObjectTables {
     /// `realtime.response`
     static var response: ObjectTable {
         ObjectTable(
-            "Response", "A response; what is not known yet is null.",
+            "Response", "A response; values that are not known yet are null.",
             [
-                FieldEntry("object", .constant("realtime.response"), "What this object is."),
+                FieldEntry("object", .constant("realtime.response"), "The type of this object."),
                 FieldEntry("id", .text(), "The response's id."),
                 FieldEntry(
                     "conversation_id", .nullable(.text()),
-                    "Null: it is not part of the conversation."),
+                    "Null for a response outside the conversation."),
                 FieldEntry(
                     "status",
                     .choice(["in_progress", "completed", "cancelled", "incomplete", "failed"]),
-                    "How far it has come."),
+                    "Its status."),
                 FieldEntry(
                     "status_details", .nullable(.oneOf([.object(ending), .object(failure)])),
-                    "Why it ended, where it did not complete."),
+                    "Why it ended, if it did not complete."),
                 FieldEntry("output", .list(ServerObjectTables.item), "Its items."),
                 FieldEntry(
-                    "output_modalities", OutputModalityRule().schema, "What it is made of."),
+                    "output_modalities", OutputModalityRule().schema, "Its modality."),
                 FieldEntry("audio", .object(audio), "Its audio."),
                 FieldEntry(
-                    "max_output_tokens", MaxOutputTokensRule().schema, "The most tokens of it."),
-                FieldEntry("usage", .nullable(.object(usage)), "The tokens that it took."),
+                    "max_output_tokens", MaxOutputTokensRule().schema, "Maximum tokens."),
+                FieldEntry("usage", .nullable(.object(usage)), "Tokens used."),
                 FieldEntry(
                     "metadata", .nullable(MetadataRule().schema), "The client's own."),
             ])
     }
 
-    /// A piece of an item, as `response.content_part` events have it.
+    /// A part of an item in `response.content_part` events.
     static var part: ValueSchema {
         func part(_ name: String, _ type: OutputModality, _ field: StaticString) -> ValueSchema {
             .object(
                 ObjectTable(
                     name, "A part of an item.",
                     [
-                        FieldEntry("type", .constant(type.rawValue), "What kind of part it is."),
-                        FieldEntry(field, .text(), "The words; empty in the beginning."),
+                        FieldEntry("type", .constant(type.rawValue), "The type of the part."),
+                        FieldEntry(field, .text(), "The words; empty at the start."),
                     ]))
         }
         return .oneOf([part("TextPart", .text, "text"), part("AudioPart", .audio, "transcript")])
@@ -336,25 +337,26 @@ enum ResponseObjectTables {
 
     private static var usage: ObjectTable {
         ObjectTable(
-            "Usage", "The tokens that a response took.",
+            "Usage", "Tokens of a response.",
             [
-                count("total_tokens", "All."), count("input_tokens", "What the model was shown."),
+                count("total_tokens", "All tokens."),
+                count("input_tokens", "Tokens of the model's input."),
                 count("output_tokens", "What it wrote."),
                 FieldEntry(
                     "input_token_details",
                     .object(
                         ObjectTable(
-                            "InputTokens", "Tokens of what the model was shown, by kind.",
+                            "InputTokens", "Tokens of the model's input, by kind.",
                             [
                                 count("text_tokens", "Text."), count("audio_tokens", "Audio."),
                                 count("image_tokens", "Images."),
-                                count("cached_tokens", "What the model had cached of them."),
+                                count("cached_tokens", "Those that the model had cached."),
                             ])), "By kind."),
                 FieldEntry(
                     "output_token_details",
                     .object(
                         ObjectTable(
-                            "OutputTokens", "Tokens of what the model wrote, by kind.",
+                            "OutputTokens", "Tokens of the model's output, by kind.",
                             [count("text_tokens", "Text."), count("audio_tokens", "Audio.")])),
                     "By kind."),
             ])

@@ -1,23 +1,24 @@
-// The fields of `session` in `session.update`. What reading them makes of the session is in
-// SessionUpdateParser; fields that `response.create` has as well are in GenerationFields.
+// The fields of `session` in `session.update`. SessionUpdateParser reads them; GenerationFields has
+// the fields that `response.create` shares.
 
 /// `session`
 enum SessionFields: FieldTable {
     static let type = OptionalField(
-        "type", SessionTypeRule(), "What the session is for; what it was where it is left out.")
+        "type", SessionTypeRule(), "The purpose of the session; default: unchanged.")
     static let model = OptionalField(
-        "model", .anyName, "Tolerated: the model is chosen by the URL.")
+        "model", .anyName, "No effect: the URL chooses the model.")
     static let instructions = OptionalField(
         "instructions", .text, "The system instructions of the model.")
     static let tracing = OptionalField(
         "tracing", TracingRule(), "Reported back, without effect.")
     static let truncation = OptionalField(
-        "truncation", TruncationRule(), "What happens to items that the model has no room for.")
+        "truncation", TruncationRule(),
+        "What happens to items that do not fit in the model's context.")
     static let reasoning = OptionalField(
         "reasoning", ReasoningRule(), "Reported back, without effect.")
     static let prompt = OptionalField("prompt", PromptRule(), "Reported back, without effect.")
     static let include = OptionalField(
-        "include", IncludeRule(), "Nothing: no recogniser here has log probabilities.")
+        "include", IncludeRule(), "No effect: no recogniser here has log probabilities.")
     static let audio = OptionalField(
         "audio", .object(with: AudioFields.self), "The audio of both directions.")
 
@@ -47,16 +48,17 @@ enum AudioFields: FieldTable {
 enum InputAudioFields: FieldTable {
     static let format = OptionalField(
         "format", AudioFormatRule(direction: .input), "How the user's audio is encoded.")
-    /// The other half of `format`.
+    /// Reads `sequence` of `format`.
     static let numbering = OptionalField("format", OpusNumberingRule(), "")
     static let transcription = OptionalField(
         "transcription", .object(TranscriptionParameters.self),
-        "Asks for events with the user's words; null: none.")
+        "Requests events with the user's words; null: none.")
     static let turnDetection = OptionalField(
         "turn_detection", .object(TurnDetectionParameters.self),
         "What ends a turn; null: only input_audio_buffer.commit does.")
     static let noiseReduction = OptionalField(
-        "noise_reduction", .object(NoiseReduction.self), "How noise is suppressed; null: not.")
+        "noise_reduction", .object(NoiseReduction.self),
+        "How noise is suppressed; null: no suppression.")
 
     static var table: ObjectTable {
         ObjectTable(
@@ -85,7 +87,7 @@ enum NoiseReductionFields: FieldTable {
     static let type = OptionalField(
         "type", .choice(of: NoiseReduction.Place.self), "Where the microphone is.")
     static let strength = OptionalField(
-        "strength", .number(in: 0...1), "How much of the noise goes; 1 where it is left out.")
+        "strength", .number(in: 0...1), "Strength of the suppression; default 1.")
 
     static var table: ObjectTable {
         ObjectTable("NoiseReduction", "How noise is suppressed.", [type.entry, strength.entry])
@@ -97,19 +99,19 @@ enum TranscriptionFields: FieldTable {
     static let model = OptionalField(
         "model", .anyName, "Reported back; the server's own setting counts.")
     static let language = OptionalField(
-        "language", .anyName, "The language that is spoken (ISO 639-1), where it can be told.")
+        "language", .anyName, "Language of the speech (ISO 639-1), if the recogniser supports it.")
     static let prompt = OptionalField(
-        "prompt", .text, "Words to expect, where the recogniser can be told.")
+        "prompt", .text, "Words to expect, if the recogniser supports it.")
     static let languages = OptionalField(
         "languages", .names, "Languages that may be spoken; one alone is the language.")
     static let keywords = OptionalField(
-        "keywords", .names, "More words to expect, told after the prompt.")
+        "keywords", .names, "More words to expect, added after the prompt.")
     static let delay = OptionalField(
         "delay", .choice(of: TranscriptionParameters.Delay.self), "Reported back, without effect.")
 
     static var table: ObjectTable {
         ObjectTable(
-            "Transcription", "Which words of the user are reported.",
+            "Transcription", "How the user's speech is transcribed.",
             [
                 model.entry, language.entry, prompt.entry, languages.entry, keywords.entry,
                 delay.entry,
@@ -117,8 +119,8 @@ enum TranscriptionFields: FieldTable {
     }
 }
 
-/// `session.audio.input.turn_detection`. An update replaces the whole object: what it leaves out
-/// gets the protocol's default, not the value of before.
+/// `session.audio.input.turn_detection`. An update replaces the whole object: an omitted field gets
+/// the protocol's default, not its previous value.
 enum TurnDetectionFields {
     /// `type`
     enum Kind: String, CaseIterable {
@@ -126,26 +128,26 @@ enum TurnDetectionFields {
         case semanticVAD = "semantic_vad"
     }
 
-    /// Any wait that an utterance could need; it also keeps sample arithmetic far from overflow.
+    /// Longer than any useful wait, and far from overflow in sample arithmetic.
     private static let milliseconds = 0...3_600_000
 
     static let type = RequiredField("type", .choice(of: Kind.self), "What ends a turn.")
     static let threshold = DefaultedField(
-        "threshold", .number(in: 0...1), default: 0.5, "How sure it must be that somebody speaks.")
+        "threshold", .number(in: 0...1), default: 0.5, "Minimum probability of speech.")
     static let silence = DefaultedField(
         "silence_duration_ms", .integer(in: milliseconds), default: 500,
         "The silence that ends a turn.")
     static let prefixPadding = DefaultedField(
         "prefix_padding_ms", .integer(in: milliseconds), default: 300,
-        "Audio kept from before speech was noticed.")
+        "Audio kept from before speech was detected.")
     static let idleTimeout = OptionalField(
         "idle_timeout_ms", .integer(in: 5_000...30_000),
         "The silence after a reply at which the agent speaks again; null: never.")
     static let eagerness = DefaultedField(
         "eagerness", .choice(of: TurnDetectionParameters.Eagerness.self), default: .auto,
-        "How soon a turn is taken for complete.")
+        "How soon a turn counts as complete.")
     static let createResponse = DefaultedField(
-        "create_response", .boolean, default: true, "Whether a turn is answered by itself.")
+        "create_response", .boolean, default: true, "Whether a turn is answered automatically.")
     static let interruptResponse = DefaultedField(
         "interrupt_response", .boolean, default: true, "Whether speech interrupts a reply.")
     static let speculativeResponse = DefaultedField(

@@ -1,6 +1,6 @@
-// The rules for single values: texts, numbers, choices, objects, lists. What a rule says to the
-// client and what it says in the documents stand next to each other here. Rules for one field
-// only are beside the table of its object.
+// The rules for single values: texts, numbers, choices, objects, lists. A rule's error message and
+// its description for the documents stand side by side. Rules for one field only are beside the
+// table of its object.
 
 // MARK: - Texts
 
@@ -79,7 +79,7 @@ extension ValueRule where Self == NameRule {
 }
 
 extension JSONValue {
-    /// A string of at most so many bytes of UTF-8.
+    /// A string of at most `maximum` UTF-8 bytes.
     func text(
         at path: @autoclosure () -> String, atMost maximum: Int
     ) throws(ClientEventError) -> String {
@@ -102,7 +102,7 @@ struct IntegerRule: ValueRule {
     func read(
         _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
     ) throws(ClientEventError) -> Int {
-        // Built for an error only: an append with a `sequence` comes fifty times a second.
+        // Built for an error only: appends with a `sequence` arrive fifty times a second.
         var expected: String {
             range.upperBound == .max
                 ? "an integer of \(range.lowerBound) or more"
@@ -193,7 +193,7 @@ extension ValueRule {
 
 // MARK: - Objects and arrays
 
-/// An object whose fields are read one by one.
+/// An object whose fields are read individually.
 struct NestedRule<Fields: FieldTable>: ValueRule {
     var schema: ValueSchema { .object(Fields.table) }
 
@@ -204,7 +204,7 @@ struct NestedRule<Fields: FieldTable>: ValueRule {
     }
 }
 
-/// An object that is read as a whole.
+/// An object that is read as one value.
 struct ObjectRule<Object: ReadableObject>: ValueRule {
     var schema: ValueSchema { Object.schema }
 
@@ -232,7 +232,7 @@ struct ListRule<Element: ReadableObject>: ValueRule {
 }
 
 extension JSONValue {
-    /// The elements of an array of at most so many objects, read by `read`.
+    /// The elements of an array of at most `maximum` objects, converted by `read`.
     func objects<Element>(
         at path: FieldPath, atMost maximum: Int, _ limits: ClientEventLimits,
         _ read: (EventFields) throws(ClientEventError) -> Element
@@ -252,7 +252,7 @@ extension JSONValue {
     }
 }
 
-/// An object that is passed on as it came.
+/// An object that is kept unchanged.
 struct RawObjectRule: ValueRule {
     var schema: ValueSchema { .anyObject }
 
@@ -265,17 +265,17 @@ struct RawObjectRule: ValueRule {
 }
 
 extension ValueRule {
-    /// An object whose fields are read one by one.
+    /// An object whose fields are read individually.
     static func object<Fields>(with _: Fields.Type) -> Self where Self == NestedRule<Fields> {
         NestedRule()
     }
 
-    /// An object that is read as a whole.
+    /// An object that is read as one value.
     static func object<Object>(_: Object.Type) -> Self where Self == ObjectRule<Object> {
         ObjectRule()
     }
 
-    /// An array of at most so many objects.
+    /// An array of at most so many objects, each read as one value.
     static func list<Element>(
         of _: Element.Type, atMost maximum: any KeyPath<ClientEventLimits, Int> & Sendable
     ) -> Self where Self == ListRule<Element> {
@@ -284,6 +284,6 @@ extension ValueRule {
 }
 
 extension ValueRule where Self == RawObjectRule {
-    /// An object that is passed on as it came.
+    /// An object that is kept unchanged.
     static var rawObject: RawObjectRule { RawObjectRule() }
 }

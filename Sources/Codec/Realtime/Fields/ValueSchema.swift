@@ -1,19 +1,19 @@
-// What the documents can say of a value, and the tables of fields that they are made of. Codec and
-// Server declare; JSONSchemaWriter writes.
+// Descriptions of values for the generated documents, and the tables of fields that documents
+// consist of. Codec and Server declare them; JSONSchemaWriter writes them.
 
-/// What a value may be, in the words that JSON Schema has for it.
+/// The allowed values of a field, in the terms of JSON Schema.
 package indirect enum ValueSchema: Sendable {
-    /// Anything.
+    /// Any value.
     case any
-    /// Nothing: the field is known, and refused by name.
+    /// No value: the field is known, and refused by name.
     case never
-    /// Anything that is an object.
+    /// Any object.
     case anyObject
-    /// A string of at most so many characters.
+    /// A string with a maximum number of characters.
     case text(atMost: Int? = nil)
-    /// A string that is not empty, of at most so many characters.
+    /// A non-empty string with a maximum number of characters.
     case identifier(atMost: Int)
-    /// A string of at most so many characters that matches a regular expression.
+    /// A string with a maximum number of characters that matches a regular expression.
     case pattern(String, atMost: Int, example: String = "a")
     /// Bytes as base64 (RFC 4648 §4).
     case base64
@@ -22,15 +22,15 @@ package indirect enum ValueSchema: Sendable {
     /// One of several strings.
     case choice([String])
     case boolean
-    /// A whole number; `Int.min` and `Int.max` are no limit.
+    /// A whole number; `Int.min` and `Int.max` mean no limit.
     case integer(ClosedRange<Int> = Int.min...Int.max)
-    /// A number; infinities are no limit.
+    /// A number; infinities mean no limit.
     case number(ClosedRange<Double> = -Double.infinity...Double.infinity)
     /// An array.
     case list(ValueSchema, atLeast: Int = 0, atMost: Int? = nil)
-    /// An object with keys of the peer's choice.
+    /// An object whose keys the peer chooses.
     case map(ValueSchema, atMost: Int? = nil)
-    /// The object of a table.
+    /// An object of a table.
     case object(ObjectTable)
     /// A value of any of these.
     case oneOf([ValueSchema])
@@ -42,13 +42,13 @@ package indirect enum ValueSchema: Sendable {
 package struct FieldEntry: Sendable {
     /// The key.
     package let name: StaticString
-    /// What it may hold.
+    /// Its allowed values.
     package let schema: ValueSchema
-    /// Whether it is always there.
+    /// Whether it is always present.
     package let isRequired: Bool
-    /// What absence means, as JSON.
+    /// The value, as JSON, that absence stands for.
     package let fallback: RawJSON?
-    /// A sentence for a person.
+    /// Its description: a sentence for people.
     package let meaning: StaticString
 
     /// Creates an entry.
@@ -63,7 +63,7 @@ package struct FieldEntry: Sendable {
         self.meaning = meaning
     }
 
-    /// A field that is left out where it does not apply.
+    /// A field that is omitted where it does not apply.
     package static func optional(
         _ name: StaticString, _ schema: ValueSchema, _ meaning: StaticString
     ) -> FieldEntry {
@@ -73,17 +73,17 @@ package struct FieldEntry: Sendable {
 
 /// The fields of one kind of object.
 package struct ObjectTable: Sendable {
-    /// What it is called; unique in a document.
+    /// Its name; unique in a document.
     package let name: String
-    /// A sentence for a person.
+    /// Its description: a sentence for people.
     package let meaning: StaticString
-    /// Its fields, in the order in which they are read or written.
+    /// Its fields, in reading or writing order.
     package let fields: [FieldEntry]
-    /// Optional fields of which at least one must be there; empty: none need be.
+    /// Optional fields of which at least one is required; empty: none is.
     package let oneNeeded: [StaticString]
 
-    /// Its key among the schemas or messages of a document. Events have dots in their names, which
-    /// not every tool takes in a key.
+    /// Its key among the schemas or messages of a document. Events have dots in their names, and
+    /// some tools do not accept dots in a key.
     package var key: String { String(name.map { $0 == "." ? "_" : $0 }) }
 
     /// Creates a table.
@@ -98,8 +98,8 @@ package struct ObjectTable: Sendable {
     }
 }
 
-/// The fields of an object that a client sends. Tables are made when a document is, and go with it:
-/// a server that nobody asks has none in its memory.
+/// The fields of an object that a client sends. Tables are created with a document and freed with
+/// it, so a server that serves no document keeps none in memory.
 protocol FieldTable {
     /// All fields that are read.
     static var table: ObjectTable { get }
@@ -107,9 +107,9 @@ protocol FieldTable {
 
 /// A value that a client sends as an object, or as one of several kinds of object.
 protocol ReadableObject {
-    /// What the documents say of it.
+    /// Its description for the documents.
     static var schema: ValueSchema { get }
 
-    /// Reads it.
+    /// Reads the object.
     init(_ fields: EventFields) throws(ClientEventError)
 }
