@@ -53,13 +53,10 @@ public final class ChatRequestParser {
             }
             root = try result.get()
         } catch {
-            throw ClientEventError(
-                code: "invalid_json",
-                message: "The body is not JSON that can be read: \(error.explanation).")
+            throw .bodyIsNotJSON(error)
         }
         guard root.kind == .object else {
-            throw ClientEventError(
-                code: "invalid_type", message: "The body must be a JSON object.")
+            throw .bodyIsNotAnObject
         }
         return try EventFields(root, path: "", limits: limits)
     }

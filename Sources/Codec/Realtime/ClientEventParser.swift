@@ -62,9 +62,7 @@ public struct ClientEventParser: ~Copyable {
         do {
             root = try json.parse(message)
         } catch {
-            throw ClientEventError(
-                code: "invalid_json",
-                message: "The message is not JSON that can be read: \(error.explanation).")
+            throw .messageIsNotJSON(error)
         }
         return try EventFields(root, path: "", limits: limits)
     }
@@ -83,10 +81,7 @@ public struct ClientEventParser: ~Copyable {
                 throw .unsupported(
                     "unsupported_event_type", "type", "'\(name)', \(foreign.origin),")
             }
-            throw ClientEventError(
-                code: "unknown_event_type",
-                message: "Unknown event type '\(name)'. Known types are "
-                    + "\(quotedList(ClientEventType.allCases.map(\.rawValue))).", param: "type")
+            throw .unknownEventType(name)
         }
         return try event(of: type, fields)
     }

@@ -33,9 +33,7 @@ public struct ClientSecretRequest: Sendable {
         do {
             root = try parser.parse(body)
         } catch {
-            throw ClientEventError(
-                code: "invalid_json",
-                message: "The body is not JSON that can be read: \(error.explanation).")
+            throw .bodyIsNotJSON(error)
         }
         let fields = try EventFields(root, path: "", limits: limits)
         let expiry = try fields.read(ClientSecretFields.expiresAfter)
