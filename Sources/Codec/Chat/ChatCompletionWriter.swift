@@ -91,44 +91,40 @@ public struct ChatCompletionWriter: Sendable {
     ) -> ByteWriter {
         let reply = WholeReply(parts)
         var json = JSONWriter(bytes)
-        json.beginObject()
-        write(heading, object: "chat.completion", to: &json)
-        json.key("choices")
-        json.beginArray()
-        json.beginObject()
-        json.member("index", 0)
-        json.key("message")
-        json.beginObject()
-        json.member("role", "assistant")
-        json.member("content", reply.text)
-        json.key("refusal")
-        json.null()
-        if !reply.calls.isEmpty {
-            json.key("tool_calls")
-            json.beginArray()
-            for call in reply.calls {
-                json.beginObject()
-                json.member("id", call.callID)
-                json.member("type", "function")
-                json.key("function")
-                json.beginObject()
-                json.member("name", call.name)
-                json.member("arguments", call.arguments)
-                json.endObject()
-                json.endObject()
+        json.object { json in
+            write(heading, object: "chat.completion", to: &json)
+            json.array("choices") { json in
+                json.object { json in
+                    json.member("index", 0)
+                    json.object("message") { json in
+                        json.member("role", "assistant")
+                        json.member("content", reply.text)
+                        json.key("refusal")
+                        json.null()
+                        if !reply.calls.isEmpty {
+                            json.array("tool_calls") { json in
+                                for call in reply.calls {
+                                    json.object { json in
+                                        json.member("id", call.callID)
+                                        json.member("type", "function")
+                                        json.object("function") { json in
+                                            json.member("name", call.name)
+                                            json.member("arguments", call.arguments)
+                                        }
+                                    }
+                                }
+                            }
+                        }
+                    }
+                    json.key("logprobs")
+                    json.null()
+                    json.member(
+                        "finish_reason", finishReason(reply.ending, hasCalls: !reply.calls.isEmpty))
+                }
             }
-            json.endArray()
+            json.key("usage")
+            write(reply.usage, to: &json)
         }
-        json.endObject()
-        json.key("logprobs")
-        json.null()
-        json.member(
-            "finish_reason", finishReason(reply.ending, hasCalls: !reply.calls.isEmpty))
-        json.endObject()
-        json.endArray()
-        json.key("usage")
-        write(reply.usage, to: &json)
-        json.endObject()
         return json.finish()
     }
 
@@ -138,15 +134,14 @@ public struct ChatCompletionWriter: Sendable {
         into bytes: consuming ByteWriter
     ) -> ByteWriter {
         var json = JSONWriter(bytes)
-        json.beginObject()
-        json.key("error")
-        json.beginObject()
-        json.member("message", message)
-        json.member("type", isRequestError ? "invalid_request_error" : "server_error")
-        json.member("code", code)
-        json.member("param", param)
-        json.endObject()
-        json.endObject()
+        json.object { json in
+            json.object("error") { json in
+                json.member("message", message)
+                json.member("type", isRequestError ? "invalid_request_error" : "server_error")
+                json.member("code", code)
+                json.member("param", param)
+            }
+        }
         return json.finish()
     }
 
@@ -188,14 +183,12 @@ public struct ChatCompletionWriter: Sendable {
         var bytes = bytes
         bytes.append("data: ")
         var json = JSONWriter(bytes)
-        json.beginObject()
-        Self.write(heading, object: "chat.completion.chunk", to: &json)
-        json.key("choices")
-        json.beginArray()
-        json.endArray()
-        json.key("usage")
-        Self.write(usage, to: &json)
-        json.endObject()
+        json.object { json in
+            Self.write(heading, object: "chat.completion.chunk", to: &json)
+            json.array("choices") { _ in }
+            json.key("usage")
+            Self.write(usage, to: &json)
+        }
         bytes = json.finish()
         bytes.append("\n\n")
         return bytes
@@ -230,15 +223,14 @@ public struct ChatCompletionWriter: Sendable {
         // trap.
         let input = usage.inputTextTokens &+ usage.inputAudioTokens
         let output = usage.outputTextTokens &+ usage.outputAudioTokens
-        json.beginObject()
-        json.member("prompt_tokens", input)
-        json.member("completion_tokens", output)
-        json.member("total_tokens", input &+ output)
-        json.key("prompt_tokens_details")
-        json.beginObject()
-        json.member("cached_tokens", usage.cachedTokens)
-        json.endObject()
-        json.endObject()
+        json.object { json in
+            json.member("prompt_tokens", input)
+            json.member("completion_tokens", output)
+            json.member("total_tokens", input &+ output)
+            json.object("prompt_tokens_details") { json in
+                json.member("cached_tokens", usage.cachedTokens)
+            }
+        }
     }
 
     private static func finishReason(_ ending: ReplyPart.Ending, hasCalls: Bool) -> String {

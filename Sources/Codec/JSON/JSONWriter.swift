@@ -1,17 +1,22 @@
-// Writing JSON (RFC 8259) into a byte buffer, value by value. Reading is JSON; which values an
-// event has is in ServerEventWriter.
+// Writes JSON (RFC 8259) into a byte buffer, value by value. JSON.swift reads it; ServerEventWriter
+// and its neighbours decide which values an event has.
 //
-// Invariant: what is written is one well-formed value, as long as begin and end calls pair and
-// every member of an object gets its key; `finish()` traps where they do not pair. Commas are the
-// writer's business. No memory is allocated beyond the buffer's own growth, except to write a
-// fraction.
+// `object` and `array` take a closure and are balanced by construction. `beginObject` and its
+// relatives are for code that they cannot serve: the path of audio and text deltas, where a closure
+// costs 32 instructions more (callgrind: 3,866 instead of 3,834 for a text delta), and writers that
+// change other state of their own between two values.
+//
+// Invariant: the result is one well-formed value, provided that begin and end calls pair and every
+// member of an object gets its key. `finish()` traps where begin and end do not pair. The writer
+// places commas. It allocates nothing beyond the buffer's own growth, except to write a fraction.
 
-/// Writes one JSON value. Takes the buffer over and gives it back when done:
+/// Writes one JSON value. Takes over a buffer and returns it:
 /// ```
 /// var json = JSONWriter(bytes)
-/// json.beginObject()
-/// json.member("type", "error")
-/// json.endObject()
+/// json.object { json in
+///     json.member("type", "error")
+///     json.array("names") { json in json.string("a") }
+/// }
 /// bytes = json.finish()
 /// ```
 public struct JSONWriter: ~Copyable {
@@ -33,6 +38,20 @@ public struct JSONWriter: ~Copyable {
     }
 
     // MARK: Containers
+
+    /// Writes an object as the next value; `members` writes its members.
+    public mutating func object(_ members: (inout JSONWriter) -> Void) {
+        beginObject()
+        members(&self)
+        endObject()
+    }
+
+    /// Writes an array as the next value; `elements` writes its elements.
+    public mutating func array(_ elements: (inout JSONWriter) -> Void) {
+        beginArray()
+        elements(&self)
+        endArray()
+    }
 
     /// Opens an object as the next value.
     public mutating func beginObject() {
@@ -199,6 +218,18 @@ extension JSONWriter {
     public mutating func member(_ key: StaticString, _ value: Bool) {
         self.key(key)
         bool(value)
+    }
+
+    /// Writes a member with an object; `members` writes the object's members.
+    public mutating func object(_ key: StaticString, _ members: (inout JSONWriter) -> Void) {
+        self.key(key)
+        object(members)
+    }
+
+    /// Writes a member with an array; `elements` writes its elements.
+    public mutating func array(_ key: StaticString, _ elements: (inout JSONWriter) -> Void) {
+        self.key(key)
+        array(elements)
     }
 
     /// Writes a member with JSON text, unchanged.

@@ -5,86 +5,89 @@
 extension JSONWriter {
     /// Writes an element of a session's `tools`.
     mutating func mcpTool(_ tool: MCPTool) {
-        beginObject()
-        member("type", "mcp")
-        member("server_label", tool.serverLabel)
-        if let url = tool.serverURL { member("server_url", url) }
-        if let description = tool.serverDescription { member("server_description", description) }
-        if let allowed = tool.allowedTools {
-            key("allowed_tools")
-            if tool.allowedToolsIsList { names(allowed.toolNames ?? []) } else { filter(allowed) }
-        }
-        switch tool.requireApproval {
-        case nil: break
-        case .always: member("require_approval", "always")
-        case .never: member("require_approval", "never")
-        case .filtered(let always, let never):
-            key("require_approval")
-            beginObject()
-            if let always {
-                key("always")
-                filter(always)
+        object { json in
+            json.member("type", "mcp")
+            json.member("server_label", tool.serverLabel)
+            if let url = tool.serverURL { json.member("server_url", url) }
+            if let description = tool.serverDescription {
+                json.member("server_description", description)
             }
-            if let never {
-                key("never")
-                filter(never)
+            if let allowed = tool.allowedTools {
+                json.key("allowed_tools")
+                if tool.allowedToolsIsList {
+                    json.names(allowed.toolNames ?? [])
+                } else {
+                    json.filter(allowed)
+                }
             }
-            endObject()
+            switch tool.requireApproval {
+            case nil: break
+            case .always: json.member("require_approval", "always")
+            case .never: json.member("require_approval", "never")
+            case .filtered(let always, let never):
+                json.object("require_approval") { json in
+                    if let always {
+                        json.key("always")
+                        json.filter(always)
+                    }
+                    if let never {
+                        json.key("never")
+                        json.filter(never)
+                    }
+                }
+            }
         }
-        endObject()
     }
 
     /// Writes `tool_choice` of type `mcp`.
     mutating func mcpToolChoice(_ choice: MCPToolChoice) {
-        key("tool_choice")
-        beginObject()
-        member("type", "mcp")
-        member("server_label", choice.serverLabel)
-        if let name = choice.name { member("name", name) }
-        endObject()
+        object("tool_choice") { json in
+            json.member("type", "mcp")
+            json.member("server_label", choice.serverLabel)
+            if let name = choice.name { json.member("name", name) }
+        }
     }
 
     private mutating func names(_ names: [String]) {
-        beginArray()
-        for name in names { string(name) }
-        endArray()
+        array { json in
+            for name in names { json.string(name) }
+        }
     }
 
     private mutating func filter(_ filter: MCPTool.Filter) {
-        beginObject()
-        if let toolNames = filter.toolNames {
-            key("tool_names")
-            names(toolNames)
+        object { json in
+            if let toolNames = filter.toolNames {
+                json.key("tool_names")
+                json.names(toolNames)
+            }
+            if let readOnly = filter.readOnly { json.member("read_only", readOnly) }
         }
-        if let readOnly = filter.readOnly { member("read_only", readOnly) }
-        endObject()
     }
 
     /// Writes an item; an empty id is left out.
     mutating func mcpItem(_ item: MCPItem, id: String) {
-        beginObject()
-        if !id.isEmpty { member("id", id) }
-        switch item {
-        case .listTools(let label, let tools):
-            member("type", "mcp_list_tools")
-            member("server_label", label)
-            key("tools")
-            beginArray()
-            for tool in tools { description(of: tool) }
-            endArray()
-        case .call(let call): self.call(call)
-        case .approvalRequest(let label, let name, let arguments):
-            member("type", "mcp_approval_request")
-            member("server_label", label)
-            member("name", name)
-            member("arguments", arguments)
-        case .approvalResponse(let requestID, let isApproved, let reason):
-            member("type", "mcp_approval_response")
-            member("approval_request_id", requestID)
-            member("approve", isApproved)
-            if let reason { member("reason", reason) }
+        object { json in
+            if !id.isEmpty { json.member("id", id) }
+            switch item {
+            case .listTools(let label, let tools):
+                json.member("type", "mcp_list_tools")
+                json.member("server_label", label)
+                json.array("tools") { json in
+                    for tool in tools { json.description(of: tool) }
+                }
+            case .call(let call): json.call(call)
+            case .approvalRequest(let label, let name, let arguments):
+                json.member("type", "mcp_approval_request")
+                json.member("server_label", label)
+                json.member("name", name)
+                json.member("arguments", arguments)
+            case .approvalResponse(let requestID, let isApproved, let reason):
+                json.member("type", "mcp_approval_response")
+                json.member("approval_request_id", requestID)
+                json.member("approve", isApproved)
+                if let reason { json.member("reason", reason) }
+            }
         }
-        endObject()
     }
 
     private mutating func call(_ call: MCPCall) {
@@ -95,28 +98,27 @@ extension JSONWriter {
         if let approval = call.approvalRequestID { member("approval_request_id", approval) }
         if let output = call.output { member("output", output) }
         guard let error = call.error else { return }
-        key("error")
-        beginObject()
-        switch error {
-        case .protocol(let code, _):
-            member("type", "protocol_error")
-            member("code", code)
-        case .execution: member("type", "tool_execution_error")
-        case .http(let code, _):
-            member("type", "http_error")
-            member("code", code)
+        object("error") { json in
+            switch error {
+            case .protocol(let code, _):
+                json.member("type", "protocol_error")
+                json.member("code", code)
+            case .execution: json.member("type", "tool_execution_error")
+            case .http(let code, _):
+                json.member("type", "http_error")
+                json.member("code", code)
+            }
+            json.member("message", error.message)
         }
-        member("message", error.message)
-        endObject()
     }
 
     private mutating func description(of tool: MCPToolDescription) {
-        beginObject()
-        member("name", tool.name)
-        if let description = tool.description { member("description", description) }
-        member("input_schema", tool.inputSchema)
-        if let annotations = tool.annotations { member("annotations", annotations) }
-        endObject()
+        object { json in
+            json.member("name", tool.name)
+            if let description = tool.description { json.member("description", description) }
+            json.member("input_schema", tool.inputSchema)
+            if let annotations = tool.annotations { json.member("annotations", annotations) }
+        }
     }
 
     /// Writes all fields of an event except `type` and `event_id`.

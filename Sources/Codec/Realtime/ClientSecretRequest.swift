@@ -59,12 +59,12 @@ public enum ClientSecretAnswer {
         value: String, expiresAt: Int, sessionID: String, _ parameters: SessionParameters
     ) -> [UInt8] {
         var json = JSONWriter(ByteWriter(capacity: 2_048))
-        json.beginObject()
-        json.member("value", value)
-        json.member("expires_at", expiresAt)
-        json.key("session")
-        json.session(id: sessionID, parameters)
-        json.endObject()
+        json.object { json in
+            json.member("value", value)
+            json.member("expires_at", expiresAt)
+            json.key("session")
+            json.session(id: sessionID, parameters)
+        }
         return json.finish().copiedBytes
     }
 }

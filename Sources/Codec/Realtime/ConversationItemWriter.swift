@@ -7,60 +7,59 @@ extension JSONWriter {
     /// Writes the protocol's `realtime.item`.
     mutating func item(_ item: ConversationItem) {
         if case .mcp(let mcp) = item.kind { return mcpItem(mcp, id: item.id) }
-        beginObject()
-        if !item.id.isEmpty { member("id", item.id) }
-        member("object", "realtime.item")
-        switch item.kind {
-        case .message(let role, let content):
-            member("type", "message")
-            member("status", item.status.rawValue)
-            member("role", role.rawValue)
-            key("content")
-            beginArray()
-            for part in content { contentPart(part) }
-            endArray()
-        case .functionCall(let callID, let name, let arguments):
-            member("type", "function_call")
-            member("status", item.status.rawValue)
-            member("name", name)
-            if !callID.isEmpty { member("call_id", callID) }
-            member("arguments", arguments)
-        case .functionCallOutput(let callID, let output):
-            member("type", "function_call_output")
-            member("status", item.status.rawValue)
-            member("call_id", callID)
-            member("output", output)
-        case .reference:
-            member("type", "item_reference")
-        case .mcp: break
+        object { json in
+            if !item.id.isEmpty { json.member("id", item.id) }
+            json.member("object", "realtime.item")
+            switch item.kind {
+            case .message(let role, let content):
+                json.member("type", "message")
+                json.member("status", item.status.rawValue)
+                json.member("role", role.rawValue)
+                json.array("content") { json in
+                    for part in content { json.contentPart(part) }
+                }
+            case .functionCall(let callID, let name, let arguments):
+                json.member("type", "function_call")
+                json.member("status", item.status.rawValue)
+                json.member("name", name)
+                if !callID.isEmpty { json.member("call_id", callID) }
+                json.member("arguments", arguments)
+            case .functionCallOutput(let callID, let output):
+                json.member("type", "function_call_output")
+                json.member("status", item.status.rawValue)
+                json.member("call_id", callID)
+                json.member("output", output)
+            case .reference:
+                json.member("type", "item_reference")
+            case .mcp: break
+            }
         }
-        endObject()
     }
 
     private mutating func contentPart(_ part: ContentPart) {
-        beginObject()
-        switch part {
-        case .inputText(let text):
-            member("type", "input_text")
-            member("text", text)
-        case .inputAudio(let bytes, let transcript):
-            member("type", "input_audio")
-            if !bytes.isEmpty {
-                key("audio")
-                base64(bytes.span.bytes)
+        object { json in
+            switch part {
+            case .inputText(let text):
+                json.member("type", "input_text")
+                json.member("text", text)
+            case .inputAudio(let bytes, let transcript):
+                json.member("type", "input_audio")
+                if !bytes.isEmpty {
+                    json.key("audio")
+                    json.base64(bytes.span.bytes)
+                }
+                if let transcript { json.member("transcript", transcript) }
+            case .inputImage(let url, let detail):
+                json.member("type", "input_image")
+                if !url.hasPrefix("data:") { json.member("image_url", url) }
+                json.member("detail", detail.rawValue)
+            case .outputText(let text):
+                json.member("type", "output_text")
+                json.member("text", text)
+            case .outputAudio(let transcript):
+                json.member("type", "output_audio")
+                json.member("transcript", transcript)
             }
-            if let transcript { member("transcript", transcript) }
-        case .inputImage(let url, let detail):
-            member("type", "input_image")
-            if !url.hasPrefix("data:") { member("image_url", url) }
-            member("detail", detail.rawValue)
-        case .outputText(let text):
-            member("type", "output_text")
-            member("text", text)
-        case .outputAudio(let transcript):
-            member("type", "output_audio")
-            member("transcript", transcript)
         }
-        endObject()
     }
 }

@@ -4,31 +4,28 @@
 extension JSONWriter {
     /// Writes the protocol's `realtime.response`. Unknown values are `null`.
     mutating func response(_ response: ResponseDescription) {
-        beginObject()
-        member("object", "realtime.response")
-        member("id", response.id)
-        member("conversation_id", response.conversationID)
-        member("status", response.status.wireName)
-        key("status_details")
-        statusDetails(response.status)
-        key("output")
-        beginArray()
-        for item in response.output { self.item(item) }
-        endArray()
-        outputModalities(response.outputModality)
-        key("audio")
-        beginObject()
-        key("output")
-        beginObject()
-        audioFormat(response.outputFormat)
-        member("voice", response.voice)
-        endObject()
-        endObject()
-        maxOutputTokens(response.maxOutputTokens)
-        key("usage")
-        if let usage = response.usage { self.usage(usage) } else { null() }
-        member("metadata", response.metadata)
-        endObject()
+        object { json in
+            json.member("object", "realtime.response")
+            json.member("id", response.id)
+            json.member("conversation_id", response.conversationID)
+            json.member("status", response.status.wireName)
+            json.key("status_details")
+            json.statusDetails(response.status)
+            json.array("output") { json in
+                for item in response.output { json.item(item) }
+            }
+            json.outputModalities(response.outputModality)
+            json.object("audio") { json in
+                json.object("output") { json in
+                    json.audioFormat(response.outputFormat)
+                    json.member("voice", response.voice)
+                }
+            }
+            json.maxOutputTokens(response.maxOutputTokens)
+            json.key("usage")
+            if let usage = response.usage { json.usage(usage) } else { json.null() }
+            json.member("metadata", response.metadata)
+        }
     }
 
     private mutating func statusDetails(_ status: ResponseDescription.Status) {
@@ -36,20 +33,19 @@ extension JSONWriter {
         case .inProgress, .completed:
             null()
         case .cancelled(let reason), .incomplete(let reason):
-            beginObject()
-            member("type", status.wireName)
-            member("reason", reason)
-            endObject()
+            object { json in
+                json.member("type", status.wireName)
+                json.member("reason", reason)
+            }
         case .failed(let type, let code, let message):
-            beginObject()
-            member("type", status.wireName)
-            key("error")
-            beginObject()
-            member("type", type)
-            member("code", code)
-            member("message", message)
-            endObject()
-            endObject()
+            object { json in
+                json.member("type", status.wireName)
+                json.object("error") { json in
+                    json.member("type", type)
+                    json.member("code", code)
+                    json.member("message", message)
+                }
+            }
         }
     }
 
@@ -58,23 +54,21 @@ extension JSONWriter {
         // trap.
         let inputTokens = usage.inputTextTokens &+ usage.inputAudioTokens
         let outputTokens = usage.outputTextTokens &+ usage.outputAudioTokens
-        beginObject()
-        member("total_tokens", inputTokens &+ outputTokens)
-        member("input_tokens", inputTokens)
-        member("output_tokens", outputTokens)
-        key("input_token_details")
-        beginObject()
-        member("text_tokens", usage.inputTextTokens)
-        member("audio_tokens", usage.inputAudioTokens)
-        member("image_tokens", 0)
-        member("cached_tokens", usage.cachedTokens)
-        endObject()
-        key("output_token_details")
-        beginObject()
-        member("text_tokens", usage.outputTextTokens)
-        member("audio_tokens", usage.outputAudioTokens)
-        endObject()
-        endObject()
+        object { json in
+            json.member("total_tokens", inputTokens &+ outputTokens)
+            json.member("input_tokens", inputTokens)
+            json.member("output_tokens", outputTokens)
+            json.object("input_token_details") { json in
+                json.member("text_tokens", usage.inputTextTokens)
+                json.member("audio_tokens", usage.inputAudioTokens)
+                json.member("image_tokens", 0)
+                json.member("cached_tokens", usage.cachedTokens)
+            }
+            json.object("output_token_details") { json in
+                json.member("text_tokens", usage.outputTextTokens)
+                json.member("audio_tokens", usage.outputAudioTokens)
+            }
+        }
     }
 }
 

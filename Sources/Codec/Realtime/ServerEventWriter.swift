@@ -157,14 +157,13 @@ extension JSONWriter {
     }
 
     private mutating func errorMember(_ error: ClientEventError) {
-        key("error")
-        beginObject()
-        member("type", error.kind.rawValue)
-        member("code", error.code)
-        member("message", error.message)
-        member("param", error.param)
-        member("event_id", error.eventID)
-        endObject()
+        object("error") { json in
+            json.member("type", error.kind.rawValue)
+            json.member("code", error.code)
+            json.member("message", error.message)
+            json.member("param", error.param)
+            json.member("event_id", error.eventID)
+        }
     }
 
     private mutating func audioDelta(_ audio: [UInt8], start: Int?, at address: PartAddress) {
@@ -219,23 +218,21 @@ extension JSONWriter {
 
     /// The form of `usage` in seconds of audio.
     private mutating func durationUsage(_ seconds: Double) {
-        key("usage")
-        beginObject()
-        member("type", "duration")
-        member("seconds", number: seconds)
-        endObject()
+        object("usage") { json in
+            json.member("type", "duration")
+            json.member("seconds", number: seconds)
+        }
     }
 
     private mutating func transcriptionError(
         _ itemID: String, _ contentIndex: Int, code: String, _ message: String
     ) {
         part(of: itemID, contentIndex)
-        key("error")
-        beginObject()
-        member("type", "transcription_error")
-        member("code", code)
-        member("message", message)
-        endObject()
+        object("error") { json in
+            json.member("type", "transcription_error")
+            json.member("code", code)
+            json.member("message", message)
+        }
     }
 
     private mutating func responseMember(_ description: ResponseDescription) {
@@ -273,14 +270,13 @@ extension JSONWriter {
         _ address: PartAddress, _ modality: OutputModality, text: String
     ) {
         part(at: address)
-        key("part")
-        beginObject()
-        member("type", modality.rawValue)
-        switch modality {
-        case .text: member("text", text)
-        case .audio: member("transcript", text)
+        object("part") { json in
+            json.member("type", modality.rawValue)
+            switch modality {
+            case .text: json.member("text", text)
+            case .audio: json.member("transcript", text)
+            }
         }
-        endObject()
     }
 
     private mutating func call(_ callID: String, at address: PartAddress) {
@@ -291,8 +287,6 @@ extension JSONWriter {
     /// This server has no quotas of tokens or requests. Clients wait for the event and accept an
     /// empty one.
     private mutating func noRateLimits() {
-        key("rate_limits")
-        beginArray()
-        endArray()
+        array("rate_limits") { _ in }
     }
 }

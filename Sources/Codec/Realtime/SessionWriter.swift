@@ -13,56 +13,55 @@ extension JSONWriter {
     }
 
     private mutating func transcriptionSession(id: String, _ parameters: SessionParameters) {
-        beginObject()
-        member("object", "realtime.transcription_session")
-        member("type", "transcription")
-        member("id", id)
-        noInclude()
-        key("audio")
-        beginObject()
-        inputAudio(parameters)
-        endObject()
-        endObject()
+        object { json in
+            json.member("object", "realtime.transcription_session")
+            json.member("type", "transcription")
+            json.member("id", id)
+            json.noInclude()
+            json.object("audio") { json in
+                json.inputAudio(parameters)
+            }
+        }
     }
 
     private mutating func realtimeSession(id: String, _ parameters: SessionParameters) {
-        beginObject()
-        member("object", "realtime.session")
-        member("type", "realtime")
-        member("id", id)
-        member("model", parameters.model)
-        outputModalities(parameters.outputModality)
-        member("instructions", parameters.instructions)
-        key("tools")
-        beginArray()
-        for tool in parameters.tools { self.tool(tool) }
-        for tool in parameters.mcpTools { mcpTool(tool) }
-        endArray()
-        if let choice = parameters.mcpToolChoice {
-            mcpToolChoice(choice)
-        } else {
-            toolChoice(parameters.toolChoice)
+        object { json in
+            json.member("object", "realtime.session")
+            json.member("type", "realtime")
+            json.member("id", id)
+            json.member("model", parameters.model)
+            json.outputModalities(parameters.outputModality)
+            json.member("instructions", parameters.instructions)
+            json.array("tools") { json in
+                for tool in parameters.tools { json.tool(tool) }
+                for tool in parameters.mcpTools { json.mcpTool(tool) }
+            }
+            if let choice = parameters.mcpToolChoice {
+                json.mcpToolChoice(choice)
+            } else {
+                json.toolChoice(parameters.toolChoice)
+            }
+            if let parallel = parameters.parallelToolCalls {
+                json.member("parallel_tool_calls", parallel)
+            }
+            json.maxOutputTokens(parameters.maxOutputTokens)
+            json.member("tracing", parameters.tracing)
+            json.truncation(parameters.truncation)
+            json.key("reasoning")
+            if let effort = parameters.reasoningEffort {
+                json.object { json in
+                    json.member("effort", effort.rawValue)
+                }
+            } else {
+                json.null()
+            }
+            json.member("prompt", parameters.prompt)
+            json.noInclude()
+            json.object("audio") { json in
+                json.inputAudio(parameters)
+                json.outputAudio(parameters)
+            }
         }
-        if let parallel = parameters.parallelToolCalls { member("parallel_tool_calls", parallel) }
-        maxOutputTokens(parameters.maxOutputTokens)
-        member("tracing", parameters.tracing)
-        truncation(parameters.truncation)
-        key("reasoning")
-        if let effort = parameters.reasoningEffort {
-            beginObject()
-            member("effort", effort.rawValue)
-            endObject()
-        } else {
-            null()
-        }
-        member("prompt", parameters.prompt)
-        noInclude()
-        key("audio")
-        beginObject()
-        inputAudio(parameters)
-        outputAudio(parameters)
-        endObject()
-        endObject()
     }
 
     private mutating func truncation(_ truncation: Truncation) {
@@ -70,17 +69,15 @@ extension JSONWriter {
         case .auto: member("truncation", "auto")
         case .disabled: member("truncation", "disabled")
         case .retentionRatio(let ratio, let limit):
-            key("truncation")
-            beginObject()
-            member("type", "retention_ratio")
-            member("retention_ratio", number: ratio)
-            if let limit {
-                key("token_limits")
-                beginObject()
-                member("post_instructions", limit)
-                endObject()
+            object("truncation") { json in
+                json.member("type", "retention_ratio")
+                json.member("retention_ratio", number: ratio)
+                if let limit {
+                    json.object("token_limits") { json in
+                        json.member("post_instructions", limit)
+                    }
+                }
             }
-            endObject()
         }
     }
 
@@ -93,10 +90,9 @@ extension JSONWriter {
 
     /// Writes `output_modalities`.
     mutating func outputModalities(_ modality: OutputModality) {
-        key("output_modalities")
-        beginArray()
-        string(modality.rawValue)
-        endArray()
+        array("output_modalities") { json in
+            json.string(modality.rawValue)
+        }
     }
 
     /// Writes `max_output_tokens`.
@@ -113,110 +109,110 @@ extension JSONWriter {
     mutating func audioFormat(
         _ format: AudioFormat, isNumbered: Bool = false, opus: OpusSettings = OpusSettings()
     ) {
-        key("format")
-        beginObject()
-        member("type", format.wireName)
-        if format == .pcm { member("rate", format.sampleRate.hertz) }
-        if isNumbered { member("sequence", true) }
-        opusSettings(opus)
-        endObject()
+        object("format") { json in
+            json.member("type", format.wireName)
+            if format == .pcm { json.member("rate", format.sampleRate.hertz) }
+            if isNumbered { json.member("sequence", true) }
+            json.opusSettings(opus)
+        }
     }
 
     private mutating func inputAudio(_ parameters: SessionParameters) {
-        key("input")
-        beginObject()
-        audioFormat(parameters.inputFormat, isNumbered: parameters.inputIsNumbered)
-        key("transcription")
-        if let transcription = parameters.transcription {
-            self.transcription(transcription)
-        } else {
-            null()
+        object("input") { json in
+            json.audioFormat(parameters.inputFormat, isNumbered: parameters.inputIsNumbered)
+            json.key("transcription")
+            if let transcription = parameters.transcription {
+                json.transcription(transcription)
+            } else {
+                json.null()
+            }
+            json.key("noise_reduction")
+            if let reduction = parameters.noiseReduction {
+                json.object { json in
+                    if let place = reduction.place { json.member("type", place.rawValue) }
+                    if let strength = reduction.strength {
+                        json.member("strength", number: strength)
+                    }
+                }
+            } else {
+                json.null()
+            }
+            json.key("turn_detection")
+            if let detection = parameters.turnDetection {
+                json.turnDetection(detection, hasResponses: parameters.kind == .realtime)
+            } else {
+                json.null()
+            }
         }
-        key("noise_reduction")
-        if let reduction = parameters.noiseReduction {
-            beginObject()
-            if let place = reduction.place { member("type", place.rawValue) }
-            if let strength = reduction.strength { member("strength", number: strength) }
-            endObject()
-        } else {
-            null()
-        }
-        key("turn_detection")
-        if let detection = parameters.turnDetection {
-            turnDetection(detection, hasResponses: parameters.kind == .realtime)
-        } else {
-            null()
-        }
-        endObject()
     }
 
     private mutating func outputAudio(_ parameters: SessionParameters) {
-        key("output")
-        beginObject()
-        audioFormat(parameters.outputFormat, opus: parameters.outputOpus)
-        member("voice", parameters.voice)
-        member("speed", number: parameters.speed)
-        // An extension of Parley, written only if the client has set it.
-        if parameters.outputTransport != .json {
-            member("transport", parameters.outputTransport.rawValue)
+        object("output") { json in
+            json.audioFormat(parameters.outputFormat, opus: parameters.outputOpus)
+            json.member("voice", parameters.voice)
+            json.member("speed", number: parameters.speed)
+            // An extension of Parley, written only if the client has set it.
+            if parameters.outputTransport != .json {
+                json.member("transport", parameters.outputTransport.rawValue)
+            }
         }
-        endObject()
     }
 
     private mutating func transcription(_ transcription: TranscriptionParameters) {
-        beginObject()
-        if let model = transcription.model { member("model", model) }
-        if let language = transcription.language { member("language", language) }
-        if let prompt = transcription.prompt { member("prompt", prompt) }
-        names("languages", transcription.languages)
-        names("keywords", transcription.keywords)
-        if let delay = transcription.delay { member("delay", delay.rawValue) }
-        endObject()
+        object { json in
+            if let model = transcription.model { json.member("model", model) }
+            if let language = transcription.language { json.member("language", language) }
+            if let prompt = transcription.prompt { json.member("prompt", prompt) }
+            json.names("languages", transcription.languages)
+            json.names("keywords", transcription.keywords)
+            if let delay = transcription.delay { json.member("delay", delay.rawValue) }
+        }
     }
 
     private mutating func names(_ key: StaticString, _ names: [String]) {
         guard !names.isEmpty else { return }
-        self.key(key)
-        beginArray()
-        for name in names { string(name) }
-        endArray()
+        array(key) { json in
+            for name in names { json.string(name) }
+        }
     }
 
     /// - Parameter hasResponses: whether turns are answered. The fields for responses are written
     ///   only then.
     private mutating func turnDetection(_ detection: TurnDetectionParameters, hasResponses: Bool) {
-        beginObject()
-        switch detection.mode {
-        case .serverVAD(let threshold, let silenceMilliseconds):
-            member("type", "server_vad")
-            member("threshold", number: threshold)
-            member("prefix_padding_ms", detection.prefixPaddingMilliseconds)
-            member("silence_duration_ms", silenceMilliseconds)
-            if hasResponses { member("idle_timeout_ms", detection.idleTimeoutMilliseconds) }
-        case .semanticVAD(let eagerness):
-            member("type", "semantic_vad")
-            member("eagerness", eagerness.rawValue)
+        object { json in
+            switch detection.mode {
+            case .serverVAD(let threshold, let silenceMilliseconds):
+                json.member("type", "server_vad")
+                json.member("threshold", number: threshold)
+                json.member("prefix_padding_ms", detection.prefixPaddingMilliseconds)
+                json.member("silence_duration_ms", silenceMilliseconds)
+                if hasResponses {
+                    json.member("idle_timeout_ms", detection.idleTimeoutMilliseconds)
+                }
+            case .semanticVAD(let eagerness):
+                json.member("type", "semantic_vad")
+                json.member("eagerness", eagerness.rawValue)
+            }
+            if hasResponses {
+                json.member("create_response", detection.createResponse)
+                json.member("interrupt_response", detection.interruptResponse)
+            }
+            // Fields that stock clients do not know are written only if the client has set them.
+            if detection.speculativeResponse { json.member("speculative_response", true) }
+            if let milliseconds = detection.minInterruptionMilliseconds {
+                json.member("min_interruption_ms", milliseconds)
+            }
+            if detection.interruptionNeedsWords { json.member("interruption_needs_words", true) }
         }
-        if hasResponses {
-            member("create_response", detection.createResponse)
-            member("interrupt_response", detection.interruptResponse)
-        }
-        // Fields that stock clients do not know are written only if the client has set them.
-        if detection.speculativeResponse { member("speculative_response", true) }
-        if let milliseconds = detection.minInterruptionMilliseconds {
-            member("min_interruption_ms", milliseconds)
-        }
-        if detection.interruptionNeedsWords { member("interruption_needs_words", true) }
-        endObject()
     }
 
     private mutating func tool(_ tool: FunctionTool) {
-        beginObject()
-        member("type", "function")
-        member("name", tool.name)
-        if let description = tool.description { member("description", description) }
-        if let parameters = tool.parameters { member("parameters", parameters) }
-        endObject()
+        object { json in
+            json.member("type", "function")
+            json.member("name", tool.name)
+            if let description = tool.description { json.member("description", description) }
+            if let parameters = tool.parameters { json.member("parameters", parameters) }
+        }
     }
 
     private mutating func toolChoice(_ choice: ToolChoice) {
@@ -225,11 +221,10 @@ extension JSONWriter {
         case .none: member("tool_choice", "none")
         case .required: member("tool_choice", "required")
         case .function(let name):
-            key("tool_choice")
-            beginObject()
-            member("type", "function")
-            member("name", name)
-            endObject()
+            object("tool_choice") { json in
+                json.member("type", "function")
+                json.member("name", name)
+            }
         }
     }
 }

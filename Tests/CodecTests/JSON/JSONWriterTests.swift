@@ -1,10 +1,10 @@
-// Writing JSON: escapes, numbers, commas, and that whatever is written reads back as what it was.
+// Writing JSON: escapes, numbers, commas, closures, and that written values read back unchanged.
 
 import Codec
 import Testing
 
 @Suite struct JSONWriterTests {
-    /// What `body` writes.
+    /// The JSON that `body` writes.
     static func written(_ body: (inout JSONWriter) -> Void) -> String {
         var json = JSONWriter(ByteWriter(capacity: 1))
         body(&json)
@@ -33,6 +33,20 @@ import Testing
         }
         #expect(
             text == #"{"a":1,"b":[-1,{},true,null],"c":[],"d":{ "as": "it stands" },"e":"x"}"#)
+    }
+
+    @Test func closuresWriteBalancedObjectsAndArrays() {
+        let text = Self.written { json in
+            json.object { json in
+                json.array("a") { json in
+                    json.object { $0.member("b", 1) }
+                    json.array { _ in }
+                }
+                json.object("c") { _ in }
+                json.member("d", true)
+            }
+        }
+        #expect(text == #"{"a":[{"b":1},[]],"c":{},"d":true}"#)
     }
 
     @Test func absentOptionalsAreNull() {
@@ -106,8 +120,8 @@ import Testing
 
     // MARK: Round trips
 
-    /// All of the first 12,288 scalars, where the escapes and all UTF-8 lengths but one are, and a
-    /// sample of the others.
+    /// All of the first 12,288 scalars, which include the escapes and all UTF-8 lengths but one,
+    /// and a sample of the others.
     @Test func scalarsReadBack() throws {
         let codes = Array(0..<0x3000) + Array(stride(from: 0x3000, through: 0x10_FFFF, by: 257))
         let scalars = codes.compactMap { Unicode.Scalar(UInt32($0)) }
@@ -116,14 +130,14 @@ import Testing
             let chunk = scalars[start..<min(start + 4_096, scalars.count)]
             let text = String(String.UnicodeScalarView(chunk))
             let root = try parser.parse("[" + Self.written { $0.string(text) } + "]")
-            // Compared as bytes: `==` on strings takes equivalent texts for equal.
+            // Compared as bytes, because `==` on strings treats equivalent texts as equal.
             let copy = try #require(root.elements?.first { _ in true }?.utf8)
             #expect(copy.elementsEqual(text.utf8))
         }
     }
 
-    /// The escape scan works in blocks of eight: a special byte at each place of a block and around
-    /// it.
+    /// The scan for escapes works in blocks of eight bytes: a special byte at each position in and
+    /// around a block.
     @Test(arguments: ["\"", "\\", "\n", "\u{1F}"])
     func specialsAtEveryOffsetReadBack(_ special: String) throws {
         let parser = JSONParser()
