@@ -1,5 +1,5 @@
 #pragma once
-// libcurl, and its variadic functions, which Swift cannot call, with their arguments typed.
+// libcurl. Swift cannot call its variadic functions, so each has wrappers with typed arguments.
 #include <curl/curl.h>
 
 typedef size_t (*parley_curl_data_callback)(
@@ -31,7 +31,7 @@ static inline void parley_curl_set_address_rules(
     curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, check);
     curl_easy_setopt(easy, CURLOPT_PREREQDATA, context);
 }
-// The last head's field; NULL where there is none.
+// The value of a field in the last response head; NULL if the field is absent.
 static inline const char *parley_curl_header(CURL *easy, const char *name) {
     struct curl_header *field = NULL;
     if (curl_easy_header(easy, name, 0, CURLH_HEADER, -1, &field) != CURLHE_OK) return NULL;

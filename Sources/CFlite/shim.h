@@ -1,3 +1,3 @@
 #pragma once
-// flite. Its voices are libraries of their own, opened at run time.
+// flite. Its voices are separate libraries, opened at run time.
 #include <flite/flite.h>

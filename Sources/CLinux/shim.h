@@ -1,8 +1,8 @@
 #pragma once
-// What Glibc's Swift overlay lacks: epoll, eventfd, accept4, variadic and macro-only calls.
-// No _GNU_SOURCE here: it changes types that Swift's Glibc module also defines, and a file that
-// sees both (through Foundation, or another C library) would not compile. GNU calls are declared
-// by hand.
+// Functions that Glibc's Swift overlay lacks: epoll, eventfd, accept4, and calls that are variadic
+// or macros. _GNU_SOURCE is not defined here: it changes types that Swift's Glibc module also
+// defines, and a file that imports both (through Foundation or another C library) would not
+// compile. GNU functions are declared by hand instead.
 #include <arpa/inet.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -45,21 +45,22 @@ static inline char **parley_environment(void) { return environ; }
 static inline int parley_accept(int fd, struct sockaddr *address, socklen_t *length) {
     return accept4(fd, address, length, SOCK_NONBLOCK | SOCK_CLOEXEC);
 }
-// A server never cancels a thread, so recv and send need not be glibc's cancellation points, which
-// cost 94 instructions of an echo's 800 in user space.
+// recv and send by system call, not through glibc: its functions are thread cancellation points,
+// which cost 94 of an echo's 800 instructions in user space. A server never cancels a thread.
 static inline ssize_t parley_receive(int fd, void *bytes, size_t count) {
     return syscall(SYS_recvfrom, fd, bytes, count, 0, NULL, NULL);
 }
 static inline ssize_t parley_send(int fd, const void *bytes, size_t count) {
     return syscall(SYS_sendto, fd, bytes, count, MSG_NOSIGNAL, NULL, 0);
 }
-// An inherited descriptor becomes as one's own: it does not block, and children do not get it.
+// Sets up an inherited descriptor: non-blocking, and not inherited by children.
 static inline int parley_own_descriptor(int fd) {
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) return -1;
     return fcntl(fd, F_SETFD, FD_CLOEXEC);
 }
-// A program of one instruction: every new connection to the group goes to the socket at `index`.
+// Attaches a BPF program of one instruction: every new connection to the group goes to the socket
+// at `index`.
 static inline int parley_steer_connections(int fd, uint32_t index) {
     struct sock_filter code[] = {{BPF_RET | BPF_K, 0, 0, index}};
     struct sock_fprog program = {1, code};
@@ -69,8 +70,8 @@ static inline int parley_stop_steering(int fd) {
     int none = 0;
     return setsockopt(fd, SOL_SOCKET, SO_DETACH_REUSEPORT_BPF, &none, sizeof none);
 }
-// Unmaps what has been read of the program's own code and constants; what is needed again comes
-// back from the page cache at the next touch. Both symbols are the linker's.
+// Unmaps resident pages of the program's own code and constants. Pages that are needed again come
+// back from the page cache at the next access. The linker defines both symbols.
 static inline void parley_unmap_program(void) {
     extern char __executable_start, etext;
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -78,15 +79,16 @@ static inline void parley_unmap_program(void) {
     uintptr_t end = (uintptr_t)&etext & ~(page - 1);
     if (start % page == 0 && end > start) madvise((void *)start, end - start, MADV_DONTNEED);
 }
-// Opens a pipe without waiting for its writer: reading it gives EAGAIN until there is something.
+// Opens a file or pipe for reading without waiting for a writer. Reading gives EAGAIN until there
+// are bytes.
 static inline int parley_open_readonly(const char *path) {
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
-// A file without a name that lies in memory and goes with its last descriptor.
+// Creates a file in memory without a path. It is freed with its last descriptor.
 static inline int parley_open_memory_file(const char *label) {
     return memfd_create(label, 1 /* MFD_CLOEXEC */);
 }
-// Columns in the upper half, rows in the lower; 0 where there is no terminal.
+// The terminal's columns in the upper half, rows in the lower; 0 without a terminal.
 static inline uint32_t parley_terminal_size(int fd) {
     struct winsize size = {0};
     if (ioctl(fd, TIOCGWINSZ, &size) != 0) return 0;

@@ -1,11 +1,12 @@
 // The allocator behind the accounts of include/CNativeMemory.h: malloc's own blocks, eight bytes
 // longer.
 //
-// The account is at the end of a block, because a header would have to be 16 bytes for the sake of
-// alignment, and OpenSSL has many small blocks. Where the end is, malloc_usable_size says, in every
-// allocator that may stand in for glibc's.
+// The account's address is at the end of a block. A header would have to be 16 bytes for alignment,
+// and OpenSSL has many small blocks. malloc_usable_size gives the end in every allocator that may
+// replace glibc's.
 //
-// An account is nearly always touched by the thread that opened it: that costs a load, an addition
+// Nearly always the thread that opened an account uses it, which costs a load, an addition and a
+// store. Other threads, and closing an account, take a lock.
 // and a store. Others, and the end of an account, take a lock.
 #include "CNativeMemory.h"
 
@@ -18,11 +19,11 @@
 #include <string.h>
 
 struct parley_account {
-    /// Whose it is: an address of that thread's own. NULL once it is closed.
+    /// The thread that opened it, identified by an address of its own. NULL once closed.
     _Atomic(const void *) thread;
-    /// What its thread has charged and credited; nobody else writes it.
+    /// Bytes charged and credited by that thread, which alone writes it.
     _Atomic int64_t own;
-    /// What other threads have credited, under the lock; and all of it once it is closed.
+    /// Bytes credited by other threads, under the lock; after closing, by all threads.
     _Atomic int64_t foreign;
 };
 
@@ -36,7 +37,7 @@ static int64_t balance(const parley_account *account) {
         + atomic_load_explicit(&account->foreign, memory_order_relaxed);
 }
 
-/// Another thread's block, or a closed account's.
+/// Charges a block of another thread, or of a closed account.
 __attribute__((noinline)) static void charge_elsewhere(parley_account *account, int64_t bytes) {
     pthread_mutex_lock(&lock);
     atomic_fetch_add_explicit(&account->foreign, bytes, memory_order_relaxed);
@@ -51,7 +52,7 @@ static inline void charge(parley_account *account, int64_t bytes) {
     if (account == NULL) {
         atomic_fetch_add_explicit(&shared, bytes, memory_order_relaxed);
     } else if (atomic_load_explicit(&account->thread, memory_order_relaxed) == &here) {
-        // One writer, so no lock prefix.
+        // There is one writer, so no lock prefix is needed.
         int64_t own = atomic_load_explicit(&account->own, memory_order_relaxed);
         atomic_store_explicit(&account->own, own + bytes, memory_order_relaxed);
     } else {
@@ -86,7 +87,7 @@ static void release(void *block) {
     free(block);
 }
 
-/// A block stays with who paid for it, however it grows.
+/// A block stays with the account that it was charged to, however it grows.
 static void *reallocate(void *block, size_t count) {
     if (block == NULL) return allocate(count);
     if (count > PTRDIFF_MAX - TAIL) return NULL;
@@ -156,7 +157,7 @@ static void openssl_release(void *block, const char *file, int line) {
 
 static int is_hooked;
 
-/// OpenSSL takes other functions only before its first allocation; nobody's code is earlier.
+/// Runs before any other code: OpenSSL accepts other functions only before its first allocation.
 __attribute__((constructor)) static void hook_openssl(void) {
     is_hooked = CRYPTO_set_mem_functions(openssl_allocate, openssl_reallocate, openssl_release);
 }

@@ -1,5 +1,5 @@
 #pragma once
-// OpenSSL 3, and those of its functions and constants that are macros, which Swift cannot use.
+// OpenSSL 3. Swift cannot use macros, so those functions and constants have wrappers.
 #include <openssl/bio.h>
 #include <openssl/core_names.h>
 #include <openssl/crypto.h>
@@ -42,7 +42,7 @@ static inline void parley_ssl_context_staple(
     SSL_CTX_set_tlsext_status_cb(context, answer);
     SSL_CTX_set_tlsext_status_arg(context, argument);
 }
-// The SSL frees `bytes` with OPENSSL_free, and what it had before.
+// The SSL object takes ownership of `bytes` and frees its previous response, with OPENSSL_free.
 static inline long parley_ssl_set_staple(SSL *ssl, void *bytes, long count) {
     return SSL_set_tlsext_status_ocsp_resp(ssl, bytes, count);
 }

@@ -1,12 +1,12 @@
-// The one place that knows simdjson. It walks a document once, in order, and records every value in
-// a flat array; what the nodes mean is in include/CSimdjson.h, what they are for is in Codec.
+// The only file that uses simdjson. It walks a document once, in order, and records every value in
+// a flat array of nodes. include/CSimdjson.h describes the nodes; Codec uses them.
 //
 // simdjson's stage 1 (which picks AVX2 or AVX-512 at run time) checks UTF-8, quotes and control
-// characters and finds the tokens; its on-demand iterator checks the structure as we walk. Text
-// without escapes is not copied again: its node points into the document. Only public simdjson API
-// is used, so that any 3.x of a distribution will do.
+// characters and finds the tokens. Its on-demand iterator checks the structure during the walk.
+// Text without escapes is not copied again: its node points into the document. Only simdjson's
+// public API is used, so that any 3.x of a distribution works.
 //
-// Nothing here throws: simdjson's exceptions are compiled out and memory comes from malloc.
+// Nothing here throws: simdjson's exceptions are disabled, and memory comes from malloc.
 #define SIMDJSON_EXCEPTIONS 0
 #define SIMDJSON_DEVELOPMENT_CHECKS 0
 #include "CSimdjson.h"
@@ -26,7 +26,7 @@ using namespace simdjson;
 
 constexpr size_t minimum_document_capacity = 4096;
 constexpr uint32_t minimum_node_capacity = 64;
-/// Nodes that are kept from document to document: 160 kB.
+/// Maximum nodes kept between documents: 160 kB.
 constexpr uint32_t retained_node_capacity = 4096;
 /// Indices and offsets are 32 bits wide.
 constexpr size_t largest_document = 0xFFFF'FF00;
@@ -95,7 +95,7 @@ struct csimdjson_parser {
     buffer<csimdjson_node> nodes;
     uint32_t node_capacity = 0;
     uint32_t node_count = 0;
-    /// Start of the value that was reached last, or -1.
+    /// Start of the last value that was reached, or -1.
     int64_t reached = -1;
 
     csimdjson_status load(const void *bytes, size_t count);
@@ -117,12 +117,13 @@ struct csimdjson_parser {
     void close_container(uint32_t index, uint32_t children, ondemand::document &document);
 };
 
-/// Copies the document to where simdjson may read past its end, and fits the buffers to it.
+/// Copies the document into a buffer with padding, because simdjson reads past the end, and adapts
+/// the buffers' sizes.
 csimdjson_status csimdjson_parser::load(const void *bytes, size_t count) {
     if (count > max_bytes) {
         return CSIMDJSON_TOO_LARGE;
     }
-    // A rare huge document must not cost its memory for ever after.
+    // A rare huge document must not keep its memory.
     bool is_oversized = source_capacity > retained_bytes && count <= retained_bytes;
     if (!source || source_capacity < count || is_oversized) {
         size_t capacity = rounded_up(count, minimum_document_capacity);
@@ -140,7 +141,7 @@ csimdjson_status csimdjson_parser::load(const void *bytes, size_t count) {
     if (count > 0) {
         std::memcpy(source.get(), bytes, count);
     }
-    // White space, so that a token that ends with the document reads as ended.
+    // White space, so that a token at the end of the document is recognised as complete.
     std::memset(source.get() + count, ' ', SIMDJSON_PADDING);
     source_count = count;
     return CSIMDJSON_OK;
@@ -284,7 +285,7 @@ csimdjson_status csimdjson_parser::walk_object(
     return status;
 }
 
-/// The iterator stands on the token after the container, and only white space lies between.
+/// The iterator is at the token after the container, with only white space between.
 void csimdjson_parser::close_container(
     uint32_t index, uint32_t children, ondemand::document &document) {
     const char *end;
@@ -307,7 +308,7 @@ csimdjson_status csimdjson_parser::record_key(ondemand::field &field) {
     if (status != CSIMDJSON_OK) {
         return status;
     }
-    // Stage 1 has seen the closing quote, so the search ends.
+    // Stage 1 has found the closing quote, so the search ends.
     const char *end = text;
     while (*end != '"' && *end != '\\') {
         end += 1;
@@ -334,8 +335,8 @@ csimdjson_status csimdjson_parser::record_scalar(ondemand::value &value, std::st
     }
     csimdjson_node &node = nodes[index];
     node.raw_count = static_cast<uint32_t>(token.size());
-    // Each value is also taken from the iterator. Left to it, a skipped string that a colon follows
-    // would pass for a key, and what comes after it for a value that nobody checks.
+    // Each value is also read from the iterator. If the iterator skipped it, a string followed by a
+    // colon would count as a key, and the text after it as a value, unchecked.
     switch (token.front()) {
     case '"':
         return record_string(value, token, node);
@@ -385,7 +386,7 @@ csimdjson_status csimdjson_parser::record_number(
         node.kind = CSIMDJSON_INTEGER;
         return CSIMDJSON_OK;
     }
-    // An integer of more than 63 bits is good JSON (RFC 8259 section 6): kept as a double.
+    // An integer of more than 63 bits is valid JSON (RFC 8259 section 6): kept as a double.
     node.kind = CSIMDJSON_DOUBLE;
     auto error = value.get_double().get(node.number);
     return error ? CSIMDJSON_INVALID_NUMBER : CSIMDJSON_OK;

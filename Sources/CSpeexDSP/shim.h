@@ -1,4 +1,4 @@
 #pragma once
-// speexdsp's resampler.
+// speexdsp's resampler and preprocessor.
 #include <speex/speex_preprocess.h>
 #include <speex/speex_resampler.h>

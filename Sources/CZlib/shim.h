@@ -1,5 +1,5 @@
 #pragma once
-// zlib, and the initialisers that are macros, which Swift does not see.
+// zlib, with wrappers for its initialisers: they are macros, which Swift cannot use.
 #ifndef ZLIB_CONST
 #define ZLIB_CONST
 #endif

@@ -1,12 +1,12 @@
-// Who pays for what OpenSSL and libcurl allocate, for Sources/Server/NativeMemory.swift.
+// Charges memory that OpenSSL and libcurl allocate to accounts, for Server's NativeMemory.
 //
-// Both libraries allocate through the functions here. A thread has at most one current owner, an
-// account; a block that is allocated meanwhile is charged to it, and remembers it in its last eight
-// bytes, so that whoever frees the block, wherever, credits the account that paid. Blocks without
-// an owner belong to the shared account: contexts, caches, the libraries' own state.
+// Both libraries allocate through the functions here. A thread has at most one current account, its
+// owner. A block that is allocated meanwhile is charged to that account and stores it in its last
+// eight bytes, so that freeing the block on any thread credits the same account. Blocks without an
+// owner belong to the shared account: contexts, caches, the libraries' own state.
 //
-// An account is charged what malloc takes for a block: its usable size and the eight bytes before
-// it. Invariant: an account's bytes are the sum of its blocks, never negative.
+// A block is charged at its size in malloc: the usable size and the eight bytes before it.
+// Invariant: an account's bytes are the sum of its blocks, never negative.
 #pragma once
 
 #include <stddef.h>
@@ -14,26 +14,27 @@
 
 typedef struct parley_account parley_account;
 
-/// An account of the calling thread, at zero; NULL without memory. Other threads may free blocks of
-/// it, but only the calling thread may make it its owner, read it and close it.
+/// Opens an account for the calling thread, at zero; NULL without memory. Other threads may free
+/// its blocks. Only the calling thread may make it its owner, read it and close it.
 parley_account *parley_account_open(void);
 
-/// Ends an account. What is still charged to it moves to the shared account, and so do its credits
-/// from then on. The pointer is not valid afterwards.
-/// Returns the bytes that moved.
+/// Closes an account. Its remaining bytes, and later credits, move to the shared account. The
+/// pointer is invalid afterwards. Returns the bytes that moved.
 int64_t parley_account_close(parley_account *account);
 
-/// What is charged to an account now.
+/// Bytes that are charged to an account now.
 int64_t parley_account_bytes(const parley_account *account);
 
-/// What is charged to nobody in particular, in the whole process.
+/// Bytes that are charged to the shared account, in the whole process.
 int64_t parley_shared_account_bytes(void);
 
-/// Makes an account the calling thread's owner, or nobody: NULL. Returns who was it before.
+/// Makes an account the calling thread's owner; NULL for none. Returns the previous owner.
 parley_account *parley_owner_set(parley_account *account);
 
-/// Lets libcurl allocate here; instead of curl_global_init, before any other call of it.
+/// Makes libcurl allocate here. Call it instead of curl_global_init, before any other function of
+/// libcurl.
 int parley_curl_global_init(long flags);
 
-/// Whether OpenSSL allocates here. It does from the program's start, unless somebody was faster.
+/// Whether OpenSSL allocates here: from the program's start, unless another library called OpenSSL
+/// earlier.
 int parley_openssl_is_hooked(void);

@@ -1,12 +1,12 @@
-// JSON text to a flat index of its values, for Sources/Codec/JSON.swift.
+// Parses JSON text into a flat index of its values, for Codec/JSON/JSON.swift.
 //
-// One function call parses a whole document with simdjson (RFC 8259: structure, UTF-8, strings and
-// numbers are all checked) and leaves an array of nodes in document order. Swift then reads the
-// nodes directly, without a call per value. Each node knows the exact bytes it was read from, so
-// that a part of a document can be passed on as it was received.
+// One call parses a whole document with simdjson (RFC 8259: structure, UTF-8, strings and numbers
+// are all checked) and returns an array of nodes in document order. Swift reads the nodes directly,
+// without a call per value. Each node has the offsets of its exact bytes, so that a part of a
+// document can be forwarded as it was received.
 //
 // Order of the nodes: a container, then its children. An object's children alternate: a key (a
-// string node), then its value. `next` leads past a value and everything inside it.
+// string node), then its value. `next` is the index after a value and everything inside it.
 //
 // No C++ type and no exception crosses this header. A parser is used by one thread at a time.
 #pragma once
@@ -37,7 +37,7 @@ typedef enum : uint32_t {
     CSIMDJSON_TOO_DEEP,
     /// More keys and values than the parser's limit.
     CSIMDJSON_TOO_MANY_VALUES,
-    /// Nothing but white space.
+    /// Only white space.
     CSIMDJSON_EMPTY,
     CSIMDJSON_INVALID_UTF8,
     /// A bad escape, a raw control character, or no closing quote.
@@ -48,9 +48,9 @@ typedef enum : uint32_t {
     CSIMDJSON_INVALID_LITERAL,
     /// A missing or misplaced bracket, comma, colon or key.
     CSIMDJSON_INVALID_STRUCTURE,
-    /// Something follows the document.
+    /// More text after the document.
     CSIMDJSON_TRAILING_CONTENT,
-    /// The document is a bare string, number or literal.
+    /// The document is a single string, number or literal.
     CSIMDJSON_NOT_A_CONTAINER,
     CSIMDJSON_OUT_OF_MEMORY,
 } csimdjson_status;
@@ -62,9 +62,9 @@ typedef struct {
         int64_t integer;
         double number;
     };
-    /// Bytes of `text`; members or elements of a container.
+    /// Bytes of `text`; number of members or elements of a container.
     uint32_t count;
-    /// Where the value stands in the document, without white space around it.
+    /// Bytes of the value in the document, without surrounding white space.
     uint32_t raw_offset;
     uint32_t raw_count;
     /// Index of the first node that is not part of this value.
@@ -79,21 +79,21 @@ typedef struct {
     /// The parser's copy of the document.
     const char *source;
     /// After a failure: the start of the last value that was reached, or -1 if the document was
-    /// refused before values were looked at.
+    /// refused before any.
     int64_t error_offset;
 } csimdjson_document;
 
 typedef struct csimdjson_parser csimdjson_parser;
 
-/// Makes a parser, or returns NULL without memory. `max_bytes` is below 4 GiB.
-/// Buffers grow with the documents; past `retained_bytes` of document they are given back when a
-/// smaller document follows.
+/// Creates a parser, or returns NULL without memory. `max_bytes` must be below 4 GiB. Buffers grow
+/// with the documents. A buffer of more than `retained_bytes` is freed when a smaller document
+/// follows.
 csimdjson_parser *csimdjson_create(
     size_t max_bytes, uint32_t max_depth, uint32_t max_nodes, size_t retained_bytes);
 
 void csimdjson_destroy(csimdjson_parser *parser);
 
-/// Copies and parses a document. Fills `document` in both outcomes.
+/// Copies and parses a document. Fills `document` on success and on failure.
 csimdjson_status csimdjson_parse(
     csimdjson_parser *parser, const void *bytes, size_t count, csimdjson_document *document);
 
