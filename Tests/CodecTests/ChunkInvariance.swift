@@ -1,11 +1,11 @@
-// The property that every parser of Codec has to have: what it makes of a byte stream does not
-// depend on how the network cut the stream into reads. Tests of parsers go through
-// `expectChunkInvariant`. Invariant: deterministic; the cuts come from a fixed seed.
+// The property that every parser of Codec must have: its results do not depend on how the network
+// splits a byte stream into reads. Parser tests use `expectChunkInvariant`. Invariant:
+// deterministic; the splits come from a fixed seed.
 
 import Codec
 import Testing
 
-/// A small deterministic generator (SplitMix64) for cuts and other test data.
+/// A small deterministic generator (SplitMix64) for splits and other test data.
 struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 
@@ -20,10 +20,11 @@ struct SeededGenerator: RandomNumberGenerator {
     }
 }
 
-/// Expects the same outcome of the stream whole, byte by byte, in two pieces at the ends, with
+/// Expects the same outcome for the stream whole, byte by byte, in two pieces near either end, with
 /// empty pieces, and in pieces of random sizes.
-/// - Parameter run: feeds the pieces to a fresh parser and returns all that came of it, errors too.
-/// - Returns: the outcome of the whole stream, to be compared with what the test expects.
+/// - Parameter run: feeds the pieces to a new parser and returns the whole outcome, errors
+///   included.
+/// - Returns: the outcome of the whole stream, for the test to compare.
 @discardableResult
 func expectChunkInvariant<Outcome: Equatable>(
     _ stream: [UInt8], sourceLocation: SourceLocation = #_sourceLocation,
@@ -31,7 +32,7 @@ func expectChunkInvariant<Outcome: Equatable>(
 ) -> Outcome {
     let whole = run([stream])
     var cuts: [(name: String, pieces: [[UInt8]])] = []
-    // Long streams would take minutes byte by byte in a debug build; random cuts cover them.
+    // Byte by byte, long streams would take minutes in a debug build; random splits cover them.
     if stream.count <= 20_000 { cuts.append(("bytewise", stream.map { [$0] })) }
     if stream.count >= 2 {
         cuts.append(("first byte apart", [[stream[0]], Array(stream[1...])]))
@@ -59,7 +60,7 @@ func expectChunkInvariant<Outcome: Equatable>(
 /// The bytes of a text.
 func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
-/// What a body writes, as an array.
+/// The bytes that `body` writes.
 func written(_ body: (inout ByteWriter) -> Void) -> [UInt8] {
     var writer = ByteWriter(capacity: 16)
     body(&writer)

@@ -1,5 +1,5 @@
-// 4-bit codes: what a decoder makes of them is what the coder thinks it does, wherever it begins,
-// and no sample is beyond them.
+// 4-bit ADPCM codes: the decoder reaches the encoder's state wherever decoding begins, and every
+// sample can be encoded.
 
 import Codec
 import Testing
@@ -73,7 +73,7 @@ import Testing
     @Test func theLoudestSoundDoesNotOverflow() {
         let loud = (0..<2_000).map { $0 / 25 % 2 == 0 ? Int16.min : Int16.max }
         let samples = decoded(coded(loud, pieces: 320).codes, count: 2_000).samples
-        // Once the step has grown, each half wave is reached.
+        // Once the step has grown, each half wave is reached in full.
         #expect(samples[1_000...].min()! < -30_000 && samples[1_000...].max()! > 30_000)
     }
 

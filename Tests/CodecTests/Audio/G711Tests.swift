@@ -40,7 +40,7 @@ private let allSamples = (Int(Int16.min)...Int(Int16.max)).map { Int16($0) }
 
     @Test(arguments: G711.Law.allCases)
     func stepsDoubleFromSegmentToSegment(_ law: G711.Law) {
-        // Inverting the inversions orders the positive codes by magnitude.
+        // Undoing the inversion orders the positive codes by magnitude.
         let inversion: UInt8 = law == .mu ? 0xFF : 0xD5
         let levels = decode((0..<128).map { UInt8($0) ^ inversion }, law)
         for (index, (low, high)) in zip(levels, levels.dropFirst()).enumerated() {
@@ -57,7 +57,7 @@ private let allSamples = (Int(Int16.min)...Int(Int16.max)).map { Int16($0) }
     func everyCodeSurvivesTheRoundTrip(_ law: G711.Law) {
         let back = encode(decode(allCodes, law), law)
         for code in allCodes {
-            // µ-law has two zeros; the negative one comes back as the positive.
+            // µ-law has two zeros; the negative one is encoded back as the positive one.
             let expected = law == .mu && code == 0x7F ? 0xFF : code
             #expect(back[Int(code)] == expected)
         }
@@ -76,7 +76,7 @@ private let allSamples = (Int(Int16.min)...Int(Int16.max)).map { Int16($0) }
             let level = Int(decode([code], law)[0])
             switch (law, code) {
             case (.mu, 0xFF): #expect((first, last) == (0, 4) && level == 0)
-            // What is louder than the last interval is clipped to it.
+            // Samples louder than the last interval are clipped to it.
             case (.mu, 0x80): #expect((first, last) == (31_612, 32_768) && level == 32_124)
             default: #expect((first + last) / 2 == level, "code \(code)")
             }

@@ -1,4 +1,4 @@
-// Noise reduction: steady noise goes, a voice stays, and every sample comes out in order.
+// Noise reduction: steady noise is suppressed, a voice stays, and samples keep their order.
 
 import Codec
 import TestMaterial
@@ -27,7 +27,7 @@ private func meanSquare(_ samples: some Collection<Int16>) -> Double {
 
     @Test func steadyNoiseIsSuppressed() throws {
         let output = reduce(noise, inPiecesOf: 320)
-        // After the second that it takes to know the noise: 10 dB are a factor of 10.
+        // After one second, in which the noise is estimated: 10 dB are a factor of 10.
         let ratio = meanSquare(noise[32_000...]) / meanSquare(output[32_000...])
         #expect(ratio > 6 && ratio < 14)
     }

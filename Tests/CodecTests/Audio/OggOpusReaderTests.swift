@@ -1,11 +1,11 @@
-// Ogg Opus streams, good and bad, each whole, byte by byte and at random splits.
+// Valid and broken Ogg Opus streams, each read whole, byte by byte and at random splits.
 
 import Codec
 import TestMaterial
 import Testing
 
 @Suite struct OggOpusReaderTests {
-    /// 20 ms of wideband SILK in one frame; what the frame holds is not looked at.
+    /// 20 ms of wideband SILK in one frame. The reader does not look at the frame's content.
     private static func packet(_ marker: UInt8, bytes: Int = 40) -> [UInt8] {
         [9 << 3, marker] + [UInt8](repeating: marker, count: bytes - 2)
     }
@@ -95,7 +95,7 @@ import Testing
                 OggOpusPacket(bytes: Self.packet(2), samples: 960, trimmed: 220),
                 OggOpusPacket(bytes: Self.packet(3), samples: 960, trimmed: 960),
             ])
-        // A whole stream in one page says its length, too.
+        // A whole stream in one page also states its length.
         var short = OggOpusStream()
         short.append(packets: [Self.packet(1), Self.packet(2)], flags: 4, granule: 1_000)
         #expect(Self.read([short.bytes]).packets.map(\.trimmed) == [0, 920])
@@ -238,7 +238,7 @@ import Testing
         let packet = [UInt8](repeating: 72, count: OggOpusReader.maxPacketBytes + 1)
         stream.append(packets: [packet], granule: 960)
         expect(stream.bytes, gives: [], fails: .packetTooLong)
-        // The longest packet there is: 120 ms in 48 frames of 1,275 bytes, each with its length.
+        // The longest possible packet: 120 ms in 48 frames of 1,275 bytes, each with its length.
         let longest =
             [16 << 3 | 3, 0x80 | 48] + (0..<47).flatMap { _ in [252, 255] as [UInt8] }
             + [UInt8](repeating: 1, count: 48 * 1_275)
@@ -259,7 +259,7 @@ import Testing
         #expect(
             Self.read([OggOpusStream(channels: 3, mapping: [1, 1, 1, 0, 1, 0]).bytes]).error
                 == .unsupportedChannels(3))
-        // A page with a good checksum whose header is of the next major version.
+        // A page with a valid checksum whose header has the next major version.
         var next = OggOpusStream(serial: 3)
         let before = next.bytes.count
         let head = Array("OpusHead".utf8) + [0x10, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]

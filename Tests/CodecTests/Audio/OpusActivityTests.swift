@@ -1,4 +1,4 @@
-// What Opus packets say of their content, against what an encoder heard (RFC 6716 §3.1, §4.2.3).
+// Voice activity read from Opus packets, compared with an encoder's input (RFC 6716 §3.1, §4.2.3).
 
 import Codec
 import Testing
@@ -15,21 +15,21 @@ private func saysSilence(_ bytes: [UInt8]) -> Bool { OpusActivity.saysSilence(by
         #expect(!saysSilence([]))
     }
 
-    /// Contents, the first byte of the frame, and whether it has voice.
+    /// Table of contents, first byte of the frame, and whether it has voice.
     @Test(arguments: [
         // 20 ms of SILK, mono: one bit of voice.
         (0x08, 0b1000_0000, false), (0x08, 0b0111_1111, true),
-        // 10 ms as well.
+        // 10 ms: one bit as well.
         (0x00, 0b1000_0000, false), (0x00, 0b0111_1111, true),
-        // 40 and 60 ms: two and three.
+        // 40 and 60 ms: two and three bits.
         (0x10, 0b0100_0000, false), (0x10, 0b0011_1111, true),
         (0x18, 0b0010_0000, false), (0x18, 0b0001_1111, true),
-        // Stereo: the side channel's bits follow the middle's bit of redundancy.
+        // Stereo: the side channel's bits follow the middle channel's redundancy bit.
         (0x0C, 0b0010_0000, false), (0x0C, 0b0101_1111, true),
         (0x1C, 0b0000_0010, false), (0x1C, 0b0001_0001, true),
         // Hybrid, 20 ms.
         (0x68, 0b1000_0000, false), (0x68, 0b0111_1111, true),
-        // CELT, and several frames in one packet, do not say.
+        // CELT, and packets of several frames: no information.
         (0x80, 0b0000_0000, false), (0xF8, 0b0000_0000, false), (0x0B, 0b0000_0000, false),
         (0x09, 0b0000_0000, false),
     ])
@@ -48,7 +48,7 @@ private func saysSilence(_ bytes: [UInt8]) -> Bool { OpusActivity.saysSilence(by
         }
         let silence = try (0..<20).map { _ in try encode([Int16](repeating: 0, count: 320)) }
         #expect(silence.allSatisfy { $0 })
-        // A buzz of 125 Hz, as a voice has: full of harmonics.
+        // A buzz of 125 Hz, full of harmonics like a voice.
         let buzz: [Int16] = (0..<320).map { $0 % 128 < 20 ? 12_000 : -2_000 }
         let voice = try (0..<20).map { _ in try encode(buzz) }
         #expect(!voice.suffix(10).contains(true))

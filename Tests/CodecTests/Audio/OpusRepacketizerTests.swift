@@ -1,4 +1,4 @@
-// Packets of other durations brought to 20 ms, and decoded again to the same sound.
+// Packets of other durations, repacked to 20 ms and decoded to the same sound.
 
 import Codec
 import Testing
@@ -6,7 +6,7 @@ import Testing
 @Suite struct OpusRepacketizerTests {
     private static let rate = SampleRate.hz48000
 
-    /// A tone in packets of a duration, by the real encoder.
+    /// A tone in packets of the given duration, made by the real encoder.
     private func packets(milliseconds: Double, count: Int) throws -> [[UInt8]] {
         var encoder = try OpusEncoder(rate: Self.rate, bitrate: 64_000)
         let size = Int(48 * milliseconds)
@@ -56,7 +56,7 @@ import Testing
     }
 
     @Test func cutsLongPacketsOfTwentyMillisecondFrames() throws {
-        // 64 kb/s is CELT, whose frames last 20 ms at most, so that 60 ms are three.
+        // 64 kb/s selects CELT, whose frames last at most 20 ms, so a packet of 60 ms has three.
         let single = try packets(milliseconds: 20, count: 6)
         let long = try packets(milliseconds: 60, count: 2)
         let result = try repacketized(long)
@@ -82,7 +82,7 @@ import Testing
         #expect(throws: OpusRepacketizingError.indivisible) {
             try repacketizer.append([30 << 3, 1, 2, 3]) { _ in }
         }
-        // What waited is lost: a packet of 20 ms is whole by itself again.
+        // The waiting frames are lost; the next packet of 20 ms is whole by itself.
         let isWaiting = repacketizer.isWaiting
         #expect(!isWaiting)
     }

@@ -1,4 +1,5 @@
-// What Parley adds to the format `audio/opus`: numbers for the input, settings for the output.
+// Parley's additions to the format `audio/opus`: packet numbers for the input, settings for the
+// output.
 
 import Codec
 import Testing

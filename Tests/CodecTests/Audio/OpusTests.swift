@@ -1,4 +1,4 @@
-// Opus through libopus: what survives the round trip, every duration, and every kind of bad packet.
+// Opus through libopus: round trips, every packet duration, and every kind of invalid packet.
 
 import COpus
 import Codec
@@ -64,7 +64,7 @@ private func stereoPackets(left: [Int16], right: [Int16]) throws -> [[UInt8]] {
     }
 }
 
-/// Several packets of the same kind in one (RFC 6716 §3.2.5).
+/// Several packets of the same kind joined into one (RFC 6716 §3.2.5).
 private func joined(_ packets: [[UInt8]]) throws -> [UInt8] {
     let repacketizer = try #require(opus_repacketizer_create())
     defer { opus_repacketizer_destroy(repacketizer) }
@@ -114,7 +114,7 @@ private func joined(_ packets: [[UInt8]]) throws -> [UInt8] {
         #expect(fit.signalToNoise > 20)
     }
 
-    /// Tenths of milliseconds.
+    /// Durations in tenths of milliseconds.
     @Test(arguments: [25, 50, 100, 200, 400, 600], rates)
     func everyDurationHasExactlyItsSamples(_ tenths: Int, _ rate: SampleRate) throws {
         let input = tone(300, rate: 48_000, count: 14_400)
@@ -212,7 +212,7 @@ private func joined(_ packets: [[UInt8]]) throws -> [UInt8] {
 
     // MARK: - Bad packets
 
-    /// RFC 6716 §3.4, the rules R1…R7 that a receiver can check.
+    /// Packets that break the rules R1…R7 of RFC 6716 §3.4 that a receiver can check.
     static let malformed: [(String, [UInt8])] = [
         ("R1: no bytes", []),
         ("R2: a frame of more than 1,275 bytes", [0x08] + [UInt8](repeating: 1, count: 1_276)),
@@ -233,7 +233,7 @@ private func joined(_ packets: [[UInt8]]) throws -> [UInt8] {
     func refusesPacketsThatBreakARule(_ rule: String, _ packet: [UInt8]) throws {
         var decoder = try OpusDecoder(rate: .hz16000)
         #expect(throws: OpusError.invalidPacket) { try decode(packet, with: &decoder) }
-        // The decoder goes on as if the packet had not been there.
+        // The decoder continues as if the refused packet had not arrived.
         let good = try packets(
             of: tone(440, rate: 16_000, count: 320), rate: .hz16000, packetSamples: 320)
         #expect(try decode(good[0], with: &decoder).count == 320)

@@ -27,7 +27,7 @@ struct RatePair: CustomTestStringConvertible, Sendable {
     static let downwards = all.filter { $0.to < $0.from }
 }
 
-/// Feeds pieces one by one and checks what each must yield.
+/// Feeds pieces one by one and checks how many samples each gives.
 private func resample(
     _ pieces: [ArraySlice<Int16>], with resampler: inout Resampler
 ) -> [Int16] {
@@ -74,7 +74,7 @@ private func resampleWhole(_ samples: [Int16], _ pair: RatePair) throws -> [Int1
 
     @Test(arguments: RatePair.all)
     func keepsATone(_ pair: RatePair) throws {
-        // 1,000 Hz, and 80% of what the lower of the rates can hold.
+        // 1,000 Hz, and 80% of the highest frequency at the lower rate.
         for hertz in [1_000, Double(min(pair.from, pair.to)) * 0.4] {
             let output = try resampleWhole(tone(hertz, rate: pair.from, count: pair.from), pair)
             let fit = ToneFit(output.dropFirst(pair.to / 10), hertz: hertz, rate: pair.to)

@@ -2,7 +2,7 @@
 
 import Foundation
 
-/// Whole numbers that look random and are the same in every run (Marsaglia's xorshift).
+/// Pseudo-random whole numbers, the same in every run (Marsaglia's xorshift).
 struct RepeatableNumbers: RandomNumberGenerator {
     private var state: UInt64
 
@@ -28,15 +28,15 @@ func tone(_ hertz: Double, rate: Int, count: Int, amplitude: Double = 16_000) ->
     }
 }
 
-/// The sine of a known frequency that fits samples best, in any phase, and what is left over.
+/// Fits a sine of known frequency to samples, in any phase, and measures the remainder.
 struct ToneFit {
     /// The fitted sine's amplitude.
     let amplitude: Double
-    /// The fitted sine's power over that of everything else, in decibels.
+    /// Power of the fitted sine relative to the remainder, in decibels.
     let signalToNoise: Double
 
     init(_ samples: some Collection<Int16>, hertz: Double, rate: Int) {
-        // Over whole periods sine and cosine are orthogonal, so that two projections are the fit.
+        // Over whole periods sine and cosine are orthogonal, so two projections give the fit.
         let period = Double(rate) / hertz
         let count = Int((Double(samples.count) / period).rounded(.down) * period)
         var (sine, cosine, power) = (0.0, 0.0, 0.0)

@@ -1,4 +1,4 @@
-// WAV files: what is read, what is written, and every way to be malformed.
+// WAV files: reading, writing, and every kind of malformed file.
 
 import Codec
 import Testing
@@ -67,7 +67,7 @@ private func refusal(_ bytes: [UInt8]) -> WAVError? {
         #expect(file.encoded() == builder.file)
     }
 
-    /// Tag, bits, bytes, the samples that they stand for.
+    /// Format tag, bits per sample, bytes, and the samples they encode.
     static let encodings: [(Int, Int, [UInt8], [Int16])] = [
         (1, 8, [0, 127, 128, 129, 255], [-32_768, -256, 0, 256, 32_512]),
         (1, 16, [0, 0x80, 0xFF, 0x7F, 0xFF, 0xFF], [.min, .max, -1]),
@@ -83,7 +83,8 @@ private func refusal(_ bytes: [UInt8]) -> WAVError? {
     func readsEveryEncoding(_ tag: Int, _ bits: Int, _ data: [UInt8], _ samples: [Int16]) throws {
         var builder = WAVBuilder(tag: tag, bits: bits, data: data)
         #expect(try WAVFile(parsing: builder.file).samples == samples)
-        // The same in WAVEFORMATEXTENSIBLE: valid bits, speakers, identifier of the sub-format.
+        // The same in WAVEFORMATEXTENSIBLE: valid bits, speaker positions, identifier of the
+        // sub-format.
         builder.tag = 0xFFFE
         builder.extensionBytes =
             [22, 0] + WAVBuilder.littleEndian(bits, 2) + [4, 0, 0, 0]
@@ -105,7 +106,7 @@ private func refusal(_ bytes: [UInt8]) -> WAVError? {
         #expect(try WAVFile(parsing: builder.file).samples == [5, 6])
     }
 
-    /// Channels, a frame, its mean.
+    /// Channels, a frame, and its mean.
     static let means: [(Int, [Int16], Int16)] = [
         (1, [-7], -7), (2, [1, 2], 2), (2, [-1, -2], -1), (2, [.max, .max], .max),
         (2, [.min, .min], .min), (2, [.min, .max], 0), (3, [1, 1, 2], 1), (3, [1, 2, 2], 2),

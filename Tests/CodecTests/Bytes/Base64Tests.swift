@@ -1,4 +1,5 @@
-// Base64 against RFC 4648: its vectors, a bit-by-bit encoder, and every way to be wrong.
+// Base64 against RFC 4648: its test vectors, an encoder that works bit by bit, and every kind of
+// invalid text.
 
 import Codec
 import Testing
@@ -27,7 +28,7 @@ private func refusal(_ text: [UInt8]) -> Base64Error? {
 private let alphabet = Array(
     "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".utf8)
 
-/// The definition of §4, one bit at a time.
+/// Encodes by the definition in §4, one bit at a time.
 private func encodeByDefinition(_ bytes: [UInt8]) -> String {
     var bits = bytes.flatMap { byte in (0..<8).map { byte >> (7 - $0) & 1 } }
     while bits.count % 6 != 0 { bits.append(0) }

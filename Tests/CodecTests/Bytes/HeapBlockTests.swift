@@ -1,4 +1,4 @@
-// What HeapBlock says of blocks, and what the allocator says of the same.
+// HeapBlock's sizes, compared with the allocator's.
 
 import CLinux
 import Testing
@@ -6,8 +6,8 @@ import Testing
 @testable import Codec
 
 @Suite struct HeapBlockTests {
-    /// Bytes of the block that begins at an address, the allocator's header included. A block may
-    /// have 16 bytes that were not asked for: glibc leaves no rest that is smaller than a block.
+    /// Bytes of the block at an address, including the allocator's header. A block may be 16 bytes
+    /// larger than requested: glibc leaves no remainder that is smaller than a block.
     private static func block(at address: UnsafeRawPointer) -> Int {
         Int(malloc_usable_size(UnsafeMutableRawPointer(mutating: address))) + 8
     }
@@ -30,7 +30,7 @@ import Testing
     func anArrayIsItsBlock(count: Int) {
         let array = [Int](repeating: 0, count: count)
         let block = array.withUnsafeBytes { Self.block(at: $0.baseAddress! - 32) }
-        // Less than an element may be left over.
+        // Spare room for less than one element may remain.
         #expect((0..<32).contains(block - array.heapBytes))
         let bytes = [UInt8](repeating: 0, count: count)
         let other = bytes.withUnsafeBytes { Self.block(at: $0.baseAddress! - 32) }

@@ -1,10 +1,10 @@
-// UTF-8 by RFC 3629 §4: every boundary of the table of well-formed sequences, agreement with the
-// standard library on all short inputs that matter, and the exact byte at which a text fails.
+// UTF-8 by RFC 3629 §4: every boundary in the table of well-formed sequences, agreement with the
+// standard library on all relevant short inputs, and the exact byte at which a text fails.
 
 import Codec
 import Testing
 
-/// How many bytes are accepted before the text is known to be invalid, and whether it may end
+/// Bytes that are accepted before the text is known to be invalid, and whether the text may end
 /// there.
 private struct Outcome: Equatable {
     var isValid = true
@@ -36,7 +36,7 @@ private func validate(_ pieces: [[UInt8]]) -> Outcome {
         #expect(expectChunkInvariant(padded) { validate($0) } == Outcome())
     }
 
-    /// The bytes up to the one that no text can continue with, which is the last.
+    /// Each ends with the first byte that makes the text invalid.
     static let broken: [[UInt8]] = [
         [0x80], [0xBF], [0xC0], [0xC1], [0xF5], [0xFE], [0xFF], [0xC2, 0x7F], [0xC2, 0xC0],
         [0xE0, 0x9F], [0xE0, 0xC0], [0xE0, 0xA0, 0x7F], [0xE1, 0x7F], [0xE1, 0x80, 0xC0],

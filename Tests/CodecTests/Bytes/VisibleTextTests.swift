@@ -1,5 +1,5 @@
-// What a terminal may be shown of other people's text: everything that can be seen, and escapes for
-// the rest, however a stream was split.
+// Text of a peer as a terminal may show it: visible characters unchanged and escapes for the rest,
+// however a stream was split.
 
 import Codec
 import Testing
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    /// 0x9B alone is the CSI of an 8-bit terminal, and no UTF-8.
+    /// 0x9B alone is the CSI of an 8-bit terminal and is not valid UTF-8.
     @Test func bytesThatAreNoTextAreReplaced() {
         let text = String(decoding: [0x61, 0x9B, 0xC3, 0x1B, 0xFF] as [UInt8], as: UTF8.self)
         #expect(text.visible() == "a\u{FFFD}\u{FFFD}\\u{1b}\u{FFFD}")

@@ -1,6 +1,5 @@
-// The scanner of chat completion chunks against the parser of all JSON: it knows the usual chunks
-// of the services in use, finds the same text, and accepts nothing that the parser refuses,
-// whatever is done to a chunk.
+// The chunk scanner compared with the JSON parser: it accepts the common chunks of known services,
+// finds the same text, and accepts nothing that the parser refuses, however a chunk is damaged.
 
 import Codec
 import TestMaterial
@@ -11,7 +10,7 @@ import Testing
         {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1700000000,"model":"m",\
         "choices":[{"index":0,"delta":{"content":" hello"},"finish_reason":null}]}
         """
-    /// As OpenAI, vLLM, llama.cpp and Ollama write them.
+    /// Chunks as OpenAI, vLLM, llama.cpp and Ollama write them.
     private static let usual = [
         plain,
         """
@@ -26,7 +25,7 @@ import Testing
         """,
         "{ \"choices\" : [ { \"delta\" : { \"content\" : \" hello\" } } ] , \"x\" : {} }\n",
     ]
-    /// Pieces that bring more than text, or text in another dress.
+    /// Chunks with more than text, or with text in an uncommon form.
     private static let others = [
         #"{"choices":[{"index":0,"delta":{"content":"a\nb"},"finish_reason":null}]}"#,
         #"{"choices":[{"index":0,"delta":{"content":""},"finish_reason":null}]}"#,

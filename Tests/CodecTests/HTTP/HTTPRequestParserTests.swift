@@ -1,17 +1,18 @@
-// Requests from bytes: what is read, what is refused and with which status, pipelining, limits.
-// Every stream goes through `expectChunkInvariant`.
+// Parsing of requests: accepted ones, refused ones with their status, pipelining, and limits. Every
+// stream goes through `expectChunkInvariant`.
 
 import Codec
 import Testing
 
-/// All that came of a stream of requests.
+/// The whole outcome of a stream of requests.
 private struct Outcome: Equatable {
     var requests: [String] = []
     var error: HTTPError?
     var unconsumed = 0
 }
 
-/// Feeds a fresh parser as a connection does: the unconsumed bytes are presented again, grown.
+/// Feeds a new parser like a connection does: unconsumed bytes are passed again, with more after
+/// them.
 private func parse(_ pieces: [[UInt8]], limits: HTTPLimits = HTTPLimits()) -> Outcome {
     var parser = HTTPRequestParser(limits: limits)
     var outcome = Outcome()
@@ -51,7 +52,8 @@ private func request(_ text: String) throws -> HTTPRequest {
 @Suite struct HTTPRequestParserTests {
     static let accepted: [(stream: String, requests: [String], unconsumed: Int)] = [
         ("GET / HTTP/1.1\r\nHost: a\r\n\r\n", ["get a / Host=a []"], 0),
-        // White space around a value is not part of it; empty values and obs-text are fine.
+        // White space around a value is not part of it. Empty values and bytes beyond ASCII are
+        // valid.
         (
             "GET /x?y=1?z HTTP/1.1\r\nHost:a:80\r\nX: \t b c \t\r\nE:\r\nV: ü\r\n\r\n",
             ["get a:80 /x?y=1?z Host=a:80|X=b c|E=|V=ü []"], 0
@@ -256,7 +258,8 @@ private func request(_ text: String) throws -> HTTPRequest {
     }
 
     @Test func theFramingOfChunksCountsAsBody() {
-        // 20 bytes as received, four of them data; a limit on data alone would let 5:1 pass.
+        // 20 bytes as received, four of them data. A limit on data alone would accept a ratio of
+        // 5:1.
         let body = "1\r\na\r\n1\r\nb\r\n0\r\nT: x\r\n\r\n"
         var limits = HTTPLimits()
         limits.maxBodyBytes = body.utf8.count

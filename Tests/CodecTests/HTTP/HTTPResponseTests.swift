@@ -1,10 +1,10 @@
-// Responses to bytes and back: heads, HEAD, bodies of every framing, interim responses, and what a
-// server could do wrong.
+// Responses written and parsed: heads, HEAD, bodies of every framing, interim responses, and errors
+// of a server.
 
 import Codec
 import Testing
 
-/// All that came of a stream; `ended` has the connection end after it.
+/// The whole outcome of a stream. If `ended`, the connection closes after it.
 private struct Outcome: Equatable {
     var status: Int?
     var body: String?
@@ -197,7 +197,7 @@ private func parse(
     }
 
     @Test func aListOfSpacesAndCommasTakesLinearTime() {
-        // Both CVE-2021-32640 and its like: a quadratic split would need some 10^11 steps here.
+        // CVE-2021-32640 and similar: a quadratic split would need some 10^11 steps here.
         var flood = HTTPFields()
         flood.append("List", String(repeating: ", ", count: 200_000) + "x")
         #expect(flood.elements(of: "List") == ["x"])

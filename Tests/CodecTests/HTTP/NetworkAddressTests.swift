@@ -1,4 +1,4 @@
-// Addresses and ranges: every form that is read, and the many that must not be.
+// Addresses and ranges: every accepted form, and many that must be refused.
 
 import Testing
 
@@ -12,7 +12,8 @@ import Testing
         ("::ffff:10.1.2.3", "10.1.2.3"), ("::FFFF:0a01:0203", "10.1.2.3"),
         ("::10.1.2.3", "::a01:203"), ("64:ff9b::192.0.2.1", "64:ff9b::c000:201"),
         ("1:2:3:4:5:6:1.2.3.4", "1:2:3:4:5:6:102:304"),
-        // RFC 5952 §4.2: the longest run, the first of equals, and never a single group.
+        // RFC 5952 §4.2: the longest run is shortened, the first of equal ones, and never a single
+        // group.
         ("1:0:0:2:0:0:0:3", "1:0:0:2::3"), ("1:0:0:2:3:0:0:4", "1::2:3:0:0:4"),
         ("1:2:3:4:5:6:7::", "1:2:3:4:5:6:7:0"), ("::2:3:4:5:6:7:8", "0:2:3:4:5:6:7:8"),
         (

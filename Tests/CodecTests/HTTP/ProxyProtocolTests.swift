@@ -7,7 +7,7 @@ import Testing
 @Suite struct ProxyProtocolTests {
     private static let signature: [UInt8] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10]
 
-    /// A header with any fields; the length is that of `payload` unless given.
+    /// A header with any field values. The length is that of `payload` unless given.
     private static func header(
         _ command: UInt8 = 0x21, _ family: UInt8 = 0x11, _ payload: [UInt8] = v4, length: Int? = nil
     ) -> [UInt8] {
@@ -21,7 +21,7 @@ import Testing
     private static let v6: [UInt8] =
         [0x20, 0x01, 0x0D, 0xB8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5]
         + [UInt8](repeating: 0, count: 15) + [1, 3, 232, 31, 144]
-    /// An extension with an application's protocol, and one without content.
+    /// One extension with an application protocol, and one without content.
     private static let extensions: [UInt8] = [1, 0, 2, 104, 50, 4, 0, 0]
 
     private enum Outcome: Equatable {
@@ -30,7 +30,7 @@ import Testing
         case incomplete
     }
 
-    /// Feeds pieces until there is a verdict; what follows it is the rest.
+    /// Feeds pieces until there is a result. The remaining bytes are the rest.
     private static func outcome(_ pieces: [[UInt8]]) -> Outcome {
         var input: [UInt8] = []
         var verdict: Outcome?
@@ -60,12 +60,12 @@ import Testing
         (header(), "192.0.2.7"), (header(0x21, 0x11, v4 + extensions), "192.0.2.7"),
         (header(0x21, 0x21, v6), "2001:db8::5"),
         (header(0x21, 0x21, v6 + extensions), "2001:db8::5"),
-        // The proxy's own connection, whatever addresses it gives, and one of an unknown client.
+        // The proxy's own connection, with and without addresses, and one of an unknown client.
         (header(0x20, 0x11), nil), (header(0x20, 0x00, []), nil), (header(0x21, 0x00, []), nil),
         (header(0x21, 0x00, extensions), nil),
         // A client of a Unix-domain socket.
         (header(0x21, 0x31, [UInt8](repeating: 47, count: 216)), nil),
-        // The longest that is taken.
+        // The longest accepted header.
         (header(0x21, 0x11, v4 + [UInt8](repeating: 4, count: 2_020)), "192.0.2.7"),
     ])
     func readsAHeader(bytes: [UInt8], source: String?) {
@@ -119,7 +119,7 @@ import Testing
 }
 
 @Suite struct ForwardedForTests {
-    /// Proxies are 10.0.0.0/8 and ::1.
+    /// The client found in these header lines. Proxies are 10.0.0.0/8 and ::1.
     private func client(_ lines: String...) throws -> String {
         let proxies = [AddressRange("10.0.0.0/8"), AddressRange("::1")].compactMap(\.self)
         var fields = HTTPFields()

@@ -1,5 +1,4 @@
-// Where a request carries its credential, and what the small parts under it promise: base64url, and
-// digests of SHA-256.
+// Finding the credential in a request, and its building blocks: base64url and SHA-256 digests.
 
 import Testing
 
@@ -62,7 +61,7 @@ import Testing
                 == .malformed)
     }
 
-    /// Two readers might take different ones.
+    /// Two readers might use different ones of them.
     @Test func twoHeadersAreMalformed() {
         #expect(
             credential(("Authorization", "Bearer a"), ("Authorization", "Bearer b")) == .malformed)

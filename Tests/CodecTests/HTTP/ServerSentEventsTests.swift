@@ -1,4 +1,4 @@
-// Event streams by WHATWG HTML §9.2.6, among them the examples that the standard itself gives.
+// Event streams by WHATWG HTML §9.2.6, including the standard's own examples.
 
 import Codec
 import Testing
@@ -36,7 +36,7 @@ private func event(_ data: String, type: String = "message") -> ServerSentEvent 
         ),
         ("data\n\ndata\ndata\n\ndata:", [event(""), event("\n")]),
         ("data:test\n\ndata: test\n\n", [event("test"), event("test")]),
-        // Every line end, and a mixture.
+        // Every kind of line end, and mixtures.
         (
             "data: a\r\n\r\ndata: b\r\rdata: c\n\ndata: d\r\n\ndata: e\n\r",
             ["a", "b", "c", "d", "e"]
@@ -45,19 +45,19 @@ private func event(_ data: String, type: String = "message") -> ServerSentEvent 
         ("data: a\r\ndata: b\r\n\r\n", [event("a\nb")]),
         // A byte order mark counts only at the very start.
         ("\u{FEFF}data: a\n\n\u{FEFF}data: b\n\n", [event("a")]),
-        // Types last for one event; without data there is no event.
+        // A type applies to one event. Without data there is no event.
         (
             "event: delta\ndata: x\n\ndata: y\n\nevent: lost\n\ndata: z\n\n",
             [event("x", type: "delta"), event("y"), event("z")]
         ),
-        // Fields for reconnection, unknown ones, other cases and comments mean nothing.
+        // Reconnection fields, unknown fields, other letter cases and comments are ignored.
         ("id: 7\nretry: 1500\ndata: x\nid\nretry: x\n\n", [event("x")]),
         ("Data: a\nfoo: b\n:data: c\n data: d\ndata: e\n\n", [event("e")]),
         (
             "data: {\"a\": \"ü: 🎧\"}\n\ndata: [DONE]\n\n",
             [event("{\"a\": \"ü: 🎧\"}"), event("[DONE]")]
         ),
-        // What the end of the stream cuts off is dropped.
+        // An event that the end of the stream cuts off is dropped.
         ("data: a\n\ndata: b\n", [event("a")]),
         ("\n\n\r\r\r\n", []),
     ]

@@ -1,4 +1,4 @@
-// Host and Origin as browsers send them, and as they do not.
+// Host and Origin values that browsers send, and others that must be refused.
 
 import Testing
 

@@ -1,5 +1,5 @@
-// Reading JSON: what is accepted and what values it gives, each way of being refused, the limits,
-// and that one document never leaks into the next. Foundation is the second opinion.
+// Reading JSON: accepted documents and their values, each kind of refusal, the limits, and that
+// documents do not leak into each other. Foundation's parser serves as reference.
 
 import Codec
 import Foundation
@@ -115,7 +115,7 @@ import Testing
         let parser = JSONParser()
         let error = #expect(throws: JSONError.self) { _ = try parser.parse(refusal.text) }
         #expect(error?.reason == refusal.reason)
-        // A refusal leaves the parser fit for the next document.
+        // After a refusal the parser can read the next document.
         #expect((try? parser.parse("[1]"))?.count == 1)
     }
 
@@ -205,10 +205,10 @@ import Testing
         #expect(value["a"]?.elements?.first { _ in true }?.string == "still here")
     }
 
-    // MARK: Second opinion
+    // MARK: Reference parser
 
-    /// Documents with random damage: Foundation must agree on which are JSON, and every value of
-    /// the good ones must read the same again from its raw text.
+    /// Randomly damaged documents: Foundation must agree on which are JSON, and every value of a
+    /// valid one must read the same again from its raw text.
     @Test func agreesWithFoundationOnDamagedDocuments() throws {
         let original = Array(
             #"{"a":[1,-2.5e3,true,null,"x\n\u00e9"],"b\t":{"c":[[],{}],"d":"é€"},"e":0}"#.utf8)
@@ -229,7 +229,7 @@ import Testing
             let value = try? document.withUnsafeBytes { try parser.parse($0) }
             let opinion = try? JSONSerialization.jsonObject(with: Data(document))
             let text = String(decoding: document, as: UTF8.self)
-            // Foundation lets a comma stand before a closing bracket, which RFC 8259 does not.
+            // Foundation accepts a comma before a closing bracket; RFC 8259 does not.
             let hasTrailingComma = text.contains(/,\s*[\]}]/)
             let isAccepted = opinion != nil && !hasTrailingComma
             #expect((value != nil) == isAccepted || hasTrailingComma && value != nil, "\(text)")

@@ -1,10 +1,10 @@
-// MCP tools, items and events of the protocol: what a client may say of them, and what it is told.
-// The events are checked against the protocol's tables with all others (ServerEventWriterTests).
+// The protocol's MCP tools, items and events: what a client may send, and what the server sends.
+// Event tests against the protocol's tables are in ServerEventWriterTests.
 
 import Codec
 import Testing
 
-/// Items and events that concern MCP servers, one of each form.
+/// One item and event of each form about MCP servers.
 enum MCPSamples {
     static let tool = MCPToolDescription(
         name: "add", description: "Adds.", inputSchema: RawJSON(#"{"type":"object"}"#),

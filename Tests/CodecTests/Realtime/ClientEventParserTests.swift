@@ -1,5 +1,5 @@
-// Client events off the wire: every event in its good shapes, and every way of being wrong with the
-// exact code and path that the client is told.
+// Parsing client events: every event in its valid forms, and every kind of error with the exact
+// code and path that the client gets.
 
 import Codec
 import TestMaterial
@@ -18,8 +18,7 @@ import Testing
     struct Good: Sendable, CustomTestStringConvertible {
         let text: String
         let event: ClientEvent
-        /// Whether the text is also what the protocol's tables ask for; false for what is accepted
-        /// beyond them.
+        /// Whether the text also fits the protocol's tables; false where Parley accepts more.
         var isInTable = true
         var testDescription: String { text }
     }
@@ -31,7 +30,7 @@ import Testing
         #expect(violations.isEmpty == good.isInTable, "\(violations)")
     }
 
-    /// One parser serves all sessions of a thread: what the largest event needed must not stay.
+    /// One parser serves all sessions of a thread, so the largest event's memory must not stay.
     @Test func aLargeAppendIsNotPaidForEver() throws {
         var parser = ClientEventParser()
         let audio = String(repeating: "AAAA", count: 1 << 20)
@@ -423,7 +422,7 @@ import Testing
         #expect(try #require(error).message.utf8.count < 250)
     }
 
-    /// Any damage to an event gives an event or an error; the oracle is that nothing traps.
+    /// A damaged event gives an event or an error, and never traps.
     @Test func damagedEventsNeverTrap() {
         var random = SeededGenerator(seed: 2)
         var parser = ClientEventParser()

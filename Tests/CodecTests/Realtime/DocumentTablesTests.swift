@@ -1,6 +1,6 @@
-// The tables that the documents are made from must say what the parser does and what the protocol
-// is: whatever they allow is accepted, whatever they forbid is refused, and all of it is in the
-// protocol's own tables or named here as Parley's.
+// The tables behind the generated documents, compared with the parser and the protocol. Everything
+// that they allow is accepted, everything that they forbid is refused, and every field is in the
+// protocol's own tables or listed here as Parley's.
 
 import Codec
 import Foundation
@@ -8,7 +8,7 @@ import TestMaterial
 import Testing
 
 @Suite struct DocumentTablesTests {
-    /// What a message of the parser's error is about; nil for a text that is accepted.
+    /// The path or message of the parser's error; nil for an accepted text.
     private static func refusal(of text: String) -> String? {
         do {
             _ = try ClientEventParserTests.parsed(text)
@@ -35,9 +35,9 @@ import Testing
         }
     }
 
-    /// Fields that only Parley has, or that it takes where the protocol's own tables are narrower:
-    /// sessions without a type, realtime fields of a transcription session, which the session
-    /// refuses, items of MCP servers without an id of the client's, and "text" from before general
+    /// Parts that are Parley's alone, or where Parley accepts more than the protocol's tables:
+    /// sessions without a type, realtime fields of a transcription session (which the session
+    /// refuses), items of MCP servers without a client's id, and "text", the name before general
     /// availability.
     private static let extensions = [
         "output_audio_buffer.played", "sequence", "transport", "speculative_response",
@@ -46,7 +46,8 @@ import Testing
         "RealtimeTranscriptionSession", "item.id: is missing", "].id: is missing", #"found "text""#,
     ]
 
-    /// Everything that a client may send is the protocol's, with `null` for what it leaves out.
+    /// Everything that a client may send fits the protocol's tables, with `null` for omitted
+    /// fields.
     @Test(arguments: ClientEventType.allCases)
     func whatTheTablesAllowIsTheProtocols(_ type: ClientEventType) {
         for text in type.table.examples where !text.contains(":null") {
@@ -67,7 +68,7 @@ import Testing
 
     // MARK: What the server sends
 
-    /// What this server never sends: the tables must say when that changes.
+    /// Events that this server never sends. The tables must change when that does.
     private static let neverSent: Set<String> = [
         "conversation.created", "conversation.item.created",
         "conversation.item.input_audio_transcription.segment",
@@ -81,8 +82,8 @@ import Testing
         #expect(own.isDisjoint(with: Self.neverSent))
     }
 
-    /// Types, required fields and names, as the protocol's tables have them. (An event that breaks
-    /// the documents is found wherever a test receives one: RealtimeSchema asks DocumentedEvents.)
+    /// Types, required fields and names match the protocol's tables. Events that do not match the
+    /// documents are found wherever a test receives one: RealtimeSchema calls DocumentedEvents.
     @Test(arguments: ServerEventTables.all.map(\.name))
     func whatTheServerMaySendIsTheProtocols(_ name: String) throws {
         let table = try #require(ServerEventTables.all.first { $0.name == name })
@@ -107,13 +108,13 @@ import Testing
 
     // MARK: The documents
 
-    /// A field that is read and in no table would be checked and not documented.
+    /// A field that is read but is in no table would be checked and not documented.
     @Test func everyDeclaredFieldIsInATable() throws {
         let folder = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "../../../Sources/Codec/Realtime/Fields")
         let files = try FileManager.default.contentsOfDirectory(
             at: folder, includingPropertiesForKeys: nil)
-        // The other half of a field is the same field, read for something else.
+        // A second declaration of the same key reads another aspect of the same field.
         let declaration =
             /(other half.*\n\s*)?static let (\w+) = (?:Required|Optional|Defaulted)Field\(/
         var declared = 0
@@ -146,7 +147,7 @@ import Testing
         let references = text.matches(of: #/#\/components\/schemas\/([^"]+)"/#)
             .map { String($0.output.1) }
         #expect(Set(references) == Set(schemas))
-        // Two tables of one name would share a schema, and one of them would lie.
+        // Two tables with the same name would share a schema, which would be wrong for one of them.
         #expect(schemas.count > 60)
     }
 }

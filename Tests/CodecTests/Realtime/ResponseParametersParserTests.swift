@@ -1,5 +1,5 @@
-// The `response` object of `response.create`, read from JSON. The fields that it shares with a
-// session are in SessionUpdateParserTests.
+// Parsing the `response` object of `response.create`. SessionUpdateParserTests has the fields that
+// it shares with a session.
 
 import TestMaterial
 import Testing

@@ -1,5 +1,5 @@
 // At least one sample of every server event, with the variants of items, responses and sessions
-// that change what is written.
+// that are written differently.
 
 import Codec
 

@@ -1,5 +1,5 @@
-// Server events on the wire: every case is checked against the protocol's tables, and the places
-// where client libraries break are checked by the letter.
+// Writing server events: every case is checked against the protocol's tables, and the details on
+// which client libraries depend are compared literally.
 
 import Codec
 import Foundation
@@ -26,7 +26,7 @@ import Testing
         let text = Self.written(sample.event)
         let violations = RealtimeSchema.shared.violations(inServerEvent: text)
         #expect(violations.isEmpty, "\(violations)\n\(text)")
-        // Foundation as the second opinion on the JSON itself.
+        // Foundation checks the JSON itself.
         let object = try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]
         #expect(object?["type"] as? String == sample.event.wireName)
         #expect(object?["event_id"] as? String == "event_AbC_7")
@@ -39,8 +39,8 @@ import Testing
         #expect(types.count == 40 && types.isSubset(of: RealtimeSchema.shared.serverEventTypes))
     }
 
-    /// No default: a new case does not compile until it is here, and then fails above without
-    /// sample.
+    /// No `default`: a new case fails to compile until it is listed here, and fails the test above
+    /// without a sample.
     private func caseNumber(_ event: ServerEvent) -> Int {
         switch event {
         case .error: 0
@@ -294,7 +294,8 @@ import Testing
     ])
     func theSchemaFindsDefects(_ text: String, _ expected: String) {
         let violations = RealtimeSchema.shared.violations(inServerEvent: text)
-        // The protocol's table comes first; the documents, made from Parley's own, may agree.
+        // The protocol's table comes first. The documents, which come from Parley's own tables, may
+        // agree.
         #expect(violations.first?.contains(expected) == true, "\(violations)")
     }
 }

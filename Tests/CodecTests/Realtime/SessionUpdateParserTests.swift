@@ -1,5 +1,5 @@
-// `session.update` in full: each field's good values, null, and each way of being wrong; the fields
-// of `response.create` alone are in ResponseParametersParserTests.
+// `session.update` in full: each field's valid values, null, and each kind of error.
+// ResponseParametersParserTests has the fields of `response.create` alone.
 
 import Codec
 import TestMaterial
@@ -19,7 +19,7 @@ import Testing
         return update
     }
 
-    /// A session.update and a response.create with every field, for other tests to damage.
+    /// A session.update and a response.create with every field, which other tests damage.
     static let texts = [
         update(wholeSession), #"{"type":"response.create","response":{\#(wholeResponse)}}"#,
     ]
@@ -197,7 +197,7 @@ import Testing
     struct BadFields: Sendable, CustomTestStringConvertible {
         let fields: String
         let code: String
-        /// Below `session` or `response`.
+        /// Path below `session` or `response`.
         let param: String
         var testDescription: String { fields }
     }
@@ -215,7 +215,7 @@ import Testing
             #""turn_detection":{"type":"server_vad",\#(fields)}"#, code, "turn_detection." + param)
     }
 
-    /// Wrong in a session and in a response alike.
+    /// Invalid in a session and in a response alike.
     static let badGenerationFields: [BadFields] = [
         bad(#""instructions":5"#, "invalid_type", "instructions"),
         bad(#""output_modalities":"audio""#, "invalid_type", "output_modalities"),
@@ -352,7 +352,7 @@ import Testing
 
     // MARK: Round trip
 
-    /// What a client sets is what the next `session.updated` reports.
+    /// The next `session.updated` reports what a client has set.
     @Test func theWrittenSessionReadsBackAsItself() throws {
         var session = SessionParameters(model: "demo")
         session.apply(try Self.parsedUpdate(Self.wholeSession))

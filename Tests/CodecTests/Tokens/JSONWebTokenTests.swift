@@ -1,5 +1,5 @@
-// Signed tokens: the examples of the RFCs, and everything that must not be taken for one. Whether a
-// good token is still valid, and for this server, is tested in ServerTests.
+// Signed tokens: the examples of the RFCs, and invalid tokens that must be refused. ServerTests
+// check whether a valid token has expired or is for another server.
 
 import TestMaterial
 import Testing
@@ -12,7 +12,7 @@ import Testing
         "eyJpc3MiOiJqb2UiLA0KICJleHAiOjEzMDA4MTkzODAsDQogImh0dHA6Ly9leGFtcGxlLmNvbS9pc19yb290"
         + "Ijp0cnVlfQ"
 
-    /// A.1.
+    /// Example A.1.
     static let hs256 =
         "eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9." + payload
         + ".dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
@@ -20,7 +20,7 @@ import Testing
         #"{"kty":"oct","k":"AyM1SysPpbyDfgZld3umj1qzKObwVMkoqQ-EstJQLr_T-1qS0gZH75aKtMN3Yj0iPS"#
         + #"4hcgUuTwjAzZr1Z9CAow"}"#
 
-    /// A.2.
+    /// Example A.2.
     static let rs256 =
         "eyJhbGciOiJSUzI1NiJ9." + payload
         + ".cC4hiUPoj9Eetdgtv3hF80EGrhuB__dzERat0XF9g2VtQgr9PJbu3XOiZj5RZmh7AAuHIm4Bh-0Qc_lF5YK"
@@ -36,7 +36,7 @@ import Testing
         + "yuXpoQ"
     static let rs256Key = #"{"kty":"RSA","e":"AQAB","n":"\#(rs256Modulus)"}"#
 
-    /// A.3.
+    /// Example A.3.
     static let es256 =
         "eyJhbGciOiJFUzI1NiJ9." + payload
         + ".DtEhU3ljbEg8L38VWAfUAqOyKAM6-Xx-F4GawxaepmXFCgfTjDxw5djxLa8ISlSApmWQxfKTUJqPP3-Kg6NU1Q"
@@ -62,7 +62,7 @@ import Testing
         #expect(claims.subject == nil && claims.audiences.isEmpty)
     }
 
-    /// Also the last characters of each part, whose low bits belong to no byte.
+    /// Includes the last characters of each part, whose low bits belong to no byte.
     @Test(arguments: examples)
     func aTokenWithAnyOtherCharacterAnywhereIsRefused(token: String, key: String) throws {
         let keys = try Self.keys(key)
@@ -95,8 +95,8 @@ import Testing
         }
     }
 
-    /// The attack on servers that let the token choose (RFC 8725 §2.1): the public key, which
-    /// everybody has, as the secret of an HMAC.
+    /// The attack on servers that let the token choose the algorithm (RFC 8725 §2.1): the public
+    /// key as the secret of an HMAC.
     @Test func aPublicKeyIsNeverTheSecretOfAnHMAC() throws {
         let keys = try Self.keys(Self.rs256Key, Self.es256Key)
         for secret in [Self.rs256Key, Self.es256Key, Self.rs256Modulus] {
@@ -209,7 +209,7 @@ import Testing
         #expect(throws: JSONWebTokenError.unknownKey) {
             try JSONWebToken(token("other")).claims(signedBy: keys)
         }
-        // Without a name every key of the algorithm may have made it.
+        // Without a `kid`, any key of the algorithm may have signed it.
         _ = try JSONWebToken(TestToken.make("{}")).claims(signedBy: keys)
     }
 
@@ -228,7 +228,7 @@ import Testing
         #"{"kty":"oct","k":"c2hvcnQ"}"#, #"{"kty":"oct"}"#, #"{"kty":"RSA","e":"AQAB"}"#,
         #"{"kty":"RSA","n":"AQAB","e":"AQAB"}"#, #"{"k":"AA"}"#, "7",
         #"{"kty":"EC","crv":"P-256","x":"AA","y":"AA"}"#,
-        // A point beside the curve.
+        // A point that is not on the curve.
         #"{"kty":"EC","crv":"P-256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU","#
             + #""y":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU"}"#,
         // With padding, and in the other alphabet.

@@ -1,11 +1,11 @@
-// Compressed messages: RFC 7692's examples to the byte, contexts, what RSV1 may be set on, chunk
-// invariance, and the limits, which hold while a message is inflated.
+// Compressed messages: the examples of RFC 7692 byte by byte, contexts, where RSV1 is allowed,
+// chunk invariance, and the limits, which apply while a message is inflated.
 
 import Codec
 import Testing
 
 @Suite struct CompressedMessageTests {
-    /// A message compressed as the server does it.
+    /// A message compressed like the server does.
     private static func deflated(
         _ message: [UInt8], with deflater: MessageDeflater? = nil
     ) throws -> [UInt8] {
@@ -18,7 +18,7 @@ import Testing
         return Array(output.bytes)
     }
 
-    /// Text that compresses about as JSON does.
+    /// Text that compresses about as well as JSON.
     private static func prose(_ count: Int, seed: UInt64 = 1) -> [UInt8] {
         let words = ["delta ", "response ", "item ", "{\"type\":", "\"event_id\":", "äöü ", "42, "]
         var generator = SeededGenerator(seed: seed)
@@ -58,7 +58,7 @@ import Testing
 
     @Test func compressesTheExampleOfTheStandard() throws {
         #expect(try Self.deflated(bytes("Hello")) == Self.hello)
-        // With a context the second is shorter.
+        // With a context the second message is shorter.
         let deflater = MessageDeflater(windowBits: 15, keepsContext: true)
         #expect(try Self.deflated(bytes("Hello"), with: deflater) == Self.hello)
         #expect(
@@ -101,7 +101,7 @@ import Testing
     func reservedBitsElsewhereAreErrors(first: [UInt8]) {
         #expect(
             expectChunkInvariant(first) { receiveCompressed($0) } == [.failed(.reservedBitSet)])
-        // Also inside of a message, compressed or not, where continuations are due.
+        // Also inside a message, compressed or not, where a continuation is expected.
         for begun in [frame(0x41, [0xF2]), frame(0x01, [0x61])] {
             let outcome = receiveCompressed([begun + first])
             #expect(outcome == [.failed(.reservedBitSet)])
@@ -140,15 +140,15 @@ import Testing
         #expect(outcome == [.compressed(isText: true, Self.hello)])
     }
 
-    // MARK: Data that is not what it should be
+    // MARK: Invalid data
 
     @Test(
         arguments: [
-            // A block of the reserved type; a distance before the beginning; a code that is none.
+            // A block of the reserved type; a distance before the start; an invalid code.
             [0x06], [0x02, 0x06, 0x00], [0xFF, 0xFF, 0xFF, 0xFF], [0x04, 0xFF, 0xFF, 0xFF, 0xFF],
-            // Cut off within a code, within a stored block, and with the tail still on.
+            // Cut off within a code, within a stored block, and before the end of the tail.
             [0xF2, 0x48, 0xCD], [0x00, 0x05, 0x00, 0xFA, 0xFF, 0x48], Array(hello.dropLast(2)), [],
-            // What follows a final block is the next one.
+            // What follows a final block must be another block.
             [0xF3, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00, 0x06],
         ] as [[UInt8]])
     func corruptDataIsAnError(payload: [UInt8]) {
@@ -159,7 +159,7 @@ import Testing
         #expect(WebSocketError.invalidDeflate.closeCode == .invalidPayload)
     }
 
-    /// Any bytes give messages or an error; the inflater stays usable for others.
+    /// Any bytes give messages or an error. The inflater stays usable for other messages.
     @Test func anyBytesAreSurvived() {
         var generator = SeededGenerator(seed: 7)
         let inflation = Inflation()
@@ -196,7 +196,7 @@ import Testing
             #expect(outcome == [.failed(.invalidUTF8)])
             #expect(receiveCompressed([frame(0xC2, packed)]) == [.binary(text)])
         }
-        // Across the pieces that are inflated one by one.
+        // Split across the pieces that are inflated one by one.
         let long = Array(String(repeating: "a🎧é", count: 20_000).utf8)
         let outcome = receiveCompressed([frame(0xC1, try Self.deflated(long))])
         #expect(outcome == [.text(String(decoding: long, as: UTF8.self))])
@@ -231,7 +231,7 @@ import Testing
             receiveCompressed([frame(0xC1, bomb)], inflation: inflation)
                 == [.failed(.messageTooBig)])
         #expect(inflation.output.capacity == 1 << 20)
-        // The ratio ends it far earlier.
+        // The limit on the ratio ends it much earlier.
         inflation = Inflation()
         inflation.limits.maxRatio = 1
         inflation.limits.freeBytes = 0
@@ -242,7 +242,7 @@ import Testing
         #expect(WebSocketError.inflationRatioTooHigh.closeCode == .messageTooBig)
     }
 
-    /// A block costs the reader two tables, whether or not it brings anything.
+    /// zlib builds two tables for each block, even for an empty one.
     @Test func blocksAreCounted() {
         // Stored blocks of one byte each (RFC 1951 §3.2.4); the message's end is one more block.
         func message(_ blocks: Int) -> [UInt8] {
@@ -260,7 +260,7 @@ import Testing
         #expect(WebSocketError.tooManyBlocks.closeCode == .policyViolation)
     }
 
-    /// Whoever flushes with each small frame is no attacker.
+    /// A sender that flushes with each small frame is not an attacker.
     @Test func theDefaultsBearAFlushPerFrame() {
         let count = InflationLimits().freeBlocks - 1
         let block: [UInt8] = [0, 1, 0, 0xFE, 0xFF, 7]
@@ -320,7 +320,7 @@ import Testing
         }
     }
 
-    /// A message that is given up is forgotten: what follows does not refer to it.
+    /// An abandoned message is removed from the context: later messages do not refer to it.
     @Test func messagesThatDoNotShrinkAreGivenUp() throws {
         var generator = SeededGenerator(seed: 3)
         let noise = (0..<5000).map { _ in UInt8.random(in: 0...255, using: &generator) }

@@ -1,6 +1,5 @@
-// The negotiation of permessage-deflate as tables: headers that are lists of extensions or not
-// (RFC 6455 §9.1), offers with the server's answers, and answers with the client's verdict
-// (RFC 7692 §7.1).
+// Tables for the negotiation of permessage-deflate: valid and invalid headers (RFC 6455 §9.1),
+// offers with the server's answers, and answers with the client's result (RFC 7692 §7.1).
 
 import Codec
 import Testing
@@ -46,14 +45,14 @@ import Testing
 
     // MARK: The server's side
 
-    /// Terms of a server that keeps no contexts, and of one that does.
+    /// Terms of a server with or without contexts.
     private static func terms(keepsContexts: Bool) -> PerMessageDeflateTerms {
         PerMessageDeflateTerms(
             keepsContexts: keepsContexts, serverWindowBits: keepsContexts ? 12 : 15,
             clientWindowBits: 12)
     }
 
-    /// An offer, the answer without contexts, the answer with them; nil: declined.
+    /// An offer, the answer without contexts, and the answer with contexts; nil means declined.
     static let offers: [(offer: [String], alone: String?, kept: String?)] = [
         (["permessage-deflate"], "server, client", ""),
         (["permessage-deflate; server_no_context_takeover"], "server, client", "server"),
@@ -62,14 +61,16 @@ import Testing
             ["permessage-deflate; client_no_context_takeover; server_no_context_takeover"],
             "server, client", "server, client"
         ),
-        // The server's window: at most what is demanded, and named exactly if it is demanded.
+        // The server's window is at most the requested size, and is named exactly if it is
+        // requested.
         (["permessage-deflate; server_max_window_bits=15"], "server, client, s15", "s12"),
         (["permessage-deflate; server_max_window_bits=10"], "server, client, s10", "s10"),
         (["permessage-deflate; server_max_window_bits=\"10\""], "server, client, s10", "s10"),
         (["permessage-deflate; server_max_window_bits=9"], "server, client, s9", "s9"),
-        // zlib has no raw window of 8 bits.
+        // zlib has no raw window of 8 bits, so the offer is declined.
         (["permessage-deflate; server_max_window_bits=8"], nil, nil),
-        // The client's window: limited only where that saves a context, and where it may be.
+        // The client's window is limited only if that saves memory of a context, and if it may be
+        // limited.
         (["permessage-deflate; client_max_window_bits"], "server, client", "c12"),
         (["permessage-deflate; client_max_window_bits=15"], "server, client", "c12"),
         (["permessage-deflate; client_max_window_bits=10"], "server, client", ""),
@@ -78,7 +79,7 @@ import Testing
             ["permessage-deflate; client_max_window_bits; client_no_context_takeover"],
             "server, client", "client"
         ),
-        // What makes an offer one to decline.
+        // Offers that must be declined.
         (["permessage-deflate; server_max_window_bits"], nil, nil),
         (["permessage-deflate; server_max_window_bits=7"], nil, nil),
         (["permessage-deflate; server_max_window_bits=16"], nil, nil),
@@ -98,7 +99,7 @@ import Testing
         (["permessage-deflate; client_max_window_bits; client_max_window_bits=9"], nil, nil),
         (["x-webkit-deflate-frame"], nil, nil),
         ([], nil, nil),
-        // Several offers, on one line or on several: the first that can be accepted.
+        // Several offers, on one line or on several: the first acceptable one is accepted.
         (
             [
                 "permessage-deflate; server_max_window_bits=8, permessage-deflate; unknown",
@@ -122,7 +123,7 @@ import Testing
         }
     }
 
-    /// Spells an answer of the table out.
+    /// The full answer for an abbreviation in the table.
     private static func header(_ short: String) -> String {
         let words = short.split(separator: ", ").map { word in
             switch (word.first, Int(word.dropFirst())) {
@@ -216,7 +217,7 @@ import Testing
         "permessage-deflate; server_no_context_takeover; server_max_window_bits=13",
         "permessage-deflate; server_no_context_takeover; server_max_window_bits=12; "
             + "client_max_window_bits",
-        // The client's zlib cannot keep to it.
+        // The client's zlib cannot use the window that this answer requires.
         "permessage-deflate; server_no_context_takeover; server_max_window_bits=12; "
             + "client_max_window_bits=8",
     ])

@@ -1,5 +1,5 @@
-// A server's and a client's connection on streams that keep the rules: messages whole and in
-// fragments, control frames between them, the closing handshake, and what is held and copied.
+// Connections of a server and of a client on valid streams: whole and fragmented messages, control
+// frames between them, the closing handshake, and how much is held and copied.
 
 import Codec
 import Testing
@@ -33,7 +33,7 @@ import Testing
         Stream(
             .binary([1, 2, 3]), from: [frame(0x02, [1]), frame(0x00, []), frame(0x80, [2, 3])]),
         Stream(.text("a"), from: [frame(0x01, bytes("a")), frame(0x80, [])]),
-        // A fragment of binary is not checked as text, nor does it spoil the next text.
+        // A fragment of a binary message is not checked as text, and does not affect the next text.
         Stream(
             .binary([0xC3, 0x28]), .text("é"),
             from: [frame(0x02, [0xC3]), frame(0x80, [0x28]), frame(0x81, bytes("é"))]),
@@ -57,7 +57,7 @@ import Testing
         Stream(
             .close(4999, longReason),
             from: [frame(0x88, closePayload(4999, longReason)), [0xFF, 0xFF]]),
-        // Autobahn 7.1.3: after the peer's Close there is nothing to answer but the Close.
+        // Autobahn 7.1.3: after the peer's Close, only the Close is answered.
         Stream(.close(1000, ""), from: [frame(0x88, closePayload(1000)), frame(0x89, [])]),
     ]
 
@@ -144,7 +144,7 @@ import Testing
         #expect(held(connection) == 100_000)
     }
 
-    /// However small its fragments: memory for exactly each of them would be copied with each.
+    /// With small fragments too: memory for exactly one fragment would be copied with each.
     @Test func growsWithFragmentsByDoubling() {
         var connection = WebSocketConnection(role: .server)
         let payload = [UInt8](repeating: 9, count: 100)
@@ -157,10 +157,10 @@ import Testing
         #expect(sizes.count < 12)
     }
 
-    /// `#expect` cannot look into a value that is not copyable.
+    /// `#expect` cannot use a noncopyable value directly.
     private func held(_ connection: borrowing WebSocketConnection) -> Int { connection.heldBytes }
 
-    // MARK: What the owner's budgets go by
+    // MARK: Input of the owner's budgets
 
     @Test func countsTinyFragmentsUntilItIsAsked() {
         var connection = WebSocketConnection(role: .server)

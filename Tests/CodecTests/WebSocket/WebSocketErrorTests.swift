@@ -1,11 +1,11 @@
-// One broken rule of RFC 6455 after another: the error, its close code, and that it comes with the
-// first byte that shows it. The cases of Autobahn's groups 3, 4, 5, 6 and 7 are among them.
+// Every rule of RFC 6455 broken once: the error, its close code, and that it is reported with the
+// first byte that shows it. Includes cases of Autobahn's groups 3, 4, 5, 6 and 7.
 
 import Codec
 import Testing
 
 @Suite struct WebSocketErrorTests {
-    /// Two frames of a message that goes on.
+    /// Two frames of an unfinished message.
     private static let begun: [UInt8] = frame(0x01, bytes("be")) + frame(0x00, bytes("gun"))
     private static let limits: WebSocketLimits = {
         var limits = WebSocketLimits()
@@ -67,7 +67,7 @@ import Testing
         Broken(.interruptedMessage, 1002, begun, [0x81]),
         Broken(.interruptedMessage, 1002, begun, [0x02]),
         Broken(.interruptedMessage, 1002, begun, frame(0x89, []), [0x81]),
-        // A text fails with its first bad byte, in whatever frame of whatever size it comes.
+        // A text fails at its first invalid byte, in whichever frame it is.
         Broken(.invalidUTF8, 1007, frame(0x81, [0x61, 0xFF])),
         Broken(.invalidUTF8, 1007, frame(0x81, [0xCE, 0xBA, 0xED, 0xA0])),
         Broken(.invalidUTF8, 1007, frame(0x81, [0x20, 0xE2, 0x82])),
@@ -136,7 +136,7 @@ import Testing
     }
 
     @Test func everyRuleHasATest() {
-        // The rules of compressed messages are CompressedMessageTests'.
+        // CompressedMessageTests have the rules of compressed messages.
         let tested = Set(Self.broken.map(\.rule)).union([
             .maskedServerFrame, .invalidDeflate, .inflationRatioTooHigh, .tooManyBlocks,
         ])
@@ -160,10 +160,10 @@ import Testing
         let pieces = (0..<20).flatMap { frame($0 == 0 ? 0x02 : 0x00, piece) }
         let whole = (0..<20).flatMap { _ in piece }
         #expect(receive([pieces + frame(0x80, piece)], limits: limits) == [.binary(whole + piece)])
-        // One empty frame more, and the average is too low.
+        // With one more empty frame the average is too low.
         #expect(
             receive([pieces + frame(0x80, [])], limits: limits) == [.failed(.tooManyFrames)])
-        // What the first frames carried counts, however it was spread.
+        // The bytes of the first frames count towards the average, however they are distributed.
         let large = frame(0x02, [UInt8](repeating: 1, count: 160))
         let tiny = (0..<8).flatMap { _ in frame(0x00, []) }
         #expect(receive([large + tiny + frame(0x80, [])], limits: limits).count == 1)

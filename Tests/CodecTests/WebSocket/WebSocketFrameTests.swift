@@ -1,4 +1,4 @@
-// Frames to bytes: the examples of RFC 6455 §5.7, every length form at its edges, masks, Close.
+// Writing frames: the examples of RFC 6455 §5.7, every length form at its limits, masks, Close.
 
 import Codec
 import Testing

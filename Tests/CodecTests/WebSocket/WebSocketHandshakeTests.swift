@@ -1,5 +1,5 @@
-// The opening handshake of RFC 6455 §4: the standard's example, every rule of §4.2.1 broken once on
-// a request and of §4.1 on an answer, subprotocols, and the two sides against each other.
+// The opening handshake of RFC 6455 §4: the standard's example, every rule of §4.2.1 broken once in
+// a request and of §4.1 in an answer, subprotocols, and both sides together.
 
 import Codec
 import Testing
@@ -49,7 +49,7 @@ import Testing
         #expect(WebSocketHandshake.acceptKey(for: key) == accepted)
     }
 
-    /// A line of the example, what it is replaced by, and the rule that this breaks.
+    /// A line of the example, its replacement, and the rule that this breaks.
     static let broken: [(line: String, by: String, rule: WebSocketHandshakeError, status: Int)] = [
         ("GET /chat", "POST /chat", .methodNotGET, 405),
         ("GET /chat", "HEAD /chat", .methodNotGET, 405),

@@ -1,10 +1,10 @@
-// A client and a server joined by a wire in memory that delivers in random pieces: whatever one
-// side writes, the other one reads, up to both orders of the closing handshake.
+// A client and a server joined by an in-memory wire that delivers in random pieces. Each side reads
+// what the other writes, up to the closing handshake in both orders.
 
 import Codec
 import Testing
 
-/// Both ends of a connection and what is on its way between them.
+/// Both ends of a connection, and the bytes in transit.
 private struct Pair: ~Copyable {
     var client = WebSocketConnection(role: .client)
     var server = WebSocketConnection(role: .server)
@@ -12,7 +12,7 @@ private struct Pair: ~Copyable {
     var toClient = ByteWriter(capacity: 64)
     var generator = SeededGenerator(seed: 1)
 
-    /// How far the closing handshake is at one end.
+    /// State of the closing handshake at one end.
     enum State { case open, closing, closed }
 
     var clientState: State { Self.state(client) }
@@ -23,14 +23,14 @@ private struct Pair: ~Copyable {
         end.isOpen ? .open : end.isClosed ? .closed : .closing
     }
 
-    /// Delivers all that is on its way to the server.
+    /// Delivers all bytes in transit to the server.
     mutating func deliverToServer() -> [Received] {
         let stream = toServer.copiedBytes
         toServer.removeAll()
         return Self.deliver(stream, to: &server, &generator)
     }
 
-    /// Delivers all that is on its way to the client.
+    /// Delivers all bytes in transit to the client.
     mutating func deliverToClient() -> [Received] {
         let stream = toClient.copiedBytes
         toClient.removeAll()
@@ -63,7 +63,7 @@ private struct Pair: ~Copyable {
     }
 }
 
-/// `#expect` cannot look into a value that is not copyable; an argument is evaluated before.
+/// `#expect` cannot use a noncopyable value directly; an argument is evaluated first.
 private func expect<Value: Equatable>(
     _ value: Value, _ expected: Value, sourceLocation: SourceLocation = #_sourceLocation
 ) {
@@ -100,7 +100,7 @@ private func expect<Value: Equatable>(
         pair.client.close(.goingAway, reason: "page left", mask: 7, into: &pair.toServer)
         expect(pair.clientState, .closing)
         expect(pair.serverState, .open)
-        // What was on its way to the client still arrives.
+        // A message in transit to the client still arrives.
         pair.serverSends(.text, bytes("late"))
         expect(pair.deliverToClient(), [.text("late")])
         expect(pair.deliverToServer(), [.close(1001, "page left")])

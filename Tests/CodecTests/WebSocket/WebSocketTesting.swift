@@ -1,9 +1,9 @@
-// What the tests of WebSocket share: frames built by hand, byte for byte as in RFC 6455 §5.2 and
-// independent of WebSocketFrame, and a record of all that a connection reports.
+// Helpers for the WebSocket tests: frames built by hand, as in RFC 6455 §5.2 and independently of
+// WebSocketFrame, and a record of everything that a connection reports.
 
 import Codec
 
-/// Everything that can come of a connection, as values that outlive the read buffer.
+/// Everything that a connection can report, as values that outlive the read buffer.
 enum Received: Equatable {
     case text(String)
     case binary([UInt8])
@@ -28,7 +28,7 @@ enum Received: Equatable {
     }
 }
 
-/// What a test inflates with.
+/// The inflater and the buffer of a test.
 struct Inflation {
     let inflater: MessageInflater
     let output = CompressionBuffer()
@@ -39,8 +39,8 @@ struct Inflation {
     }
 }
 
-/// Feeds one read to a connection until it wants more, as the server's loop does.
-/// - Parameter inflation: for messages that come compressed; without it they are left as they are.
+/// Feeds one read to a connection until all is consumed, as the server's loop does.
+/// - Parameter inflation: inflates compressed messages; without it they are recorded compressed.
 func feed(
     _ connection: inout WebSocketConnection, _ read: [UInt8], inflation: Inflation? = nil
 ) -> [Received] {
@@ -60,13 +60,13 @@ func feed(
         } catch {
             received.append(.failed(error))
         }
-        // A real read buffer is overwritten by the next read: nothing may still point into it.
+        // A real read buffer is overwritten by the next read, so nothing may still point into it.
         for index in buffer.indices { buffer[index] = 0xEE }
     }
     return received
 }
 
-/// Feeds all pieces to a fresh connection that agreed on compression.
+/// Feeds all pieces to a new connection with compression.
 func receiveCompressed(
     _ pieces: [[UInt8]], limits: WebSocketLimits = WebSocketLimits(),
     inflation: Inflation = Inflation()
@@ -75,7 +75,7 @@ func receiveCompressed(
     return pieces.flatMap { feed(&connection, $0, inflation: inflation) }
 }
 
-/// Feeds all pieces to a fresh connection.
+/// Feeds all pieces to a new connection.
 func receive(
     _ pieces: [[UInt8]], role: WebSocketRole = .server, limits: WebSocketLimits = WebSocketLimits()
 ) -> [Received] {
@@ -83,10 +83,10 @@ func receive(
     return pieces.flatMap { feed(&connection, $0) }
 }
 
-/// The mask of hand-built client frames; all four bytes differ, so that a wrong phase shows.
+/// The mask of hand-built client frames. All four bytes differ, so that a wrong offset shows.
 let testMask: [UInt8] = [0x37, 0xFA, 0x21, 0x3D]
 
-/// A frame with a given first byte (FIN, RSV and opcode), with the shortest length.
+/// A frame with a given first byte (FIN, RSV and opcode) and the shortest form of length.
 func frame(_ first: UInt8, _ payload: [UInt8], mask: [UInt8]? = testMask) -> [UInt8] {
     let count = payload.count
     let length: [UInt8] =
@@ -100,7 +100,7 @@ func frame(_ first: UInt8, _ payload: [UInt8], mask: [UInt8]? = testMask) -> [UI
     return frame(first, length: length, payload, mask: mask)
 }
 
-/// A frame with any length bytes, right or wrong.
+/// A frame with any length bytes, valid or not.
 func frame(
     _ first: UInt8, length: [UInt8], _ payload: [UInt8] = [], mask: [UInt8]? = testMask
 ) -> [UInt8] {
