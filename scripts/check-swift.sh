@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Checks that a Swift toolchain is there which can build Parley. Installs nothing: where a
-# toolchain lives is the user's choice.
+# Checks that a Swift toolchain that can build Parley is installed. It installs none: the user
+# chooses where a toolchain goes.
 source "$(dirname "$0")/common.sh"
 
-# 6.2 is the first with the types that Codec is written in (Span, RawSpan).
+# 6.2 is the first version with the types that Codec needs (Span, RawSpan).
 required=6.2
 get="install Swift $required or newer (https://www.swift.org/install/linux/), put it on the PATH"
 

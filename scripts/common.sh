@@ -1,9 +1,9 @@
 # shellcheck shell=bash
-# What the set-up scripts share. To be sourced by a bash script, never run.
+# Functions that the set-up scripts share. Source it from a bash script; do not run it.
 #
-# A set-up step says nothing when there is nothing to do, one line when it starts something that
-# takes long, and one line on standard error when it fails: what happened and what to do. What the
-# tools themselves print goes to a log under .build/setup/, which that line names.
+# A set-up step prints nothing if there is nothing to do, one line when it starts something long,
+# and one line on standard error if it fails: what happened and what to do. The output of the tools
+# goes to a log under .build/setup/, which that line names.
 
 set -euo pipefail
 
@@ -19,7 +19,8 @@ fail() {
     exit 1
 }
 
-# run_logged NAME COMMAND…: runs a command with its output in the log NAME; false when it failed.
+# run_logged NAME COMMAND…: runs a command and writes its output to the log NAME. Returns false if
+# the command failed.
 run_logged() {
     mkdir -p "$setup_logs"
     local log=$setup_logs/$1.log
@@ -27,7 +28,7 @@ run_logged() {
     "$@" >"$log" 2>&1 </dev/null
 }
 
-# Whether the log NAME shows that the network was the trouble, and not the command.
+# Whether the log NAME shows that the network failed, and not the command.
 failed_on_network() {
     grep -qiE "temporary failure|could not resolve|failed to establish|unable to connect|\
 could not connect|network is unreachable|connection timed out|read timed out|\
@@ -35,8 +36,8 @@ max retries exceeded|failed to (fetch|clone)|connection refused" \
         "$setup_logs/$1.log"
 }
 
-# pip_logged NAME PIP ARGUMENTS…: runs a pip, and fails with one line when it could not.
-# pip's own patience (five retries of up to minutes each) would look like a hang.
+# pip_logged NAME PIP ARGUMENTS…: runs pip, and fails with one line if pip fails. pip's own limits
+# (five retries of up to minutes each) would look like a hang.
 pip_logged() {
     local name=$1 pip=$2
     shift 2

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# What an echoed message costs in user space, counted by callgrind and not timed: instructions,
-# allocations, reference counts and run-time access checks, of Parley and of the echo in C that does
-# the bare minimum (LoadTests/peers/websocket_echo.c). A run of N messages is subtracted from one of
-# 2N, so that start and end are in neither.
+# Counts what an echoed message costs in user space, with callgrind instead of a clock:
+# instructions, allocations, reference counts and run-time access checks. It measures Parley and a
+# minimal echo server in C (LoadTests/peers/websocket_echo.c). A run of N messages is subtracted
+# from one of 2N, so that the start and the end of the process do not count.
 #
 #   count-instructions.sh [CONNECTIONS…]      default: 100 and 1
 source "$(dirname "$0")/common.sh"

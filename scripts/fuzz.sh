@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Runs the fuzz targets, two at a time, and closes with a line for each: inputs tried, edges of the
-# code reached, inputs that reach them, findings. Fails on any finding: a trap, an expectation that
-# does not hold, a leak, more than 10 s or 2 GiB for one input.
+# Runs the fuzz targets, two at a time, and prints one line for each at the end: inputs tried, edges
+# of the code reached, inputs that reach them, findings. Fails on any finding: a trap, a failed
+# check, a leak, or more than 10 s or 2 GiB for one input.
 #
 #   SECONDS_EACH  how long each target runs; 60
 #   TARGET        only this one
-#   INPUT         no fuzzing: run this file through TARGET once
-#   COVERAGE      1: no fuzzing: which lines of the code the corpus so far reaches
+#   INPUT         instead of fuzzing, runs this file through TARGET once
+#   COVERAGE      1: instead of fuzzing, prints which lines of the code the corpus reaches
 #
-# The corpus grows in .build-fuzz/corpus/ from run to run; what it begins with is made by the
-# targets themselves.
+# The corpus in .build-fuzz/corpus/ grows from run to run. The targets themselves write the first
+# one.
 source "$(dirname "$0")/common.sh"
 
 all=(
@@ -26,8 +26,8 @@ if [[ ${TARGET:-} ]]; then
 fi
 [[ ! ${INPUT:-} || ${TARGET:-} ]] || fail "INPUT needs a TARGET"
 
-# build FOLDER FLAGS…: libFuzzer's instrumentation in everything, optimised, with assertions.
-# SwiftPM's own option is what keeps it from looking for a main function.
+# build FOLDER FLAGS…: builds everything with libFuzzer's instrumentation, optimised, with
+# assertions. SwiftPM's own option makes it not look for a main function.
 build() {
     local folder=$1
     shift
@@ -45,10 +45,11 @@ build_for_coverage() {
         -Xswiftc -use-ld=lld
 }
 
-# Swift's own report of a crash reads memory that the sanitizer guards, and libFuzzer's has the
-# stack as well.
+# Swift's own crash report reads memory that the sanitizer guards. libFuzzer's report has the stack
+# as well.
 export SWIFT_BACKTRACE=enable=no
-# Stacks of eight frames per allocation tell where a leak is from, and 30 would halve the speed.
+# Stacks of eight frames per allocation show where a leak comes from; 30 frames would halve the
+# speed.
 export ASAN_OPTIONS=malloc_context_size=8:quarantine_size_mb=16
 export LSAN_OPTIONS=suppressions=$root/scripts/fuzz-leaks.txt:print_suppressions=0
 limits=(-timeout=10 -rss_limit_mb=2048 -max_len=4096)
@@ -61,7 +62,7 @@ run_target() {
         -artifact_prefix="$work/findings/$target-" "$corpus" >"$work/$target.log" 2>&1
 }
 
-# report TARGET STATUS: the line of the table, and after a finding what to do.
+# report TARGET STATUS: prints the line of the table, and after a finding how to reproduce it.
 report() {
     local target=$1 status=$2 log=$work/$1.log
     local executions edges inputs finding
@@ -78,7 +79,7 @@ report() {
         "${finding#"$root"/}"
 }
 
-# The lines that the corpus reaches, by file, for what a peer's bytes go through.
+# Prints how many lines the corpus reaches, by file, for the code that handles a peer's bytes.
 report_coverage() {
     local profiles=$work-coverage/profiles target
     rm -rf "$profiles"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that are missing, and asks for root only then.
+# Installs missing Debian packages. It needs root only if some are missing.
 #
 #   setup-apt.sh GROUP…      with the groups build, test, peers and brain, listed below
 source "$(dirname "$0")/common.sh"
@@ -83,7 +83,7 @@ if ((EUID != 0)); then
     command -v sudo >/dev/null ||
         fail "not root, and no sudo: run \`apt-get install ${missing[*]}\` as root, then this again"
     as_root=(sudo)
-    # Asked here, where a terminal is: inside run_logged the question would go to a log.
+    # Asked here, on the terminal: inside run_logged the question would go to a log.
     sudo -v ||
         fail "sudo was refused: run \`apt-get install ${missing[*]}\` as root, then this again"
 fi
@@ -98,17 +98,17 @@ cannot_install() {
 }
 
 say "installing Debian packages: ${missing[*]}"
-# A short time limit of its own: apt's default waits two minutes for each dead address.
+# A shorter time limit: by default apt waits two minutes for each address that does not answer.
 apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q
     -o Acquire::Retries=2 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20)
-# Old lists may be all it takes, so a failed update only counts if the installation fails too.
+# Outdated lists may be sufficient, so a failed update only counts if the installation fails too.
 run_logged apt-update "${apt[@]}" update || true
 run_logged apt "${apt[@]}" install -y --no-install-recommends "${missing[@]}" || {
     cat "$setup_logs/apt-update.log" >>"$setup_logs/apt.log"
     cannot_install
 }
 
-# promtool comes with a whole Prometheus server, which nobody asked to run.
+# promtool is in the package of a whole Prometheus server, which must not be started.
 if [[ " ${missing[*]} " == *" prometheus "* && -d /run/systemd/system ]]; then
     run_logged systemctl "${as_root[@]}" systemctl disable --now prometheus || true
 fi

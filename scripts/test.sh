@@ -15,14 +15,14 @@ passed=0
 failed=0
 table=()
 
-# Sets suite_passed and suite_failed from the log $1 of a target that exited with $2.
+# Sets suite_passed and suite_failed from the log $1 of a target with exit status $2.
 count_suite() {
     local log=$1 status=$2
     suite_passed=0
     suite_failed=0
     local closing
-    # Swift Testing: "Test run with 12 tests in 3 suites passed after …"; it names each test
-    # that failed on a line of its own.
+    # Swift Testing: "Test run with 12 tests in 3 suites passed after …". It names each failed test
+    # on a line of its own.
     if closing=$(grep -oE 'Test run with [0-9]+ tests?' "$log" | tail -n 1) && [[ $closing ]]; then
         local total=${closing//[^0-9]/}
         suite_failed=$(grep -cE '^[^ ]+ +Test [^ ].* failed after ' "$log" || true)
@@ -36,7 +36,7 @@ count_suite() {
     elif ((status == 0)); then
         suite_passed=1
     fi
-    # A suite that broke off after its last good count has failed all the same.
+    # A suite that stopped after its last complete count has failed as well.
     ((status == 0 || suite_failed > 0)) || suite_failed=1
 }
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes a self-signed certificate for `make run TLS=1`, in .tls/, unless a good one is there: for
-# localhost and for this host's own names and addresses, so that a browser elsewhere in the network
-# can be told to trust it, and then gives the page its microphone.
+# Makes a self-signed certificate for `make run TLS=1` in .tls/, unless a valid one exists. It is
+# for localhost and for this host's own names and addresses. A browser elsewhere in the network can
+# then trust it, and gives the page access to the microphone.
 source "$(dirname "$0")/common.sh"
 
 "$root/scripts/setup-apt.sh" build
@@ -13,12 +13,12 @@ for name in $(hostname 2>/dev/null) $(hostname --fqdn 2>/dev/null); do
     [[ " ${names[*]} " == *" DNS:$name "* ]] || names+=("DNS:$name")
 done
 for address in $(hostname --all-ip-addresses 2>/dev/null); do
-    # Addresses of one link only (fe80::) mean nothing without the link's name.
+    # Link-local addresses (fe80::) mean nothing without the name of the link.
     [[ $address == fe80:* ]] || names+=("IP:$address")
 done
 alternatives=$(IFS=,; echo "${names[*]}")
 
-# A day is left for a server that runs on.
+# Valid for at least one more day, for a server that keeps running.
 if [[ -f $folder/key.pem && $(cat "$folder/names" 2>/dev/null) == "$alternatives" ]] &&
     openssl x509 -checkend 86400 -noout -in "$folder/cert.pem" >/dev/null 2>&1; then
     exit 0

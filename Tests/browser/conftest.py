@@ -15,7 +15,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "clients"))
 from parley_server import HANG_GUARD, ROOT, ParleyServer
 from recordings import DATA, convert
 
-# What the page shows is waited for as long as it takes.
+# Waits for what the page shows have no shorter limit.
 expect.set_options(timeout=1000 * HANG_GUARD)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs the web page in Debian's Chromium, headless, with a recording as its microphone. Makes its
-# virtual environment once. A screenshot is left in .build/browser.png.
+# virtual environment once. Leaves a screenshot in .build/browser.png.
 #
 #   run.sh [PYTEST ARGUMENTS]      PARLEY_BINARY: the server, .build/release/parley by default
 # shellcheck source=scripts/common.sh

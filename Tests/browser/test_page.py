@@ -5,7 +5,8 @@ import re
 from parley_server import ParleyServer
 from playwright.sync_api import expect
 
-# The recording is 2.8 s long and repeats: twice as much of it holds all its words in one piece.
+# The recording is 2.8 s long and repeats: a stretch of twice that contains all its words in
+# sequence.
 ENOUGH_MS = 5600
 
 
@@ -77,7 +78,8 @@ def test_space_is_a_letter_in_the_message(page):
 
 
 def test_a_short_press_is_no_turn(page):
-    # Both ends of the press in one go: no sound fits between them, however late a click would be.
+    # Both ends of the press in one step, so that no sound fits between them, however late a click
+    # would come.
     page.get_by_role("button", name="Hold to speak").evaluate("""(button) => {
         button.setPointerCapture = () => {};
         for (const type of ["pointerdown", "pointerup"])
@@ -105,7 +107,8 @@ def test_a_reply_can_be_stopped(page):
 
 
 def test_speaking_over_a_reply_interrupts_it(page):
-    # How far the page says it has heard the reply, and what it stops before its end.
+    # Records the position that the page reports as heard, and the playback that it stops before its
+    # end.
     page.evaluate("""() => {
         window.stoppedPieces = 0;
         const { send } = WebSocket.prototype;
@@ -127,7 +130,7 @@ def test_speaking_over_a_reply_interrupts_it(page):
     page.locator("body[data-has-heard]").wait_for()
     whole = reply.locator(".text").inner_text()
     assert page.evaluate("window.stoppedPieces") == 0
-    # From now on the recording speaks over the reply, which would last a minute.
+    # From now on the recording speaks over the reply, which would otherwise last a minute.
     page.get_by_label("Hands-free").check()
     expect(reply.locator(".text")).to_have_text(re.compile(r" …$"))
     assert page.evaluate("window.stoppedPieces") > 0

@@ -1,13 +1,13 @@
-# Judges what the Autobahn suite reported: every case must have run, and be OK both in its behaviour
-# and in how it closed. INFORMATIONAL is allowed only for the three cases that the suite itself
-# reports so whatever the server does.
+# Evaluates the report of the Autobahn suite. Every case must have run and be OK, in its behaviour
+# and in how it closed. INFORMATIONAL is allowed only for the three cases that always report it,
+# whatever the server does.
 #
 #   judge.py CASES REPORT…        CASES: a file with a case id a line; REPORT: an index.json
 import json
 import sys
 from collections import Counter
 
-# Cases 7.1.6, 7.13.1 and 7.13.2 overwrite their verdict with INFORMATIONAL (suite 25.10.1).
+# Cases 7.1.6, 7.13.1 and 7.13.2 replace their result by INFORMATIONAL (suite 25.10.1).
 INFORMATIONAL = {"7.1.6", "7.13.1", "7.13.2"}
 
 

@@ -1,5 +1,5 @@
-# Prints the suite's cases, one id a line, in its order: all of them, or a short selection. Runs on
-# the suite's own Python 2.7.
+# Prints the ids of the suite's cases in its order, one per line: all of them, or a short selection.
+# Runs on the suite's own Python 2.7.
 #
 #   list_cases.py all|short
 import sys
@@ -7,7 +7,7 @@ import sys
 from autobahntestsuite import case
 from autobahntestsuite.caseset import CaseSet
 
-# Of the compression cases, which send a thousand messages each: the small sizes, and one in
+# The selected compression cases, which send a thousand messages each: small sizes, and one in
 # fragments. The larger ones take most of the time.
 SHORT_SIZES = (1, 2, 3, 4, 5, 11)
 

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# Runs the Autobahn WebSocket suite against a real `parley serve`, and fails on any case that is not
-# OK. Makes its virtual environments once; the report is in .build/conformance.
+# Runs the Autobahn WebSocket suite against a real `parley serve` and fails on any case that is not
+# OK. Makes its virtual environments once. The report is in .build/conformance.
 #
 #   run.sh           all 517 cases
 #   run.sh short     without the large messages of the compression cases
 #
-# Exit status: 0 all OK, 1 some are not, 77 skipped: the suite needs Python 2.7, which is not here.
+# Exit status: 0 all OK, 1 some are not, 77 skipped because Python 2.7, which the suite needs, is
+# missing.
 # PARLEY_BINARY: the server, .build/release/parley by default.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/../../scripts/common.sh"
@@ -15,7 +16,8 @@ total=517
 here=$root/Tests/conformance
 binary=${PARLEY_BINARY:-$root/.build/release/parley}
 
-# A Python 2.7 that runs: pyenv has commands for versions that are not chosen, which only fail.
+# A Python 2.7 that really runs: pyenv also has commands for versions that are not selected, and
+# those only fail.
 find_python() {
     local version
     for candidate in python2.7 /usr/bin/python2.7; do
@@ -38,7 +40,7 @@ if ! cmp -s "$here/requirements.txt" "$venv/VERSION"; then
     rm -rf "$venv"
     run_logged conformance-venv python3 -m venv "$venv/maker" ||
         fail "python3 cannot make a virtual environment: install Debian's python3-venv"
-    # The last virtualenv that knows Python 2.7.
+    # The last virtualenv that supports Python 2.7.
     pip_logged conformance-maker "$venv/maker/bin/pip" install 'virtualenv==20.21.1'
     run_logged conformance-python "$venv/maker/bin/virtualenv" --python "$python" "$venv/suite" ||
         fail "virtualenv failed; its words are in .build/setup/conformance-python.log"
@@ -60,7 +62,8 @@ port=$(
 "$binary" serve --host 127.0.0.1 --port "$port" --debug-echo true >"$work/server.log" 2>&1 &
 server=$!
 trap 'kill "$server" 2>/dev/null || true; wait "$server" || true' EXIT
-# Ends what would wait for ever; no test depends on how much sooner the server listens.
+# Time limit for what would otherwise wait for ever. No test depends on how much earlier the server
+# listens.
 hang_guard=120
 deadline=$((SECONDS + hang_guard))
 until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
@@ -69,8 +72,8 @@ until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
     sleep 0.1
 done
 
-# The suite runs one case at a time on one core, so the cases are dealt out to as many suites as
-# there are cores: forth and back, as every second compression case is the larger one.
+# The suite runs one case at a time on one core, so the cases are divided among as many suites as
+# there are cores: forth and back, because every second compression case is the larger one.
 say "running $count cases of the Autobahn suite"
 parts=$(nproc)
 suites=()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Starts the release build on a port of its own and has promtool, Prometheus' own judge, read its
-# /metrics: syntax, types, units and help texts.
+# Starts the release build on a free port and checks its /metrics with Prometheus' promtool: syntax,
+# types, units and help texts.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -17,7 +17,8 @@ fail() {
     exit 1
 }
 
-# Ends what would wait for ever; no test depends on how much sooner the answer comes.
+# Time limit for what would otherwise wait for ever. No test depends on how much earlier the answer
+# comes.
 hang_guard=120
 deadline=$((SECONDS + hang_guard))
 until curl --fail --silent --output "$page" "http://127.0.0.1:$port/metrics"; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What a stranger sees of the server's TLS, with the `openssl` tool as the stranger: protocols,
-# ciphers, groups, ALPN, resumption, renegotiation, compression, stapling, client certificates, and
-# a reload under an open connection. Makes its certificates in a folder of its own, away at the end.
+# Tests the server's TLS from outside, with the `openssl` tool as client: protocols, ciphers,
+# groups, ALPN, resumption, renegotiation, compression, stapling, client certificates, and a reload
+# during an open connection. It makes its certificates in a temporary folder.
 #
 #   run.sh      PARLEY_BINARY: the server, .build/release/parley by default
 # shellcheck source=scripts/common.sh
@@ -11,7 +11,8 @@ source "$(dirname "$0")/../../scripts/common.sh"
 binary=${PARLEY_BINARY:-$root/.build/release/parley}
 [[ -x $binary ]] || fail "$binary is missing: run \`make build\` first"
 
-# Seconds. It only ends what would wait for ever: no test depends on how much sooner an event comes.
+# Time limit in seconds for what would otherwise wait for ever. No test depends on how much earlier
+# an event comes.
 hang_guard=120
 folder=$(mktemp -d)
 server=
@@ -26,7 +27,7 @@ stop_server() {
 }
 trap 'stop_server; rm -rf "$folder"' EXIT
 
-# check WORDS… : counts a test by the status of the command before, which $? still holds.
+# check WORDS…: counts a test by the status of the previous command, which $? still has.
 check() {
     local status=$?
     if ((status == 0)); then
@@ -40,13 +41,13 @@ check() {
 
 # ---- Certificates ------------------------------------------------------------------------
 
-# authority NAME: makes NAME.pem and NAME.key.
+# authority NAME: makes an authority in NAME.pem and NAME.key.
 authority() {
     openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -noenc -days 2 \
         -keyout "$folder/$1.key" -out "$folder/$1.pem" -subj "/CN=$1" 2>/dev/null
 }
 
-# issue NAME AUTHORITY ALGORITHM…: makes NAME.pem and NAME.key, for localhost.
+# issue NAME AUTHORITY ALGORITHM…: makes a certificate for localhost in NAME.pem and NAME.key.
 issue() {
     local name=$1 issuer=$2
     shift 2
@@ -57,7 +58,7 @@ issue() {
         -extfile <(echo 'subjectAltName=DNS:localhost') 2>/dev/null
 }
 
-# staple NAME AUTHORITY: makes NAME.der, in which AUTHORITY calls NAME good.
+# staple NAME AUTHORITY: makes NAME.der, the OCSP response in which AUTHORITY calls NAME good.
 staple() {
     local serial
     serial=$(openssl x509 -in "$folder/$1.pem" -noout -serial)
@@ -79,13 +80,14 @@ staple ecdsa ours
 
 # ---- The server --------------------------------------------------------------------------
 
-# start_server CERTIFICATE OPTIONS…: starts it on a free port, which $port then is.
+# start_server CERTIFICATE OPTIONS…: starts a server on a free port and sets $port.
 start_server() {
     stop_server
     cp "$folder/$1.pem" "$folder/cert.pem"
     cp "$folder/$1.key" "$folder/key.pem"
     shift
-    # Emptied here, not only by the redirection below: the loop may look before that is done.
+    # Emptied before the server starts: the loop may read the log before the redirection below has
+    # emptied it.
     : >"$folder/server.log"
     "$binary" serve --port 0 --tls-cert "$folder/cert.pem" --tls-key "$folder/key.pem" \
         --log-level debug --header-timeout-ms 600000 "$@" >"$folder/server.log" 2>&1 &
@@ -102,7 +104,7 @@ start_server() {
     fail "the server did not start: $(tail -n 1 "$folder/server.log")"
 }
 
-# client OPTIONS…: one connection with one request; true when it was answered.
+# client OPTIONS…: opens a connection and sends one request; true if it was answered.
 client() {
     printf 'GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' |
         timeout $hang_guard openssl s_client -connect "127.0.0.1:$port" -servername localhost \
@@ -110,7 +112,7 @@ client() {
     grep -q '^HTTP/1.1 200' "$folder/client.log"
 }
 
-# await_line PATTERN FILE: until the file has such a line.
+# await_line PATTERN FILE: waits until the file has a matching line.
 await_line() {
     local deadline=$((SECONDS + hang_guard))
     until grep -q "$1" "$2" || ((SECONDS >= deadline)); do sleep 0.1; done
@@ -127,7 +129,7 @@ refused() {
 # ---- Protocols ---------------------------------------------------------------------------
 
 start_server ecdsa --tls-ocsp "$folder/ecdsa.der"
-# From here on a command that fails is a test that fails.
+# From here on, a command that fails is a failed test.
 set +e
 
 client -tls1_3 && said 'Verify return code: 0 \(ok\)'
@@ -135,7 +137,7 @@ check "TLS 1.3 is spoken, with a certificate that holds"
 client -tls1_2 && said 'Verify return code: 0 \(ok\)'
 check "TLS 1.2 is spoken, with a certificate that holds"
 for protocol in tls1 tls1_1; do
-    # At security level 0 the tool itself would go along.
+    # Security level 0 makes the tool itself accept such a connection.
     refused "-$protocol" -cipher 'ALL:@SECLEVEL=0' && said 'alert protocol version'
     check "$protocol is refused with protocol_version"
 done
@@ -143,7 +145,8 @@ if openssl s_client -help 2>&1 | grep -q -- '-ssl3 '; then
     refused -ssl3
     check "ssl3 is refused"
 else
-    # The tool has forgotten it: its hello by hand, which must get an alert (21) and no answer (22).
+    # The tool no longer supports this version: a hand-made hello, which must get an alert (21) and
+    # no answer (22).
     hello='\x16\x03\x00\x00\x2f\x01\x00\x00\x2b\x03\x00%032d\x00\x00\x04\x00\x0a\x00\x05\x01\x00'
     # shellcheck disable=SC2059  # The format is the message.
     printf "$hello" 0 |
@@ -163,9 +166,9 @@ try_ciphers() {
     done
     for cipher in NULL EXPORT RC4 3DES CBC:-AESGCM:-CHACHA20 kRSA kDHE aNULL PSK SHA1 SHA256 \
         CAMELLIA ARIA AESCCM; do
-        # What this build of the tool does not have it cannot offer.
+        # The tool cannot offer ciphers that its build does not have.
         openssl ciphers -tls1_2 "$cipher:!AESGCM:!CHACHA20:@SECLEVEL=0" >/dev/null 2>&1 || continue
-        # Without a key of its own to share the tool would not offer PSK.
+        # Without a key to share, the tool would not offer PSK.
         refused -tls1_2 -cipher "$cipher:!AESGCM:!CHACHA20:@SECLEVEL=0" -psk 0123456789abcdef &&
             said 'alert handshake failure'
         check "the ciphers of $cipher are refused"
@@ -179,7 +182,7 @@ done
 refused -tls1_3 -ciphersuites TLS_AES_128_CCM_8_SHA256 && said 'alert handshake failure'
 check "TLS_AES_128_CCM_8_SHA256 is refused"
 
-# ---- Groups, ALPN, what must not be ------------------------------------------------------
+# ---- Groups, ALPN, features that must be off ---------------------------------------------
 
 for group in X25519 prime256v1 secp384r1; do
     client -groups "$group" && said "Server Temp Key: (X25519|ECDH, $group)"
@@ -198,8 +201,7 @@ check "a client that wants only h2 is told"
 client -tls1_2 && said '^Compression: NONE' && said 'Secure Renegotiation IS supported'
 check "there is no compression"
 
-# "R" on a line of its own makes the tool renegotiate. Its input stays open until it has said what
-# came of that.
+# A line "R" makes the tool renegotiate. Its input stays open until it has printed the outcome.
 mkfifo "$folder/renegotiation"
 timeout $hang_guard openssl s_client -connect "127.0.0.1:$port" -tls1_2 <"$folder/renegotiation" \
     >"$folder/client.log" 2>&1 &
@@ -227,7 +229,7 @@ check "plain HTTP is answered with a sentence"
 for version in tls1_2 tls1_3; do
     client "-$version" -sess_out "$folder/$version.session" && said '^New, '
     check "$version begins with a full handshake"
-    # Several times: it is to work on whichever shard takes the connection.
+    # Several times, because resumption must work on every shard.
     for _ in 1 2 3 4; do
         client "-$version" -sess_in "$folder/$version.session" && said '^Reused, '
         check "$version resumes with a ticket"
@@ -237,7 +239,7 @@ done
 # ---- Reload ------------------------------------------------------------------------------
 
 served() {
-    # -no_ticket: the certificate is sent in full handshakes only.
+    # -no_ticket: only full handshakes transfer the certificate.
     client -no_ticket && said "^ *0 s:.*CN ?= ?$1"
 }
 
@@ -255,7 +257,7 @@ check "a reload that cannot work says why"
 served ecdsa
 check "and changes nothing"
 cp "$folder/next.key" "$folder/key.pem"
-# The old response is not about the new certificate.
+# The old OCSP response is not about the new certificate.
 staple next ours && cp "$folder/next.der" "$folder/ecdsa.der"
 kill -HUP "$server"
 await_line 'files reloaded' "$folder/server.log"

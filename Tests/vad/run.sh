@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Asks Silero's own ONNX model, by onnxruntime, about recordings of people, clean and in pink noise
-# at 15 and 5 dB, and has the Swift tests compare: within 1e-4, every window. Also checks that the
-# stored fixture is still what the model says. Makes its virtual environment once.
+# Runs Silero's own ONNX model, with onnxruntime, on recordings of people, clean and in pink noise
+# at 15 and 5 dB. The Swift tests must agree with it to 1e-4 in every window. Also checks that the
+# stored fixture still matches the model. Makes its virtual environment once.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/../../scripts/common.sh"
 
@@ -20,7 +20,7 @@ if [[ $(cat "$venv/VERSION" 2>/dev/null) != "$wanted" ]]; then
 fi
 model=$work/silero_vad_16k_op15.onnx
 if [[ ! -s $model ]]; then
-    # The same wheel, by the same hash, that the weights are taken from.
+    # The same wheel, checked by the same hash, from which the weights are taken.
     sed -n '/^silero-vad/,/hash/p' "$root/scripts/models-packages.txt" >"$work/requirements.txt"
     pip_logged vad-wheel "$venv/bin/pip" download --no-deps --only-binary :all: \
         --require-hashes --dest "$work" --requirement "$work/requirements.txt"
