@@ -1,10 +1,10 @@
-"""Starts the servers that the tests talk to, and ends them.
+"""Starts and stops the servers that the tests use.
 
-No test depends on the machine's speed. A test waits for an event, not for a time; HANG_GUARD of
-parley_server.py, 300 s, only ends what would wait for ever. A limit of the server is as far away
-(PATIENT_LIMITS), unless a test is about it: then what must miss the limit never comes, and nothing
-else has to keep it. What is measured is printed by the fixture `figure`, and fails nothing; exact
-times are asserted on the virtual clock, in the Swift tests."""
+No test depends on the speed of the machine. A test waits for an event, not for a time. HANG_GUARD
+in parley_server.py, 300 s, only ends a test that would wait for ever. The server's time limits are
+as long (PATIENT_LIMITS), unless a test is about one of them. In such a test the limited event never
+comes, and nothing else must meet the limit. The fixture `figure` prints measurements, which fail no
+test. Swift tests assert exact times on the virtual clock."""
 
 import pathlib
 import shutil
@@ -18,7 +18,7 @@ from scripted_model import ScriptedModel
 
 @pytest.fixture(scope="session")
 def parley():
-    """A server with its embedded parts only."""
+    """A server with its embedded models only."""
     with ParleyServer() as server:
         yield server
 
@@ -32,7 +32,7 @@ def model():
 
 @pytest.fixture(scope="session")
 def piped(model):
-    """A server that pipes its turns to the scripted model."""
+    """A server that sends its turns to the scripted model."""
     environment = {"PARLEY_LLM_KEY": "the-key"}
     with ParleyServer("--llm", model.url, "--model", "scripted", **environment) as server:
         yield server
@@ -46,8 +46,8 @@ def speech():
 
 @pytest.fixture(scope="session")
 def public():
-    """A folder with the binary and the models that every user may enter, as a checkout may lie
-    where other users may not."""
+    """A folder with the binary and the models that every user may read, because the checkout itself
+    may be private."""
     with tempfile.TemporaryDirectory(dir="/tmp") as name:
         folder = pathlib.Path(name)
         shutil.copy(BINARY, folder / "parley")
@@ -62,12 +62,12 @@ FIGURES = []
 
 @pytest.fixture
 def figure():
-    """Takes a line about something measured, which is printed after the tests."""
+    """Takes a line with a measurement, printed after the tests."""
     return FIGURES.append
 
 
 def pytest_terminal_summary(terminalreporter):
-    """The figures, and the line that `make test` counts."""
+    """Prints the figures, and the line that `make test` counts."""
     for line in FIGURES:
         terminalreporter.write_line(line)
     count = {key: len(value) for key, value in terminalreporter.stats.items()}

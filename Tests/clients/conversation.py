@@ -1,9 +1,8 @@
-"""A conversation of Tests/Fixtures/conversations in real time: one client over a socket, and what
-it sees, each event with the time since the first audio packet's beginning.
+"""Runs a conversation of Tests/Fixtures/conversations in real time: one client on a socket. Records
+its events, each with the time since the start of the first audio packet.
 
-The client may be late, and so may the server: packets and actions come in the file's order all the
-same, no sound loses its beginning, and the conversation lasts until all that is expected has been
-seen."""
+The client or the server may be late. Packets and actions nevertheless keep the file's order, no
+sound loses its beginning, and the conversation lasts until every expected event has been seen."""
 
 import array
 import asyncio
@@ -19,10 +18,10 @@ import yaml
 from event_schema import server_event
 from parley_server import HANG_GUARD, PATIENT_WEBSOCKET
 
-# Its wording, and how many deltas there are, are the recogniser's own business.
+# The recogniser determines their wording and the number of deltas.
 UNTIMED = {"conversation.item.input_audio_transcription.delta"}
 FOLDER = sounds.FIXTURES / "conversations"
-# The same as in Tests/ConversationTests/SeenEvent.swift.
+# The same list as in Tests/ConversationTests/SeenEvent.swift.
 IGNORED = {
     "session.created", "session.updated", "rate_limits.updated", "conversation.item.added",
     "conversation.item.done", "response.output_item.added", "response.output_item.done",
@@ -34,7 +33,7 @@ SCALARS = ["audio_start_ms", "audio_end_ms", "name", "arguments", "transcript", 
 
 
 def names():
-    """All conversations."""
+    """Names of all conversations."""
     return sorted(path.stem for path in FOLDER.glob("*.yaml"))
 
 
@@ -49,7 +48,7 @@ class Conversation:
         self.model = script.get("model") or []
         self.expected = script.get("expect") or []
         self.until = script["until"]
-        # Why it is not run in real time, if it is not.
+        # Why it is not run in real time, or None.
         self.virtual_only = script.get("virtual_only")
         player = script.get("player") or {}
         self.stops_at_speech = player.get("stops_at_speech", True)
@@ -59,7 +58,7 @@ class Conversation:
         ]
         self.microphone = sounds.Microphone(script.get("microphone") or {})
         self.loudspeaker = sounds.Loudspeaker(player.get("latency_ms", 0))
-        # What the client does next, and when.
+        # The next actions of the client, with their times.
         self.due = [(action["at"], action) for action in self.actions if "at" in action]
         self.is_over = asyncio.Event()
         self.lags = []
@@ -76,7 +75,7 @@ class Conversation:
         return (time.monotonic() - self.origin) * 1000
 
     async def run(self, url):
-        """The whole conversation."""
+        """Runs the whole conversation."""
         session = {"type": "realtime", **(self.script.get("session") or {})}
         session["instructions"] = f"conversation: {self.name}"
         options = {"max_size": None, "compression": None, **PATIENT_WEBSOCKET}
@@ -95,13 +94,13 @@ class Conversation:
                 task.cancel()
             done = await asyncio.gather(ending, *tasks, return_exceptions=True)
         for failure in done:
-            # What is missing after all that time the judge says.
+            # The judge reports what is missing after that time.
             if isinstance(failure, Exception) and not isinstance(failure, TimeoutError):
                 raise failure
 
     def check_end(self):
-        """It is over when everything expected has been seen, at the last of its times or later;
-        where nothing is expected, when everything has been said."""
+        """Whether it is over: every expected event has been seen and its last time has passed. If
+        the file expects nothing, whether the client has sent everything."""
         last = self.expected[-1]["at"] if self.expected else self.until
         if self.has_seen_enough() and self.now() >= last and (
             self.expected or self.microphone.position >= self.until
@@ -109,7 +108,7 @@ class Conversation:
             self.is_over.set()
 
     def has_seen_enough(self):
-        """Whether as many of each event have come as the file expects."""
+        """Whether each event has come as often as the file expects."""
         def count(lines):
             return collections.Counter(
                 kind for line in lines
@@ -118,7 +117,7 @@ class Conversation:
         return count(self.seen) >= count(self.expected)
 
     async def measure_lag(self):
-        """Keeps, for the figures, how long pings travel: what server and client are late."""
+        """Records ping times for the figures: how late server and client are."""
         while True:
             before = self.now()
             await (await self.socket.ping())
@@ -134,13 +133,13 @@ class Conversation:
     # The client
 
     async def play(self):
-        """Sends packets and does what the timeline says, in the order of their times: a packet when
-        its last sample has been heard, and what is due at that time after it."""
+        """Sends packets and performs the timeline's actions, in the order of their times. A packet
+        is due when its last sample has been spoken; an action for the same time follows it."""
         while True:
             packet_due = self.microphone.position + self.microphone.packet_ms
             self.due.sort(key=lambda entry: entry[0])
             if self.due and self.due[0][0] < packet_due:
-                # What waits for an event may have become due in the past.
+                # An action that waited for an event may have become due in the past.
                 await self.wait_until(self.due[0][0])
                 at, action = self.due.pop(0)
                 await self.act(action, at)
@@ -157,7 +156,7 @@ class Conversation:
             await self.send(self.filled(action["send"]))
 
     def filled(self, value):
-        """An event with what its `$` names stand for."""
+        """An event with its `$` names replaced by their values."""
         if isinstance(value, dict):
             return {key: self.filled(inner) for key, inner in value.items()}
         variables = {
@@ -179,7 +178,7 @@ class Conversation:
             await self.socket.send(packet)
 
     async def acknowledge(self):
-        """Says how much has been heard, where the conversation wants that."""
+        """Reports the playback position, if the conversation's client does so."""
         told = None
         while self.acknowledges_every:
             await asyncio.sleep(self.acknowledges_every / 1000)
@@ -201,7 +200,7 @@ class Conversation:
                 self.check_end()
 
     def handle(self, event, at):
-        """An event has come."""
+        """Handles an event of the server."""
         kind = event["type"]
         audio_ms = None
         if kind == "response.output_audio.delta":
@@ -219,11 +218,11 @@ class Conversation:
                 self.due.append((at + action.get("after", 0), action))
 
     def handle_asked(self, messages):
-        """The model was asked something."""
+        """Handles a request to the model."""
         self.seen.append({"at": self.now(), "asked": messages})
 
     def note(self, event, audio_ms, at):
-        """Keeps the fields that matter, as EventRecord in SeenEvent.swift does."""
+        """Records the relevant fields, like EventRecord in SeenEvent.swift."""
         kind = event["type"]
         item, response = event.get("item") or {}, event.get("response") or {}
         response_id = event.get("response_id") or response.get("id")
@@ -262,7 +261,7 @@ class Conversation:
         self.seen.append(line)
 
     def alias(self, identifier):
-        """item_… becomes i1, i2, … in the order of appearance."""
+        """A short name for an id: item_… becomes i1, i2, … in order of appearance."""
         if identifier not in self.aliases:
             letter = identifier[0]
             number = 1 + sum(known[0] == letter for known in self.aliases)
@@ -271,12 +270,12 @@ class Conversation:
 
 
 def shown(line):
-    """A line as it stands in a file, for reports."""
+    """A line as written in a file, for reports."""
     fields = (f"{key}: {round(value) if isinstance(value, float) else value}"
               for key, value in line.items())
     return "{" + ", ".join(fields) + "}"
 
 
 def words(text):
-    """Words without case and punctuation."""
+    """The words of a text without case and punctuation."""
     return re.findall(r"[a-z']+", text.lower())

@@ -1,21 +1,21 @@
-"""Compares what was seen in real time with what a conversation's file expects on the virtual clock:
-which events came, in which order those of an item and of a response, their fields, and where in the
+"""Compares a run in real time with what the conversation's file expects on the virtual clock: which
+events came, the order of those of one item and of one response, their fields, and where in the
 audio speech began and ended.
 
-When they came is not judged: recognition and synthesis are the embedded ones here, the machine may
-be busy, and the times are exact on the virtual clock. They are figures: how much later than in the
-file an event followed its cause, which is speech for the sound that was played, the commit for the
-transcript, the transcript for the model's request, and the request for reply audio."""
+Times are not judged: these runs use the embedded recogniser and voice, the machine may be busy, and
+the virtual clock already checks exact times. Instead they are printed as figures: how much later
+than in the file an event followed its cause. The cause of speech events is the sound played, of a
+transcript the commit, of a model request the transcript, and of reply audio the request."""
 
 from conversation import UNTIMED, shown, words
 
-# Two windows of voice activity: the resamplers of the two runners are not the same.
+# Two windows of voice activity detection, because the two runners have different resamplers.
 POSITION = 64
 ENDS_OF_RECOGNITION = {
     "conversation.item.input_audio_transcription.completed",
     "conversation.item.input_audio_transcription.failed",
 }
-# How far reply audio is sent ahead of its playing.
+# How far ahead of its playback reply audio is sent.
 LEAD = 500
 
 
@@ -24,14 +24,14 @@ def kind(line):
 
 
 def number(lines):
-    """Lines by what they are, whose they are, and the how manyth of that."""
+    """Indexes lines by kind, owner and count."""
     counts, numbered = {}, {}
     for line in sorted(lines, key=lambda line: line["at"]):
         name = kind(line)
         if name in UNTIMED:
             continue
         key = name, line.get("item") or line.get("response")
-        # Server and client may both cut an item; who is first depends on who is late.
+        # Server and client may both truncate an item; which is first depends on which is late.
         if name == "conversation.item.truncated" and key in counts:
             continue
         counts[key] = counts.get(key, 0) + 1
@@ -40,26 +40,26 @@ def number(lines):
 
 
 def nth(lines, name, number_of_event):
-    """When the how manyth event of a kind came; None: it did not."""
+    """Time of the n-th event of a kind; None if it did not come."""
     times = sorted(line["at"] for key, line in lines.items() if key[0] == name)
     return times[number_of_event - 1] if len(times) >= number_of_event else None
 
 
 class Judge:
-    """One conversation's run against its file."""
+    """Compares one run with its conversation's file."""
 
     def __init__(self, conversation):
         self.conversation = conversation
         self.expected = number(conversation.expected)
         self.seen = number(conversation.seen)
         self.problems = []
-        # How late events were, by their kind.
+        # Delays of events, by kind.
         self.late = {}
         self.actions = self.timed_actions()
         self.judge()
 
     def timed_actions(self):
-        """When the client did something, in the file and here, in the file's order."""
+        """Times of the client's actions, in the file and in this run, in the file's order."""
         timed = []
         for action in self.conversation.actions:
             if "at" in action:
@@ -96,7 +96,7 @@ class Judge:
         self.late.setdefault(key[0], []).append(late)
 
     def cause(self, key, expected, seen):
-        """When what caused an event happened, in the file and here."""
+        """Time of an event's cause, in the file and in this run."""
         name, reason = key[0], expected.get("reason")
         if name in ("input_audio_buffer.speech_started", "input_audio_buffer.speech_stopped"):
             return self.last_action(expected["at"], "sound")
@@ -148,7 +148,7 @@ class Judge:
 
     @staticmethod
     def sent(line):
-        """When the last of a reply's audio may leave."""
+        """The earliest time at which the last audio of a reply may be sent."""
         return line["at"] + max(0, line["audio_ms"] - LEAD)
 
     # Fields
@@ -158,7 +158,7 @@ class Judge:
             if expected.get(name) != seen.get(name):
                 self.problems.append(f"{name} of {shown(seen)}, expected {shown(expected)}")
         if key[0] == "asked":
-            # Of a reply that was interrupted at once, more or less than nothing was heard.
+            # A reply that is interrupted at once may have been heard a little or not at all.
             roles = [
                 [role for role in (text.split(" ")[0] for text in line["asked"])
                  if role != "assistant:"]
@@ -172,7 +172,7 @@ class Judge:
             self.judge_position(key[0], name, expected, seen)
 
     def judge_words(self, expected, seen):
-        """At least half of what is said is recognised."""
+        """Requires that at least half of the spoken words are recognised."""
         known = [word for word in words(expected) if word in words(seen)]
         if 2 * len(known) < len(words(expected)):
             self.problems.append(f"heard {seen!r} for {expected!r}")
@@ -189,9 +189,9 @@ class Judge:
             return
         action = self.last_action(expected["at"], "sound")
         shift = action[1] - action[0] if action else 0
-        # A sound begins where the microphone is, and lost packets shorten the audio.
+        # A sound begins at the microphone's position, and lost packets shorten the audio.
         allowed = POSITION + self.conversation.microphone.packet_ms
-        # Padding that reaches before the audio is cut short.
+        # Padding that would reach before the audio is shortened.
         if expected[name] and abs(seen[name] - expected[name] - shift) > allowed:
             self.problems.append(
                 f"{name} is {seen[name]}, expected {expected[name] + shift:.0f}: {shown(seen)}")
@@ -199,7 +199,7 @@ class Judge:
     # Order
 
     def judge_order(self):
-        """What belongs to one item, or to one response, comes in the file's order."""
+        """Requires that events of one item, or of one response, come in the file's order."""
         for name in ("item", "response"):
             for alias in {line.get(name) for line in self.expected.values()} - {None}:
                 chains = [

@@ -1,8 +1,9 @@
-"""The protocol's tables as a checker: is this text a server event that every client library takes?
+"""Checks events against the protocol's tables: is this text a server event that every client
+library accepts?
 
-It reads Tests/Fixtures/realtime-events.json, like Tests/Simulation/RealtimeSchema.swift, and is as
-strict: an unknown field is a violation, and so is a `null` inside an item or a part. It does not
-know in which order events may come."""
+It reads Tests/Fixtures/realtime-events.json, like Tests/Simulation/RealtimeSchema.swift, and is
+equally strict: an unknown field is a violation, and so is a `null` inside an item or a part. It
+does not check the order of events."""
 
 import dataclasses
 import functools
@@ -12,29 +13,29 @@ import re
 
 FIXTURE = pathlib.Path(__file__).resolve().parents[1] / "Fixtures/realtime-events.json"
 
-# What a field may hold although the table does not have it; the same as in RealtimeSchema.swift.
+# Allowed fields that the table does not have; the same as in RealtimeSchema.swift.
 TURN_DETECTION_EXTENSIONS = {
     "interruption_needs_words", "min_interruption_ms", "speculative_response",
 }
 FIELDS_BESIDE_THE_TABLE = {
-    # Sent by the protocol's own server; the table describes the request's class.
+    # The protocol's own server sends these; the table describes the request's class.
     "RealtimeSessionCreateRequest": {"id", "object", "expires_at"},
     "RealtimeTranscriptionSessionCreateRequest": {"id", "object", "expires_at"},
-    # Extensions of Parley, only sent to a client that has asked for them.
+    # Extensions of Parley, sent only to a client that has requested them.
     "RealtimeAudioConfigOutput": {"transport"},
     "ServerVad": TURN_DETECTION_EXTENSIONS, "SemanticVad": TURN_DETECTION_EXTENSIONS,
     "response.output_audio.delta": {"audio_start_ms"},
     "conversation.item.truncated": {"transcript"},
 }
-# The fields of `audio/opus`, a format beside the table.
+# The fields of `audio/opus`, a format that is not in the table.
 OPUS_FIELDS = {"type", "sequence", "bitrate", "complexity", "dtx"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Type:
-    """A type as the table writes it, for example `union(integer | enum(inf))`.
+    """A type in the table's notation, for example `union(integer | enum(inf))`.
 
-    `kind` is `enum`, `array`, `map`, `union` or a name; `parts` are the types within, or the names
+    `kind` is `enum`, `array`, `map`, `union` or a name; `parts` are the inner types, or the names
     of an enum."""
 
     kind: str
@@ -51,19 +52,19 @@ class Field:
 
 
 class Members(list):
-    """The members of a JSON object, as (key, value): a key may come twice."""
+    """The members of a JSON object as (key, value) pairs, because a key may occur twice."""
 
     def get(self, key):
         return next((value for name, value in self if name == key), None)
 
 
 def parse(text):
-    """JSON with objects as `Members`; a number is an int only if it is written as one."""
+    """Parses JSON with objects as `Members`; a number is an int only if it is written as one."""
     return json.loads(text, object_pairs_hook=Members)
 
 
 def parse_type(text):
-    """A type from its text."""
+    """Parses a type."""
     tokens = re.findall(r"enum\([^)]*\)|array<|map<string,|union\(|[\w.]+|[|>)]", text)
     tokens.reverse()
 
@@ -121,7 +122,7 @@ class EventSchema:
         }
 
     def violations(self, text):
-        """What is wrong with a server event, one sentence each; empty if nothing is."""
+        """The violations in a server event, one sentence each."""
         try:
             event = parse(text)
         except ValueError as error:
@@ -171,7 +172,7 @@ class EventSchema:
         results = [(each, self.check(value, each, path)) for each in alternatives]
         if not all(violations for _, violations in results):
             return []
-        # The alternative that has this `type` says best what is wrong.
+        # The alternative with the same `type` gives the best message.
         for each, violations in results:
             field = self.objects.get(each.kind, {}).get("type")
             own = value.get("type") if isinstance(value, Members) else None
@@ -218,7 +219,7 @@ def is_opus(value):
 
 
 def brief(value):
-    """The beginning of a value, for a sentence."""
+    """The start of a value, for a message."""
     return repr(value)[:60]
 
 
@@ -229,12 +230,12 @@ def schema():
 
 
 def check_event(text):
-    """Fails whoever has received a server event that breaks the tables."""
+    """Fails the caller if a server event does not fit the tables."""
     violations = schema().violations(text)
     assert not violations, f"{violations} in {text[:400]}"
 
 
 def server_event(text):
-    """A server event that keeps to the tables, parsed."""
+    """Parses a server event that must fit the tables."""
     check_event(text)
     return json.loads(text)

@@ -1,7 +1,7 @@
-"""A service over HTTP whose answers are given byte by byte, so that they can break every rule.
+"""An HTTP service whose answers are given byte by byte, so that they can break every rule.
 
-One fault is one function: it is given the socket of a request that was read whole, and writes what
-it likes. After it the connection is closed."""
+Each fault is one function. It gets the socket of a request that was read completely and writes what
+it likes. Then the connection is closed."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ import threading
 
 
 class FaultyService:
-    """Listens from `with` to its end. `answers` are used up one a request; without one, `good` is
+    """Listens from `with` to its end. Each request uses up one of `answers`; without any, `good` is
     written. `requests` are the request heads so far."""
 
     def __init__(self, good):
@@ -34,7 +34,7 @@ class FaultyService:
         self.refuse()
 
     def refuse(self):
-        """Listens no more: connections are refused."""
+        """Stops listening, so that connections are refused."""
         with contextlib.suppress(OSError):
             self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
@@ -64,7 +64,7 @@ class FaultyService:
                 connection.sendall(answer)
 
     def wait_for_end(self, connection):
-        """Returns when the client has gone away, or the service ends."""
+        """Waits until the client has closed or the service ends."""
         connection.settimeout(0.1)
         while not self.ending.is_set():
             try:
@@ -77,7 +77,7 @@ class FaultyService:
 
 
 def read_request(connection):
-    """Reads a request whole, and returns its head."""
+    """Reads a complete request, and returns its head."""
     data = b""
     while b"\r\n\r\n" not in data:
         piece = connection.recv(65536)
@@ -108,19 +108,19 @@ def answer(body, kind="application/json", status=200, fields="", length=None):
 
 
 def chunked(body, kind):
-    """The bytes of an answer whose body is framed by the caller."""
+    """The bytes of an answer whose body the caller has framed."""
     return (
         f"HTTP/1.1 200 X\r\nContent-Type: {kind}\r\nTransfer-Encoding: chunked\r\n\r\n"
     ).encode() + body
 
 
 def silence(connection, service):
-    """Nothing is answered."""
+    """Sends no answer."""
     service.wait_for_end(connection)
 
 
 def then_silence(data):
-    """Bytes, and then nothing more."""
+    """Sends bytes, and then nothing more."""
     def write(connection, service):
         connection.sendall(data)
         service.wait_for_end(connection)
@@ -128,7 +128,7 @@ def then_silence(data):
 
 
 def repeated(head, piece):
-    """Bytes without an end, as fast as they are read."""
+    """Sends bytes without end, as fast as they are read."""
     def write(connection, _):
         connection.sendall(head)
         while True:
@@ -137,7 +137,7 @@ def repeated(head, piece):
 
 
 def dripping(data):
-    """A byte every 20 ms: always some progress, and never an end."""
+    """Sends a byte every 20 ms: always some progress, but never an end."""
     def write(connection, service):
         for byte in data:
             connection.sendall(bytes([byte]))
@@ -147,11 +147,11 @@ def dripping(data):
     return write
 
 
-# What both kinds of services may do wrong. `{}` is a body of the right media type.
+# Faults of both kinds of services. `{}` is a body of the right media type.
 
 
 def faults(kind, body):
-    """Faults by name, for a service whose good answer is `body` of a media type."""
+    """Faults by name, for a service whose valid answer is `body` with a media type."""
     half = body[: len(body) // 2]
     head = answer(b"", kind, length=10 * len(body))
     error = json.dumps({"error": {"message": "no, with sk-secret", "code": "x"}}).encode()

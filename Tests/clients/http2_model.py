@@ -1,5 +1,5 @@
-"""A chat-completions application for hypercorn, which speaks HTTP/2: every turn is answered with
-the version of HTTP that it came in and the number of connections so far."""
+"""A chat-completions application for hypercorn, which speaks HTTP/2. Every turn is answered with
+the HTTP version of its request and the number of connections so far."""
 
 import json
 

@@ -1,6 +1,6 @@
-"""An MCP server made with the protocol's own Python library, with a tool for every case: over
-stdio, or over streamable HTTP where a port is given, and then with JSON instead of event streams
-where `json` follows."""
+"""An MCP server made with the protocol's own Python library, with a tool for every case. It uses
+stdio, or streamable HTTP if a port is given; with `json` it answers JSON instead of event
+streams."""
 
 import os
 import pathlib
@@ -13,12 +13,12 @@ from mcp.types import ToolAnnotations
 
 server = MCPServer("parley-tests")
 TRACE = os.environ.get("MCP_TRACE")
-# One for each call of `meet` that waits for the others.
+# One event for each call of `meet` that waits for the others.
 MEETING = []
 
 
 def trace(line):
-    """Notes something where the test can read it."""
+    """Writes a line to the file that the test reads."""
     if TRACE:
         with open(TRACE, "a", encoding="utf-8") as file:
             file.write(line + "\n")

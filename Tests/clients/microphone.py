@@ -1,5 +1,5 @@
-"""What a client's microphone hears, packet by packet: recordings, computed noises, and the reply
-out of the loudspeaker. The same sounds as in Tests/ConversationTests."""
+"""The audio of a client's microphone, packet by packet: recordings, computed noises, and the reply
+from the loudspeaker. The same sounds as in Tests/ConversationTests."""
 
 import array
 import ctypes
@@ -19,7 +19,7 @@ LEVEL = -26
 
 
 def levelled(samples, gain):
-    """Samples at the common level, and `gain` dB above it; full scale is 1."""
+    """Samples normalised to the common level, plus `gain` dB; full scale is 1."""
     rms = math.sqrt(sum(sample * sample for sample in samples) / max(1, len(samples)))
     factor = 10 ** ((LEVEL + gain) / 20) / rms if rms else 0
     return array.array("f", (sample * factor for sample in samples))
@@ -38,7 +38,7 @@ def recording(name, gain=0):
 
 
 def white_noise():
-    """-1…1, the same numbers in every language."""
+    """Pseudo-random numbers in -1…1, the same in every language."""
     state = 7
     while True:
         state = (state * 6364136223846793005 + 1442695040888963407) & (2**64 - 1)
@@ -46,7 +46,7 @@ def white_noise():
 
 
 def pink_noise():
-    """White noise through Paul Kellet's three poles."""
+    """White noise filtered by Paul Kellet's three poles."""
     low = middle = high = 0.0
     for white in white_noise():
         low = 0.99765 * low + white * 0.0990460
@@ -82,7 +82,7 @@ def noise(name, milliseconds, gain=0):
 
 
 def sound(action):
-    """What an entry of a client's timeline sounds like; None: it is no sound."""
+    """The samples of an action in a client's timeline; None if it has no sound."""
     gain = action.get("gain_db", 0)
     if "noise" in action:
         return noise(action["noise"], action.get("for", 1000), gain)
@@ -120,7 +120,7 @@ class OpusEncoder:
 
 
 class Microphone:
-    """Mixes sounds, and codes what it hears in the session's input format."""
+    """Mixes sounds and encodes them in the session's input format."""
 
     def __init__(self, description):
         self.packet_ms = description.get("packet_ms", 20)
@@ -133,18 +133,18 @@ class Microphone:
 
     @property
     def position(self):
-        """Where the next packet begins, in milliseconds."""
+        """Start of the next packet, in milliseconds."""
         return self.packets * self.packet_ms
 
     def place(self, samples, milliseconds):
-        """A sound begins, with the next packet if its time has passed: none of it is lost where
-        the machine is late. Returns when it begins."""
+        """Adds a sound and returns its start. If that time has passed, it starts with the next
+        packet, so that none of it is lost on a slow machine."""
         begin = max(round(milliseconds), self.position)
         self.sounds.append((begin * RATE // 1000, samples))
         return begin
 
     def next_packet(self):
-        """A binary message; None: it is lost on the way."""
+        """The next packet as a binary message; None: it is lost in transit."""
         count = self.packet_ms * RATE // 1000
         start = self.position * RATE // 1000
         self.sounds = [item for item in self.sounds if item[0] + len(item[1]) > start]
@@ -164,7 +164,7 @@ class Microphone:
 
 
 class Loudspeaker:
-    """Plays reply audio as it comes, and knows how much of an item was heard."""
+    """Plays reply audio as it arrives, and knows how much of an item was played."""
 
     def __init__(self, latency=0):
         self.latency = latency
@@ -183,11 +183,11 @@ class Loudspeaker:
         self.received += milliseconds
 
     def heard(self, now):
-        """Of the item that was played last, in milliseconds."""
+        """How much of the last item was played, in milliseconds."""
         return max(0, int(self.received - max(0, self.end - now)))
 
     def stop(self, now):
-        """The user speaks: what was not played is dropped."""
+        """Stops for the user's speech: audio that was not played is dropped."""
         self.received = self.heard(now)
         self.end = min(self.end, now)
         self.queue = [
@@ -196,7 +196,7 @@ class Loudspeaker:
         ]
 
     def played(self, start, end):
-        """What was played between two times, full scale 1."""
+        """The samples played between two times; full scale is 1."""
         origin = round(start * RATE / 1000)
         heard = array.array("f", bytes(4 * (round(end * RATE / 1000) - origin)))
         for place, samples in self.queue:

@@ -14,13 +14,13 @@ from event_schema import check_event
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ACTIVATION = ROOT / "Tests/clients/activation.py"
-# In seconds: how long any test waits for an event. It only ends what would wait for ever, and no
-# test depends on how much sooner the event comes.
+# How long any test waits for an event, in seconds. It only ends a test that would wait for ever; no
+# test depends on how much earlier the event comes.
 HANG_GUARD = 300
-# The same for a connection of `websockets`, which has limits of its own.
+# The same for a connection of `websockets`, which has its own limits.
 PATIENT_WEBSOCKET = {"open_timeout": HANG_GUARD, "ping_timeout": HANG_GUARD}
-# A client of a busy machine may be late, and so may its services: the server's own limits on them
-# are as far away. A test of a limit sets it itself.
+# On a busy machine clients and services may be late, so the server's limits on them are as long. A
+# test of a limit sets it itself.
 PATIENT_LIMITS = {
     f"PARLEY_{name}_MS": "600000" for name in (
         "HEADER_TIMEOUT", "REQUEST_GRACE", "LATE_AUDIO_TOLERANCE", "RESUME_TIMEOUT",
@@ -32,7 +32,7 @@ BINARY = os.environ.get("PARLEY_TEST_BINARY", str(ROOT / ".build/release/parley"
 
 
 def free_port():
-    """A port that nobody listens on now."""
+    """A port on which no program listens now."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]
 
@@ -41,10 +41,10 @@ NUMBERS = itertools.count(1)
 
 
 class ParleyServer:
-    """Runs from `with` to its end; what it logs goes to `.build/test/`.
+    """Runs from `with` to its end; its log goes to `.build/test/`.
 
     With `listener` the server inherits that socket, as from systemd, instead of a port. With
-    `niceness` it runs so much behind other programs."""
+    `niceness` it runs with that niceness."""
 
     def __init__(self, *arguments, port=None, listener=None, niceness=0, **environment):
         self.port = listener.getsockname()[1] if listener else port or free_port()
@@ -104,11 +104,11 @@ class ParleyServer:
             return False
 
     def has_announced(self):
-        """Whether it has said where everything is, which it does once it listens."""
+        """Whether it has printed its addresses, which it does once it listens."""
         return "/metrics" in self.log_path.read_text(encoding="utf-8")
 
     def get(self, path, headers=None):
-        """One GET: status, headers, body."""
+        """Sends one GET: returns status, headers, body."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG_GUARD)
         try:
             connection.request("GET", path, headers=headers or {})
@@ -118,14 +118,14 @@ class ParleyServer:
             connection.close()
 
     def metric(self, name):
-        """What /metrics says of a name, labels included."""
+        """The value of a metric in /metrics; the name includes labels."""
         for line in self.get("/metrics")[2].decode().splitlines():
             if line.startswith(f"{name} "):
                 return line.split()[-1]
         raise KeyError(name)
 
     def resident_bytes(self):
-        """Resident memory of the process now."""
+        """Resident memory of the process."""
         with open(f"/proc/{self.process.pid}/status", encoding="ascii") as status:
             for line in status:
                 if line.startswith("VmRSS:"):
@@ -146,7 +146,7 @@ class ParleyServer:
         return done
 
     def turns(self, *arguments):
-        """Runs `parley talk --json`, and returns what it says of each turn."""
+        """Runs `parley talk --json`, and returns its output for each turn."""
         done = self.talk("--json", *arguments)
         assert done.returncode == 0, done.stderr
         events = [json.loads(line) for line in done.stdout.splitlines()]

@@ -1,4 +1,4 @@
-"""One session as raw events, for what no client library would send or show."""
+"""One session as raw events, for what client libraries do not send or show."""
 
 import asyncio
 import json
@@ -8,7 +8,7 @@ from parley_server import HANG_GUARD
 
 
 class RawSession:
-    """Wraps a WebSocket; events are JSON objects that keep to the protocol's tables."""
+    """Wraps a WebSocket. Events are JSON objects that fit the protocol's tables."""
 
     def __init__(self, connection):
         self.connection = connection
@@ -17,12 +17,12 @@ class RawSession:
         await self.connection.send(json.dumps({"type": kind, **fields}))
 
     async def next(self):
-        # Unlike wait_for of Python 3.11, a timeout never swallows the task's own cancellation.
+        # A timeout, unlike wait_for of Python 3.11, never swallows the task's own cancellation.
         async with asyncio.timeout(HANG_GUARD):
             return server_event(await self.connection.recv())
 
     async def until(self, *kinds):
-        """Reads to the first event of one of the kinds, and returns it; any `error` before it fails
+        """Reads to the first event of one of the kinds and returns it. An `error` before it fails
         the test."""
         while True:
             event = await self.next()

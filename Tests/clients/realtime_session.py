@@ -1,4 +1,4 @@
-"""One session of the official SDK that validates and keeps every event it receives."""
+"""One session of the official SDK that validates and records every event it receives."""
 
 import asyncio
 import base64
@@ -21,14 +21,14 @@ TOOL = {
 
 
 class Session:
-    """Wraps the SDK's connection; `events` are all events so far, as the SDK's own types."""
+    """Wraps the SDK's connection; `events` are all events so far, in the SDK's own types."""
 
     def __init__(self, connection):
         self.connection = connection
         self.events = []
 
     async def next(self):
-        """The next event, valid by the tables and by the SDK's types to the letter."""
+        """The next event, which must fit the tables and the SDK's types exactly."""
         data = await asyncio.wait_for(self.connection.recv_bytes(), HANG_GUARD)
         check_event(data)
         event = EVENTS.validate_json(data, strict=True)
@@ -58,7 +58,7 @@ class Session:
         return await self.until("conversation.item.done")
 
     async def respond(self, **response):
-        """Asks for a response, and reads to its end."""
+        """Requests a response, and reads to its end."""
         start = len(self.events)
         await self.connection.response.create(response=response)
         await self.until("rate_limits.updated")
@@ -73,7 +73,7 @@ class Session:
 
 @contextlib.asynccontextmanager
 async def connect(server, model="parley-test", **query):
-    """Opens a session, as far as `session.created`."""
+    """Opens a session, and reads to `session.created`."""
     client = AsyncOpenAI(api_key="any", base_url=server.base_url)
     async with client.realtime.connect(
         model=model, extra_query=query, websocket_connection_options=PATIENT_WEBSOCKET
@@ -85,7 +85,7 @@ async def connect(server, model="parley-test", **query):
 
 
 def run(test):
-    """Runs an async test to its end."""
+    """Runs an async test."""
     asyncio.run(asyncio.wait_for(test, HANG_GUARD))
 
 
@@ -106,7 +106,8 @@ TEXT_SERIES = [
     "response.content_part.added", "response.output_text.done", "response.content_part.done",
     "conversation.item.done", "response.output_item.done", "response.done",
 ]
-# The two ends of a spoken part may come in either order; see check_spoken_series.
+# The ends of a spoken part's audio and transcript may come in either order; see
+# check_spoken_series.
 SPOKEN_SERIES = [
     "response.created", "response.output_item.added", "conversation.item.added",
     "response.content_part.added", "response.output_audio.done",
@@ -121,7 +122,7 @@ CALL_SERIES = [
 
 
 def series(events):
-    """The types of a response's events, its deltas and the transcription's events left out."""
+    """The types of a response's events, without deltas and transcription events."""
     return [
         event.type for event in events
         if event.type not in DELTAS and "input_audio" not in event.type
@@ -130,7 +131,7 @@ def series(events):
 
 
 def check_deltas(events, kind):
-    """Every delta of a kind lies between its part's beginning and its own end."""
+    """Requires that every delta of a kind comes between the start and the end of its part."""
     types = [event.type for event in events]
     places = [index for index, name in enumerate(types) if name == f"{kind}.delta"]
     assert places, f"no {kind}.delta in {types}"

@@ -1,8 +1,8 @@
-"""A TCP relay between a client and the server that reads along: every text message of a WebSocket
-that passes is kept, and every server event is checked against the protocol's tables.
+"""A TCP relay between a client and the server. It records every text message of a WebSocket and
+checks every server event against the protocol's tables.
 
-The bytes go on as they came, so that a client's own handshake, extensions and frames meet the
-server's, and no client needs to know. It is no judge of RFC 6455: the conformance suite is."""
+It forwards the bytes unchanged, so that the client's own handshake, extensions and frames reach the
+server, and no client needs a change. It does not check RFC 6455; the conformance suite does."""
 
 import asyncio
 import contextlib
@@ -18,9 +18,8 @@ from parley_server import HANG_GUARD
 class RecordingProxy:
     """Relays to a server's port from `with` to its end, which fails if an event was wrong.
 
-    `sent` holds the client's events, and `received` the server's, as parsed, of all connections in
-    the order in which they came; `requests` the heads of HTTP requests; `answers` those of the
-    answers."""
+    `sent` are the client's events and `received` the server's, parsed, of all connections in order
+    of arrival. `requests` are the heads of HTTP requests, `answers` those of the answers."""
 
     def __init__(self, port):
         self.target = port
@@ -52,11 +51,11 @@ class RecordingProxy:
     def __exit__(self, *_):
         asyncio.run_coroutine_threadsafe(self.end(), self.loop).result(HANG_GUARD)
         self.loop.call_soon_threadsafe(self.loop.stop)
-        # Before what else has failed: a wrong event may be its reason.
+        # Checked before other failures, because a wrong event may be their cause.
         assert not self.violations, "\n".join(self.violations)
 
     async def end(self):
-        """Takes no more connections, and gives those there are a moment to close as they wish."""
+        """Accepts no more connections, and gives open ones a moment to close normally."""
         self.server.close()
         if self.relays:
             await asyncio.wait(self.relays, timeout=1)
@@ -65,7 +64,7 @@ class RecordingProxy:
         await asyncio.gather(*self.relays, return_exceptions=True)
 
     def cut(self):
-        """Breaks off all connections, as a network does."""
+        """Cuts all connections, like a network failure."""
         for writer in list(self.writers):
             self.loop.call_soon_threadsafe(writer.transport.abort)
 
@@ -76,13 +75,13 @@ class RecordingProxy:
         mine = {writer, upstream_writer}
         self.writers |= mine
         answer = Tap(self.answers, self.take_server_text)
-        # What the client may send compressed is settled by the server's answer.
+        # The server's answer decides what the client may compress.
         request = Tap(self.requests, self.take_client_text, answer)
         try:
             await asyncio.gather(
                 pump(reader, upstream_writer, request), pump(upstream_reader, writer, answer))
         except OSError:
-            pass  # One side has gone, and so goes the other.
+            pass  # One side has closed, so the other is closed too.
         finally:
             self.writers -= mine
             self.relays.discard(asyncio.current_task())
@@ -98,7 +97,8 @@ class RecordingProxy:
             self.received.append(json.loads(text))
 
     async def until(self, is_wanted, after=0):
-        """The first event received after so many of which the test is true, or has the type."""
+        """The first event after the first `after` ones that has the type, or for which the test is
+        true."""
         deadline = time.monotonic() + HANG_GUARD
         place = after
         while True:
@@ -117,9 +117,9 @@ class RecordingProxy:
 
 
 async def pump(reader, writer, tap):
-    """Carries bytes one way, to their end."""
+    """Forwards bytes in one direction until it ends."""
     while data := await reader.read(65536):
-        # First the record: whoever has got an event finds it there.
+        # Recorded first: when a client has received an event, it is in the record.
         tap.feed(data)
         writer.write(data)
         await writer.drain()
@@ -128,11 +128,11 @@ async def pump(reader, writer, tap):
 
 
 class Tap:
-    """Finds the HTTP heads, and once a connection is a WebSocket its text messages."""
+    """Finds HTTP heads, and the text messages once a connection is a WebSocket."""
 
     def __init__(self, heads, take_text, answer=None):
         self.heads, self.take_text = heads, take_text
-        # The tap of the other direction, for the client's; None for the server's.
+        # For the client's direction, the tap of the other one; None for the server's.
         self.answer = answer
         self.buffer = bytearray()
         self.extensions = None
@@ -148,7 +148,7 @@ class Tap:
             pass
 
     def take_head(self):
-        """Whether there was a head, and the connection is a WebSocket from here on."""
+        """Reads a head. Returns whether the connection is a WebSocket from here on."""
         end = self.buffer.find(b"\r\n\r\n")
         if end < 0:
             return False
@@ -160,7 +160,7 @@ class Tap:
                 (line for line in head.lower().split("\r\n")
                  if line.startswith("sec-websocket-extensions:")), "")
             return True
-        # A body, in which nobody here is interested.
+        # A body, which is not recorded.
         self.buffer.clear()
         return False
 
@@ -187,7 +187,7 @@ class Tap:
         return True
 
     def take_data(self, first, payload):
-        """A frame of a message: text, binary, or a continuation."""
+        """Handles a frame of a message: text, binary, or a continuation."""
         if first & 15:
             self.is_text = first & 15 == 1
             self.is_compressed = bool(first & 64)
@@ -207,7 +207,7 @@ class Tap:
 
 
 def compact(kinds):
-    """Names, with repetitions counted."""
+    """Names, with counts for repetitions."""
     runs = []
     for kind in kinds:
         if runs and runs[-1][0] == kind:

@@ -1,4 +1,4 @@
-"""Human speech with its texts, from Debian's pocketsphinx-testdata, and how texts compare."""
+"""Human speech with its texts, from Debian's pocketsphinx-testdata, and the comparison of texts."""
 
 import functools
 import pathlib
@@ -16,7 +16,7 @@ SPELLINGS = {"mr": "mister", "mrs": "missus", "metres": "meters", "metre": "mete
 
 
 def utterances():
-    """(path, text) of every recording that the word error rate is counted over."""
+    """(path, text) of every recording that counts for the word error rate."""
     found = [(DATA / "goforward.raw", "go forward ten meters")]
     lines = (DATA / "librivox/transcription").read_text(encoding="ascii").splitlines()
     for line in lines:
@@ -46,7 +46,7 @@ def goforward(rate=24000):
 
 
 def words(text):
-    """The words of a text as they are spoken: no case, no punctuation, numbers spelled out."""
+    """The words of a text as spoken: without case and punctuation, with numbers spelled out."""
     found = re.findall(r"[a-z']+|\d+", text.lower().replace("’", "'"))
     spoken = []
     for word in found:

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Runs the client tests: the official openai SDK, `parley talk` with human speech, HTTP, a scripted
 # model server, a web page's client on Node, and the client libraries openai-agents, pipecat and
-# livekit-agents, each against a real `parley serve`. Makes its virtual environments once: the
-# libraries have one of their own, because they want other versions of what both use.
+# livekit-agents, each against a real `parley serve`. Makes its virtual environments once. The
+# client libraries have their own environment, because they need other versions of shared packages.
 #
 #   run.sh [PYTEST ARGUMENTS]      PARLEY_BINARY: the server, .build/release/parley by default
 #
-# With arguments only what they name is run.
+# With arguments, only the named tests run.
 # shellcheck source=scripts/common.sh
 source "$(dirname "$0")/../../scripts/common.sh"
 
@@ -18,8 +18,8 @@ logs=$root/.build/test
 mkdir -p "$logs"
 libraries=(test_livekit.py test_openai_agents.py test_pipecat.py)
 
-# environment NAME REQUIREMENTS WHAT OPTIONS…: makes the virtual environment .venv-NAME, if it is
-# not there or is another one.
+# environment NAME REQUIREMENTS WHAT OPTIONS…: makes the virtual environment .venv-NAME, unless it
+# exists with the same requirements.
 environment() {
     local venv=$root/.venv-$1 requirements=$2 what=$3
     shift 3
@@ -33,7 +33,7 @@ environment() {
     cp "$requirements" "$venv/VERSION"
 }
 
-# in_environment NAME ARGUMENTS…: runs pytest there.
+# in_environment NAME ARGUMENTS…: runs pytest in that environment.
 in_environment() {
     local python=$root/.venv-$1/bin/python
     shift
@@ -44,7 +44,7 @@ use_clients() {
     environment clients requirements.txt "the client library and pytest"
 }
 
-# 470 MB with what they need elsewhere compiled, 390 MB without: a test imports little of it.
+# Not compiled in advance: that would take 470 MB instead of 390, and a test imports little of it.
 use_libraries() {
     environment agents requirements-agents.txt "openai-agents, pipecat and livekit-agents" \
         --no-deps --no-compile
@@ -69,7 +69,7 @@ status=0
 ignored=("${libraries[@]/#/--ignore=}")
 in_environment clients "${ignored[@]}" 2>&1 | tee "$logs/clients.log" || status=1
 
-# Side by side: mostly they wait for somebody to have spoken.
+# In parallel: mostly they wait for the end of simulated speech.
 running=()
 reports=()
 for name in "${libraries[@]}"; do

@@ -1,5 +1,5 @@
-"""Runs what the tests of one client library do side by side, each scenario behind a relay of its
-own that checks every event; and keeps what the library complains about meanwhile."""
+"""Runs the tests of one client library in parallel. Each scenario has its own relay, which checks
+every event. Warnings that the library logs are recorded."""
 
 import asyncio
 import collections
@@ -13,12 +13,12 @@ import pytest
 from parley_server import HANG_GUARD
 from recording_proxy import RecordingProxy
 
-# Mostly they wait for speech to be over.
+# Mostly they wait for speech to end.
 AT_ONCE = 4
 
 
 class Complaints(logging.Handler):
-    """Warnings and errors that were logged while it listened, by thread."""
+    """Warnings and errors that were logged, by thread."""
 
     def __init__(self):
         super().__init__(logging.WARNING)
@@ -30,7 +30,7 @@ class Complaints(logging.Handler):
 
 
 def may_say(*sentences):
-    """Marks a scenario in which the library has reason to log one of these warnings."""
+    """Marks a scenario in which the library may log one of these warnings."""
     def mark(scenario):
         scenario.sentences = sentences
         return scenario
@@ -39,15 +39,15 @@ def may_say(*sentences):
 
 
 def for_each(scenarios):
-    """A test for each scenario: a parameter called `scenario`."""
+    """Runs a test for each scenario, as the parameter `scenario`."""
     return pytest.mark.parametrize("scenario", scenarios, ids=lambda each: each.__name__)
 
 
 @contextlib.contextmanager
 def side_by_side(scenarios, server, advice=()):
-    """Begins all scenarios, coroutine functions of a relay; yields a function that waits for one
-    and raises what it raised. One in which something was logged as a warning has failed, unless
-    it was expected or is among the sentences of `advice`."""
+    """Starts all scenarios, which are coroutine functions of a relay. Yields a function that waits
+    for one and raises its exception. A scenario fails if the library logged a warning, unless it is
+    expected or among the sentences of `advice`."""
 
     def run(scenario):
         thread = threading.get_ident()
@@ -66,12 +66,12 @@ def side_by_side(scenarios, server, advice=()):
         running = {scenario: pool.submit(run, scenario) for scenario in scenarios}
         yield lambda scenario: running[scenario].result()
     logging.getLogger().removeHandler(complaints)
-    # Those of threads that a library has started.
+    # Warnings from threads that a library has started.
     assert complaints.lines.keys() <= threads, complaints.lines
 
 
 async def until(is_true, what):
-    """Waits for something to become true, and returns it."""
+    """Waits until something becomes true, and returns it."""
     deadline = time.monotonic() + HANG_GUARD
     while not (found := is_true()):
         assert time.monotonic() < deadline, f"it did not come: {what}"
@@ -80,7 +80,7 @@ async def until(is_true, what):
 
 
 async def speak(send, audio, rate=24000, milliseconds=20):
-    """Hands samples to a coroutine function in pieces, as fast as they are spoken."""
+    """Passes samples to a coroutine function in pieces, in real time."""
     size = 2 * rate // 1000 * milliseconds
     begin = time.monotonic()
     for index, start in enumerate(range(0, len(audio), size)):
@@ -89,14 +89,14 @@ async def speak(send, audio, rate=24000, milliseconds=20):
 
 
 def check_cancelled(event, *reasons):
-    """A response.done of a response that was interrupted, for one of the reasons."""
+    """Checks the response.done of an interrupted response, for one of the reasons."""
     response = event["response"]
     assert response["status"] == "cancelled", response
     assert response["status_details"]["reason"] in reasons, response["status_details"]
 
 
 def check_nothing_after(wire, done):
-    """Nothing of a response comes after its end."""
+    """Checks that no event of a response comes after its end."""
     late = wire.received[wire.received.index(done) + 1 :]
     ours = [event["type"] for event in late if event.get("response_id") == done["response"]["id"]]
     assert not ours, ours

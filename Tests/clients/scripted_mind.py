@@ -1,7 +1,7 @@
-"""A chat-completions server that plays the model's part of the conversations in Tests/Fixtures.
+"""A chat-completions server that plays the model of the conversations in Tests/Fixtures.
 
-Which conversation a request belongs to stands in its instructions; the requests of one conversation
-get its replies one after another."""
+A request's instructions name its conversation. The requests of one conversation get its replies in
+order."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ NAME = re.compile(r"conversation: ([a-z0-9-]+)")
 
 
 class ScriptedMind:
-    """Listens from `async with` to its end, on the loop that the clients run on."""
+    """Listens from `async with` to its end, on the clients' event loop."""
 
     def __init__(self):
         self.conversations = {}
@@ -22,7 +22,7 @@ class ScriptedMind:
         return f"http://127.0.0.1:{self.server.sockets[0].getsockname()[1]}/v1"
 
     def expect(self, conversation):
-        """Requests of a conversation are told to its `handle_asked`."""
+        """Registers a conversation; its requests are passed to its `handle_asked`."""
         self.conversations[conversation.name] = (conversation, iter(conversation.model))
 
     async def __aenter__(self):
@@ -33,7 +33,7 @@ class ScriptedMind:
         self.server.close()
 
     async def serve(self, reader, writer):
-        """One connection, with any number of requests."""
+        """Serves one connection, with any number of requests."""
         try:
             while True:
                 head = (await reader.readuntil(b"\r\n\r\n")).decode()
@@ -41,7 +41,7 @@ class ScriptedMind:
                 body = json.loads(await reader.readexactly(length))
                 await self.answer(body, reader, writer)
         except (asyncio.IncompleteReadError, asyncio.CancelledError, ConnectionError):
-            pass  # The reply is not wanted any more, or there are no more requests.
+            pass  # The client has cancelled the reply, or sends no more requests.
         finally:
             writer.close()
 
@@ -53,7 +53,7 @@ class ScriptedMind:
         await asyncio.sleep(reply.get("after", 100) / 1000)
         words = re.findall(r"\S+|\s+\S+", reply.get("says", ""))
         if reply.get("hangs") and not words:
-            # Not a byte; the reply is over when it is not wanted any more.
+            # Sends nothing; the reply ends when the client cancels it.
             return await self.until_closed(reader)
         if "fails" in reply and not words:
             return await self.refuse(reply["fails"], writer)
@@ -71,7 +71,7 @@ class ScriptedMind:
         if reply.get("hangs"):
             return await self.until_closed(reader)
         if "fails" in reply:
-            # Broken off: the chunks never end.
+            # Cut off: the last chunk is missing.
             raise ConnectionError
         await self.send({}, writer, "tool_calls" if "calls" in reply else "stop")
         writer.write(chunk(b"data: [DONE]\n\n") + chunk(b""))
@@ -101,7 +101,7 @@ def chunk(data):
 
 
 def line(message):
-    """Who says what, as the conversations' files write it."""
+    """The author and the text of a message, as written in the conversations' files."""
     if message["role"] == "tool":
         return f"returns {message['content']}"
     if message.get("tool_calls"):

@@ -1,11 +1,11 @@
-"""A chat-completions server that answers from a script, streaming, and can fail on request.
+"""A chat-completions server that streams scripted answers and can fail on request.
 
-What the last user message says decides the answer: `weather` calls a function, once for each city
-it names, `call NAME ARGUMENTS and NAME ARGUMENTS` calls what it says, `story` is long and slow and
-never ends, so that it can be interrupted at any time, `limit` stops at the length, `die` breaks the
-stream off, `refuse` answers 500, `escapes` says what a terminal would obey, everything else is
-repeated. A conversation that begins with `halfway` is answered with HALVES whatever it asks, and a
-wait between the two."""
+The last user message decides the answer. `weather` calls a function, once for each city in the
+message. `call NAME ARGUMENTS and NAME ARGUMENTS` makes these calls. `story` is long and slow and
+never ends, so that it can be interrupted at any time. `limit` stops at the token limit, `die` cuts
+the stream off, `refuse` answers 500, and `escapes` contains terminal control characters. Any other
+message is repeated. A conversation that begins with `halfway` always gets HALVES, with a wait
+between the two."""
 
 import http.server
 import itertools
@@ -22,9 +22,10 @@ STORY = "Once upon a time there was a server that never slept. " * 12
 
 
 class ScriptedModel:
-    """Listens from `with` to its end; keeps what it was asked in `requests`.
+    """Listens from `with` to its end; `requests` are the requests so far.
 
-    `second_half` lets an answer in halves go on, and `finished` tells that one has been sent."""
+    `second_half` lets an answer in halves continue, and `finished` is set when one has been
+    sent."""
 
     def __init__(self):
         self.requests = []
@@ -154,7 +155,7 @@ def called(name, arguments):
 
 
 def all_called(text):
-    """Deltas of the calls that a text asks for: `call NAME ARGUMENTS and NAME ARGUMENTS`."""
+    """Deltas of the calls that a text requests: `call NAME ARGUMENTS and NAME ARGUMENTS`."""
     deltas = []
     for index, call in enumerate(text.removeprefix("call ").split(" and ")):
         name, arguments = call.split(" ", 1)

@@ -1,9 +1,9 @@
 """Servers that speak Anthropic's Messages, OpenAI's Responses and chat completions, from a script.
 
-What the last user message says decides the answer: `weather` calls two functions at once, `die`
-breaks the stream off, `look` tells what images came, everything else is repeated. `status` refuses
-all requests, `silent` answers none. What is sent is what the official SDKs parse (test_models.py).
-"""
+The last user message decides the answer. `weather` calls two functions at once, `die` cuts the
+stream off, `look` lists the images received. Any other message is repeated. `status` refuses all
+requests, `silent` answers none. The official SDKs parse everything that is sent here
+(test_models.py)."""
 
 import http.server
 import itertools
@@ -14,7 +14,7 @@ from parley_server import HANG_GUARD
 
 
 class ScriptedProvider:
-    """Listens from `with` to its end; keeps what it was asked, and counts its connections."""
+    """Listens from `with` to its end; records its requests and counts its connections."""
 
     def __init__(self):
         self.requests = []
@@ -89,8 +89,8 @@ def handler(provider):
             *events, last = dialect.events()
             for event in events:
                 self.send_event(event)
-            # The end of the answer comes with the last event: who then asks again finds the
-            # connection free.
+            # The end of the answer is sent together with the last event, so that a client that asks
+            # again finds the connection free.
             done = chunk(b"data: [DONE]\n\n") if dialect.done else b""
             self.wfile.write(chunk(encoded(last)) + done + chunk(b""))
 
@@ -101,7 +101,7 @@ def handler(provider):
 
 
 def encoded(event):
-    """An event of a stream."""
+    """An event as bytes of a stream."""
     name = f"event: {event['type']}\n" if "type" in event else ""
     return f"{name}data: {json.dumps(event)}\n\n".encode()
 
@@ -112,7 +112,7 @@ def chunk(data):
 
 
 class Dialect:
-    """What all three have in common: reading the script."""
+    """What all three dialects share: reading the script."""
 
     done = False
     calls = [("call_1", "get_weather", '{"city":"Oslo"}'), ("call_2", "get_time", "{}")]
@@ -263,7 +263,7 @@ class Responses(Dialect):
 
 
 class Chat(Dialect):
-    """OpenAI's chat completions, with calls that come interleaved."""
+    """OpenAI's chat completions, with interleaved calls."""
 
     done = True
     refusal = {"error": {"type": "server_error", "message": "Busy"}}

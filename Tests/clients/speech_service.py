@@ -1,8 +1,8 @@
-"""A speech service with OpenAI's /audio/transcriptions, /audio/speech and /chat/completions, which
-can be slow, refuse, break off and talk nonsense on request.
+"""A speech service with OpenAI's /audio/transcriptions, /audio/speech and /chat/completions. On
+request it is slow, refuses, cuts answers off or sends invalid ones.
 
-Speech is a recording of a person, as samples or as Ogg Opus made by opusenc. Chat completions
-answer with how long the audio lasts that they were given."""
+Its speech is a recording of a person, as samples or as Ogg Opus made by opusenc. Its chat
+completions answer with the duration of the audio in the request."""
 
 import asyncio
 import base64
@@ -21,11 +21,11 @@ SPOKEN = "go forward ten meters"
 
 
 class SpeechService:
-    """Listens from `with` to its end; keeps what it was asked in `requests`.
+    """Listens from `with` to its end; `requests` are the requests so far.
 
-    `behaviours` are used up one a request: `die`, `reset`, `slow`, `stall`, `junk`, `html`,
+    Each request uses up one of `behaviours`: `die`, `reset`, `slow`, `stall`, `junk`, `html`,
     `mp3`, `empty`, `wav`, `flood`, `damaged`, `long frames`, `429 SECONDS` or a status. After the
-    last, everything is answered well."""
+    last, every answer is valid."""
 
     def __init__(self, folder):
         self.requests = []
@@ -35,7 +35,7 @@ class SpeechService:
         self.ogg = opusenc(self.samples, folder / "service.ogg")
         self.ogg_60 = opusenc(self.samples, folder / "service60.ogg", "--framesize", "60")
         self.spoken_at = None
-        # Lets an answer that begins with `Halfway: ` go on behind its first sentence.
+        # Lets an answer that begins with `Halfway: ` continue after its first sentence.
         self.second_half = threading.Event()
         self.loop = asyncio.new_event_loop()
         self.port = None
@@ -54,7 +54,7 @@ class SpeechService:
         self.loop.call_soon_threadsafe(self.stop)
 
     def stop(self):
-        """Ends the answers that never come, and then the loop."""
+        """Cancels the answers that never end, and then stops the loop."""
         for task in asyncio.all_tasks(self.loop):
             task.cancel()
         self.loop.call_soon(self.loop.stop)
@@ -80,14 +80,14 @@ class SpeechService:
         return [request for request in self.requests if request["path"] == path]
 
     async def misbehave(self, request, behaviour):
-        """Answers badly; None where the answer is to be a good one, if a late one."""
+        """Sends an invalid answer; returns None if a valid answer is to follow, perhaps late."""
         if behaviour == "reset":
             request.transport.abort()
             return web.Response()
         if behaviour == "slow":
             await asyncio.sleep(0.3)
         if behaviour == "stall":
-            # Until the end of the tests: there is no answer, however long the limit is.
+            # Waits until the end of the tests: there is no answer, however long the limit is.
             await asyncio.Event().wait()
         if behaviour == "junk":
             return web.Response(body=b"{\"this\": is not it", content_type="application/json")
@@ -201,7 +201,7 @@ async def send(response, event):
 
 
 def opusenc(samples, target, *options):
-    """Samples at 24 kHz as Ogg Opus."""
+    """Samples at 24 kHz encoded as Ogg Opus."""
     subprocess.run(
         ["opusenc", "--quiet", "--raw", "--raw-bits", "16", "--raw-rate", "24000", "--raw-chan",
          "1", "--bitrate", "24", *options, "-", str(target)],
@@ -211,7 +211,7 @@ def opusenc(samples, target, *options):
 
 
 def ogg_packets(content):
-    """The audio packets of an Ogg stream, by RFC 3533, checksums aside."""
+    """The audio packets of an Ogg stream, parsed by RFC 3533 without checksums."""
     packets, partial, offset = [], b"", 0
     while offset < len(content):
         assert content[offset : offset + 4] == b"OggS"

@@ -1,10 +1,10 @@
-"""A storm of client events: clients that send events of every kind without waiting for an answer,
-and what each of them is owed at its end. Every response that was created ends exactly once, and
-every connection that is closed gets its Close.
+"""A storm of client events: clients send events of every kind without waiting for answers. At the
+end, every response that was created must have ended exactly once, and every connection that is
+closed must have received its Close.
 
     storm.py URL [--clients 12] [--seconds 60] [--seed 1] [--patience 300]
 
-Nothing is judged by a time but `--patience`, which is far longer than any machine needs."""
+The only time limit is `--patience`, which is far longer than any machine needs."""
 
 import argparse
 import asyncio
@@ -24,7 +24,7 @@ AUDIO = bytes(960)
 
 @dataclasses.dataclass
 class Tally:
-    """What became of the connections and responses of a storm."""
+    """Counts the outcomes of a storm's connections and responses."""
 
     connections: int = 0
     events: int = 0
@@ -44,7 +44,7 @@ class Tally:
 
 
 class StormClient:
-    """One connection: what it sends is drawn from a seed, what it gets is kept as ids."""
+    """One connection. A seed determines what it sends; of what it receives it keeps the ids."""
 
     def __init__(self, socket, seed):
         self.socket = socket
@@ -60,7 +60,7 @@ class StormClient:
         return set(self.created) - set(self.ended)
 
     async def read(self):
-        """Takes events until the connection is closed."""
+        """Reads events until the connection is closed."""
         try:
             async for data in self.socket:
                 if isinstance(data, bytes):
@@ -85,7 +85,7 @@ class StormClient:
         return self.draw.choice(self.items) if self.items else "item_none"
 
     async def storm_once(self):
-        """Sends one event, of a kind that is drawn."""
+        """Sends one event of a randomly chosen kind."""
         draw = self.draw
         kind = draw.choices(
             ["text", "create", "cancel", "append", "packet", "commit", "clear", "truncate",
@@ -129,8 +129,8 @@ class StormClient:
             await self.socket.ping()
 
     async def settle(self):
-        """Cancels what is open, and waits until nothing is. What comes of an update behind it has
-        answered everything before."""
+        """Cancels open responses and waits until none is left. The answer to a final update shows
+        that everything before it has been answered."""
         await self.send("session.update", session={
             "type": "realtime", "audio": {"input": {"turn_detection": None}}})
         await self.send("input_audio_buffer.clear")
@@ -146,16 +146,17 @@ class StormClient:
                 await self.latest.wait()
 
     async def is_answered(self):
-        """Waits for a pong, which follows what was sent before; whether still nothing is open."""
+        """Waits for a pong, which follows what was sent before it; returns whether nothing is
+        open."""
         await (await self.socket.ping())
         return not self.open
 
 
 async def run_client(url, seed, end, patience, tally):
-    """One connection after the other until the end of the storm."""
+    """Runs one connection after another until the end of the storm."""
     draw = random.Random(seed)
     while time.monotonic() < end:
-        # What a client is owed does not depend on how soon it gets it.
+        # The requirements do not depend on how soon the server fulfils them.
         socket = await connect(
             url, subprotocols=["realtime"], open_timeout=patience, ping_interval=None,
             close_timeout=patience, max_queue=None)
@@ -208,7 +209,7 @@ def note(client, socket, settled, tally):
 
 
 async def storm(url, clients=12, seconds=60, seed=1, patience=300):
-    """Runs a storm, and returns what became of it."""
+    """Runs a storm, and returns its tally."""
     tally = Tally()
     end = time.monotonic() + seconds
     await asyncio.gather(*(

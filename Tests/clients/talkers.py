@@ -1,7 +1,7 @@
 """Sessions that only transcribe: long utterances of human speech, each committed by its client.
 
-As a program: `talkers.py PORT MINUTES SESSIONS` talks to a server for a while, and prints what came
-of it. scripts/talk-in-control-group.sh runs it."""
+As a program: `talkers.py PORT MINUTES SESSIONS` talks to a server for a while and prints the
+outcome. scripts/talk-in-control-group.sh runs it."""
 
 import asyncio
 import base64
@@ -21,7 +21,7 @@ TRANSCRIPT = "conversation.item.input_audio_transcription"
 
 
 def speech(seconds):
-    """So many seconds of recorded sentences, as 16-bit samples at 24 kHz."""
+    """Recorded sentences of this duration, as 16-bit samples at 24 kHz."""
     with tempfile.TemporaryDirectory() as folder:
         target = pathlib.Path(folder) / "sentence.s16"
         pieces = [convert(path, target, rate=RATE).read_bytes() for path, _ in utterances()]
@@ -31,7 +31,7 @@ def speech(seconds):
 
 
 class Talker(RawSession):
-    """One session. `async with` opens it; the client decides where an utterance ends."""
+    """One session, opened by `async with`. The client decides where an utterance ends."""
 
     def __init__(self, port):
         self.url = f"ws://127.0.0.1:{port}/v1/realtime?intent=transcription"
@@ -57,19 +57,19 @@ class Talker(RawSession):
         await self.send("input_audio_buffer.commit")
 
     async def transcript(self):
-        """What comes of the next utterance: its text, or None where recognition failed."""
+        """The transcript of the next utterance, or None if recognition failed."""
         event = await self.until(f"{TRANSCRIPT}.completed", f"{TRANSCRIPT}.failed")
         return event.get("transcript")
 
 
 async def talk(port, index, end, audio, counts):
-    """One client after another until the end: each says three utterances and leaves."""
+    """Runs one client after another until the end; each says three utterances and leaves."""
     draw = random.Random(index)
     while time.monotonic() < end:
         try:
             async with Talker(port) as talker:
                 for _ in range(3):
-                    # Every other utterance is long.
+                    # Every second utterance is long.
                     seconds = draw.choice([draw.randint(3, 15), draw.randint(30, 59)])
                     begin = draw.randint(0, 59 - seconds)
                     await talker.commit(audio[2 * RATE * begin : 2 * RATE * (begin + seconds)])

@@ -1,5 +1,5 @@
-"""Who gets in: pages of other origins, rebound hosts, clients behind a real HAProxy, one address
-that wants too much, and a process that has no file descriptor left."""
+"""Which clients may connect: pages of other origins, rebound hosts, clients behind a real HAProxy,
+one address with too many connections, and a process without free file descriptors."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 def handshake_status(server, **options):
-    """The status that answers a handshake of a real WebSocket library."""
+    """The status that answers the handshake of a real WebSocket library."""
     async def attempt():
         try:
             async with websockets.asyncio.client.connect(
@@ -71,7 +71,7 @@ def test_a_rebound_name_gets_nothing_but_probes(parley):
 
 @contextlib.contextmanager
 def haproxy(server, directory, mode, options):
-    """HAProxy in front of the server, which sees it come from PROXY. Yields its port."""
+    """Runs HAProxy in front of the server, with PROXY as its address. Yields its port."""
     port = free_port()
     path = directory / "haproxy.cfg"
     path.write_text(
@@ -85,7 +85,7 @@ def haproxy(server, directory, mode, options):
             bind 127.0.0.1:{port}
             {options}
             server parley 127.0.0.1:{server.port} source {PROXY} """
-        # A check that is late is no reason to take the server out.
+        # A health check that is late does not take the server out of service.
         + ("send-proxy-v2 check check-send-proxy inter 200ms fall 9999\n"
            if mode == "tcp" else "\n")
     )
@@ -107,7 +107,7 @@ def haproxy(server, directory, mode, options):
 
 @contextlib.contextmanager
 def held_request(port, request, source):
-    """Sends a request from an address; yields the connection, still open, and the status."""
+    """Sends a request from an address; yields the open connection and the status."""
     with socket.create_connection(
         ("127.0.0.1", port), timeout=HANG_GUARD, source_address=(source, 0)
     ) as connection:
@@ -137,7 +137,7 @@ def test_haproxys_header_names_the_client_that_limits_count(tmp_path):
             assert held.enter_context(held_request(port, REQUEST, OTHER))[1] == 200
         assert {(CLIENT, "/healthz", 200), (CLIENT, "/v1/realtime", 101),
                 (OTHER, "/healthz", 200)} <= logged_requests(server)
-        # Who is no proxy may not pretend to be one, and a proxy may not forget that it is.
+        # A client that is not a trusted proxy may not send a header, and a proxy must send one.
         header = bytes.fromhex("0d0a0d0a000d0a515549540a2111000c7f0000027f00000100010002")
         assert status_of(exchange(server, header + REQUEST)) == 400
         with held_request(server.port, REQUEST, PROXY) as (_, status):
@@ -166,13 +166,13 @@ def test_x_forwarded_for_of_a_trusted_proxy_names_the_client(tmp_path):
             assert status == 403
         peers = {peer for peer, path, _ in logged_requests(server) if path == "/v1/realtime"}
         assert peers == {CLIENT, OTHER}
-        # The same words from somebody else: his own address counts, and ws is not wss.
+        # The same header from an untrusted address is ignored, and ws is not wss.
         with held_request(server.port, request, "127.0.0.9") as (_, status):
             assert status == 101
         assert ("127.0.0.9", "/v1/realtime", 101) in logged_requests(server)
 
 
-# Too much
+# Too many connections
 
 
 def test_one_address_cannot_take_every_place_nor_all_the_time():
@@ -188,7 +188,8 @@ def test_one_address_cannot_take_every_place_nor_all_the_time():
         assert statuses == [200] * 5 + [429] * 3
     places = [*rate, "--max-connections-per-address", "1000"]
     with ParleyServer(*places) as server, contextlib.ExitStack() as held:
-        # All of them wait to be accepted before the first is answered: there is no second for each.
+        # All of them wait to be accepted before the first is answered, so less than one second
+        # passes per connection.
         peers = [
             held.enter_context(socket.create_connection(
                 ("127.0.0.1", server.port), timeout=HANG_GUARD, source_address=(OTHER, 0)))
@@ -205,7 +206,7 @@ def test_without_file_descriptors_it_says_so_does_not_spin_and_recovers(limit, f
     server = ParleyServer("--shards", "2", "--worker-threads", "1")
     server.arguments = ["prlimit", f"--nofile={limit}:{limit}", *server.arguments]
     with server:
-        # All at once: while one shard turns somebody away, the other accepts.
+        # All at once: while one shard refuses a connection, the other accepts one.
         peers = [socket.socket() for _ in range(2 * limit)]
         for peer in peers:
             peer.setblocking(False)
@@ -220,7 +221,7 @@ def test_without_file_descriptors_it_says_so_does_not_spin_and_recovers(limit, f
         share = (cpu_seconds(server.process.pid) - before) / (time.monotonic() - begun)
         figure(f"CPU of a server without descriptors: {share:.1%}")
         assert share < 0.2
-        # The connection of the check that it is alive may have made room for one more.
+        # The connection of the liveness check may have freed a descriptor for one more.
         with contextlib.ExitStack() as held:
             statuses = [
                 held.enter_context(held_request(server.port, REQUEST, CLIENT))[1] for _ in range(4)

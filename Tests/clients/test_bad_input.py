@@ -1,5 +1,5 @@
-"""Input that a broken or hostile client sends, as raw messages: each time one clear answer, and the
-session still answers a typed turn."""
+"""Input of a broken or hostile client, as raw messages. Each gets one clear answer, and the session
+still answers a typed turn."""
 
 import asyncio
 import base64
@@ -31,7 +31,7 @@ class Misbehaving(RawSession):
         return event
 
     async def until(self, *kinds):
-        """Reads to the first event of one of the kinds, past errors, and returns it."""
+        """Reads to the first event of one of the kinds, ignoring errors, and returns it."""
         while True:
             event = await self.next()
             if event["type"] in kinds:
@@ -54,11 +54,11 @@ class Misbehaving(RawSession):
             await self.send("input_audio_buffer.append", audio=encoded(audio[start : start + size]))
 
     async def errors(self, count):
-        """The next errors, as many as are asked for."""
+        """The next `count` errors."""
         return [(await self.until("error"))["error"] for _ in range(count)]
 
     async def check_text_turn(self):
-        """A typed turn is answered with text, after whatever is still being answered."""
+        """Requires that a typed turn is answered with text, after any answers in progress."""
         audio = {"input": {"turn_detection": None}}
         assert (await self.update(output_modalities=["text"], audio=audio))["type"] != "error"
         content = [{"type": "input_text", "text": "Still there?"}]
@@ -195,7 +195,7 @@ def test_random_opus_packets_are_sound_or_errors(parley, seed):
                 await session.connection.send(packet)
             else:
                 await session.send("input_audio_buffer.append", audio=encoded(packet))
-        # Empty packets are among them: not everything can have been taken for sound.
+        # Some packets are empty, so not all of them can be valid sound.
         assert (await session.errors(1))[0]["code"] == "invalid_audio"
 
     check(parley, misbehave)

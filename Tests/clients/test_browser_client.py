@@ -1,4 +1,5 @@
-"""A web page's client on Node: the key travels as a subprotocol, and the answer is `realtime`."""
+"""A web page's client on Node: the key is sent as a subprotocol, and the server selects
+`realtime`."""
 
 import asyncio
 import json
@@ -18,9 +19,9 @@ AGENTS = f"{KEY},openai-agents-sdk.0.24.0"
 
 
 async def play(wire, scenario, recording="", protocols=KEY):
-    """Runs the page with a scenario: its status, what it printed, what it complained of."""
+    """Runs the page with a scenario: returns its status, its output and its errors."""
     url = f"{wire.realtime_url}?model=gpt-none-such"
-    # Where Debian has its modules.
+    # The folder of Debian's modules.
     environment = os.environ | {"NODE_PATH": "/usr/share/nodejs"}
     process = await asyncio.create_subprocess_exec(
         "node", str(SCRIPT), scenario, url, protocols, str(recording), env=environment,
@@ -34,9 +35,9 @@ async def play(wire, scenario, recording="", protocols=KEY):
 
 
 async def browse(wire, *arguments, **options):
-    """What the page saw of a scenario."""
+    """The page's report of a scenario."""
     status, out, trouble = await play(wire, *arguments, **options)
-    # Its own warnings would come here as well.
+    # Warnings of the page would appear here as well.
     assert (status, trouble) == (0, "")
     seen = json.loads(out)
     assert seen["protocol"] == "realtime"

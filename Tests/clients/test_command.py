@@ -1,4 +1,5 @@
-"""The commands as a person meets them: where things are, one line per mistake, quick and small."""
+"""The commands as a user sees them: they print addresses, report each mistake in one line, and are
+quick and small."""
 
 import json
 import os

@@ -1,6 +1,6 @@
-"""The conversations of Tests/Fixtures in real time: the server's binary over real sockets, its
-embedded recogniser and voice, and a scripted model. They all run once, some at a time. What they
-are judged by does not depend on the machine's speed; how late events came is printed."""
+"""The conversations of Tests/Fixtures in real time: the server's binary over real sockets, with its
+embedded recogniser and voice, and a scripted model. All of them run once, several in parallel. The
+checks do not depend on the speed of the machine; the delays of events are printed."""
 
 import asyncio
 import contextlib
@@ -12,16 +12,16 @@ from conversation_judge import Judge
 from parley_server import ParleyServer
 from scripted_mind import ScriptedMind
 
-# Between the beginnings of two conversations, in seconds: most of them begin with the same words,
-# and would otherwise all ask for their transcript at once.
+# Seconds between the starts of two conversations. Most begin with the same words, and would
+# otherwise all request their transcript at once.
 STAGGER = 0.3
 
-# How many are held at the same time: their client is one process, which mixes all the sounds.
+# Maximum conversations in parallel. Their client is one process, which mixes all their sounds.
 AT_ONCE = 8
 
 
 async def converse(conversations):
-    """Runs all of them; returns for each why it broke off, if it did."""
+    """Runs all conversations; returns for each why it was aborted, or None."""
     groups = {}
     for conversation in conversations:
         options = tuple(sorted(conversation.server_options.items()))
@@ -34,7 +34,7 @@ async def converse(conversations):
                 async with places:
                     try:
                         await conversation.run(server.realtime_url + "?model=any")
-                    except Exception as failure:  # It must not take the others along.
+                    except Exception as failure:  # One failure must not stop the others.
                         return failure
                 return None
 
@@ -54,7 +54,7 @@ async def converse(conversations):
 
 @pytest.fixture(scope="module")
 def outcomes():
-    """Every conversation after its run: what the judge says, or why it broke off."""
+    """Every conversation after its run: the judge's result, or why it was aborted."""
     conversations = [
         conversation for name in names() if not (conversation := Conversation(name)).virtual_only
     ]

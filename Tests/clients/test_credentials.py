@@ -1,5 +1,5 @@
-"""Keys, client secrets and tokens as real clients show them: the openai SDK, subprotocols, and
-tokens made by PyJWT; the answers to whoever has none."""
+"""Keys, client secrets and tokens as real clients send them: with the openai SDK, as subprotocols,
+and tokens made by PyJWT. Also the answers to clients without credentials."""
 
 import asyncio
 import contextlib
@@ -39,7 +39,7 @@ def public_keys():
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """The files that the guarded server reads, to be changed by tests."""
+    """The guarded server's files, which tests may change."""
     folder = tmp_path_factory.mktemp("credentials")
     keys = folder / "keys.txt"
     keys.write_text(f"# keys\n{KEY} name=app\n{OPERATOR} operator\nsk-one-0123456789abcdef "
@@ -51,7 +51,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def guarded(files):
-    """A server that takes all three kinds of credentials."""
+    """A server that accepts all three kinds of credentials."""
     with ParleyServer(
         "--api-keys-file", str(files / "keys.txt"), "--jwt-keys-file", str(files / "jwks.json"),
         "--jwt-audience", "parley", PARLEY_JWT_SECRET=SECRET,
@@ -79,7 +79,7 @@ def open_session(server, key=None, subprotocols=None, query=""):
 
 
 def session(server, key=None, subprotocols=None, query=""):
-    """The session that a connection begins with; the status where it is refused."""
+    """The first event of a connection's session; the status if the connection is refused."""
     try:
         with open_session(server, key, subprotocols, query) as connection:
             created = connection.recv(timeout=HANG_GUARD)
@@ -282,7 +282,7 @@ def test_files_are_read_anew(guarded, files):
         assert json.loads(open_before.recv(timeout=HANG_GUARD))["type"] == "session.created"
         open_before.send('{"type": "session.update", "session": {"type": "realtime"}}')
         assert json.loads(open_before.recv(timeout=HANG_GUARD))["type"] == "session.updated"
-    # A mistake in a file leaves everything as it was.
+    # An invalid file leaves the credentials unchanged.
     (files / "keys.txt").write_text("half a line of something\n")
     guarded.process.send_signal(signal.SIGHUP)
     while "not reloaded" not in guarded.log_path.read_text() and time.monotonic() < deadline:

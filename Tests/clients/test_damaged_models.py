@@ -1,5 +1,6 @@
-"""Speech models that are damaged: one line says which, a turn that needs them fails by name, and
-the process lives. sherpa-onnx and the dynamic linker would end it for several of these files."""
+"""Damaged speech models: one line names the file, a turn that needs it fails with a clear error,
+and the process continues. sherpa-onnx or the dynamic linker would end the process for several of
+these files."""
 
 import asyncio
 import base64
@@ -43,7 +44,7 @@ DAMAGES = {
 
 @pytest.fixture(scope="module")
 def sums():
-    """SHA256SUMS of the models as they are, as `make models` writes it."""
+    """SHA256SUMS of the intact models, as `make models` writes it."""
     lines = []
     for name in FILES:
         with open(MODELS / name, "rb") as file:
@@ -53,7 +54,7 @@ def sums():
 
 @pytest.fixture
 def folder(tmp_path, sums):
-    """A folder of models; a test may replace what is in it."""
+    """A folder of models, in which a test may replace files."""
     for name in FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).symlink_to(MODELS / name)
@@ -62,13 +63,13 @@ def folder(tmp_path, sums):
 
 
 def replace(path, content):
-    """Puts another file in the place of one, as a download does."""
+    """Replaces a file by another, like a download does."""
     path.with_suffix(".new").write_bytes(content)
     path.with_suffix(".new").rename(path)
 
 
 class Conversation(RawSession):
-    """A session that is spoken to, and commits what it has said."""
+    """A session that receives speech and commits it."""
 
     def __init__(self, server):
         self.connecting = websockets.asyncio.client.connect(
@@ -86,14 +87,14 @@ class Conversation(RawSession):
         await self.connection.close()
 
     async def hear(self, speech):
-        """What became of something said: its transcript, or the error."""
+        """The transcript of an utterance, or the error."""
         await self.send("input_audio_buffer.append", audio=base64.b64encode(speech).decode())
         await self.send("input_audio_buffer.commit")
         event = await self.until(COMPLETED, FAILED)
         return event.get("transcript") or event["error"]
 
     async def reply(self, text):
-        """The status of a reply to something typed."""
+        """The status of the reply to a typed message."""
         content = [{"type": "input_text", "text": text}]
         item = {"type": "message", "role": "user", "content": content}
         await self.send("conversation.item.create", item=item)
@@ -102,7 +103,7 @@ class Conversation(RawSession):
 
 
 def converse(server, speech):
-    """Speaks, then types: what was heard, and how the typed turn ended."""
+    """Speaks, then types: returns what was recognised, and how the typed turn ended."""
     async def test():
         async with Conversation(server) as conversation:
             return await conversation.hear(speech), await conversation.reply("hello")

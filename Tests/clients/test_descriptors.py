@@ -1,6 +1,6 @@
-"""A process that has no file descriptor left, and sessions that need one: for the model's service,
-for the speech model, for a program of tools. Each turn fails by name, and works once there is room.
-What clients are told who only connect is in test_admission.py."""
+"""A process without free file descriptors, and sessions that need one: for the model's service, the
+speech model, or a program with tools. Each turn fails with a clear error, and works once a
+descriptor is free. test_admission.py has the refusal of new connections."""
 
 import asyncio
 import base64
@@ -50,7 +50,7 @@ class Turns(RawSession):
 
 
 def fill(server):
-    """Connections that stay open, until one is refused."""
+    """Opens connections until one is refused, and keeps them open."""
     peers = []
     while True:
         peer = socket.create_connection(("127.0.0.1", server.port), timeout=HANG_GUARD)
@@ -87,7 +87,7 @@ def test_turns_fail_by_name_without_descriptors_and_work_with_them(
                 assert await turns.typed("hello") == "upstream_error"
                 assert await turns.spoken(speech) == "agent_unavailable"
                 assert not await turns.tools()
-            # Connections that are open are served.
+            # Open connections are still served.
             peers[0].sendall(REQUEST.replace(b"/healthz", b"/"))
             assert status_of(peers[0].recv(65536)) == 200
             peers[1].sendall(REQUEST.replace(b"/healthz", b"/metrics"))

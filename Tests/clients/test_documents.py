@@ -1,5 +1,5 @@
-"""The documents at /openapi.json and /asyncapi.json: valid for their public validators, and true of
-what the server sends, takes and answers."""
+"""The documents at /openapi.json and /asyncapi.json: valid for public validators, and in agreement
+with what the server sends, accepts and answers."""
 
 import asyncio
 import copy
@@ -17,7 +17,7 @@ from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ROOT, ParleySer
 from websockets.asyncio.client import connect
 
 with warnings.catch_warnings():
-    # Two of its models have a field called `schema`, which pydantic remarks upon.
+    # Two of its models have a field called `schema`, about which pydantic warns.
     warnings.simplefilter("ignore", UserWarning)
     from asyncapi3 import AsyncAPI3
 
@@ -58,13 +58,13 @@ def references(node):
 
 
 def resolve(document, reference):
-    """What a reference within the document points at; KeyError where there is nothing."""
+    """The target of a reference within the document; KeyError if there is none."""
     assert reference.startswith("#/"), reference
     return functools.reduce(lambda node, key: node[key], reference[2:].split("/"), document)
 
 
 def check_asyncapi(document):
-    """Raises unless it is an AsyncAPI 3.0 document whose references lead somewhere."""
+    """Raises unless it is an AsyncAPI 3.0 document whose references all have targets."""
     AsyncAPI3.model_validate(document)
     for reference in references(document):
         resolve(document, reference)
@@ -74,7 +74,7 @@ def check_asyncapi(document):
 
 
 def closed(node):
-    """The same schemas, with objects that may have no fields but their own."""
+    """The same schemas, with unknown fields forbidden in all objects."""
     if isinstance(node, list):
         return [closed(value) for value in node]
     if not isinstance(node, dict):
@@ -86,7 +86,7 @@ def closed(node):
 
 
 class Judge:
-    """Says whether a value is what a document says of it; `is_closed` forbids unknown fields."""
+    """Checks values against a document; `is_closed` forbids unknown fields."""
 
     def __init__(self, document, is_closed):
         schemas = document["components"]["schemas"]
@@ -149,7 +149,7 @@ def test_planted_defects_are_found(openapi, asyncapi):
 def test_the_command_prints_what_the_server_serves(name, request):
     done = subprocess.run([BINARY, name], capture_output=True, check=True, timeout=HANG_GUARD)
     printed, served = json.loads(done.stdout), dict(request.getfixturevalue(name))
-    # They are at home on different ports.
+    # They are served on different ports.
     printed.pop("servers"), served.pop("servers")
     assert printed == served
 
@@ -243,7 +243,7 @@ def typed(text):
 
 
 async def conversation(server):
-    """What a short session sends and receives: a reply in text and one in audio, errors, audio."""
+    """What a short session sends and receives: a reply in text, one in audio, errors, audio."""
     sent, received = [], []
     async with connect(f"{server.realtime_url}?model=demo", **PATIENT_WEBSOCKET) as socket:
 
@@ -293,7 +293,7 @@ def test_a_sessions_events_are_as_documented(parley, asyncapi):
     for event in sent + received:
         assert judge.event_faults(event) == [], event
     assert len({event["type"] for event in received}) >= 18
-    # The judge is one: each of these is wrong by one thing.
+    # Checks the judge itself: each of these has one defect.
     created = next(event for event in received if event["type"] == "response.created")
     for change in [{"type": "response.borne"}, {"event_id": 5}, {"response": {}}, {"more": 1}]:
         assert judge.event_faults(created | change), change
@@ -302,7 +302,8 @@ def test_a_sessions_events_are_as_documented(parley, asyncapi):
 
 
 def test_the_server_and_the_document_refuse_alike(parley, asyncapi):
-    """Events one step away from good ones, to a real server: it refuses what the document does."""
+    """Sends events that differ from valid ones in one step: the server refuses what the document
+    forbids."""
     judge = Judge(asyncapi, False)
     detection = {"type": "server_vad", "threshold": 0.5, "idle_timeout_ms": 6000}
     session = {"type": "realtime", "audio": {"input": {"turn_detection": detection}}}

@@ -1,4 +1,4 @@
-"""The checker of events, and the relay that applies it, notice what they are there for."""
+"""The event checker, and the relay that applies it, detect planted defects."""
 
 import asyncio
 import json
@@ -63,7 +63,7 @@ def test_the_relay_tells_of_a_wrong_event_that_a_client_gets(event, compression)
 
     async def speak(socket):
         assert json.loads(await socket.recv()) == said
-        # The second message refers to the first, where both sides compress.
+        # If both sides compress, the second message refers to the first.
         for _ in range(2):
             await socket.send(json.dumps(event | {"delta": "A" * 200} if "delta" in event
                                          else event))

@@ -1,4 +1,4 @@
-"""What one caller can take from the others: the embedded recogniser, whose queue is full."""
+"""How much one caller can take from the others when the embedded recogniser's queue is full."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ class Speaker(RawSession):
         await self.until("session.updated")
 
     async def commit(self, audio):
-        """Says something; what was said is transcribed from now on."""
+        """Sends speech and commits it, which starts its transcription."""
         for start in range(0, len(audio), PIECE):
             await self.connection.send(audio[start : start + PIECE])
         await self.send("input_audio_buffer.commit")
@@ -42,7 +42,7 @@ async def speaker(server, key):
 
 
 async def attack(server, audio, refused):
-    """Keeps four turns waiting for their transcript, as long as the test lasts."""
+    """Keeps four turns waiting for their transcript, for the duration of the test."""
     async with speaker(server, ATTACKER) as session:
         for _ in range(4):
             await session.commit(audio)
@@ -51,13 +51,13 @@ async def attack(server, audio, refused):
             if event["type"] == FAILED:
                 assert event["error"]["code"] == "server_overloaded"
                 refused.set()
-                # Spares the processor; a place is free for less time than this.
+                # Pauses briefly to save CPU; a free place lasts less time than this.
                 await asyncio.sleep(0.2)
             await session.commit(audio)
 
 
 async def turns_beside_attackers(server, count=5):
-    """What became of a victim's turns, each begun when an attacker has just been refused."""
+    """The outcome of a victim's turns, each begun just after an attacker was refused."""
     audio, refused, outcomes = goforward(), asyncio.Event(), []
     attackers = [asyncio.create_task(attack(server, audio, refused)) for _ in range(12)]
     async with speaker(server, VICTIM) as victim:

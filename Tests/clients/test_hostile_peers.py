@@ -1,7 +1,7 @@
-"""Peers that want to kill or bloat the server, where it takes a real kernel to try: what they are
-told, what it costs, and that an echo beside them goes on. The inputs themselves are tried on a
-simulated kernel (Tests/ServerTests/WebSocket/BadInputTests.swift); foreign Origins and a process without
-descriptors are in test_admission.py."""
+"""Peers that try to crash the server or exhaust its memory, where this needs a real kernel: the
+answers they get, the cost, and that an echo beside them continues.
+Tests/ServerTests/WebSocket/BadInputTests.swift tests the inputs themselves on a simulated kernel.
+test_admission.py has foreign Origins and a process without file descriptors."""
 
 import contextlib
 import os
@@ -24,7 +24,7 @@ DEFLATE = ("Sec-WebSocket-Extensions", "permessage-deflate; client_no_context_ta
 
 
 def frame(opcode, payload=b"", final=True, compressed=False):
-    """A client's frame, with a mask of zeros."""
+    """A client's frame with a mask of zeros."""
     first = opcode | (0x80 if final else 0) | (0x40 if compressed else 0)
     size = len(payload)
     if size < 126:
@@ -37,7 +37,7 @@ def frame(opcode, payload=b"", final=True, compressed=False):
 
 
 class RawWebSocket:
-    """A socket that has become a WebSocket; what follows is up to its test."""
+    """A socket after the WebSocket handshake; the test decides what to send."""
 
     def __init__(self, server, target="/debug/echo", fields=(), wrap=None):
         self.socket = socket.create_connection(("127.0.0.1", server.port), timeout=HANG_GUARD)
@@ -76,12 +76,12 @@ class RawWebSocket:
         return first & 15, self.read(size)
 
     def send(self, data):
-        """Sends as much as is taken: who floods is not waited for."""
+        """Sends as much as the server accepts, and does not wait for the rest."""
         with contextlib.suppress(ConnectionError, TimeoutError):
             self.socket.sendall(data)
 
     def close_code(self):
-        """The code of the server's Close, behind whatever comes before it."""
+        """The code of the server's Close, after any other frames."""
         while True:
             opcode, payload = self.next()
             if opcode == 8:
@@ -96,7 +96,7 @@ class RawWebSocket:
 
 
 def reset(connection):
-    """Closes with a RST, as a process that died."""
+    """Closes with a RST, like a process that died."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     connection.close()
 
@@ -114,12 +114,13 @@ def descriptors(server):
 
 
 def expect_settled(server, before):
-    """In the end there are no more descriptors than before, and no processor time is used."""
+    """Requires that in the end no more descriptors are open than before, and that the server uses
+    no CPU."""
     deadline = time.monotonic() + HANG_GUARD
     while descriptors(server) > before:
         assert time.monotonic() < deadline, "connections are left"
         time.sleep(0.05)
-    # A turn that follows itself takes all of this time, what peers leave behind a hundredth.
+    # A busy loop uses all of this time, what peers leave behind one percent of it.
     while True:
         begun = cpu_seconds(server.process.pid)
         time.sleep(0.3)
@@ -129,8 +130,8 @@ def expect_settled(server, before):
 
 
 def in_time(connect):
-    """A connection to a server that gives little time for a request: tried again where the machine
-    was too busy."""
+    """Connects to a server with a short time limit for requests; retried if the machine was too
+    slow."""
     while True:
         try:
             return connect()
@@ -145,7 +146,7 @@ def target():
         yield server
 
 
-# Ends at every stage
+# Connections that end at every stage
 
 
 STAGES = {
@@ -235,12 +236,12 @@ def test_those_who_trickle_lose_their_place():
 
 
 def empty_blocks(count):
-    """Deflate blocks with codes of their own that say nothing, eight in 90 bytes."""
+    """Deflate blocks with their own codes and no content, eight in 90 bytes."""
     lengths = "000000100" + "000" * 14 + "100"
     block = "0" "01" "00000" "00000" "0111" + lengths + "1" "1111111" "1" "1101011" "000"
     bits = block * 8
     unit = bytes(int(bits[start : start + 8][::-1], 2) for start in range(0, len(bits), 8))
-    # The last is stored and empty; its end is what senders strip.
+    # The last block is stored and empty; senders remove its end.
     return unit * (count // 8) + bytes(1)
 
 
@@ -286,9 +287,9 @@ def test_a_flood_ends_with_a_code_and_costs_little(target, figure, flood, reads)
     grown = peak_bytes(target) - peak
     used = cpu_seconds(target.process.pid) - begun
     figure(f"{flood}: {len(data)} bytes cost {used:.2f} s and {grown >> 20} MiB at the peak")
-    # What was sent may be held while it is incomplete, twice while it grows.
+    # Incomplete input may be held, and held twice while its buffer grows.
     assert grown < 2 * 21 * MIB + 8 * MIB
-    # Processor time, which a busy machine does not take: none of them costs a second.
+    # CPU time, which does not depend on other programs: each case needs less than a second.
     assert used < 10
 
 
@@ -310,7 +311,7 @@ def test_huge_heads_are_refused_and_not_collected(target, request_bytes):
 def test_memory_of_large_messages_goes_back_to_the_kernel(figure):
     with ParleyServer("--debug-echo", "true", "--shards", "1") as server:
         before = server.resident_bytes()
-        # The second round meets a heap that the first has left its marks on.
+        # The second round starts with the fragmented heap that the first left.
         for _ in range(2):
             with contextlib.ExitStack() as peers:
                 for _ in range(10):
@@ -331,7 +332,7 @@ def test_memory_of_large_messages_goes_back_to_the_kernel(figure):
 
 @contextlib.contextmanager
 def secured(tmp_path_factory, *arguments):
-    """A server that speaks TLS, and a context of a client that asks no questions."""
+    """A server with TLS, and the context of a client that verifies nothing."""
     folder = tmp_path_factory.mktemp("tls")
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     subprocess.run(
@@ -343,7 +344,7 @@ def secured(tmp_path_factory, *arguments):
         str(key), *arguments)
 
     def is_alive():
-        # Plain HTTP is answered with a sentence.
+        # Plain HTTP is answered with an explanation.
         try:
             return status_of(exchange(server, HEAD + b"\r\n")) == 400
         except OSError:
@@ -428,7 +429,8 @@ def test_a_thousand_half_handshakes_delay_nobody_for_long(tmp_path_factory, figu
         each = (server.resident_bytes() - resident) / len(peers)
         figure(f"half a TLS handshake: {each / 1024:.0f} KiB; slowest echo {slowest * 1000:.0f} ms")
         assert each < 80 * 1024
-        # The time for a request counts from the connection's start: they lose their places.
+        # The time limit of a request counts from the start of the connection, so these connections
+        # time out.
         expect_settled(server, before)
         bystander.expect_echo()
         for peer in peers:

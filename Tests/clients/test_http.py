@@ -1,4 +1,4 @@
-"""HTTP and the WebSocket as a stranger meets them: the routes, and every kind of bad input."""
+"""HTTP and the WebSocket from outside: the routes, and every kind of bad input."""
 
 import asyncio
 import base64
@@ -17,7 +17,7 @@ from websockets.typing import Subprotocol
 
 
 def exchange(server, request, reads=1):
-    """Sends bytes as they are, and returns everything that comes until the connection ends."""
+    """Sends bytes unchanged, and returns everything received until the connection ends."""
     with socket.create_connection(("127.0.0.1", server.port), timeout=HANG_GUARD) as connection:
         connection.sendall(request)
         received = b""
@@ -37,7 +37,7 @@ def status_of(received):
 
 
 def upgrade(*changes, target="/v1/realtime?model=m"):
-    """The head of an upgrade request; a change replaces the field of its name."""
+    """The head of an upgrade request; a change replaces the field with its name."""
     fields = {
         "Host": "localhost", "Connection": "Upgrade", "Upgrade": "websocket",
         "Sec-WebSocket-Version": "13",

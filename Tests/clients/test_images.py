@@ -1,5 +1,5 @@
-"""Images that users send: the server fetches none, whatever their URL names; what no model takes is
-refused by name, and the session lives."""
+"""Images from users. The server fetches none, whatever their URL. An image that no model accepts is
+refused with a clear error, and the session continues."""
 
 import base64
 import json
@@ -16,7 +16,7 @@ PIXEL = "iVBORw0KGgo="
 
 
 class Trap:
-    """Counts the connections that come to a port."""
+    """Counts the connections to a port."""
 
     def __init__(self):
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -37,7 +37,7 @@ class Trap:
 def trap():
     trap = Trap()
     yield trap
-    # The trap is one that works.
+    # Checks that the trap itself works.
     socket.create_connection(("127.0.0.1", trap.port)).recv(1)
     trap.listener.close()
     assert trap.connections <= 1, "the server has connected to an image's host"
@@ -51,7 +51,7 @@ def provider():
 
 @pytest.fixture(scope="module")
 def server(provider):
-    """A server whose model sees."""
+    """A server with a model that accepts images."""
     with ParleyServer("--llm", provider.url, "--llm-vision", "true") as running:
         yield running
 
@@ -78,7 +78,7 @@ class Session:
         return event
 
     def show(self, url):
-        """Sends an image: the error, or None where it was taken."""
+        """Sends an image: returns the error, or None if it was accepted."""
         content = [
             {"type": "input_text", "text": "look"}, {"type": "input_image", "image_url": url}]
         item = {"type": "message", "role": "user", "content": content}

@@ -1,5 +1,5 @@
-"""Replies of `/api/chat` that are kept for clients that lost them: each belongs to one credential,
-and no credential reaches, ends or pushes out another's."""
+"""Replies of `/api/chat` that are kept for clients that lost their connection. Each belongs to one
+credential; other credentials can neither read, end nor evict it."""
 
 import contextlib
 import http.client
@@ -18,7 +18,8 @@ PLACES = 4
 
 @pytest.fixture
 def server(model, tmp_path):
-    """A server with two keys and few places, and a model that stops halfway until it may go on."""
+    """A server with two keys and few places for replies, and a model that waits halfway for the
+    test."""
     keys = tmp_path / "keys.txt"
     keys.write_text(f"{A}\n{B}\n{OPERATOR} operator\n")
     with ParleyServer(
@@ -49,7 +50,7 @@ def say(server, credential, chat, text="hello", **fields):
 
 
 def lose(server, credential, chat, **fields):
-    """Asks for a reply, and leaves when it has begun; returns its message's id."""
+    """Requests a reply and disconnects once it has begun; returns its message's id."""
     with contextlib.closing(say(server, credential, chat, **fields)) as answer:
         assert answer.status == 200
         return begin(answer)
@@ -68,7 +69,7 @@ def begin(answer):
 
 
 def resume(server, credential, chat):
-    """The id of the message that is resumed, or the status where there is none."""
+    """The id of the resumed message, or the status if there is none."""
     with contextlib.closing(
         ask(server, "GET", f"/api/chat/{chat}/stream", credential)
     ) as answer:
@@ -127,7 +128,7 @@ def test_many_replies_on_their_way_push_out_none_of_another_key(server):
     for number in range(3 * PLACES):
         lose(server, B, f"flood-{number}", system="Stop halfway.")
     assert resume(server, A, "mine") == kept
-    # A key that has fewer replies than its share finds room, although all places are taken.
+    # A key with fewer replies than its share finds room even though all places are taken.
     second = lose(server, A, "second", system="Stop halfway.")
     assert resume(server, A, "second") == second
     assert resume(server, A, "mine") == kept

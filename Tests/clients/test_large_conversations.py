@@ -1,5 +1,5 @@
-"""A conversation of 10,000 items: made, read, changed, shown to a model and deleted, beside another
-session; what an item costs grows with its conversation by little."""
+"""A conversation of 10,000 items is created, read, changed, sent to a model and deleted, beside
+another session. The cost of an item grows only a little with the size of its conversation."""
 
 import asyncio
 import json
@@ -11,7 +11,7 @@ from test_admission import cpu_seconds
 from test_memory import metric
 
 ITEMS = 10_000
-# Events on their way at once: less than what counts as a client that does not read.
+# Events in flight at once: fewer than a client that does not read may leave unread.
 WINDOW = 500
 
 
@@ -23,7 +23,7 @@ class Conversation:
         self.deleted = 0
 
     async def all(self, events, kind):
-        """Sends events, and waits for as many answers of a kind; returns those."""
+        """Sends events, waits for the same number of answers of a kind, and returns those."""
         answers, sent = [], 0
         while len(answers) < len(events):
             while sent < len(events) and sent - len(answers) < WINDOW:
@@ -85,14 +85,14 @@ def test_ten_thousand_items_are_made_read_changed_and_deleted(figure):
             middle = await large.one(
                 "conversation.item.done", **creation(-2, previous_item_id="item_4000"))
             assert middle["previous_item_id"] == "item_4000"
-            # The conversation is full: the oldest makes room.
+            # The conversation is full: the oldest item is dropped.
             assert large.deleted == 0
             await large.one("conversation.item.done", **creation(ITEMS))
             assert large.deleted == 1
             await large.all(
                 [{"type": "conversation.item.retrieve", "item_id": f"item_{number}"}
                  for number in range(0, ITEMS - 2, 10)], "conversation.item.retrieved")
-            # An id that is there, one that is not, and no audio to cut.
+            # An existing id, an unknown id, and an item without audio.
             wrong = [
                 creation(5), creation("new", previous_item_id="none"),
                 {"type": "conversation.item.delete", "item_id": "none"},
@@ -137,7 +137,7 @@ def test_a_model_is_shown_the_newest_of_ten_thousand_items(model):
             shown = [message for message in messages if message["role"] == "user"]
             assert 10 < len(shown) < ITEMS // 2
             assert shown[-1]["content"] == f"hello {ITEMS - 3}"
-            # All that is missing is at the beginning.
+            # Only items at the beginning are missing.
             first = int(shown[0]["content"].split()[1])
             assert len(shown) == ITEMS - 2 - first
 

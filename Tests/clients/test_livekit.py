@@ -31,7 +31,7 @@ async def get_weather(city: str) -> str:
 
 
 class Microphone(io.AudioInput):
-    """Hands on the samples that it is given."""
+    """Passes on the samples that a test provides."""
 
     def __init__(self):
         super().__init__(label="memory")
@@ -46,7 +46,7 @@ class Microphone(io.AudioInput):
 
 
 class Loudspeaker(io.AudioOutput):
-    """Takes as long as the audio that it is given, and says how far it came."""
+    """Plays audio in real time, and reports the playback position."""
 
     def __init__(self):
         super().__init__(
@@ -95,11 +95,11 @@ class Bot:
         self.session = None
 
     async def __aenter__(self):
-        # Outside a job somebody has to say how long the HTTP client lives.
+        # Outside a job, the caller must provide the HTTP client's session.
         await self.http.__aenter__()
         model = realtime.RealtimeModel(
             base_url=self.wire.base_url, api_key="any", **self.options)
-        # A loudspeaker that nobody hears needs no time to learn its echo, and cannot pause.
+        # Without echo, no warm-up for the echo canceller is needed; this loudspeaker cannot pause.
         self.session = AgentSession(
             llm=model, aec_warmup_duration=None,
             turn_handling={"interruption": {"resume_false_interruption": False}})
@@ -125,7 +125,7 @@ class Bot:
         await speak(self.microphone.hear, goforward())
 
     def replies(self):
-        """What the assistant has said, as the session's history has it."""
+        """The assistant's messages in the session's history."""
         return [
             item.text_content for item in self.session.history.items
             if item.type == "message" and item.role == "assistant"
@@ -170,7 +170,7 @@ async def barge_in(wire):
         await bot.speak()
         check_cancelled(await wire.until("response.done"), "turn_detected", "client_cancelled")
         assert story.interrupted
-        # By itself it truncates what it plays.
+        # livekit truncates interrupted playback by itself.
         await wire.until("conversation.item.truncated")
         await until(lambda: bot.replies() and "meters" in bot.replies()[-1], "the next reply")
         check_nothing_after(wire, wire.of("response.done")[0])
@@ -202,10 +202,10 @@ async def reconnection(wire):
     async with Bot(wire) as bot:
         await bot.type("hello")
         place = len(wire.received)
-        # A server that goes away with the code of a restart.
+        # A server that closes with the code of a restart.
         wire.cut()
         await wire.until("session.updated", after=place)
-        # What was said is said again to the new session.
+        # The conversation so far is sent to the new session.
         await wire.until("conversation.item.added", after=place)
         await bot.type("again")
         assert bot.replies() == ["You said: hello", "You said: again"]

@@ -1,4 +1,4 @@
-"""Turns piped to a chat-completions server: what it is sent, what streams back, how it may fail."""
+"""Turns sent to a chat-completions server: the request, the streamed answer, and failures."""
 
 import json
 import subprocess
@@ -91,12 +91,12 @@ def test_a_model_that_fails_fails_its_response_and_the_session_lives_on(piped, t
 def test_a_failed_reply_is_told_and_ends_with_status_1(piped):
     done = piped.talk("--text", "please refuse")
     assert done.returncode == 1
-    # What the service says is for the log: it may hold addresses and keys.
+    # The service's own text goes to the log only: it may contain addresses and keys.
     assert "500" in done.stderr and "out of order" not in done.stderr
 
 
 def controls(text):
-    """What of a text a terminal would obey, or what would hide or turn other text."""
+    """Characters in a text that a terminal would obey, or that hide or reorder text."""
     kept = {"\n", "\t"}
     unseen = {*map(chr, [*range(0x20), *range(0x7F, 0xA0)]), "\u2028", "\u2029"}
     turning = set(map(chr, [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]))

@@ -1,5 +1,5 @@
 """MCP servers in a session: real servers made with PyPI's `mcp`, over streamable HTTP and stdio,
-called for a scripted model, and told to the official SDK's realtime client."""
+called for a scripted model, and reported to the official SDK's realtime client."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ NAMES = ["add", "fail", "slow", "meet", "big", "drop", "headers", "process"]
 
 @contextlib.contextmanager
 def http_server(port, *arguments, **environment):
-    """A tool server over HTTP, once it listens."""
+    """Runs a tool server over HTTP, and yields once it listens."""
     process = subprocess.Popen(
         [*TOOLS, str(port), *arguments], env=os.environ | environment,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
@@ -44,7 +44,7 @@ def http_server(port, *arguments, **environment):
 
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
-    """Where the tools note what they did."""
+    """The file in which the tools record their calls."""
     return tmp_path_factory.mktemp("mcp") / "trace"
 
 
@@ -57,7 +57,7 @@ def tools(trace):
 
 @pytest.fixture(scope="module")
 def server(model, trace, tmp_path_factory):
-    """A server that knows a program under the label `local`."""
+    """A server that has a program configured under the label `local`."""
     configuration = tmp_path_factory.mktemp("mcp") / "servers.json"
     configuration.write_text(json.dumps({
         "mcpServers": {
@@ -78,7 +78,7 @@ def mcp(label="tools", **fields):
 
 
 async def use(session, *tools):
-    """Gives the session tools, and waits until those of MCP servers are listed."""
+    """Sets the session's tools, and waits until those of MCP servers are listed."""
     await session.update(output_modalities=["text"], tools=list(tools))
     for tool in tools:
         if tool["type"] == "mcp":
@@ -86,7 +86,7 @@ async def use(session, *tools):
 
 
 async def ask(session, text, responses=2):
-    """Says something, and reads to the end of so many responses; returns their events."""
+    """Sends a message, and reads to the end of `responses` responses; returns their events."""
     await session.say(text)
     start = len(session.events)
     await session.connection.response.create()
@@ -173,7 +173,7 @@ def test_answers_have_a_limit_of_time(model, tools):
     async def test(parley):
         async with connect(parley) as session:
             await use(session, mcp(server_url=tools))
-            # Longer than the test waits: only the limit ends the call.
+            # Longer than the test waits, so only the limit can end the call.
             events = await ask(session, 'call tools__slow {"seconds":3600}')
             assert items(events, "mcp_call")[0].error.type == "protocol_error"
 
@@ -185,7 +185,7 @@ def test_calls_run_side_by_side(server, tools):
     async def test():
         async with connect(server) as session:
             await use(session, mcp(server_url=tools))
-            # Each of them is answered only while the other one runs.
+            # Each call is answered only while the other one runs.
             events = await ask(session, 'call tools__meet {"count":2} and tools__meet {"count":2}')
             assert [call.output for call in items(events, "mcp_call")] == ["all here"] * 2
 
@@ -310,7 +310,7 @@ def test_a_program_of_the_operator_serves_all_sessions_and_is_started_again(serv
                 assert call.error.type == "protocol_error" and time.monotonic() < deadline
                 time.sleep(0.2)
             assert int(call.output) != process
-            # It has been waited for.
+            # The ended process has been reaped.
             assert not pathlib.Path(f"/proc/{process}").exists()
 
     run(test())
@@ -363,7 +363,7 @@ def test_the_operator_says_which_urls_clients_may_name(model, tools, setting, co
 
 
 class Unwelcome:
-    """A listener that counts who connects; it says nothing."""
+    """A listener that counts connections and sends nothing."""
 
     def __init__(self):
         self.socket = socket.create_server(("::", 0), family=socket.AF_INET6,
@@ -382,7 +382,7 @@ class Unwelcome:
 
 
 def test_urls_of_clients_reach_no_port_of_the_servers_own_network(model, figure):
-    """Open, closed or a TLS port: no connection is made, and the client is told the same."""
+    """Open, closed or TLS port: no connection is made, and the client gets the same error."""
     listener = Unwelcome()
     hosts = [
         "127.0.0.1", "127.1", "0x7f000001", "2130706433", "0.0.0.0", "localhost", "a.localhost",

@@ -1,6 +1,6 @@
-"""A server whose memory has a limit, and clients that take more of it: which sessions are refused,
-which connections are closed, and that the others go on. What every part counts is tried on a
-simulated kernel (Tests/ServerTests/Memory/ShardLedgerTests.swift)."""
+"""A server with a memory limit, and clients that use more: which sessions are refused, which
+connections are closed, and that the others continue.
+Tests/ServerTests/Memory/ShardLedgerTests.swift checks the accounting on a simulated kernel."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ def server():
 
 
 def metric(server, name, label=""):
-    """The sum of a metric's lines, of those with a label where one is given."""
+    """The sum of a metric's lines, or of those with a label."""
     lines = server.get("/metrics")[2].decode().splitlines()
     return sum(
         float(line.split()[-1]) for line in lines if line.startswith(name) and label in line
@@ -37,7 +37,7 @@ def status(server, fields=()):
 
 
 def message(size):
-    """An event whose text is so long."""
+    """An event with a text of this size."""
     content = [{"type": "input_text", "text": "x" * size}]
     item = {"type": "message", "role": "user", "content": content}
     return frame(1, json.dumps({"type": "conversation.item.create", "item": item}).encode())
@@ -47,7 +47,7 @@ def test_who_holds_the_most_goes_first_and_the_server_lives(server):
     modest = RawWebSocket(server, "/v1/realtime")
     assert modest.next()[0] == 1
     modest.send(message(100))
-    # Each has a message of 20 MiB on its way, which never ends; three would be too many.
+    # Each sends an unfinished message of 20 MiB; three of them exceed the limit.
     greedy = []
     for _ in range(6):
         try:
@@ -64,7 +64,7 @@ def test_who_holds_the_most_goes_first_and_the_server_lives(server):
         assert time.monotonic() < deadline
         time.sleep(0.05)
     assert metric(server, "process_resident_memory_bytes") < LIMIT * 1.25
-    # As many end as the server has closed; the others may go on.
+    # As many connections have ended as the server closed; the others may continue.
     codes, left = [], {peer.socket: peer for peer in greedy}
     while len(greedy) - len(left) < metric(server, 'parley_memory_closes_total{limit="total"}'):
         ready = select.select(list(left), [], [], HANG_GUARD)[0]
@@ -81,7 +81,7 @@ def test_who_holds_the_most_goes_first_and_the_server_lives(server):
     for peer in greedy:
         peer.socket.close()
     assert 1013 in codes and set(codes) == {1013}
-    # Who did nothing goes on, and there is room again.
+    # The idle client continues, and there is room again.
     modest.send(message(100))
     while True:
         opcode, payload = modest.next()
@@ -100,7 +100,7 @@ def test_who_holds_the_most_goes_first_and_the_server_lives(server):
 
 def test_everything_is_given_back(server):
     deadline = time.monotonic() + HANG_GUARD
-    # What is left is the connection that asks.
+    # What remains is the connection of this request.
     while metric(server, "parley_ledger_total_bytes") > 4_000 or metric(
         server, "parley_session_memory_bytes_count", 'state="idle"'
     ):
@@ -114,7 +114,8 @@ def has_line(server, text):
 
 
 def test_memory_of_the_recogniser_keeps_no_client_out():
-    """Two utterances of nearly a minute, which the server recognises at once on its workers."""
+    """Two utterances of nearly a minute, which the server recognises at the same time on its
+    workers."""
     audio = speech(59)
 
     async def talk(server):
@@ -126,7 +127,7 @@ def test_memory_of_the_recogniser_keeps_no_client_out():
     with ParleyServer("--max-memory-bytes", "450000000", "--worker-threads", "2") as server:
         for text in asyncio.run(asyncio.wait_for(talk(server), HANG_GUARD)):
             assert len(text.split()) > 100
-        # The kernel's figure is read again within a second or two of its use.
+        # The server reads the kernel's figure within a second or two.
         deadline = time.monotonic() + HANG_GUARD
         while True:
             ready = server.get("/readyz")[0]
@@ -154,7 +155,7 @@ def test_a_limit_below_the_server_itself_is_refused():
 
 
 def test_a_refusal_for_memory_is_logged_once_and_shown():
-    """Clients fill the limit with messages that never end, a MiB each, and leave."""
+    """Clients fill the limit with unfinished messages of 1 MiB each, and disconnect."""
     with ParleyServer("--max-memory-bytes", str(LIMIT), "--shards", "2") as server:
         peers = []
         deadline = time.monotonic() + HANG_GUARD
@@ -173,7 +174,7 @@ def test_a_refusal_for_memory_is_logged_once_and_shown():
             while metric(server, "parley_ledger_total_bytes") < held + MIB:
                 assert time.monotonic() < deadline
                 time.sleep(0.01)
-            # Memory is looked at ten times a second; between two peers it was.
+            # Memory is checked ten times a second, so it was checked between two peers.
             time.sleep(0.25)
         assert server.get("/readyz")[0] == 503
         for peer in peers:

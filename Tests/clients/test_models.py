@@ -1,7 +1,7 @@
-"""Turns through providers of models: Anthropic's Messages, OpenAI's Responses, chat completions.
+"""Turns through model providers: Anthropic's Messages, OpenAI's Responses, chat completions.
 
-The providers are scripted; the official SDKs say whether what they send is honest, and whether what
-the server asks them is what the real services take."""
+The providers are scripted. The official SDKs check that their answers are realistic, and that the
+server's requests are what the real services accept."""
 
 import asyncio
 import collections.abc
@@ -81,7 +81,7 @@ def spare():
 
 @pytest.fixture(scope="module")
 def routed(provider, spare, tmp_path_factory):
-    """A server with providers by the models' names."""
+    """A server with several providers, selected by the models' names."""
     path = tmp_path_factory.mktemp("models") / "parley.yaml"
     path.write_text(CONFIGURATION.format(main=provider.url, spare=spare.url), encoding="utf-8")
     with ParleyServer("--config", str(path), CLAUDE_KEY="the-key") as server:
@@ -96,7 +96,7 @@ def well(provider):
 
 
 def forced(value):
-    """Checks what the SDKs' types leave to be checked when it is read."""
+    """Checks lazily typed parts, which the SDKs' types check only when they are read."""
     if isinstance(value, dict):
         return {key: forced(inner) for key, inner in value.items()}
     if isinstance(value, collections.abc.Iterable) and not isinstance(value, str):
@@ -105,7 +105,7 @@ def forced(value):
 
 
 def check_request(request, model):
-    """What the server asked is what the official SDK would send."""
+    """Requires that the server's request is what the official SDK would send."""
     path, shape = KINDS[model]
     assert request["path"] == path
     body = request["body"]
@@ -118,7 +118,7 @@ def text_of(events):
     return "".join(check_deltas(events, "response.output_text"))
 
 
-# ---- The scripts are honest
+# ---- The scripts are realistic
 
 
 @pytest.mark.parametrize("text", ["hello", "weather"])
@@ -263,7 +263,8 @@ def test_another_provider_takes_over_before_the_first_word(routed, provider, spa
 
 @pytest.fixture
 def impatient(provider, spare, tmp_path):
-    """The same server with a limit on the first token, which the spare provider has, too."""
+    """The same server with a time limit on the first token, which also applies to the spare
+    provider."""
     path = tmp_path / "parley.yaml"
     path.write_text(CONFIGURATION.format(main=provider.url, spare=spare.url), encoding="utf-8")
     with ParleyServer(
@@ -273,9 +274,9 @@ def impatient(provider, spare, tmp_path):
 
 
 def test_another_provider_takes_over_from_one_that_never_says_a_word(impatient, provider, spare):
-    """The first provider cannot keep the limit. The spare one may miss it where the machine is
-    busy: then the response fails, and is asked for again. That the limit is kept to the millisecond
-    is tried on a virtual clock (ModelRouterTests)."""
+    """The first provider cannot meet the limit. The spare one may miss it on a busy machine; then
+    the response fails and is requested again. ModelRouterTests check the exact limit on a virtual
+    clock."""
     async def test():
         asked = len(spare.requests)
         provider.silent = True
@@ -311,7 +312,7 @@ def test_death_in_the_middle_fails_the_response_and_the_next_turn_works(routed, 
             await session.until("rate_limits.updated")
             await session.say("again")
             assert text_of(await session.respond()) == "You said: again"
-        # Words had been heard: nobody else is asked for others.
+        # The client has received words already, so no other provider is asked.
         assert len(spare.requests) == asked
 
     run(test())

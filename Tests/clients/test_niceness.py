@@ -1,5 +1,5 @@
-"""The niceness of the server's threads, as the kernel tells it: the workers that run models come
-after the event loops, whatever niceness the server was started with."""
+"""The niceness of the server's threads as the kernel reports it: workers, which run models, have a
+lower priority than the event loops, whatever the server's own niceness."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,7 @@ def nice_server(added, *arguments):
 
 
 def threads(server, count, workers):
-    """The threads of a server, once it has so many of them and so many workers."""
+    """The threads of a server, once it has `count` of them and `workers` workers."""
     folder = pathlib.Path("/proc", str(server.process.pid), "task")
     deadline = time.monotonic() + HANG_GUARD
     while True:
@@ -46,14 +46,15 @@ def test_workers_are_nicer_than_event_loops_by_five(added, workers):
     if before:
         pytest.skip(f"the tests run at niceness {before}")
     with nice_server(added, "--shards", "2", "--worker-threads", "3") as server:
-        # The main thread, two event loops, three workers, and one that awaits signals.
+        # The main thread, two event loops, three workers, and one that waits for signals.
         found = threads(server, 7, 3)
     for name, value in found:
         assert value == (workers if name == "worker" else added), found
 
 
 def test_programs_of_mcp_servers_are_as_nice_as_the_server(tmp_path):
-    """The program tells its own niceness, and that of the thread that talks to it is read."""
+    """The program reports its own niceness; that of the thread that talks to it is read from the
+    kernel."""
     told = tmp_path / "niceness"
     program = tmp_path / "program.py"
     program.write_text(

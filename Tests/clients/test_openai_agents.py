@@ -1,4 +1,4 @@
-"""openai-agents, unchanged: RealtimeRunner holds every kind of turn against the server."""
+"""openai-agents, unchanged: RealtimeRunner has every kind of turn with the server."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ AGENT = RealtimeAgent(name="Assistant", instructions="Be brief.", tools=[get_wea
 
 
 class Listener:
-    """Keeps what a session tells its application."""
+    """Records what a session reports to its application."""
 
     def __init__(self, session):
         self.session = session
@@ -42,7 +42,7 @@ class Listener:
         return [event for event in self.events if event.type == kind]
 
     def replies(self):
-        """What the assistant has said, message by message, as the history has it."""
+        """The assistant's messages in the history."""
         histories = self.of("history_updated")
         return [
             "".join(part.transcript or "" if part.type == "audio" else part.text or ""
@@ -53,14 +53,14 @@ class Listener:
 
 
 def runner(**settings):
-    # A name of a model that no server has.
+    # A model name that no server has.
     settings = {"model_name": "gpt-none-such", **settings}
     return RealtimeRunner(AGENT, config={"model_settings": settings})
 
 
 @contextlib.asynccontextmanager
 async def running(wire, starter=None, may_fail=False):
-    """A session with its listener; at its end nothing has gone wrong."""
+    """A session with its listener; in the end no error may have occurred."""
     starter = starter or runner()
     config = {"url": f"{wire.realtime_url}?model=another-name", "api_key": "any"}
     async with await starter.run(model_config=config) as session:
@@ -111,7 +111,8 @@ async def barge_in(wire):
         done = await wire.until("response.done")
         check_cancelled(done, "turn_detected", "client_cancelled")
         assert listener.of("audio_interrupted")
-        # By itself it truncates what it plays, and then fetches what is left.
+        # The library truncates interrupted playback by itself, and then fetches the rest of the
+        # item.
         await wire.until("conversation.item.truncated")
         await wire.until("conversation.item.retrieved")
         place = len(wire.received)
@@ -142,7 +143,7 @@ async def interrupt_without_turn_detection(wire):
         await session.send_message("Tell me a story")
         await until(lambda: listener.of("audio"), "the first audio")
         await session.interrupt()
-        # The truncation may have been its end, where the model had written all of it.
+        # If the model had finished writing, the truncation may have been the last event.
         done = (await wire.until("response.done"))["response"]
         assert done["output"][0]["status"] == "incomplete"
         await speak(session.send_audio, goforward())
@@ -168,7 +169,7 @@ async def interrupt_when_all_is_written(wire):
         await session.interrupt()
         done = (await wire.until("response.done"))["response"]
         assert done["output"][0]["status"] == "incomplete"
-        # It truncates and then cancels; neither is an error.
+        # The library truncates and then cancels; neither may be an error.
         await until(
             lambda: any(event["type"] == "response.cancel" for event in wire.sent), "the cancel")
         await session.send_message("hello")
@@ -190,7 +191,7 @@ async def reconnection(wire):
             await session.send_message(word)
             await until(lambda: listener.replies() == [f"You said: {word}"], "the reply")
         wire.received.clear()
-    # A connection that breaks off is told, and the next run works.
+    # A cut connection is reported, and the next run works.
     async with running(wire, starter, may_fail=True) as (session, listener):
         wire.cut()
         with pytest.raises(websockets.exceptions.ConnectionClosedError):

@@ -13,7 +13,7 @@ CHAT_TOOL = {"type": "function", "function": {key: TOOL[key] for key in TOOL if 
 
 @pytest.fixture
 def completions(piped):
-    """The chat completions of a server that pipes to the scripted model."""
+    """The chat completions of a server that uses the scripted model."""
     with OpenAI(api_key="any", base_url=piped.base_url, max_retries=0) as client:
         yield client.chat.completions
 
@@ -45,7 +45,7 @@ def test_a_streamed_completion(completions):
     deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
     assert deltas[0].role == "assistant"
     pieces = [delta.content for delta in deltas if delta.content]
-    # As they came from the model, not at the end.
+    # In pieces as the model sent them, not all at the end.
     assert pieces == ["You ", "said: ", "hello"]
     assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
     assert chunks[-1].choices == [] and chunks[-1].usage.total_tokens == 12

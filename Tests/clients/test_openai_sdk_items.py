@@ -1,5 +1,5 @@
-"""The official openai SDK arranges conversations: items in their places, responses beside the
-conversation, calls side by side, and what is left of a reply that was cut."""
+"""The official openai SDK arranges conversations: item positions, responses outside the
+conversation, parallel calls, and the rest of a reply after truncation."""
 
 import base64
 
@@ -15,7 +15,7 @@ def message(text, role="user", **fields):
 
 
 async def create(session, item, **fields):
-    """Adds an item; returns the event that says where it stands."""
+    """Adds an item; returns the event with its position."""
     await session.connection.conversation.item.create(item=item, **fields)
     return await session.until("conversation.item.done")
 
@@ -208,9 +208,9 @@ def test_a_retrieved_item_has_its_audio(parley, speech):
             part = (await retrieve(session, item.id)).content[0]
             assert word_errors(words("go forward ten meters"), words(part.transcript)) <= 1
             audio = base64.b64decode(part.audio)
-            # The silence around the speech may be left out.
+            # The silence around the speech may be omitted.
             assert 2 * 24000 < len(audio) <= len(speech) + 4800
-            # It can be said again.
+            # The retrieved audio can be sent as speech again.
             await say(session, audio)
 
     run(test())

@@ -33,7 +33,7 @@ from scenarios import (
 )
 
 CITIES = []
-# What it says of how its own pipeline is put together, before it speaks to a server.
+# pipecat's own warnings about how the pipeline is built, logged before it connects.
 ADVICE = ("is not emitting turn frames", "mutated turn strategies")
 
 
@@ -48,7 +48,7 @@ async def get_weather(params: FunctionCallParams, city: str):
 
 
 class Collector(FrameProcessor):
-    """Keeps the frames that pass."""
+    """Records the frames that pass."""
 
     def __init__(self):
         super().__init__()
@@ -64,7 +64,7 @@ class Collector(FrameProcessor):
 
 
 class Loudspeaker(BaseOutputTransport):
-    """Takes as long as the audio that it is given."""
+    """Plays audio in real time."""
 
     def __init__(self):
         super().__init__(TransportParams(audio_out_enabled=True))
@@ -79,8 +79,8 @@ class Loudspeaker(BaseOutputTransport):
 
 
 class Running:
-    """A pipeline from `async with` to its end, in which nothing may have failed: `worker` runs it,
-    and what comes out of it is seen by `out`."""
+    """A pipeline from `async with` to its end, during which nothing may fail. `worker` runs it, and
+    `out` records its output."""
 
     async def __aenter__(self):
         runner = WorkerRunner(handle_sigint=False)
@@ -95,11 +95,11 @@ class Running:
 
 
 class Bot(Running):
-    """A pipeline with the service in the place of model, recogniser and voice."""
+    """A pipeline in which the service replaces model, recogniser and voice."""
 
     def __init__(self, wire, turn_detection=None, modalities=None, messages=()):
         self.context = LLMContext(list(messages), tools=[get_weather])
-        # What it uses with this service in any case; its default loads a model first.
+        # pipecat uses this with the service anyway; its default would first load a model.
         params = LLMUserAggregatorParams(user_turn_strategies=ExternalUserTurnStrategies())
         pair = LLMContextAggregatorPair(self.context, user_params=params)
         audio = events.AudioConfiguration(input=events.AudioInput(
@@ -123,7 +123,8 @@ class Bot(Running):
 
     async def type(self, text):
         message = {"role": "user", "content": text}
-        # To the service: the aggregator before it would keep it for the context.
+        # Sent directly to the service: the aggregator before it would keep the message for the
+        # context.
         await self.service.queue_frame(LLMMessagesAppendFrame([message], run_llm=True))
 
     async def hear(self, samples):
@@ -139,7 +140,7 @@ class Bot(Running):
                        or frame.append_to_context)
 
     def replies(self):
-        """What the assistant has said, as the context has it."""
+        """The assistant's messages in the context."""
         return [
             message["content"] for message in self.context.get_messages()
             if message["role"] == "assistant" and "content" in message
@@ -205,7 +206,7 @@ async def barge_in(wire):
         assert bot.out.of(InterruptionFrame)
         done = await wire.until("response.done")
         check_cancelled(done, "turn_detected", "client_cancelled")
-        # By itself it truncates what it plays.
+        # pipecat truncates interrupted playback by itself.
         await wire.until("conversation.item.truncated")
         await until(lambda: bot.replies() and "meters" in bot.replies()[-1], "the next reply")
         check_nothing_after(wire, done)
@@ -238,7 +239,7 @@ async def reconnection(wire):
         await bot.run()
         await until(lambda: bot.replies(), "the reply")
         await bot.service.reset_conversation()
-        # The server hears it, and answers without being asked.
+        # The server detects the speech, and answers by itself.
         await bot.speak()
         await until(lambda: "meters" in bot.replies()[-1], "the reply after it")
         assert wire.connections == 2
@@ -252,7 +253,7 @@ class Transcriber(Running):
         self.service = OpenAIRealtimeSTTService(
             api_key="any", base_url=wire.realtime_url, turn_detection=turn_detection,
             settings=OpenAIRealtimeSTTService.Settings(model=model, noise_reduction="near_field"))
-        # Not the rate that goes over the wire.
+        # Not the rate of the audio on the wire.
         self.worker = PipelineWorker(
             Pipeline([self.service, self.out]),
             params=PipelineParams(audio_in_sample_rate=16000), cancel_on_idle_timeout=False)

@@ -1,5 +1,5 @@
-"""Two servers, or a server and another process, on one port: the one that comes second says so in
-one line and ends, and the first is not disturbed."""
+"""Two servers, or a server and another process, on one port. The second one reports it in one line
+and exits, and the first one continues undisturbed."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 
 
 def refused(port, *arguments, command=(BINARY,)):
-    """The only line of a server that cannot begin."""
+    """The only line of a server that cannot start."""
     done = subprocess.run(
         [*command, "serve", "--port", str(port), "--log-level", "error", *arguments],
         capture_output=True, text=True, timeout=HANG_GUARD, check=False)
@@ -58,7 +58,7 @@ def test_a_port_of_another_program_is_refused(host, shares):
 
 def test_ipv4_and_ipv6_are_two_ports():
     with ParleyServer() as server, ParleyServer("--host", "::1", port=server.port) as beside:
-        # The probe of that server asks the first one: both answer.
+        # That server's own probe reaches the first server: both answer.
         for host in ("127.0.0.1", "::1"):
             with socket.create_connection((host, server.port), timeout=HANG_GUARD) as connection:
                 connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -104,5 +104,5 @@ def test_a_port_that_is_free_again_is_taken_at_once():
     port = free_port()
     for _ in range(3):
         with ParleyServer(port=port) as server, contextlib.suppress(ConnectionError):
-            # Connections of the server before linger in TIME_WAIT.
+            # Connections of the previous server linger in TIME_WAIT.
             assert server.get("/")[0] == 200

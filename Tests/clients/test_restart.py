@@ -1,4 +1,4 @@
-"""Restarts of real servers: nobody who is being answered loses a word, nobody is turned away."""
+"""Restarts of real servers: no reply in progress loses a word, and no new connection is refused."""
 
 import asyncio
 import base64
@@ -20,13 +20,13 @@ from parley_server import ACTIVATION, BINARY, HANG_GUARD, PATIENT_WEBSOCKET, Par
 from scripted_model import HALVES
 from websockets.exceptions import ConnectionClosed
 
-# Half of the answer comes at once, the other when the model is let go on.
+# The first half of the answer comes at once, the second when the test lets the model continue.
 QUESTION = "Stop halfway."
 REPLY = "".join(HALVES)
 
 
 class Visitors:
-    """People who connect again and again from `with` to its end, and how they fared."""
+    """Clients that connect again and again from `with` to its end, and the outcomes."""
 
     def __init__(self, port, count=4):
         self.port = port
@@ -52,7 +52,7 @@ class Visitors:
                 self.outcomes[type(error).__name__] += 1
 
     def ask(self):
-        """One connection that becomes a session: the status of the upgrade."""
+        """Opens one connection that becomes a session; returns the status of the upgrade."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=HANG_GUARD) as connection:
             connection.sendall(
                 b"GET /v1/realtime?model=m HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n"
@@ -63,8 +63,8 @@ class Visitors:
 
 
 async def converse(url, text, modality, has_begun, leaves=False):
-    """Asks, and listens until the server closes, or leaves with the end of the reply: the text, the
-    bytes of audio, the status, the close code."""
+    """Sends a message and reads until the server closes, or with `leaves` until the end of the
+    reply. Returns the text, the bytes of audio, the status, and the close code."""
     said, audio, status = "", 0, None
     async with websockets.asyncio.client.connect(
         url + "?model=m", **PATIENT_WEBSOCKET
@@ -77,7 +77,8 @@ async def converse(url, text, modality, has_begun, leaves=False):
         item = {"type": "message", "role": "user", "content": content}
         await send("conversation.item.create", item=item)
         await send("response.create")
-        # Ends without an error also when the server restarts: `async for` knows only 1000 and 1001.
+        # Also ends without an exception when the server restarts: `async for` accepts only 1000 and
+        # 1001.
         with contextlib.suppress(ConnectionClosed):
             async for message in connection:
                 event = server_event(message)
@@ -96,7 +97,7 @@ async def converse(url, text, modality, has_begun, leaves=False):
 
 
 async def begin_conversations(server, count, modality):
-    """Conversations in which a reply is under way."""
+    """Starts conversations, each with a reply in progress."""
     begun = [asyncio.Event() for _ in range(count)]
     tasks = [
         asyncio.create_task(converse(server.realtime_url, QUESTION, modality, event))
@@ -108,7 +109,7 @@ async def begin_conversations(server, count, modality):
 
 
 async def end(server):
-    """Tells a server to end; returns its status."""
+    """Stops a server; returns its exit status."""
     server.process.send_signal(signal.SIGTERM)
     return await asyncio.to_thread(server.process.wait, HANG_GUARD)
 
@@ -126,7 +127,7 @@ def run(test):
 
 @pytest.fixture(scope="module")
 def undisturbed(model):
-    """What a conversation is like when nothing restarts: text, bytes of audio, status."""
+    """The outcome of a conversation without a restart: text, bytes of audio, status."""
     async def test(url):
         model.second_half.clear()
         has_begun = asyncio.Event()
@@ -136,20 +137,20 @@ def undisturbed(model):
         model.second_half.set()
         return (await conversation)[:3]
 
-    # Sent as fast as it is spoken: pacing changes nothing of it.
+    # Sent as fast as possible: the server's pacing does not change the content.
     with serve(model, "--playout-lead-ms", "60000") as server:
         return asyncio.run(asyncio.wait_for(test(server.realtime_url), HANG_GUARD))
 
 
 async def until_draining(server):
-    """Until a server has said that it ends."""
+    """Waits until a server has announced that it is draining."""
     while "draining" not in server.log_path.read_text():
         await asyncio.sleep(0.01)
 
 
 async def check_restart(model, old, new, undisturbed, figure):
-    """Replaces a server by another while 20 replies are under way and people come and go. No reply
-    can end before the old server has been told to."""
+    """Replaces a server by another while 20 replies are in progress and clients come and go. No
+    reply can end before the old server is asked to stop."""
     model.second_half.clear()
     spoken = await begin_conversations(old, 10, "audio")
     written = await begin_conversations(old, 10, "text")
@@ -161,7 +162,7 @@ async def check_restart(model, old, new, undisturbed, figure):
             model.second_half.set()
             assert await ending == 0
             seconds = time.monotonic() - start
-            # The new one is alone now.
+            # Only the new server is left now.
             assert new.get("/readyz")[0] == 200
         said, audio, status = undisturbed
         assert (said, status) == (REPLY, "completed")
@@ -171,8 +172,8 @@ async def check_restart(model, old, new, undisturbed, figure):
             text, _, status, code = await task
             assert (text, status, code) == (REPLY, "completed", 1012)
     log = old.log_path.read_text()
-    # The written replies end with the second half: a shard that begins to drain after that finds
-    # their sessions idle.
+    # The text replies end with the second half. A shard that begins to drain afterwards finds their
+    # sessions idle.
     finished, idle = (
         int(re.search(rf"drained_{kind}=(\d+)", log)[1]) for kind in ("finished", "idle"))
     assert finished + idle == 20 and finished >= 10 and "drained_cut_off=0" in log
@@ -198,7 +199,7 @@ def test_a_restart_on_an_inherited_socket_loses_no_reply_and_no_connection(
             with serve(model, listener=listener) as old:
                 await check_restart(
                     model, old, serve(model, listener=listener), undisturbed, figure)
-            # With nobody there, who comes waits for the next server instead of being refused.
+            # While no server runs, a client waits for the next one instead of being refused.
             with socket.create_connection(listener.getsockname()) as early:
                 early.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
                 with serve(model, listener=listener):
@@ -220,7 +221,7 @@ def test_connections_of_an_inherited_socket_are_dealt_to_all_shards(model):
                         int(server.metric(f'parley_shard_sessions{{shard="{shard}"}}'))
                         for shard in range(2)
                     ]
-        # The probes of this very test take their turns, too.
+        # The test's own probes are distributed like other connections.
         assert sum(sessions) == 20 and abs(sessions[0] - sessions[1]) <= 2
 
     run(test())
@@ -234,7 +235,7 @@ def test_the_second_signal_ends_a_server_at_once(model):
             written = await begin_conversations(server, 1, "text")
             server.process.send_signal(signal.SIGTERM)
             await until_draining(server)
-            # The reply has no end, and the drain's timeout is an hour away.
+            # The reply has no end, and the drain's time limit is an hour.
             assert await end(server) == -signal.SIGTERM
             assert (await written[0])[2] is None
 
@@ -257,7 +258,7 @@ def test_a_drain_ends_with_its_timeout(model):
 
 
 def refusal(*descriptors):
-    """What a server says that is started with these descriptors to listen on."""
+    """The output of a server that is started with these descriptors as listeners."""
     given = ",".join(str(each) for each in descriptors)
     done = subprocess.run(
         [sys.executable, str(ACTIVATION), given, BINARY, "serve", "--log-level", "error"],

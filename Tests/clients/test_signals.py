@@ -1,4 +1,4 @@
-"""Signals of real servers: SIGHUP, SIGUSR1 and SIGUSR2 never end one, whatever it is doing."""
+"""Signals to real servers: SIGHUP, SIGUSR1 and SIGUSR2 never end a server, whatever it is doing."""
 
 import contextlib
 import json
@@ -21,7 +21,7 @@ STANDING = [signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2]
 
 
 def wait_for_log(server, *texts):
-    """Returns once the log has all texts; fails when the server ends before."""
+    """Waits until the log has all texts; fails if the server ends before that."""
     while not all(text in server.log_path.read_text() for text in texts):
         assert server.process.poll() is None, "the server has ended"
         time.sleep(0.01)
@@ -30,7 +30,7 @@ def wait_for_log(server, *texts):
 
 @contextlib.contextmanager
 def reply_in_flight(server):
-    """A session whose model has said the first half of its reply and waits before the second."""
+    """A session whose model has sent the first half of its reply and waits before the second."""
     with connect(server.realtime_url + "?model=m") as connection:
         session = {"type": "realtime", "output_modalities": ["text"], "instructions": "halfway"}
         connection.send(json.dumps({"type": "session.update", "session": session}))
@@ -75,7 +75,7 @@ def test_sigquit_drains_as_sigterm_does():
         with reply_in_flight(server) as connection:
             server.process.send_signal(signal.SIGQUIT)
             wait_for_log(server, "draining")
-            # A server that drains is no easier to end.
+            # The other signals do not end a draining server either.
             server.process.send_signal(signal.SIGHUP)
             server.process.send_signal(signal.SIGUSR1)
             wait_for_log(server, NOTHING, "signal=SIGUSR1")
@@ -95,7 +95,7 @@ def test_signals_before_the_server_is_up_are_handled_once_it_is(tmp_path):
         [BINARY, "serve", "--port", "0", "--config", fifo],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )
-    # The open returns when the server has opened the other end, to read its configuration.
+    # The open returns when the server has opened the other end to read its configuration.
     with open(fifo, "w", encoding="ascii") as config:
         for number in STANDING:
             process.send_signal(number)
@@ -143,7 +143,8 @@ def test_a_closed_terminal_leaves_the_server_to_its_sessions():
     written = b""
     while b"/metrics" not in written:
         written += os.read(terminal, 65_536)
-    # The server leads the terminal's session: it gets SIGHUP, and its log has no place to go.
+    # The server leads the terminal's session, so it gets SIGHUP, and its log can no longer be
+    # written.
     os.close(terminal)
     for _ in range(20):
         assert server.get("/nowhere")[0] == 404

@@ -1,5 +1,5 @@
-"""Clients that ask for much and never read: what the server holds for them is bounded, a session
-that reads goes on, and everything is given back when they leave.
+"""Clients that request much and never read. The server's memory for them is bounded, a session that
+reads continues, and all memory is freed when they leave.
 
     PARLEY_SILENT_READERS=10000 run.sh test_silent_readers.py      1,000 sessions by default"""
 
@@ -31,8 +31,8 @@ def message(kind, **fields):
 
 
 def everything():
-    """All that a silent client sends: a long item, then to be shown it again and again, and a
-    reply."""
+    """Everything that a silent client sends: a long item, many requests to retrieve it, and one for
+    a reply."""
     content = [{"type": "input_text", "text": "x" * TEXT_BYTES}]
     item = {"type": "message", "id": "long", "role": "user", "content": content}
     retrieval = message("conversation.item.retrieve", item_id="long")
@@ -44,7 +44,7 @@ def everything():
 
 
 class SilentReaders:
-    """Connections that send and never read. Those that the server ends are not renewed."""
+    """Connections that send and never read. Those that the server closes are not replaced."""
 
     def __init__(self, port, count, data):
         self.epoll = select.epoll()
@@ -53,7 +53,8 @@ class SilentReaders:
         self.data = data
         for _ in range(count):
             connection = socket.socket()
-            # As little as the kernel allows waits here instead of at the server.
+            # The smallest receive buffer that the kernel allows, so that data waits at the server
+            # instead.
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
             connection.connect(("127.0.0.1", port))
             connection.setblocking(False)
@@ -62,8 +63,8 @@ class SilentReaders:
             self.epoll.register(connection, select.EPOLLOUT)
 
     def run(self):
-        """Sends until all has been sent, or the server takes no more for ten seconds: it reads no
-        further from a client that does not read."""
+        """Sends until everything is sent, or until the server reads no more for ten seconds, as it
+        does with a client that does not read."""
         quiet = time.monotonic()
         while self.left and time.monotonic() - quiet < 10:
             for handle, _ in self.epoll.poll(0.1):
@@ -87,7 +88,7 @@ class SilentReaders:
 
 @contextlib.contextmanager
 def open_files(count):
-    """As many open files as a test needs."""
+    """Allows as many open files as a test needs."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < count:
         pytest.skip(f"{count} open files are needed, and {hard} are allowed")
@@ -99,7 +100,7 @@ def open_files(count):
 
 
 class Bystander:
-    """A client that reads, and asks for something small all the time, in a thread of its own."""
+    """A client that reads, and sends small requests all the time, in its own thread."""
 
     def __init__(self, server):
         self.ending = threading.Event()
@@ -145,7 +146,8 @@ def test_clients_that_never_read_are_bounded_and_leave_nothing(figure):
                 readers.run()
                 closed = ("parley_output_limit_closes_total", "parley_memory_closes_total")
                 deadline = time.monotonic() + HANG_GUARD
-                # The server has ended all that went over a limit once no session waits.
+                # Once no session waits, the server has closed every connection that exceeded a
+                # limit.
                 while metric(server, "parley_sessions ") > 1 + SESSIONS // 2:
                     assert time.monotonic() < deadline, "slow readers are kept"
                     time.sleep(0.1)

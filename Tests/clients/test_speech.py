@@ -1,4 +1,5 @@
-"""Human speech through the whole server, as Opus at 24 kb/s, and its spoken replies heard again."""
+"""Human speech through the whole server, as Opus at 24 kb/s, and recognition of its spoken
+replies."""
 
 import concurrent.futures
 import itertools
@@ -6,21 +7,22 @@ import itertools
 import pytest
 from recordings import convert, utterances, word_errors, words
 
-# Speaking and listening take their time and little else: six at a time keep nobody waiting.
+# Speaking and listening take real time and little CPU: six run in parallel without delaying each
+# other.
 AT_ONCE = 6
 FORMATS = list(itertools.product(["json", "binary"], ["pcm", "pcmu", "pcma", "opus"]))
 
 
 @pytest.fixture(scope="module")
 def running(parley, tmp_path_factory):
-    """All conversations of this file, begun side by side: who needs one waits for it."""
+    """All conversations of this file, started in parallel; a test waits for those it needs."""
     folder = tmp_path_factory.mktemp("speech")
 
     def say(path, text):
         recording = convert(path, folder / f"{path.stem}.wav")
         reply = folder / f"{path.stem}-reply.wav"
         turn = parley.turns("--wav", str(recording), "--out", str(reply))[0]
-        # The reply, spoken by the embedded voice, is said again by a client.
+        # A client sends the reply, spoken by the embedded voice, as speech again.
         again = parley.turns("--wav", str(reply))[0]["heard"]
         return {"text": text, "reply_again": again, **turn}
 
@@ -50,7 +52,7 @@ def running(parley, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def turns(running):
-    """Every recording, said once: its text, what was heard, and the reply."""
+    """Every recording, sent once: its text, the transcript, and the reply."""
     return [turn.result() for turn in running["turns"]]
 
 

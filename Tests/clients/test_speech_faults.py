@@ -1,5 +1,5 @@
-"""Speech services that break every rule of HTTP, JSON, Ogg and PCM: the turn ends with its
-documented failure, the session and the others go on, and nothing is left of it."""
+"""Speech services that break every rule of HTTP, JSON, Ogg and PCM. The turn ends with its
+documented failure, this session and others continue, and no resources are leaked."""
 
 import asyncio
 import base64
@@ -19,7 +19,7 @@ JSON, EVENTS, PCM, OGG = "application/json", "text/event-stream", "audio/pcm", "
 FAILED = "conversation.item.input_audio_transcription.failed"
 COMPLETED = "conversation.item.input_audio_transcription.completed"
 ENDLESS = 1 << 50
-# Half a second of silence ends a service, and nothing is tried twice.
+# A service fails after half a second of silence, and nothing is retried.
 LIMITS = (
     "--service-timeout-ms", "500", "--service-total-timeout-ms", "1000", "--service-retries", "0",
     "--phrase-cache-bytes", "0", "--playout-lead-ms", "60000", "--shards", "1",
@@ -123,19 +123,19 @@ def ogg_faults(model):
     }
 
 
-# These may be understood all the same.
+# These may be understood nevertheless.
 HARMLESS = {"claims gzip", "has two lengths", "goes on after done"}
 
 
 class Attack:
-    """A session whose turns go to a faulty service, and one beside it."""
+    """A session whose turns go to a faulty service, and another session beside it."""
 
     def __init__(self, server, service, session, bystander):
         self.server, self.service = server, service
         self.session, self.bystander = session, bystander
 
     async def transcribe(self, speech):
-        """The error of a spoken turn; None where it was heard."""
+        """The error of a spoken turn; None if it was recognised."""
         audio = base64.b64encode(speech).decode()
         await self.session.connection.input_audio_buffer.append(audio=audio)
         await self.session.connection.input_audio_buffer.commit()
@@ -143,7 +143,7 @@ class Attack:
         return done.error.code if done.type == FAILED else None
 
     async def speak(self, _):
-        """The error of a reply; None where it was spoken."""
+        """The error of a reply; None if it was spoken."""
         await self.session.say("Say: Hello.")
         events = await self.session.respond()
         (done,) = [event.response for event in events if event.type == "response.done"]
@@ -152,14 +152,15 @@ class Attack:
         return done.status_details.error.code if done.status == "failed" else None
 
     async def succeeds(self, turn, speech):
-        """Whether a good turn works: a busy machine may need more than one for half a second."""
+        """Whether a valid turn works. A busy machine may miss the limit of half a second, so it is
+        retried."""
         for _ in range(5):
             if await turn(self, speech) is None:
                 return True
         return False
 
     async def run(self, turn, every, speech):
-        """Each fault once, and a good turn after it."""
+        """Runs each fault once, followed by a valid turn."""
         assert await self.succeeds(turn, speech)
         before = descriptors(self.server)
         for name, fault in every.items():
@@ -170,7 +171,7 @@ class Attack:
             assert code in (known | {None} if name in HARMLESS else known), (name, code)
             assert await self.succeeds(turn, speech), name
             await self.bystander.say("Is anything wrong?")
-        # What is left are connections that wait for the next request: one to each service.
+        # What remains are connections that wait for the next request: one per service.
         assert descriptors(self.server) <= before + 1
         self.service.refuse()
         assert await turn(self, speech) == "upstream_error"
@@ -179,7 +180,7 @@ class Attack:
 
 
 def run(test):
-    """Runs an async test within five minutes: half of the faults take as long as a time limit."""
+    """Runs an async test within five minutes: half of the faults last as long as a time limit."""
     asyncio.run(asyncio.wait_for(test, HANG_GUARD))
 
 
@@ -197,8 +198,8 @@ async def attack(server, service, turn, every, speech=None):
 
 @contextlib.contextmanager
 def served(model, good, *options):
-    """A server that uses a faulty service by an option, the service, and one beside it that must
-    not be asked anything."""
+    """A server that uses a faulty service through an option, the service, and another service that
+    must get no requests."""
     with FaultyService(good) as service, FaultyService(b"") as elsewhere:
         arguments = [service.url if each is URL else each for each in options]
         with ParleyServer("--llm", model.url, *arguments, *LIMITS) as server:
@@ -238,7 +239,7 @@ def test_every_fault_of_a_speech_service_that_sends_opus(model):
 @pytest.mark.parametrize("first", [b"", b"HTTP/1.1 200 OK\r\n\r\n", b"\x16\x03\x03\xff\xff"])
 def test_a_service_that_speaks_no_tls_fails_the_turn(model, speech, first):
     with FaultyService(b"") as service:
-        # The bytes of a ClientHello hold no end of a head: answer at once.
+        # A ClientHello contains no end of a head, so the service answers at once.
         service.serve = lambda connection: answer_at_once(connection, first)
         url = service.url.replace("http:", "https:")
         with ParleyServer("--llm", model.url, "--stt-url", url, *LIMITS) as server:

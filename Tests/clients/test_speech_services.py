@@ -1,4 +1,4 @@
-"""Transcription, speech and models that hear, by services over HTTP, good and bad."""
+"""Transcription, speech and audio models provided by HTTP services, valid and faulty."""
 
 import asyncio
 import base64
@@ -36,8 +36,8 @@ def good_manners(service):
 
 @pytest.fixture(scope="module")
 def remote(service):
-    """A server that hears, thinks and speaks through the service. Replies are sent as fast as they
-    come, and all of them by the service: how they are paced and kept is checked elsewhere."""
+    """A server that uses the service for recognition, model and speech. Replies are sent as fast as
+    they come, and the service speaks all of them; other tests check pacing and caching."""
     with ParleyServer(
         "--stt-url", service.url, "--stt-model", "whisper-9", "--stt-stream", "true",
         "--tts-url", service.url, "--tts-format", "opus", "--llm", service.url,
@@ -50,8 +50,8 @@ def remote(service):
 
 @pytest.fixture(scope="module")
 def impatient(service):
-    """A server that does not wait long for the recogniser, its only service, which never answers
-    in time: whatever has to come in time is the server's own."""
+    """A server with a short time limit for its recogniser, which never answers in time. It uses no
+    other service, so everything else that must be on time is the server's own work."""
     with ParleyServer(
         "--stt-url", service.url, "--service-timeout-ms", "200", "--service-retry-percent", "100",
     ) as server:
@@ -60,7 +60,7 @@ def impatient(service):
 
 @pytest.fixture(scope="module")
 def remote_pcm(service):
-    """A server that speaks through the service, and asks it for samples."""
+    """A server that requests samples from the speech service."""
     with ParleyServer(
         "--tts-url", service.url, "--llm", service.url, "--phrase-cache-bytes", "0",
     ) as server:
@@ -68,7 +68,7 @@ def remote_pcm(service):
 
 
 async def heard(session, speech):
-    """Says something, and returns the event that tells what became of it."""
+    """Sends speech, and returns the event with its transcript or error."""
     transcription = {"model": "any", "language": "en", "prompt": "meters"}
     await session.update(audio={"input": {"transcription": transcription}})
     await append(session, speech)
@@ -146,7 +146,7 @@ def test_opus_of_the_service_reaches_the_client_untouched(remote, service):
     assert asked["headers"]["Authorization"] == "Bearer tts-key"
     assert asked["input"] == "One clause." and asked["response_format"] == "opus"
     sent = ogg_packets(service.ogg)
-    # The encoder's delay and filling may take a packet at either end.
+    # The encoder's delay and padding may take a packet at either end.
     assert len(sent) - 2 <= len(packets) <= len(sent)
     assert all(packet in sent for packet in packets)
 
@@ -154,7 +154,7 @@ def test_opus_of_the_service_reaches_the_client_untouched(remote, service):
 @pytest.mark.parametrize("behaviour", ["good", "long frames"])
 def test_what_the_service_says_is_understood(remote, parley, service, tmp_path, behaviour):
     recording = convert(DATA / "goforward.raw", tmp_path / "in.wav")
-    # Transcriptions have no frames: their requests are answered well.
+    # Transcriptions have no frames, so their requests get valid answers.
     service.behaviours[:] = [behaviour] * 4
 
     def say(format_name):
@@ -181,7 +181,7 @@ def test_a_failure_that_passes_is_not_noticed(remote, service, speech, behaviour
             await session.until("response.done")
 
     run(test())
-    # A slow answer is no failure.
+    # A slow answer is not a failure.
     expected = 1 if behaviours == ["slow"] else len(behaviours) + 1
     assert len(service.asked(TRANSCRIPTIONS)) == expected
 
@@ -323,8 +323,8 @@ def test_a_model_that_hears_is_given_the_turn(service, speech):
 
 
 def test_the_first_sound_follows_the_first_clause_at_once(service, figure):
-    """With the embedded voice: the model says no more before the client has the first audio. How
-    long that takes is a figure; on the virtual clock it is exact (model-slow.yaml)."""
+    """With the embedded voice: the model waits until the client has the first audio. The delay is
+    printed; model-slow.yaml checks the exact time on the virtual clock."""
     waits = []
 
     async def test(server):

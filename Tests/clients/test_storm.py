@@ -1,5 +1,5 @@
-"""Clients that storm a server with events of every kind, as `storm.py` has it. The same with seeds,
-on a simulated kernel: Tests/ServerTests/Loop/ShardStormTests.swift."""
+"""Clients that send a storm of events of every kind; see `storm.py`.
+Tests/ServerTests/Loop/ShardStormTests.swift does the same with seeds on a simulated kernel."""
 
 import asyncio
 
@@ -15,5 +15,5 @@ def test_every_response_of_a_storm_ends_and_every_connection_gets_its_close(nice
         tally = asyncio.run(storm(f"{server.realtime_url}?model=m", clients=6, seconds=5))
         figure(f"nice {niceness}: {tally}")
         assert tally.is_clean, tally
-        # The storm was one.
+        # Checks that the storm was large enough.
         assert tally.created > 0 and tally.done > 0

@@ -1,4 +1,4 @@
-"""TLS as real clients meet it: Python's `websockets` and HTTP client, and `parley talk`."""
+"""TLS with real clients: Python's `websockets` and HTTP client, and `parley talk`."""
 
 import http.client
 import ssl

@@ -1,4 +1,4 @@
-"""`parley top` as a person at a terminal sees it, and as a pipe does."""
+"""`parley top` at a terminal and in a pipe."""
 
 import fcntl
 import os
@@ -19,7 +19,7 @@ CONTROL = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Screen:
-    """A program at a terminal of its own; its screen is the last whole frame it has written."""
+    """A program with its own terminal; its screen is the last complete frame that it wrote."""
 
     def __init__(self, *arguments, columns=100, rows=20):
         self.rows = rows
@@ -42,7 +42,7 @@ class Screen:
         return CONTROL.sub(b"", frame).decode().split("\r\n")
 
     def wait_for(self, holds):
-        """Reads until a frame is as wanted."""
+        """Reads until a frame meets a condition."""
         deadline = time.monotonic() + HANG_GUARD
         while time.monotonic() < deadline:
             if select.select([self.master], [], [], 0.1)[0]:
@@ -52,7 +52,7 @@ class Screen:
         raise AssertionError("\n".join(self.lines()))
 
     def wait_for_end(self):
-        """The exit status, and whether the terminal was given back as it was."""
+        """The exit status, and whether the terminal's settings were restored."""
         deadline = time.monotonic() + HANG_GUARD
         while time.monotonic() < deadline:
             try:

@@ -1,5 +1,5 @@
-"""The UI message stream of `POST /api/chat`, read by the models that pydantic-ai has of the Vercel
-AI SDK's parts: a part that does not fit its class, or has a field that it does not know, fails."""
+"""The UI message stream of `POST /api/chat`, parsed with pydantic-ai's models of the Vercel AI
+SDK's parts. A part that does not fit its class, or has an unknown field, fails."""
 
 import http.client
 import json
@@ -25,13 +25,13 @@ class Chat:
         self.chat_id = chat_id
 
     def say(self, text, **fields):
-        """Sends a message of the user's; the answer, its head read."""
+        """Sends a user's message; returns the answer with its head read."""
         message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": text}]}
         body = {"id": self.chat_id, "trigger": "submit-message", "messages": [message], **fields}
         return self._ask("POST", "/api/chat", json.dumps(body))
 
     def resume(self):
-        """Asks for the reply that is on its way."""
+        """Requests the reply in progress."""
         return self._ask("GET", f"/api/chat/{self.chat_id}/stream", None)
 
     def _ask(self, method, path, body):
@@ -41,7 +41,7 @@ class Chat:
 
 
 def part(line):
-    """The part that a line of the stream holds, checked; None for the last."""
+    """The part in a line of the stream, validated; None for the last line."""
     data = line.removeprefix(b"data: ").strip()
     if data == b"[DONE]":
         return None
@@ -54,7 +54,7 @@ def part(line):
 
 
 def parts(answer):
-    """All parts of a stream that has its end."""
+    """All parts of a stream, which must have an end."""
     lines = [line for line in answer if line.startswith(b"data: ")]
     read = [part(line) for line in lines]
     assert read.pop() is None

@@ -1,5 +1,5 @@
-"""The server as the user `nobody`, in a folder that it can only read, without a home: a whole
-spoken turn, and one line for each file that it cannot read."""
+"""The server as the user `nobody`, in a read-only folder without a home: a whole spoken turn, and
+one line for each file that it cannot read."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-n
 
 @pytest.fixture
 def folder(public):
-    """A folder that its reader may not write to."""
+    """A folder that its reader cannot write to."""
     path = public / "folder"
     path.mkdir()
     path.chmod(0o555)
@@ -25,7 +25,7 @@ def folder(public):
 
 
 class UnprivilegedServer(ParleyServer):
-    """Runs as nobody in a folder, with nothing in its environment but what is given."""
+    """Runs as the user `nobody` in a folder, with only the given environment."""
 
     def __init__(self, folder, *arguments, **environment):
         super().__init__(*arguments)
