@@ -1,9 +1,10 @@
-// Text messages and audio packets of a client, through the parser and into a real session: each is
-// an event or a typed error, the same from a parser that has been used before; and whatever the
-// session says to it, with a model that answers at random, keeps the protocol's tables.
+// Feeds a client's text messages and audio packets through the parser into a real session. Each
+// message must give an event or a typed error, and a used parser must give the same as a new one.
+// Every event that the session sends, with a model that answers at random, must fit the protocol's
+// tables.
 //
 // An input: a byte of choices, then messages, each ended by a zero byte. A message that begins with
-// a byte of 1 is a packet of audio; one with 2 lets the time pass.
+// a byte of 1 is an audio packet; one that begins with 2 lets time pass.
 
 import Codec
 import Session
@@ -13,7 +14,7 @@ import Simulation
 enum ClientEventTarget: FuzzTarget {
     static let name = "client_event"
 
-    /// Messages of one input that are looked at: a session per input is to stay cheap.
+    /// Maximum messages of one input. Each input has its own session, which must stay cheap.
     private static let maxMessages = 24
 
     static var seeds: [(name: String, bytes: [UInt8])] {
@@ -43,7 +44,7 @@ enum ClientEventTarget: FuzzTarget {
             case 1: client.hear(Array(message.dropFirst()))
             case 2: client.wait(milliseconds: Int(message.dropFirst().first ?? 20) * 10)
             default:
-                // A copy of its own: a read beyond its end is one beyond an allocation.
+                // A copy of its own, so that a read beyond its end is a read beyond an allocation.
                 let bytes = Array(message)
                 var fresh = ClientEventParser()
                 let parsed = parse(bytes, &parser)
@@ -69,15 +70,15 @@ enum ClientEventTarget: FuzzTarget {
     }
 }
 
-/// What became of a message.
+/// The result of parsing a message.
 enum ParsedMessage: Equatable {
     case event(ClientEvent, String?, audio: [UInt8])
     case refused(ClientEventError)
 }
 
-/// A session with agents whose answers the input's choices decide.
+/// A session with agents whose answers the input chooses.
 private final class FuzzedSession {
-    /// Deadlines that are served while time passes. A deadline every 20 ms for the longest wait.
+    /// Maximum deadlines served per wait: one every 20 ms of the longest wait.
     private static let maxDeadlines = 2_000
 
     private let session: VoiceSession
@@ -85,9 +86,9 @@ private final class FuzzedSession {
     private var text = ByteWriter(capacity: 1024)
     private var generator: SeededGenerator
     private var now = Instant(nanoseconds: 0)
-    /// What the session has asked of its agents since they were last answered.
+    /// Commands to agents that are not answered yet.
     private var commands: [AgentCommand] = []
-    /// What it had asked before that, but after what is being answered.
+    /// Commands that were issued before the last answers and are still unanswered.
     private var later: [AgentCommand] = []
     private var eventNumber: UInt64 = 0
 
@@ -125,7 +126,7 @@ private final class FuzzedSession {
         answerCommands()
     }
 
-    /// Serves the deadlines of a while.
+    /// Lets time pass and serves the deadlines in it.
     func wait(milliseconds: Int) {
         let end = now + .milliseconds(milliseconds)
         var served = 0
@@ -140,7 +141,7 @@ private final class FuzzedSession {
         now = end
     }
 
-    /// After all that is answered, the session has nothing left to do.
+    /// Checks that the session becomes idle once everything is answered.
     func finish() {
         answerCommands()
         wait(milliseconds: 20_000)
@@ -174,13 +175,13 @@ private final class FuzzedSession {
 
     // MARK: Agents
 
-    /// Answers, or is silent; what was cancelled meanwhile is answered no more.
+    /// Answers commands, or leaves them unanswered. Cancelled commands are not answered.
     private func answerCommands() {
         for _ in 0..<8 where !commands.isEmpty {
             let asked = commands
             commands = []
             for (index, command) in asked.enumerated() {
-                // What was cancelled before it was begun is never begun.
+                // Commands that were cancelled before they started are never started.
                 later = Array(asked[(index + 1)...])
                 answer(command)
             }
@@ -250,7 +251,7 @@ private final class FuzzedSession {
         drain()
     }
 
-    /// Whether work for a response has been cancelled since it was asked for.
+    /// Whether work for a response has been cancelled since it was requested.
     private func isStopped(_ id: String) -> Bool {
         (later + commands).contains {
             switch $0 {

@@ -1,9 +1,9 @@
-// Whole connections against a real shard: HTTP, the upgrade, frames and events in one stream of
-// bytes, on a kernel that splits, delays and refuses, with peers that stall, leave and come back.
+// Feeds whole connections to a real shard: HTTP, the upgrade, frames and events in one stream of
+// bytes. The simulated kernel splits, delays and refuses; the peers stall, leave and come back.
 //
-// An input: a byte that chooses the server and one for its seed. Where the first says so, the rest
-// is the one stream of one connection, and what the server answers must not depend on the cut.
-// Otherwise the rest is a list of operations; `Operation` names them.
+// An input: a byte that chooses the server, and one for its seed. If the first byte says so, the
+// rest is the stream of one connection, and the server's answers must not depend on how it is
+// split. Otherwise the rest is a list of operations; see `Operation`.
 
 import CLinux
 import Codec
@@ -13,11 +13,11 @@ import Session
 enum ConnectionBytesTarget: FuzzTarget {
     static let name = "connection_bytes"
 
-    /// Few enough to meet each other's limits, and to keep a run short.
+    /// Enough peers to reach each other's limits, and few enough for a short run.
     private static let maxPeers = 6
     private static let maxOperations = 200
 
-    /// What an input may have done; the byte after it is usually the peer's number.
+    /// Operations of an input. The byte after one is usually the peer's number.
     private enum Operation: UInt8, CaseIterable {
         case connect, upgrade, sendBytes, sendFrame, sendEvent, sendAudio, sendRequest, run
         case wait, read, setWindow, finishWriting, reset, failAccept, close, stop

@@ -1,9 +1,9 @@
-// Compressed messages, and the negotiation before them: what our side deflates, ours inflates to
-// the same bytes; any bytes inflate to a message within its limits or to a typed error, in one
-// frame or in many, and leave nothing behind for the next message where no context is kept; what
-// the server agrees to, the client that offered it takes as the same agreement.
+// Compressed messages and their negotiation. A message that Parley deflates inflates to the same
+// bytes. Any bytes inflate to a message within its limits or to a typed error, in one frame or in
+// many, and leave nothing for the next message where no context is kept. An agreement of the server
+// is understood by the client that made the offer.
 //
-// An input: a byte of choices, one of cutting, one of windows, then messages or a header.
+// An input: a byte of choices, one for the split, one for windows, then messages or a header.
 
 import Codec
 
@@ -11,7 +11,7 @@ import Codec
 enum DeflateTarget: FuzzTarget {
     static let name = "deflate"
 
-    /// The low bits of the first byte choose what is checked.
+    /// The low bits of the first byte choose what is tested.
     private enum Subject: UInt8 {
         case roundTrip, anyBytes, offer, answer
     }
@@ -19,7 +19,7 @@ enum DeflateTarget: FuzzTarget {
     private static let keepsContext = Flags.bit(2)
     private static let hasSmallLimits = Flags.bit(3)
     private static let isText = Flags.bit(4)
-    /// Messages of one input: contexts are to matter, and a run is to stay short.
+    /// Maximum messages of one input: enough for contexts to matter, few enough for a short run.
     private static let maxMessages = 8
 
     static func run(_ input: FuzzInput) {
@@ -63,7 +63,7 @@ enum DeflateTarget: FuzzTarget {
         }
     }
 
-    /// Literal bytes repeated: something to compress, from few bytes of input.
+    /// Repeated literal bytes: compressible data from few bytes of input.
     private static func makeMessage(_ input: inout FuzzInput, _ flags: Flags) -> [UInt8] {
         let copies = 1 + Int(input.byte() % 64)
         let bytes = input.take(Int(input.byte()))
@@ -135,7 +135,7 @@ enum DeflateTarget: FuzzTarget {
                 && !(offer.serverForgets && agreement.serverKeepsContext)
                 && (terms.keepsContexts || !agreement.clientKeepsContext),
             "\(agreement) for \(offer) on \(terms)")
-        // zlib compresses with 9 bits at least, so our client refuses what it would not offer.
+        // zlib compresses with at least 9 bits, so our client refuses what it would not offer.
         guard agreement.clientWindowBits >= 9 else { return }
         let answer = fields(Array(agreement.headerValue.utf8))
         guard let taken = try? offer.agreement(in: answer) else {
@@ -189,8 +189,8 @@ enum DeflateTarget: FuzzTarget {
         let answers: [(name: String, bytes: [UInt8])] = headers.map {
             ("answer-\($0.name)", [3, 7, 4] + Array($0.text.utf8))
         }
-        // RFC 7692 §7.2.3: one block, a context that is taken over, no compression, two blocks, and
-        // a block with the final bit.
+        // RFC 7692 §7.2.3: one block, a context that is kept, no compression, two blocks, and a
+        // block with the final bit.
         let messages: [[UInt8]] = [
             [0xF2, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00], [0xF2, 0x00, 0x11, 0x00, 0x00],
             [0x00, 0x05, 0x00, 0xFA, 0xFF, 0x48, 0x65, 0x6C, 0x6C, 0x6F, 0x00],
@@ -212,7 +212,7 @@ enum DeflateTarget: FuzzTarget {
 }
 
 extension InflationLimits {
-    /// For messages that are known to be ours.
+    /// Limits for messages that Parley compressed itself.
     static var generous: InflationLimits {
         var limits = InflationLimits()
         limits.maxRatio = 10_000
@@ -220,7 +220,7 @@ extension InflationLimits {
     }
 }
 
-/// The receiving end of connections that agreed on compression: one inflater for all of them.
+/// The receiving end of compressed connections. They share one inflater.
 private final class CompressedReceiver {
     private let inflater: MessageInflater
     private let inflated = CompressionBuffer()
@@ -231,7 +231,7 @@ private final class CompressedReceiver {
         self.limits = limits
     }
 
-    /// Receives a message, a frame for each piece.
+    /// Receives a message with one frame per piece.
     func receive(_ pieces: [[UInt8]], isText: Bool) -> Result<[UInt8], WebSocketError> {
         let compressed = pieces.reduce(0) { $0 + $1.count }
         var wire = ByteWriter(capacity: compressed + 16)
@@ -255,7 +255,8 @@ private final class CompressedReceiver {
         return outcome
     }
 
-    /// An error ends a connection, but not what the inflater must keep to: each has a new one.
+    /// An error ends a connection, but the shared inflater must stay valid. Each message has a new
+    /// connection.
     private func inflateMessage(
         in buffer: UnsafeMutableRawBufferPointer
     ) -> Result<[UInt8], WebSocketError> {

@@ -1,18 +1,18 @@
-// The bytes of one run, as choices and as streams. The first bytes of an input choose (which
-// parser, which limits, how the stream is cut); what is left is the stream itself, untouched, so
-// that libFuzzer's dictionaries and comparisons reach the parser. Invariant: any bytes are an
-// input; where they run out, the choices are 0.
+// The bytes of one run, as choices and as streams. The first bytes of an input are choices (which
+// parser, which limits, how the stream is split). The rest is the stream itself, unchanged, so that
+// libFuzzer's dictionaries and comparisons reach the parser. Invariant: any bytes are a valid
+// input; missing choices are 0.
 
 import Simulation
 
-/// Takes an input apart from its front.
+/// Reads an input from its front.
 struct FuzzInput {
     private var bytes: ArraySlice<UInt8>
 
     /// Copies the input.
     init(_ bytes: UnsafeRawBufferPointer) { self.bytes = Array(bytes)[...] }
 
-    /// Whether nothing is left.
+    /// Whether no bytes are left.
     var isEmpty: Bool { bytes.isEmpty }
 
     /// The next byte; 0 at the end.
@@ -21,14 +21,14 @@ struct FuzzInput {
     /// A number from two bytes, 0…65,535.
     mutating func number() -> Int { Int(byte()) << 8 | Int(byte()) }
 
-    /// The next bytes, as many as there are of `count`.
+    /// The next `count` bytes, or as many as are left.
     mutating func take(_ count: Int) -> [UInt8] {
         let taken = Array(bytes.prefix(count))
         bytes.removeFirst(taken.count)
         return taken
     }
 
-    /// All that is left.
+    /// All remaining bytes.
     mutating func rest() -> [UInt8] { take(bytes.count) }
 }
 
@@ -40,13 +40,13 @@ struct Flags: OptionSet {
     static func bit(_ number: Int) -> Flags { Flags(rawValue: 1 << UInt8(number)) }
 }
 
-/// How a stream is cut into reads; an input's byte chooses it.
+/// How a stream is split into reads; a byte of the input chooses it.
 struct Chunking {
     private let choice: UInt8
 
     init(_ choice: UInt8) { self.choice = choice }
 
-    /// A stream beyond that is cut into large pieces: small ones would take most of the time.
+    /// Longer streams are split into large pieces, because small ones would take most of the time.
     private static let maxBytesInSmallPieces = 8_192
 
     /// The stream in pieces, some of them empty. Choice 0 is byte by byte.
@@ -66,7 +66,7 @@ struct Chunking {
     }
 }
 
-/// Requires the same outcome of a stream whole and in pieces, and returns it.
+/// Requires the same outcome for a stream whole and in pieces, and returns it.
 @discardableResult
 func requireChunkInvariant<Outcome: Equatable>(
     _ stream: [UInt8], _ chunking: Chunking, _ run: ([[UInt8]]) -> Outcome
@@ -77,7 +77,7 @@ func requireChunkInvariant<Outcome: Equatable>(
     return whole
 }
 
-/// Lends an array's bytes to a parser whose error keeps its type.
+/// Calls a parser with an array's bytes and keeps its error type.
 func withBytes<Value, Failure: Error>(
     of bytes: [UInt8], _ body: (UnsafeRawBufferPointer) throws(Failure) -> Value
 ) throws(Failure) -> Value {

@@ -1,6 +1,6 @@
-// Good cases of everything that a peer may send: the fuzz targets' first corpus is made of them, so
-// that it begins where the parsers' happy paths are instead of having to find them.
-// What is wrong with a case is libFuzzer's to find; the known bad ones are named tests elsewhere.
+// Valid samples of everything that a peer may send. They form the first corpus of the fuzz targets,
+// so that fuzzing starts at the parsers' success paths instead of having to find them. Known
+// invalid cases are in named tests elsewhere.
 
 import Codec
 
@@ -45,7 +45,7 @@ enum HTTPSamples {
         TextSample("echo", upgrade(to: "/debug/echo")),
     ]
 
-    /// Headers of the PROXY protocol: a client of version 4, one of version 6, a check of health.
+    /// Headers of the PROXY protocol: an IPv4 client, an IPv6 client, a health check.
     static let proxyHeaders: [(name: String, bytes: [UInt8])] = {
         let signature: [UInt8] = [13, 10, 13, 10, 0, 13, 10, 81, 85, 73, 84, 10]
         let address: [UInt8] = [203, 0, 113, 9, 127, 0, 0, 1, 200, 1, 31, 144]
@@ -57,7 +57,7 @@ enum HTTPSamples {
         ]
     }()
 
-    /// A request for a WebSocket, as browsers send it.
+    /// A request for a WebSocket as browsers send it.
     static func upgrade(to target: String) -> String {
         "GET \(target) HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             + "Origin: http://localhost\r\nX-Forwarded-For: 203.0.113.9, 127.0.0.1\r\n"
@@ -89,7 +89,7 @@ enum HTTPSamples {
 
 /// Frames of RFC 6455.
 enum WebSocketSamples {
-    /// All four bytes differ.
+    /// All four bytes differ, so that a wrong offset shows.
     static let mask: UInt32 = 0x3D21_FA37
 
     /// Frames under a name.

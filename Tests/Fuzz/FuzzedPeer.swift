@@ -1,30 +1,30 @@
-// The far end of a simulated connection, and what a client may expect of the bytes that it reads:
-// HTTP responses, and after a 101 frames without an error, whose texts keep the protocol's tables.
+// The peer's end of a simulated connection. It checks the bytes that it reads: HTTP responses, and
+// after a 101 valid frames whose texts fit the protocol's tables.
 
 import Codec
 import Simulation
 
-/// A peer that checks what it is sent.
+/// A peer that checks everything that it receives.
 final class FuzzedPeer {
     private let peer: SimulatedPeer
-    /// Whether a WebSocket of this server is always a session; an echo may send anything.
+    /// Whether every WebSocket of this server is a session; an echo may send anything.
     private let expectsEvents: Bool
     private var pending: [UInt8] = []
     private var webSocket: WebSocketConnection?
     private var inflater: MessageInflater?
     private var deflater: MessageDeflater?
     private let buffer = CompressionBuffer()
-    /// Everything that was read, but for interim responses, which depend on the cut.
+    /// Everything read, without interim responses, which depend on how the input was split.
     private(set) var received: [UInt8] = []
-    /// Whether what it was sent depends on how its own bytes were cut: agents answer between two
-    /// reads, and a scrape counts reads.
+    /// Whether the answers depend on how this peer's bytes were split: agents may answer between
+    /// two reads, and a metrics scrape counts reads.
     private(set) var dependsOnCut = false
     private(set) var bytesSent = 0
     private(set) var bytesRead = 0
-    /// Whether it sends no more.
+    /// Whether it has stopped sending.
     private(set) var hasFinished = false
-    /// Whether it has ever left less room than the server may want: what does not fit in time is
-    /// lost.
+    /// Whether its window was ever smaller than the server may need. Data that does not fit in time
+    /// is lost.
     private var hasStalled = false
     private var masks = SeededGenerator(seed: 1)
 
@@ -33,9 +33,9 @@ final class FuzzedPeer {
         self.expectsEvents = expectsEvents
     }
 
-    /// Whether the server holds the connection no more.
+    /// Whether the server has closed the connection.
     var isClosed: Bool { peer.isClosed }
-    /// Whether the connection was reset by either side: then the last bytes may be missing.
+    /// Whether either side has reset the connection. Its last bytes may then be missing.
     var isReset: Bool { peer.isReset }
 
     // MARK: Out
@@ -59,7 +59,7 @@ final class FuzzedPeer {
         send(frame.copiedBytes)
     }
 
-    /// Sends a whole message compressed, once that is agreed on.
+    /// Sends a whole compressed message, if compression was agreed.
     func sendCompressed(_ opcode: WebSocketOpcode, _ payload: [UInt8]) {
         let isDone = payload.withUnsafeBytes {
             deflater?.deflate($0, atMost: payload.count + 100, into: buffer)
@@ -68,7 +68,7 @@ final class FuzzedPeer {
         sendMarked(opcode, Array(buffer.bytes))
     }
 
-    /// Sends a frame that says that it is compressed.
+    /// Sends a frame with the compression bit set.
     func sendMarked(_ opcode: WebSocketOpcode, _ payload: [UInt8]) {
         var frame = ByteWriter(capacity: payload.count + 16)
         WebSocketFrame.writeHeader(
@@ -88,7 +88,7 @@ final class FuzzedPeer {
         peer.reset()
     }
 
-    /// How many bytes the server may write before they are read.
+    /// Sets how many unread bytes the server may have written.
     func setWindow(_ bytes: Int) {
         hasStalled = true
         peer.window = bytes
@@ -96,7 +96,7 @@ final class FuzzedPeer {
 
     // MARK: In
 
-    /// Reads what there is, at most `limit` bytes, and checks it as far as it is whole.
+    /// Reads at most `limit` bytes and checks everything in them that is complete.
     func read(atMost limit: Int = .max) {
         let bytes = peer.receive(atMost: limit)
         bytesRead += bytes.count
@@ -110,7 +110,7 @@ final class FuzzedPeer {
         if webSocket != nil { takeMessages() }
     }
 
-    /// After the end: nothing may be cut off, unless the connection was.
+    /// Checks after the end that nothing was cut off, unless the connection was.
     func checkEnd() {
         guard !isReset, !hasStalled, webSocket == nil else { return }
         require(pending.isEmpty, "ends within a response: \(text(pending))")
@@ -124,8 +124,8 @@ final class FuzzedPeer {
         require(Self.statusLine.starts(with: start), "no response: \(text(pending))")
         let interim = Array("\(HTTPResponse.continueHead)".utf8)
         if pending.starts(with: interim) { pending.removeFirst(interim.count) }
-        // Which request it answers is not known here. After a HEAD there is no body: another
-        // response follows, or nothing.
+        // The answered request is not known here. After a HEAD there is no body: another response
+        // follows, or nothing.
         for method in [HTTPMethod.get, .head] {
             var parser = HTTPResponseParser(answering: method, limits: Self.responseLimits)
             do throws(HTTPError) {
@@ -146,14 +146,14 @@ final class FuzzedPeer {
         return nil
     }
 
-    /// The page's scripts and the metrics are larger than what a client of Parley must take.
+    /// The page's scripts and the metrics exceed the response limits of Parley's own client.
     private static var responseLimits: HTTPLimits {
         var limits = HTTPLimits()
         limits.maxBodyBytes = 1 << 20
         return limits
     }
 
-    /// Whether a head is all of a response: another one follows, or nothing will.
+    /// Whether a response consists of its head alone: another response follows it, or nothing.
     private func isHead(endingAt end: Int) -> Bool {
         let rest = pending[end...]
         guard rest.isEmpty else { return rest.starts(with: Self.statusLine) }
@@ -161,7 +161,7 @@ final class FuzzedPeer {
     }
 
     private func beginWebSocket(_ response: HTTPResponse) {
-        // What it offered is not known here; the answer says all that matters.
+        // The offer is not known here; the answer alone determines the agreement.
         var offer = PerMessageDeflateOffer()
         offer.letsLimitClientWindow = true
         do throws(WebSocketHandshakeError) {

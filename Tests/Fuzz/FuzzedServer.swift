@@ -1,5 +1,5 @@
-// A real shard on the simulated kernel, driven by operations, and what must hold of it after every
-// run: nothing spins, nothing is left of a connection that is gone.
+// A real shard on the simulated kernel, driven by operations. After every run it must be idle, and
+// nothing of a closed connection may be left.
 
 import CLinux
 import Codec
@@ -7,7 +7,7 @@ import Server
 import Session
 import Simulation
 
-/// Answers with words at a pace that the question decides, or fails.
+/// A model that answers with words, at a pace that the question determines, or fails.
 private struct FuzzedModel: LanguageModel {
     func respond(
         to request: ModelRequest, on host: any AgentHost,
@@ -26,7 +26,7 @@ private struct FuzzedModel: LanguageModel {
     }
 }
 
-/// What an input chooses of its server.
+/// The server settings that an input chooses.
 struct ServerChoices {
     private static let isHarshFlag = Flags.bit(0)
     private static let hasEcho = Flags.bit(1)
@@ -34,7 +34,7 @@ struct ServerChoices {
     private static let isSilent = Flags.bit(3)
     private static let isBehindProxy = Flags.bit(4)
     private static let hasFewDescriptors = Flags.bit(5)
-    /// The input is one stream of one connection.
+    /// The input is the stream of one connection.
     static let isSingleStream = Flags.bit(7)
 
     let flags: Flags
@@ -80,7 +80,7 @@ struct ServerChoices {
         configuration.slowReaderTimeout = .milliseconds(500)
         configuration.messageGrace = .milliseconds(500)
         configuration.messageIdleTimeout = .seconds(20)
-        // Floods are judged read by read: where a stream is cut then matters.
+        // Flood limits count reads, so they would depend on how a stream is split.
         if !flags.contains(Self.isSingleStream) {
             configuration.maxNuisanceBurst = 5
             configuration.maxNuisancesPerSecond = 2
@@ -98,16 +98,17 @@ struct ServerChoices {
 
 /// A server, its peers, and the checks.
 final class FuzzedServer {
-    /// Turns beyond those that bytes account for after which a shard is said to spin.
+    /// Ticks of the event loop, beyond those that bytes account for, after which the shard counts
+    /// as spinning.
     private static let spareTicks = 20_000
-    /// Beyond every deadline of a connection, one after the other.
+    /// Longer than all deadlines of a connection together.
     private static let untilAllDeadlines = Duration.seconds(400)
 
     private let server: SimulatedServer
     private let choices: ServerChoices
     private(set) var peers: [FuzzedPeer] = []
     private var hasStopped = false
-    private var turns = 0
+    private var ticks = 0
 
     init(_ choices: ServerChoices) {
         self.choices = choices
@@ -129,30 +130,30 @@ final class FuzzedServer {
         return peer
     }
 
-    /// Turns until nothing is left to do within a while of virtual time.
+    /// Runs ticks until nothing is left to do within a period of virtual time.
     func run(for duration: Duration = .zero) {
         server.io.horizon = server.io.now + duration
         repeat {
             guard !hasStopped else { return }
-            turns += 1
-            // A tick moves at least one byte, or ends something; time moves at most by a packet.
+            ticks += 1
+            // A tick moves at least one byte or ends something; time moves by at most one packet.
             let moved = peers.reduce(0) { $0 + $1.bytesSent + $1.bytesRead }
-            require(turns < Self.spareTicks + 8 * moved, "the shard spins")
+            require(ticks < Self.spareTicks + 8 * moved, "the shard spins")
             hasStopped = !server.shard.tick()
             checkHandles()
         } while !server.io.isIdle || server.io.hasWork
     }
 
-    /// The next accepts fail.
+    /// Makes the next accept fail.
     func failAccept(_ code: Int32) { server.io.acceptFailures.append(code) }
 
-    /// The process is held up for a while.
+    /// Suspends the process for a while.
     func suspend(for duration: Duration) { server.io.suspend(for: duration) }
 
-    /// Asks the shard to end.
+    /// Asks the shard to stop.
     func stop() { server.shard.stop(.goingAway) }
 
-    /// Asks the shard to end once its turns are over.
+    /// Asks the shard to stop after the grace period for its replies.
     func drain(after delay: Duration) { server.shard.drain(delay) }
 
     // MARK: Invariants
@@ -162,7 +163,7 @@ final class FuzzedServer {
         require(unwatched.isEmpty, "handles \(unwatched) are open and not watched")
     }
 
-    /// Lets everybody leave, one way or the other, and looks for what is left of them.
+    /// Disconnects all peers, gracefully or not, and checks that nothing of them is left.
     func finish(politely: Bool) {
         run()
         for peer in peers {
@@ -173,10 +174,10 @@ final class FuzzedServer {
         for (index, peer) in peers.enumerated() where !peer.hasFinished {
             if politely || index % 2 == 0 { peer.finishWriting() } else { peer.reset() }
         }
-        turns = 0
+        ticks = 0
         run(for: Self.untilAllDeadlines)
-        // A refusal is written once, as it always fits the kernel's empty buffer; a kernel that
-        // takes a part of it nevertheless cuts it off.
+        // A refusal is written once, because it always fits the kernel's empty buffer. A kernel
+        // that accepts only part of it cuts it off.
         let mayCutOff =
             choices.isHarsh && server.metrics.total(of: .connectionsRefused) > 0
         for peer in peers {

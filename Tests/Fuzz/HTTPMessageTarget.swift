@@ -1,14 +1,14 @@
-// HTTP/1.1 off the wire: pipelined requests, a response, an event stream, and the header that a
-// proxy may put before it all. The verdict and every
-// value are the same however the bytes were cut, and a request that is written down again is read
-// as the same request: two readers that differ are how requests are smuggled.
+// HTTP/1.1: pipelined requests, a response, an event stream, and the proxy header before them. The
+// result is the same however the bytes are split. A request that is written again parses as the
+// same request, because parsers that disagree make request smuggling possible.
 //
-// An input: a byte of choices, a byte of cutting, then the stream.
+// An input: a byte of choices, a byte for the split, then the stream.
 
 import Codec
 
-/// `http_message`: HTTPRequestParser, HTTPResponseParser, ServerSentEventsParser, ProxyHeader, and
-/// on what they accept the checks of WebSocket handshakes, origins and forwarded addresses.
+/// `http_message`: HTTPRequestParser, HTTPResponseParser, ServerSentEventsParser, ProxyHeader.
+/// Accepted requests also go through the checks of WebSocket handshakes, origins and forwarded
+/// addresses.
 enum HTTPMessageTarget: FuzzTarget {
     static let name = "http_message"
 
@@ -26,7 +26,7 @@ enum HTTPMessageTarget: FuzzTarget {
         }
         return proxied
             + (requests + responses + streams).map { name, subject, text in
-                // Printable choices: an input can be read and edited as text.
+                // Printable choices, so that an input can be read and edited as text.
                 (name, [UInt8(ascii: "0") + UInt8(subject), UInt8(ascii: "7")] + Array(text.utf8))
             }
     }
@@ -53,7 +53,7 @@ enum HTTPMessageTarget: FuzzTarget {
         }
     }
 
-    /// Within reach of a short input.
+    /// Limits that a short input can reach.
     private static var smallLimits: HTTPLimits {
         var limits = HTTPLimits()
         limits.maxStartLineBytes = 48
@@ -65,7 +65,7 @@ enum HTTPMessageTarget: FuzzTarget {
 
     // MARK: Requests
 
-    /// One line for each request, and one for the error that ends them.
+    /// One line for each request, and one for the error after them.
     private static func readRequests(_ pieces: [[UInt8]], _ limits: HTTPLimits) -> [String] {
         var parser = HTTPRequestParser(limits: limits)
         var held: [UInt8] = []
@@ -110,7 +110,7 @@ enum HTTPMessageTarget: FuzzTarget {
             + "from \(describeSource(request))"
     }
 
-    /// Who sent it, as far as the request says; what was understood is understood again.
+    /// The source of a request. Values that were parsed must parse again from their text.
     private static func describeSource(_ request: HTTPRequest) -> String {
         let proxy = NetworkAddress(v4: 0x7F00_0001)
         let client = ForwardedFor.client(in: request.fields, sentBy: proxy) { $0.isLoopback }
@@ -124,7 +124,7 @@ enum HTTPMessageTarget: FuzzTarget {
         return "\(client) \(origin?.description ?? "-") \(authority?.description ?? "-")"
     }
 
-    /// What accepts a handshake must be what the client's side of it accepts.
+    /// The client's side must accept the answer that the server writes.
     private static func checkAcceptance(of upgrade: WebSocketUpgrade, _ selected: String?) {
         var answer = ByteWriter(capacity: 256)
         WebSocketHandshake.writeAcceptance(of: upgrade, subprotocol: selected, into: &answer)
@@ -136,10 +136,10 @@ enum HTTPMessageTarget: FuzzTarget {
         else { fatalError("a client would refuse the acceptance") }
     }
 
-    /// A request written in its plainest form is the same request.
+    /// A request written in its plainest form must parse as the same request.
     private static func checkRewritten(_ request: HTTPRequest, _ limits: HTTPLimits) {
-        // What was no UTF-8 has been replaced; a chunked body and an absolute target have another
-        // plain form than they came in, which may exceed a limit that the original kept.
+        // Invalid UTF-8 has been replaced. A chunked body and an absolute target have a different
+        // plain form, which may exceed a limit that the original kept.
         let fields = request.fields
         guard fields.count(of: "Transfer-Encoding") == 0, request.host == fields["Host"] ?? "",
             !fields.contains(where: { $0.value.contains("\u{FFFD}") })
@@ -251,7 +251,7 @@ enum HTTPMessageTarget: FuzzTarget {
                 require(error is ServerSentEventsError, "an untyped error: \(error)")
                 return outcome + ["failed: \(error)"]
             }
-            // Two buffers that at most double, and what is kept for the next event.
+            // Two buffers that at most double, and the memory kept for the next event.
             require(parser.heldBytes <= 4 * maxEventBytes + 4096, "holds \(parser.heldBytes)")
         }
         return outcome

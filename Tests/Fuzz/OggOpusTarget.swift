@@ -1,8 +1,9 @@
-// A speech service's answer off the wire: Ogg pages, Opus packets, and packets of 20 ms made of
-// them. The verdict and every packet are the same however the bytes were cut.
+// A speech service's answer: Ogg pages, Opus packets, and packets of 20 ms made from them. The
+// result is the same however the bytes are split.
 //
-// An input: a byte of choices, a byte of cutting, then the stream. With the first choice every page
-// that the stream holds gets its right checksum first, so that fuzzing reaches what is behind it.
+// An input: a byte of choices, a byte for the split, then the stream. With the first choice, every
+// page in the stream gets a correct checksum first, so that fuzzing reaches the code behind the
+// check.
 
 import Codec
 import Simulation
@@ -24,10 +25,10 @@ enum OggOpusTarget: FuzzTarget {
         var empty = plain
         empty.append(packets: [[19 << 3 | 3, 0, 0, 0]], granule: 4_800)
         var seeds = [
-            // A packet that says that it has no frames.
+            // A packet that announces no frames.
             ("empty", [1, 3] + empty.bytes),
             ("chained", [1, 3] + ended.bytes + plain.bytes),
-            // Refused at the fourth byte of its name, wherever that is cut.
+            // Refused at the fourth byte of the name, wherever it is split.
             ("misspelt", [0, 1] + plain.bytes + Array("Ogg?".utf8) + [0, 0, 0]),
         ]
         for (name, stream) in [("plain", plain), ("ended", ended), ("long", long)] {
@@ -50,7 +51,7 @@ enum OggOpusTarget: FuzzTarget {
         requireChunkInvariant(stream, chunking, read)
     }
 
-    /// Walks the pages as far as they are ones.
+    /// Walks the stream as far as it consists of pages.
     private static func correctChecksums(of stream: inout [UInt8]) {
         var start = 0
         while start + 27 <= stream.count, stream[start..<start + 4].elementsEqual("OggS".utf8) {
@@ -67,7 +68,7 @@ enum OggOpusTarget: FuzzTarget {
         }
     }
 
-    /// One line a packet, and how it ended.
+    /// One line per packet, and one for the result.
     private static func read(_ pieces: [[UInt8]]) -> [String] {
         var reader = OggOpusReader()
         var packets: [OggOpusPacket] = []

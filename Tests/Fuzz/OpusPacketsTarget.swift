@@ -1,9 +1,9 @@
-// Packets of audio through the whole input path of a session: numbered or not, in events or binary
-// messages, lost, late, corrupt, with formats that change in between. A packet makes samples or an
-// error and never more than its own 120 ms and the second that a gap is filled with; afterwards the
-// session holds no codec. What libopus decodes is compared with nothing: any bytes may be sound.
+// Audio packets through the whole input path of a session: numbered or not, in events or binary
+// messages, lost, late, corrupt, and with changing formats. A packet gives samples or an error, and
+// never more than its own 120 ms and the one second that may fill a gap. At the end the session
+// holds no codec. The decoded samples are not compared: any bytes may be a sound.
 //
-// An input: a byte of choices, then operations: a byte that says which, its numbers, its bytes.
+// An input: a byte of choices, then operations: a byte for the kind, its numbers, its bytes.
 
 import Codec
 import Session
@@ -12,13 +12,13 @@ import Session
 enum OpusPacketsTarget: FuzzTarget {
     static let name = "opus_packets"
 
-    /// Few enough for a run to stay short.
+    /// Maximum operations of one input, for a short run.
     private static let maxOperations = 40
-    /// What one packet may come to, in samples at 16 kHz: a filled gap and the longest packet; PCM
-    /// of the longest input lasts less.
+    /// Maximum samples at 16 kHz that one packet may give: a filled gap and the longest packet. The
+    /// longest PCM input is shorter.
     private static let maxSamples = 16_000 + 1_920
 
-    /// What an input may have done.
+    /// Operations of an input.
     private enum Operation: UInt8, CaseIterable {
         case next, afterGap, anyNumber, event, changeFormat, wait, clear, collect
     }
@@ -73,7 +73,7 @@ enum OpusPacketsTarget: FuzzTarget {
         input.take(Int(input.byte()))
     }
 
-    /// A service's packet: taken as it is or refused.
+    /// A packet as a speech service sends it: kept unchanged or refused.
     private static func collect(_ packet: [UInt8]) {
         var packets = OpusPackets()
         do {
@@ -153,7 +153,7 @@ private final class FuzzedSpeaker {
         now = end
     }
 
-    /// Nobody speaks any more.
+    /// Ends the speech.
     func finish() {
         wait(seconds: 20)
         require(context.codecUse.decodersInUse == 0, "an idle session holds a decoder")
@@ -162,7 +162,7 @@ private final class FuzzedSpeaker {
     private func drain() { while session.nextOutput() != nil {} }
 }
 
-/// Real packets, of a sound with edges, so that an input begins with something that decodes.
+/// Real packets of a sound with edges, so that fuzzing starts from packets that decode.
 private enum FuzzedOpus {
     static func packets() throws -> [[UInt8]] {
         var encoder = try OpusEncoder(rate: .hz16000, bitrate: 12_000)

@@ -1,28 +1,28 @@
-// libFuzzer's way in. One program holds all targets, so that the instrumented build is linked once;
-// the environment variable PARLEY_FUZZ_TARGET names the one to run, because libFuzzer starts itself
-// again with other arguments (`-merge`, `-fork`, `-minimize_crash`). With PARLEY_FUZZ_SEEDS it
-// writes the first corpus of the target into that folder and ends.
+// The entry points of libFuzzer. One program contains all targets, so that the instrumented build
+// is linked once. The environment variable PARLEY_FUZZ_TARGET names the target to run, because
+// libFuzzer restarts itself with other arguments (`-merge`, `-fork`, `-minimize_crash`). With
+// PARLEY_FUZZ_SEEDS the program writes the target's first corpus into that folder and exits.
 //
-// What is fuzzed, and with which oracle, is in the targets' files; `make fuzz` runs them all.
+// The targets' files say what is fuzzed and checked; `make fuzz` runs all of them.
 
 import CLinux
 import Foundation
 import Simulation
 
-/// A target: what to do with the bytes of one run. Every one of them has the same oracle: a value
-/// or a typed error, the same for any chunking, never a trap.
+/// A target: runs the code under test on the bytes of one input. All targets require a value or a
+/// typed error, the same for any split, and never a trap.
 protocol FuzzTarget: SendableMetatype {
-    /// What PARLEY_FUZZ_TARGET calls it.
+    /// Its name in PARLEY_FUZZ_TARGET.
     static var name: String { get }
 
-    /// Inputs to start from, by name: a good case of everything that the target reads.
+    /// Inputs to start from, by name: a valid case of everything that the target reads.
     static var seeds: [(name: String, bytes: [UInt8])] { get }
 
-    /// Runs one input; a finding ends the process.
+    /// Runs one input; a failed check ends the process.
     static func run(_ input: FuzzInput)
 }
 
-/// The targets, and the one that this process runs.
+/// All targets, and the one that this process runs.
 enum FuzzTargets {
     static let all: [any FuzzTarget.Type] = [
         HTTPMessageTarget.self, WebSocketFramesTarget.self, DeflateTarget.self,
@@ -53,11 +53,11 @@ enum FuzzTargets {
 @_silgen_name("__lsan_disable") private func disableLeakDetection()
 @_silgen_name("__lsan_enable") private func enableLeakDetection()
 
-/// libFuzzer calls it once, before it reads its arguments.
+/// libFuzzer calls this once, before it parses its arguments.
 @_cdecl("LLVMFuzzerInitialize")
 func initialize(_ argumentCount: UnsafeMutableRawPointer, _ arguments: UnsafeRawPointer) -> Int32 {
-    // Tables that last as long as the process. Swift marks the kind of an enum in the upper bits of
-    // the pointer to its content, which the leak detector then takes for lost.
+    // These tables live as long as the process. Swift marks the case of an enum in the upper bits
+    // of its payload pointer, so the leak detector reports the payload as lost.
     disableLeakDetection()
     let target = FuzzTargets.chosen
     _ = RealtimeSchema.shared
@@ -65,22 +65,22 @@ func initialize(_ argumentCount: UnsafeMutableRawPointer, _ arguments: UnsafeRaw
     guard let folder = ProcessInfo.processInfo.environment["PARLEY_FUZZ_SEEDS"] else { return 0 }
     do {
         try FuzzTargets.writeSeeds(of: target, into: folder)
-        // At once: what this function still holds is no leak.
+        // Exits at once, because memory that this function still holds is not a leak.
         _exit(0)
     } catch {
         fatalError("cannot write the seeds: \(error)")
     }
 }
 
-/// libFuzzer calls it for every input.
+/// libFuzzer calls this for every input.
 @_cdecl("LLVMFuzzerTestOneInput")
 func testOneInput(_ data: UnsafePointer<UInt8>, _ size: Int) -> Int32 {
     FuzzTargets.chosen.run(FuzzInput(UnsafeRawBufferPointer(start: data, count: size)))
     return 0
 }
 
-/// Ends the process with a message when an expectation of a target does not hold; unlike
-/// `precondition`, it says what was wrong in an optimised build too.
+/// Ends the process with a message if a check fails. Unlike `precondition`, it prints the message
+/// in an optimised build too.
 @inline(__always)
 func require(
     _ condition: Bool, _ message: @autoclosure () -> String, line: UInt = #line,

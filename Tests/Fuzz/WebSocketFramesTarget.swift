@@ -1,9 +1,9 @@
-// WebSocket frames off the wire, for both roles: the events and the error are the same however the
-// bytes were cut, memory follows what came and not what was announced, and what one role writes,
-// the other reads back.
+// WebSocket frames in both roles. Events and errors are the same however the bytes are split,
+// memory follows the bytes received and not the announced length, and each role reads what the
+// other writes.
 //
-// An input: a byte of choices, a byte of cutting, then the stream; or, where the choices say so, a
-// list of messages that are written as frames first.
+// An input: a byte of choices, a byte for the split, then the stream. If the choices say so, a list
+// of messages follows instead, which are written as frames first.
 
 import Codec
 
@@ -55,7 +55,7 @@ enum WebSocketFramesTarget: FuzzTarget {
         }
     }
 
-    /// What all pieces give, the error included, and the answers that are due.
+    /// The events of all pieces, the error included, and the answers that they require.
     private static func receive(
         _ pieces: [[UInt8]], _ role: WebSocketRole, _ limits: WebSocketLimits,
         _ connection: consuming WebSocketConnection
@@ -75,7 +75,7 @@ enum WebSocketFramesTarget: FuzzTarget {
         return records
     }
 
-    /// Feeds one read, and overwrites it as the next read would.
+    /// Feeds one read, then overwrites it as the next read would.
     private static func feed(
         _ connection: inout WebSocketConnection, _ piece: [UInt8]
     ) -> [WebSocketRecord] {
@@ -96,7 +96,7 @@ enum WebSocketFramesTarget: FuzzTarget {
         return records
     }
 
-    /// The answer to the end is a Close that the other role takes.
+    /// Answers the end of a connection with a Close, which the other role must accept.
     private static func answer(
         _ connection: inout WebSocketConnection, _ records: [WebSocketRecord], _ role: WebSocketRole
     ) {
@@ -118,13 +118,13 @@ enum WebSocketFramesTarget: FuzzTarget {
 
     // MARK: Round trip
 
-    /// Messages out of the input, written as frames by one role and read by the other.
+    /// Writes messages from the input as frames in one role and reads them in the other.
     private static func checkRoundTrip(
         _ input: inout FuzzInput, _ chunking: Chunking, isClient: Bool
     ) {
         var wire = ByteWriter(capacity: 1024)
         var expected: [WebSocketRecord] = []
-        // The choices name the reader.
+        // The choices give the reader's role.
         let mask: UInt32? = isClient ? nil : UInt32(truncatingIfNeeded: input.number() &* 40_503)
         while !input.isEmpty, expected.count < 16, wire.count < 100_000 {
             let kind = input.byte()
@@ -151,7 +151,7 @@ enum WebSocketFramesTarget: FuzzTarget {
         require(reader.heldBytes == 0, "holds \(reader.heldBytes) after whole messages")
     }
 
-    /// Literal bytes, or many of one: lengths of all three sizes, within reach of a short input.
+    /// Literal bytes, or one byte repeated: lengths of all three forms from a short input.
     private static func makePayload(_ input: inout FuzzInput) -> [UInt8] {
         let size = input.byte()
         switch size {
@@ -179,11 +179,11 @@ enum WebSocketFramesTarget: FuzzTarget {
     }
 }
 
-/// Everything that can come of a connection, as values that outlive the read.
+/// Everything that a connection can report, as values that outlive the read.
 enum WebSocketRecord: Equatable {
     case text(String)
     case binary([UInt8])
-    /// Not inflated yet: that is the deflate target's.
+    /// A compressed message; the deflate target inflates such messages.
     case compressed([UInt8], isText: Bool)
     case ping([UInt8])
     case pong([UInt8])
