@@ -1,4 +1,4 @@
-// A log that remembers, for tests of what an operator is told.
+// A logger that records its lines, for tests of log messages.
 
 import Logging
 import Synchronization

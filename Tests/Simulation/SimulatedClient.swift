@@ -1,11 +1,11 @@
-// A WebSocket client over a simulated connection, on the same codec in its other role. It keeps
-// what it was sent as values, for tests to look at. Every event of a session is checked against
-// the protocol's tables as it comes: one that breaks them ends the run, whatever its test is about.
+// A WebSocket client on a simulated connection, using the codec in the client's role. It records
+// what it receives as values that tests can compare. Every event of a session is checked against
+// the protocol's tables on arrival; an invalid one ends the run, whatever the test is about.
 
 import Codec
 import Session
 
-/// What a client was told.
+/// A message that a client received.
 package enum ReceivedMessage: Equatable, Sendable {
     case text(String)
     case binary([UInt8])
@@ -16,24 +16,24 @@ package enum ReceivedMessage: Equatable, Sendable {
     case violation(WebSocketError)
 }
 
-/// A peer that speaks HTTP first and WebSocket then.
+/// A peer that speaks HTTP first and then WebSocket.
 package final class SimulatedClient {
     package let peer: SimulatedPeer
     /// Messages in the order received.
     package private(set) var messages: [ReceivedMessage] = []
-    /// When each of them was read, where the poll has said so.
+    /// The time of each message, where `poll` was given one.
     package private(set) var times: [Instant] = []
-    /// The answer to the handshake, once it is there.
+    /// The answer to the handshake, once it has arrived.
     package private(set) var answer: HTTPResponse?
     /// The subprotocol that the server selected.
     package private(set) var subprotocol: String?
-    /// What was agreed on about compression, if it was offered.
+    /// The agreed compression, if it was offered.
     package private(set) var agreement: PerMessageDeflateAgreement?
-    /// Messages that came compressed, among the others.
+    /// How many of the messages were compressed.
     package private(set) var compressedCount = 0
-    /// Whether pings are answered and a Close is echoed.
+    /// Whether it answers pings and echoes a Close.
     package var isPolite = true
-    /// Whether the simulation lets it read what comes; a slow reader is polled by its test.
+    /// Whether the simulation polls it; a test polls a slow reader itself.
     package var isReading = true
 
     private var webSocket: WebSocketConnection?
@@ -41,7 +41,7 @@ package final class SimulatedClient {
     private var parser = HTTPResponseParser()
     private let key = "dGhlIHNhbXBsZSBub25jZQ=="
     private var offered: [String] = []
-    /// Whether its messages are a session's events.
+    /// Whether the messages are events of a session.
     private var isSession = false
     private var offer: PerMessageDeflateOffer?
     private var inflater: MessageInflater?
@@ -55,10 +55,10 @@ package final class SimulatedClient {
         masks = SeededGenerator(seed: seed)
     }
 
-    /// Whether the handshake is done.
+    /// Whether the handshake is complete.
     package var isOpen: Bool { webSocket != nil }
 
-    /// Texts among the messages.
+    /// The text messages.
     package var texts: [String] {
         messages.compactMap { if case .text(let text) = $0 { text } else { nil } }
     }
@@ -72,7 +72,7 @@ package final class SimulatedClient {
         }
     }
 
-    /// The Close among the messages, if there is one.
+    /// The code of the Close, if one was received.
     package var closeCode: UInt16? {
         for case .close(let code, _) in messages { return code }
         return nil
@@ -80,7 +80,7 @@ package final class SimulatedClient {
 
     // MARK: Out
 
-    /// Asks for a session.
+    /// Requests a session.
     package func open(
         _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"],
         offer: PerMessageDeflateOffer? = nil, credential: String? = nil
@@ -108,7 +108,7 @@ package final class SimulatedClient {
         peer.send(frame.copiedBytes)
     }
 
-    /// Sends a message compressed, as agreed.
+    /// Sends a compressed message, as agreed.
     package func sendCompressed(_ opcode: WebSocketOpcode, _ payload: [UInt8]) {
         let isDone = payload.withUnsafeBytes {
             deflater?.deflate($0, atMost: payload.count + 100, into: deflated)
@@ -124,7 +124,7 @@ package final class SimulatedClient {
     /// Sends a text message.
     package func send(_ text: String) { send(.text, Array(text.utf8)) }
 
-    /// Begins the closing handshake, or ends it.
+    /// Starts the closing handshake, or answers the server's.
     package func close(_ code: WebSocketCloseCode? = .normalClosure) {
         var frame = ByteWriter(capacity: 128)
         let mask = UInt32(truncatingIfNeeded: masks.next())
@@ -134,7 +134,7 @@ package final class SimulatedClient {
 
     // MARK: In
 
-    /// Reads what is there, at most `limit` bytes.
+    /// Reads at most `limit` bytes.
     package func poll(atMost limit: Int = .max, at now: Instant = Instant(nanoseconds: 0)) {
         pending += peer.receive(atMost: limit)
         if webSocket == nil { pollHandshake() }

@@ -1,6 +1,6 @@
-// A kernel for one shard: sockets in memory, a clock that moves only when nothing is left to do,
-// and the faults of real networks, chosen by a seed. Level-triggered like the real one, and it
-// reuses the lowest free handle like the real one.
+// A simulated kernel for one shard: sockets in memory, a clock that moves only when no work is
+// left, and the faults of real networks, chosen by a seed. Like the real kernel it is
+// level-triggered and reuses the lowest free handle.
 //
 // Invariant: the same seed and the same calls give the same answers.
 
@@ -9,19 +9,19 @@ import Codec
 import Server
 import Session
 
-/// How unkind the simulated kernel is.
+/// The faults of the simulated kernel.
 package struct SimulatedFaults: Sendable {
-    /// Reads that return only a part of what is there.
+    /// Probability that a read returns only part of the available bytes.
     package var splitReadPercent = 0
-    /// Writes that take only a part.
+    /// Probability that a write accepts only part of the bytes.
     package var shortWritePercent = 0
-    /// Reads and writes that find nothing to do although readiness was reported.
+    /// Probability that a read or write would block although readiness was reported.
     package var wouldBlockPercent = 0
 
-    /// None.
+    /// No faults.
     package init() {}
 
-    /// Everything often: for tests that must not care.
+    /// Frequent faults, for tests whose outcome must not depend on them.
     package static var harsh: SimulatedFaults {
         var faults = SimulatedFaults()
         faults.splitReadPercent = 60
@@ -31,19 +31,19 @@ package struct SimulatedFaults: Sendable {
     }
 }
 
-/// One connection as both ends see it.
+/// One connection, with the state of both ends.
 final class SimulatedSocket {
-    /// Sent by the peer, not read by the server.
+    /// Bytes sent by the peer and not read by the server.
     var inbound: [UInt8] = []
-    /// Written by the server, not read by the peer.
+    /// Bytes written by the server and not read by the peer.
     var outbound: [UInt8] = []
-    /// Bytes that fit into `outbound`; a peer that does not read lets it fill up.
+    /// Bytes that fit into `outbound`. It fills up if the peer does not read.
     var window: Int
     var peerEnded = false
     var serverEnded = false
     var serverClosed = false
     var isReset = false
-    /// Who the peer is.
+    /// The peer's address.
     let address: NetworkAddress
 
     init(window: Int, address: NetworkAddress) {
@@ -63,21 +63,21 @@ package final class SimulatedIO: IO {
     package static let listener: IOHandle = 0
 
     package private(set) var now = Instant(nanoseconds: 0)
-    /// The clock does not jump beyond this.
+    /// The clock does not advance beyond this time.
     package var horizon = Instant(nanoseconds: 0)
-    /// Whether the last wait found nothing to do up to the horizon.
+    /// Whether the last wait found no work up to the horizon.
     package private(set) var isIdle = false
-    /// Times that `wait` was called.
+    /// Number of calls of `wait`.
     package private(set) var waits = 0
-    /// Errors that the next accepts fail with, in order.
+    /// Errors with which the next accepts fail, in order.
     package var acceptFailures: [Int32] = []
-    /// Handles that may be open, the listener aside; nil is no limit.
+    /// Maximum open handles without the listener; nil: no limit.
     package var handleLimit: Int?
-    /// Reports that the next wait delivers first, whether true or not: for stale tokens.
+    /// Readiness reports that the next wait delivers first, true or not: for stale tokens.
     package var injectedReports: [Readiness] = []
-    /// How many sockets new connections are to pass by, while they are.
+    /// How many sockets new connections currently skip, if they do.
     package private(set) var steeredPast: Int?
-    /// Whether bytes and ends are not reported, as of those beyond what one wait reports.
+    /// Whether bytes and ends are not reported, as if they exceeded what one wait can report.
     package var hidesReadiness = false
     package let wake: @Sendable () -> Void
 
@@ -93,29 +93,29 @@ package final class SimulatedIO: IO {
     package init(seed: UInt64, faults: SimulatedFaults = SimulatedFaults()) {
         generator = SeededGenerator(seed: seed)
         self.faults = faults
-        // One thread: whoever wakes the shard has already left a message, which it will find.
+        // There is one thread: a caller that wakes the shard has already queued its message.
         wake = {}
     }
 
-    /// Whether the next wait would find something to report.
+    /// Whether the next wait would report anything.
     package var hasWork: Bool { !injectedReports.isEmpty || !readyReports().isEmpty }
 
-    /// Handles that are open, for the tests of leaks.
+    /// Number of open handles, for leak tests.
     package var openHandles: Int { sockets.count }
 
-    /// Connections that the server holds and is told nothing about, for the tests of leaks.
+    /// Connections that are open and not watched, for leak tests.
     package var unwatchedHandles: [IOHandle] {
         sockets.keys.filter { watches[$0] == nil }.sorted()
     }
 
-    /// A new connection of a peer, as the kernel completes it before it is accepted.
+    /// A new connection of a peer, completed by the kernel and not accepted yet.
     func connect(window: Int, from address: NetworkAddress) -> SimulatedSocket {
         let socket = SimulatedSocket(window: window, address: address)
         if isListening { backlog.append(socket) } else { socket.isReset = true }
         return socket
     }
 
-    /// Time passes in which nobody is served, as when the process was stopped.
+    /// Lets time pass without serving anything, like a stopped process.
     package func suspend(for duration: Duration) { now = now + duration }
 
     // MARK: IO
@@ -147,7 +147,8 @@ package final class SimulatedIO: IO {
     package func acceptOnSpare(
         from listener: IOHandle, peer: inout NetworkAddress
     ) -> IOOutcome {
-        // One beyond the limit, until it is closed; a failure made up by a test has no remedy.
+        // The spare allows one handle beyond the limit. It does not help against a failure that a
+        // test injects.
         guard let handleLimit, sockets.count <= handleLimit else { return .failed(EMFILE) }
         return takeFromBacklog(peer: &peer)
     }
@@ -208,7 +209,8 @@ package final class SimulatedIO: IO {
             return
         }
         let socket = socket(of: handle)
-        // As the kernel does: closing with unread bytes resets, and the peer may lose the rest.
+        // Like the real kernel: closing with unread bytes resets, and the peer may lose its unread
+        // data.
         if !socket.inbound.isEmpty { socket.isReset = true }
         socket.serverClosed = true
         sockets[handle] = nil
@@ -246,7 +248,7 @@ package final class SimulatedIO: IO {
         return socket
     }
 
-    /// In the order of the handles: a dictionary's order would differ from run to run.
+    /// Reports in handle order; a dictionary's order would differ between runs.
     private func readyReports() -> [Readiness] {
         watches.keys.sorted().compactMap { handle in
             guard let watch = watches[handle] else { return nil }

@@ -1,4 +1,4 @@
-// The far end of a simulated connection: bytes only. What they mean is SimulatedClient's.
+// The peer's end of a simulated connection: raw bytes only. SimulatedClient interprets them.
 
 /// A peer's socket.
 package final class SimulatedPeer {
@@ -6,7 +6,7 @@ package final class SimulatedPeer {
 
     init(_ socket: SimulatedSocket) { self.socket = socket }
 
-    /// Sends bytes; there always is room, the network is patient.
+    /// Sends bytes. The simulated network accepts any number.
     package func send(_ bytes: [UInt8]) {
         precondition(!socket.peerEnded)
         if !socket.isReset && !socket.serverClosed { socket.inbound += bytes }
@@ -15,32 +15,32 @@ package final class SimulatedPeer {
     /// Sends text.
     package func send(_ text: String) { send(Array(text.utf8)) }
 
-    /// Takes what the server has written.
+    /// Reads what the server has written.
     package func receive(atMost limit: Int = .max) -> [UInt8] {
         let count = min(limit, socket.outbound.count)
         defer { socket.outbound.removeFirst(count) }
         return Array(socket.outbound[..<count])
     }
 
-    /// What the server has written and nobody has read.
+    /// Bytes that the server has written and the peer has not read.
     package var unreadBytes: Int { socket.outbound.count }
 
-    /// How many bytes the server may write before somebody reads.
+    /// Maximum bytes that the server may write before the peer reads.
     package var window: Int {
         get { socket.window }
         set { socket.window = newValue }
     }
 
-    /// Sends no more, and still reads.
+    /// Stops sending and keeps reading.
     package func finishWriting() { socket.peerEnded = true }
 
-    /// Goes away without a word.
+    /// Resets the connection.
     package func reset() { socket.isReset = true }
 
-    /// Whether the server sends no more: its direction is shut, or it has closed.
+    /// Whether the server sends no more: it has shut down its direction or closed.
     package var isEnded: Bool { socket.serverEnded || socket.serverClosed || socket.isReset }
 
-    /// Whether the server holds the connection no more.
+    /// Whether the server has closed the connection.
     package var isClosed: Bool { socket.serverClosed }
 
     /// Whether the connection was reset by either side.

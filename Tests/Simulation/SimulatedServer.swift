@@ -1,18 +1,18 @@
-// One real shard on a simulated kernel, and the loop that drives both: ticks until nothing is left
-// to do, then the clock jumps. Tests hold the clients.
+// One real shard on a simulated kernel, and the loop that drives both: it runs ticks until no work
+// is left, then advances the clock. Tests hold the clients.
 
 import Codec
 import Server
 import Session
 import Synchronization
 
-/// Runs jobs where they are submitted: a worker without a thread.
+/// Runs jobs synchronously when they are submitted: a worker without a thread.
 package final class InlineComputePool: ComputePool {
-    /// Jobs that are refused.
+    /// Urgencies of jobs that are refused.
     private let refused: [JobUrgency]
 
-    /// Creates a pool; a full one takes nothing, one without threads to spare only what somebody
-    /// waits for.
+    /// Creates a pool. A full pool accepts no job; a busy one accepts only urgent jobs, for which a
+    /// user is waiting.
     package init(isFull: Bool = false, isBusy: Bool = false) {
         refused = isFull ? [.awaited, .expected, .spare] : isBusy ? [.expected, .spare] : []
     }
@@ -26,7 +26,7 @@ package final class InlineComputePool: ComputePool {
     }
 }
 
-/// A model that has nothing to say.
+/// A model without any reply.
 package struct SilentModel: LanguageModel {
     package init() {}
 
@@ -36,17 +36,17 @@ package struct SilentModel: LanguageModel {
     ) async throws {}
 }
 
-/// What a simulated kernel says of the process.
+/// The memory use that a simulated kernel reports for the process.
 package final class SimulatedMemory: Sendable {
     /// Resident bytes.
     package let resident = Atomic<Int>(0)
 }
 
-/// A shard and its world.
+/// A shard and its simulated environment.
 package final class SimulatedServer {
-    /// The time of day when a simulation begins, in seconds since 1970.
+    /// The time of day at the start of a simulation, in seconds since 1970.
     package static let firstSecond = 1_800_000_000
-    /// Turns without idleness after which a run fails: a busy loop.
+    /// Maximum ticks of a run without idleness. More mean a busy loop, and the run fails.
     package static let maxTicksPerRun = 200_000
 
     package let io: SimulatedIO
@@ -60,11 +60,11 @@ package final class SimulatedServer {
     package private(set) var hasStopped = false
     private var clients: [SimulatedClient] = []
 
-    /// Creates a server that listens.
+    /// Creates a listening server.
     /// - Parameters:
-    ///   - shards: that the server has; this is the first of them.
-    ///   - first: the first shard, where this is to be another of the same server. Each has a
-    ///     kernel and a clock of its own.
+    ///   - shards: number of shards of the server; this is the first of them.
+    ///   - first: the first shard, if this is another one of the same server. Each has its own kernel
+    ///     and clock.
     package init(
         configuration: ServerConfiguration = ServerConfiguration(),
         agents: AgentSet = AgentSet(model: SilentModel()), seed: UInt64 = 1,
@@ -108,7 +108,7 @@ package final class SimulatedServer {
         try shard.listen(on: SimulatedIO.listener)
     }
 
-    /// Every simulated test ends with this: when all are gone, nobody is charged anything.
+    /// Checks the end of every simulated test: without connections, no memory may be charged.
     deinit {
         precondition(shard.isBalanced, "a ledger is not what its connection holds")
         guard !hasStopped else { return }
@@ -118,7 +118,7 @@ package final class SimulatedServer {
         precondition(shard.isBalanced, "a ledger is not what its connection holds")
     }
 
-    /// A new connection. `window`: bytes that the server may write before the peer reads.
+    /// Creates a connection. `window`: bytes that the server may write before the peer reads.
     package func connect(
         window: Int = 1 << 20, from address: String = "127.0.0.1"
     ) -> SimulatedPeer {
@@ -128,7 +128,7 @@ package final class SimulatedServer {
         return SimulatedPeer(io.connect(window: window, from: address))
     }
 
-    /// A client that is polled by every run, with its handshake sent.
+    /// Creates a client that every run polls, and sends its handshake.
     package func openClient(
         _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"],
         offer: PerMessageDeflateOffer? = nil, key: String? = nil,
@@ -140,15 +140,15 @@ package final class SimulatedServer {
         return client
     }
 
-    /// Runs for a while of virtual time; clients answer at once.
-    /// - Returns: false when the shard never became idle.
+    /// Runs for a period of virtual time; clients answer at once.
+    /// - Returns: false if the shard never became idle.
     @discardableResult
     package func run(for duration: Duration = .zero) -> Bool {
         io.horizon = io.now + duration
         for _ in 0..<SimulatedServer.maxTicksPerRun {
             guard !hasStopped else { return true }
             hasStopped = !shard.tick()
-            // Every tick, so that an answer comes before the clock jumps to the next deadline.
+            // In every tick, so that an answer arrives before the clock jumps to the next deadline.
             for client in clients where client.isReading { client.poll(at: io.now) }
             if io.isIdle && !io.hasWork { return true }
         }

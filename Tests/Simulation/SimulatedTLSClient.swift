@@ -1,10 +1,10 @@
-// A TLS client over a simulated connection: OpenSSL between two memory BIOs, so that a test may see
-// and hold up every byte. What is inside is up to the test.
+// A TLS client on a simulated connection: OpenSSL between two memory BIOs, so that a test can
+// inspect and delay every byte. The test decides what is sent inside.
 
 import COpenSSL
 import Server
 
-/// A session that a client may resume, with its ticket.
+/// A TLS session that a client may resume, with its ticket.
 package final class TLSClientSession {
     fileprivate let pointer: OpaquePointer
 
@@ -13,17 +13,17 @@ package final class TLSClientSession {
     deinit { SSL_SESSION_free(pointer) }
 }
 
-/// How a client goes about it.
+/// Options of a TLS client.
 package struct TLSClientOptions {
-    /// The only version that it speaks, for example `TLS1_2_VERSION`.
+    /// The only TLS version that it offers, for example `TLS1_2_VERSION`.
     package var version = TLS1_3_VERSION
-    /// What ALPN offers, each name behind its length; empty: nothing.
+    /// The ALPN offer, each name preceded by its length; empty: none.
     package var protocols: [UInt8] = []
-    /// What it shows of itself.
+    /// The client's certificate.
     package var certificate: TestCertificate?
-    /// Whether it asks for an OCSP response.
+    /// Whether it requests an OCSP response.
     package var asksForStaple = false
-    /// What it resumes.
+    /// The session that it resumes.
     package var session: TLSClientSession?
 
     package init() {}
@@ -32,13 +32,13 @@ package struct TLSClientOptions {
 /// A peer that speaks TLS.
 package final class SimulatedTLSClient {
     package let peer: SimulatedPeer
-    /// Plaintext that came and was not taken.
+    /// Decrypted bytes that the test has not taken.
     package var received: [UInt8] = []
-    /// What went wrong, in OpenSSL's words.
+    /// The error, in OpenSSL's words.
     package private(set) var failure: String?
-    /// Whether the server has said that it sends no more.
+    /// Whether the server has shut down its direction.
     package private(set) var hasEnded = false
-    /// What the server's ticket stands for; in TLS 1.3 it comes after the handshake.
+    /// The session of the server's ticket. In TLS 1.3 it arrives after the handshake.
     package var session: TLSClientSession? {
         if SSL_version(ssl) == TLS1_3_VERSION { return tickets.last }
         return SSL_get1_session(ssl).map { TLSClientSession($0) }
@@ -50,7 +50,7 @@ package final class SimulatedTLSClient {
     private let incoming: OpaquePointer
     private let outgoing: OpaquePointer
 
-    /// Prepares a client; `poll` begins.
+    /// Creates a client; `poll` starts the handshake.
     package init(_ peer: SimulatedPeer, _ options: TLSClientOptions = TLSClientOptions()) {
         self.peer = peer
         guard let context = SSL_CTX_new(TLS_client_method()), let ssl = SSL_new(context),
@@ -84,16 +84,16 @@ package final class SimulatedTLSClient {
         SSL_CTX_free(context)
     }
 
-    /// Whether data can go both ways.
+    /// Whether the handshake is complete.
     package var isEstablished: Bool { SSL_is_init_finished(ssl) == 1 }
-    /// Whether a ticket saved the full handshake.
+    /// Whether the session was resumed with a ticket.
     package var isResumed: Bool { SSL_session_reused(ssl) == 1 }
-    /// The server's certificate, as its serial number; nil before it came.
+    /// The serial number of the server's certificate; nil before it has arrived.
     package var serverSerial: Int? {
         guard let certificate = SSL_get0_peer_certificate(ssl) else { return nil }
         return ASN1_INTEGER_get(X509_get0_serialNumber(certificate))
     }
-    /// What ALPN chose.
+    /// The protocol selected by ALPN.
     package var selectedProtocol: String {
         var name: UnsafePointer<UInt8>?
         var count: UInt32 = 0
@@ -110,7 +110,7 @@ package final class SimulatedTLSClient {
 
     // MARK: In and out
 
-    /// Reads what is there, goes on with the handshake, sends what that makes.
+    /// Reads what has arrived, continues the handshake, and sends the result.
     package func poll(atMost limit: Int = .max) {
         let bytes = peer.receive(atMost: limit)
         if !bytes.isEmpty { BIO_write(incoming, bytes, Int32(bytes.count)) }
@@ -128,20 +128,20 @@ package final class SimulatedTLSClient {
     /// Encrypts and sends text.
     package func send(_ text: String) { send(Array(text.utf8)) }
 
-    /// Says that nothing more will be sent; reading goes on.
+    /// Shuts down the sending direction; reading continues.
     package func finishWriting() {
         SSL_shutdown(ssl)
         flush()
     }
 
-    /// Asks the server to change its keys, and changes the client's (RFC 8446 §4.6.3).
+    /// Requests new keys from the server and changes the client's (RFC 8446 §4.6.3).
     package func updateKeys() {
         SSL_key_update(ssl, SSL_KEY_UPDATE_REQUESTED)
         SSL_do_handshake(ssl)
         flush()
     }
 
-    /// The bytes of the first flight, which are then not sent.
+    /// Takes the bytes of the first flight, which are then not sent.
     package func takeHello() -> [UInt8] {
         SSL_connect(ssl)
         return takeOutgoing()

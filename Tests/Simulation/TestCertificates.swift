@@ -1,19 +1,19 @@
-// Certificates for tests, made when they are needed and never stored: an authority, what it issues,
-// and what it says about that by OCSP.
+// Certificates for tests, created when needed and never stored: an authority, its certificates, and
+// its OCSP responses.
 
 import COpenSSL
 import Server
 
-/// A certificate and its key, as PEM files hold them.
+/// A certificate and its key in PEM format.
 package struct TestCertificate: Sendable {
     /// The certificate.
     package let certificate: [UInt8]
     /// Its private key.
     package let key: [UInt8]
-    /// The same key under a passphrase.
+    /// The same key, encrypted with a passphrase.
     package let encryptedKey: [UInt8]
 
-    /// The files of a server, under the names of their options.
+    /// The files of a server, by their options' names.
     package func material(
         clientCA: TestAuthority? = nil, ocsp: [UInt8]? = nil
     ) -> TLSMaterial {
@@ -29,11 +29,11 @@ package struct TestCertificate: Sendable {
 
 /// Issues certificates.
 package final class TestAuthority: @unchecked Sendable {
-    /// What a certificate is for.
+    /// The properties of a certificate.
     package struct Request {
         /// Common name.
         package var name = "localhost"
-        /// Seconds from now at which it begins and ends to be valid.
+        /// Start and end of its validity, in seconds from now.
         package var validity = -3_600...3_600
 
         package init() {}
@@ -45,7 +45,7 @@ package final class TestAuthority: @unchecked Sendable {
     private let key: OpaquePointer
     private var serial = 1
 
-    /// Makes an authority that nobody knows yet.
+    /// Creates a new authority.
     package init(name: String = "Test authority") {
         key = Self.makeKey()
         var request = Request()
@@ -60,7 +60,7 @@ package final class TestAuthority: @unchecked Sendable {
         EVP_PKEY_free(key)
     }
 
-    /// Issues a certificate for `localhost`, or what the request says.
+    /// Issues a certificate for `localhost`, changed as requested.
     package func issue(_ change: (inout Request) -> Void = { _ in }) -> TestCertificate {
         var request = Request()
         change(&request)
@@ -76,8 +76,8 @@ package final class TestAuthority: @unchecked Sendable {
         return Self.files(issued, key)
     }
 
-    /// An OCSP response (DER) about a certificate that this authority has issued.
-    /// - Parameter lifetime: seconds from now at which it ends.
+    /// An OCSP response (DER) about a certificate of this authority.
+    /// - Parameter lifetime: when it expires, in seconds from now.
     package func ocspResponse(
         about subject: TestCertificate, isGood: Bool = true, lifetime: Int = 3_600
     ) -> [UInt8] {

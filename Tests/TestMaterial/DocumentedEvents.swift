@@ -1,15 +1,15 @@
-// The documented schemas as a checker: is this text what the documents say the server sends? It
-// reads the tables that /asyncapi.json is written from, and is stricter than a client: a field that
-// no table has is a violation. Whether the tables are the protocol's is RealtimeSchema's business.
+// Checks events against the generated documents: is this text one of the server's documented
+// events? It reads the tables that /asyncapi.json is written from, and is stricter than a client: a
+// field in no table is a violation. RealtimeSchema compares events with the protocol's own tables.
 
 import Codec
 
-/// Checks events against the tables of the documents.
+/// Checks events against the tables behind the documents.
 public enum DocumentedEvents {
     private static let serverEvents = Dictionary(
         uniqueKeysWithValues: ServerEventTables.all.map { ($0.name, $0) })
 
-    /// What a server event has that the documents do not say, one sentence each.
+    /// The differences between a server event and the documents, one sentence each.
     public static func violations(inServerEvent text: String) -> [String] {
         guard let event = try? JSONParser().parse(text) else { return ["not JSON"] }
         let type = event["type"]?.string ?? ""
@@ -17,7 +17,7 @@ public enum DocumentedEvents {
         return violations(in: event, .object(table), at: "documented \(type)")
     }
 
-    /// How a value differs from a schema, one sentence each; empty if it fits.
+    /// The differences between a value and a schema, one sentence each; empty if it fits.
     package static func violations(
         in value: JSONValue, _ schema: ValueSchema, at path: String
     ) -> [String] {
@@ -44,7 +44,7 @@ public enum DocumentedEvents {
         }
     }
 
-    /// Whether a value without parts fits.
+    /// Whether a value that is not a container fits.
     private static func fits(_ value: JSONValue, _ schema: ValueSchema) -> Bool {
         switch schema {
         case .any: true
@@ -63,7 +63,7 @@ public enum DocumentedEvents {
         case .constant(let text): value.string == text
         case .choice(let names): value.string.map(names.contains) ?? false
         case .boolean: value.kind == .bool
-        // As it is written: client libraries refuse 1.0 where they want 1.
+        // As written: client libraries refuse 1.0 where they expect 1.
         case .integer(let range):
             !value.raw.text.contains { ".eE".contains($0) }
                 && value.int.map(range.contains) ?? false

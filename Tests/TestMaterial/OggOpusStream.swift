@@ -1,14 +1,14 @@
-// An Ogg stream of Opus (RFC 7845) as a service would send it, for tests and for fuzzing. Written
+// Builds an Ogg Opus stream (RFC 7845) like a speech service's, for tests and fuzzing. Written
 // independently of the reader: it shares no code with OggPage.
 
-/// Writes pages.
+/// Builds a stream page by page.
 public struct OggOpusStream {
     /// The stream so far.
     public private(set) var bytes: [UInt8] = []
     private let serial: UInt32
     private var sequence: UInt32 = 0
 
-    /// Begins a stream with its two headers.
+    /// Creates a stream with its two header pages.
     public init(
         serial: UInt32 = 0x5041_524C, channels: UInt8 = 1, preSkip: UInt16 = 0, gain: Int16 = 0,
         mapping: [UInt8] = [0], comments: Int = 0
@@ -26,8 +26,8 @@ public struct OggOpusStream {
             flags: 0, granule: 0)
     }
 
-    /// Adds packets in as many pages as they take; the last page has the granule position and the
-    /// flags.
+    /// Appends packets in as many pages as they need. The last page has the granule position and
+    /// the flags.
     public mutating func append(packets: [[UInt8]], flags: UInt8 = 0, granule: Int64) {
         var lacing: [UInt8] = []
         var body: [UInt8] = []
@@ -36,7 +36,7 @@ public struct OggOpusStream {
             var rest = packet[...]
             while true {
                 if lacing.count == 255 {
-                    // Only the last page says where the audio stands: the others need not.
+                    // Only the last page states the position; the others need not.
                     append(page: lacing, body, flags: isContinued ? 1 : 0, granule: -1)
                     isContinued = rest.count < packet.count
                     lacing = []
@@ -52,7 +52,7 @@ public struct OggOpusStream {
         append(page: lacing, body, flags: flags | (isContinued ? 1 : 0), granule: granule)
     }
 
-    /// Adds one page of any content, with a good checksum.
+    /// Appends one page with any content and a correct checksum.
     public mutating func append(
         page lacing: [UInt8], _ body: [UInt8], flags: UInt8, granule: Int64
     ) {
@@ -64,7 +64,7 @@ public struct OggOpusStream {
         sequence += 1
     }
 
-    /// Bit by bit, as RFC 3533 §6 defines it.
+    /// The checksum computed bit by bit, as RFC 3533 §6 defines it.
     public static func checksum(of page: [UInt8]) -> UInt32 {
         var remainder: UInt32 = 0
         for byte in page {

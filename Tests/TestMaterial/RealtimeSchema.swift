@@ -1,10 +1,10 @@
-// The protocol's tables as a checker: is this text a server event that every client library takes?
-// Tests hand it whatever a session or a server has sent. It reads
-// Tests/Fixtures/realtime-events.json, a table of the names and types of every event, and is
+// Checks events against the protocol's tables: is this text a server event that every client
+// library accepts? Tests pass in everything that a session or a server has sent. The checker reads
+// Tests/Fixtures/realtime-events.json, a table of the names and types of every event. It is
 // stricter than the table where real clients are: an unknown field is a violation, and so is a
 // `null` inside an item or a part.
 //
-// It does not know in which order events may come.
+// It does not check the order of events.
 
 import Codec
 import Foundation
@@ -24,15 +24,15 @@ public struct RealtimeSchema: Sendable {
     private let serverEvents: [String: [String: Field]]
     private let clientEvents: [String: [String: Field]]
     private let objects: [String: [String: Field]]
-    /// From `type` (and, for messages, `type/role`) of an item to its object.
+    /// The object of an item, by `type` (for messages by `type/role`).
     private let items: [String: String]
 
-    /// What a field may hold although the table does not have it.
+    /// Allowed fields that the table does not have.
     private static let fieldsBesideTheTable: [String: Set<String>] = [
-        // Sent by the protocol's own server; the table describes the request's class.
+        // The protocol's own server sends these; the table describes the request's class.
         "RealtimeSessionCreateRequest": ["id", "object", "expires_at"],
         "RealtimeTranscriptionSessionCreateRequest": ["id", "object", "expires_at"],
-        // Extensions of Parley, only sent to a client that has asked for them.
+        // Extensions of Parley, sent only to a client that has requested them.
         "RealtimeAudioConfigOutput": ["transport"],
         "ServerVad": turnDetectionExtensions, "SemanticVad": turnDetectionExtensions,
         "response.output_audio.delta": ["audio_start_ms"],
@@ -41,13 +41,13 @@ public struct RealtimeSchema: Sendable {
     private static let turnDetectionExtensions: Set<String> = [
         "interruption_needs_words", "min_interruption_ms", "speculative_response",
     ]
-    /// The fields of `audio/opus`, a format beside the table.
+    /// The fields of `audio/opus`, a format that is not in the table.
     private static let opusFields: Set<String> = [
         "type", "sequence", "bitrate", "complexity", "dtx",
     ]
 
     /// Reads the fixture.
-    /// - Precondition: the fixture is there and complete; it belongs to the repository.
+    /// - Precondition: the fixture exists and is complete; it is part of the repository.
     public init() {
         let file = URL(filePath: #filePath).deletingLastPathComponent()
             .appending(path: "../Fixtures/realtime-events.json")
@@ -82,12 +82,12 @@ public struct RealtimeSchema: Sendable {
     /// The names of all client events of the table.
     public var clientEventTypes: Set<String> { Set(clientEvents.keys) }
 
-    /// What is wrong with a server event, one sentence each; empty if nothing is.
+    /// The violations in a server event, one sentence each.
     public func violations(inServerEvent text: String) -> [String] {
         violations(in: text, serverEvents) + DocumentedEvents.violations(inServerEvent: text)
     }
 
-    /// What is wrong with a client event, one sentence each; empty if nothing is.
+    /// The violations in a client event, one sentence each.
     public func violations(inClientEvent text: String) -> [String] {
         violations(in: text, clientEvents)
     }
@@ -117,7 +117,7 @@ public struct RealtimeSchema: Sendable {
         case .boolean: return expect(value.kind == .bool, "a boolean")
         case .number: return expect(value.kind == .number, "a number")
         case .integer:
-            // As it is written: client libraries refuse 1.0 where they want 1.
+            // As written: client libraries refuse 1.0 where they expect 1.
             let isInteger = value.kind == .number && !value.raw.text.contains { ".eE".contains($0) }
             return expect(isInteger, "an integer")
         case .choice(let names):
@@ -145,7 +145,7 @@ public struct RealtimeSchema: Sendable {
         if isFormatBesideTheTable(value, alternatives) { return [] }
         let results = alternatives.map { (type: $0, violations: check(value, $0, at: path)) }
         if results.contains(where: \.violations.isEmpty) { return [] }
-        // The alternative that has this `type` says best what is wrong.
+        // The alternative with the same `type` gives the best message.
         let closest = results.first { hasTypeField($0.type, of: value) }
         return closest?.violations ?? ["\(path): none of the alternatives fits \(value.raw.text)"]
     }
@@ -170,7 +170,8 @@ public struct RealtimeSchema: Sendable {
     private func checkItem(_ item: JSONValue, at path: String) -> [String] {
         let type = item["type"]?.string ?? ""
         let role = item["role"]?.string ?? ""
-        // Only in what a client shows a response's model: beside the table's kinds of items.
+        // Allowed only in a response's `input`; the table does not list it among the kinds of
+        // items.
         let reference = type == "item_reference" ? "ResponseItemReferenceParam" : nil
         guard let name = reference ?? items[type] ?? items["\(type)/\(role)"],
             let fields = objects[name]
@@ -210,7 +211,7 @@ public struct RealtimeSchema: Sendable {
     }
 }
 
-/// A type as the table writes it, for example `union(integer | enum(inf))`.
+/// A type in the table's notation, for example `union(integer | enum(inf))`.
 indirect enum TypeExpression: Equatable, Sendable {
     case any, null, string, integer, number, boolean
     case choice([String])
@@ -219,7 +220,7 @@ indirect enum TypeExpression: Equatable, Sendable {
     case union([TypeExpression])
     case object(String)
 
-    /// - Precondition: the text is one type; the table belongs to the repository.
+    /// - Precondition: the text is one type; the table is part of the repository.
     init(parsing text: String) {
         var reader = TypeReader(rest: text[...])
         self = reader.alternatives()
@@ -227,7 +228,7 @@ indirect enum TypeExpression: Equatable, Sendable {
     }
 }
 
-/// Reads a type expression from the front of a text.
+/// Parses a type expression from the front of a text.
 private struct TypeReader {
     var rest: Substring
 
@@ -237,7 +238,7 @@ private struct TypeReader {
         return true
     }
 
-    /// One type, or several with bars between them.
+    /// One type, or several separated by bars.
     mutating func alternatives() -> TypeExpression {
         var types = [single()]
         while skip(" | ") || skip("|") { types.append(single()) }

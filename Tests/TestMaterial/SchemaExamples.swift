@@ -1,10 +1,10 @@
-// Values made from a documented schema: some of every kind that it allows, and some that it does
-// not. Whoever reads or checks such values must agree with the documents.
+// Values generated from a documented schema: some of every kind that it allows, and some that it
+// forbids. Code that reads or checks such values must agree with the documents.
 
 import Codec
 
 extension ValueSchema {
-    /// Texts of JSON that fit the schema: every alternative, every name, both ends of every range.
+    /// JSON texts that fit the schema: every alternative, every name, both ends of every range.
     package var examples: [String] {
         switch self {
         case .any, .anyObject: return ["{}"]
@@ -30,10 +30,10 @@ extension ValueSchema {
         }
     }
 
-    /// One of them, with everything in it.
+    /// One of them, with all fields.
     fileprivate var example: String {
         switch self {
-        // The first is the usual one: a session of type realtime.
+        // The first alternative is the usual one: a session of type realtime.
         case .choice(let names): #""\#(names[0])""#
         case .list(_, _, atMost: 0): "[]"
         case .list(let element, _, _): "[\(element.example)]"
@@ -45,7 +45,7 @@ extension ValueSchema {
         }
     }
 
-    /// Texts of JSON that do not fit the schema.
+    /// JSON texts that do not fit the schema.
     package var counterexamples: [String] {
         switch self {
         case .any, .never: return []
@@ -69,7 +69,8 @@ extension ValueSchema {
         case .map(let value, _): return ["[]"] + value.counterexamples.map { #"{"k":\#($0)}"# }
         case .object(let table): return table.counterexamples
         case .oneOf(let alternatives):
-            // What is wrong for an object's alternative is wrong for all: each has its own `type`.
+            // What is invalid for one object alternative is invalid for all, because each has its
+            // own `type`.
             return ["true"]
                 + alternatives.flatMap { alternative -> [String] in
                     guard case .object(let table) = alternative else { return [] }
@@ -81,7 +82,7 @@ extension ValueSchema {
 }
 
 extension ObjectTable {
-    /// Objects with what must be there, with everything, and with every kind of each field.
+    /// Objects with the required fields only, with all fields, and with every kind of each field.
     package var examples: [String] {
         let members = fields.map { ($0, $0.schema.example) }
         var found = [object(members)]
@@ -94,7 +95,7 @@ extension ObjectTable {
         return found
     }
 
-    /// Objects with one field wrong, or one missing.
+    /// Objects with one invalid or one missing field.
     package var counterexamples: [String] {
         let members = fields.map { ($0, $0.schema.example) }
         var found: [String] = []
@@ -109,7 +110,7 @@ extension ObjectTable {
         return found
     }
 
-    /// An object with everything.
+    /// An object with all fields.
     fileprivate var example: String { object(fields.map { ($0, $0.schema.example) }) }
 
     private func object(

@@ -1,11 +1,11 @@
-// Random numbers that a seed decides. Every part of a simulation has a stream of its own, so that
-// one more draw in one part does not shift the others.
+// Random numbers determined by a seed. Every part of a simulation has its own stream, so that an
+// additional draw in one part does not shift the others.
 
 /// SplitMix64 (Steele, Lea, Flood 2014): tiny, fast, and good enough to choose faults.
 package struct SeededGenerator: RandomNumberGenerator {
     private var state: UInt64
 
-    /// Starts the stream of a seed.
+    /// Creates the stream of a seed.
     package init(seed: UInt64) { state = seed }
 
     package mutating func next() -> UInt64 {
@@ -16,10 +16,10 @@ package struct SeededGenerator: RandomNumberGenerator {
         return mixed ^ (mixed >> 31)
     }
 
-    /// A stream for one part of the simulation.
+    /// Creates an independent stream for one part of the simulation.
     package mutating func makeStream() -> SeededGenerator { SeededGenerator(seed: next()) }
 
-    /// True so many times out of a hundred.
+    /// True with the given probability.
     package mutating func happens(percent: Int) -> Bool {
         percent > 0 && Int.random(in: 0..<100, using: &self) < percent
     }

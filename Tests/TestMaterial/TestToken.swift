@@ -1,15 +1,15 @@
-// Tokens for tests, signed with a secret (HS256). The other algorithms are tested with the RFC's
-// own tokens and, over sockets, with tokens of another implementation.
+// Tokens for tests, signed with a secret (HS256). Other algorithms are tested with the RFC's tokens
+// and, over sockets, with tokens of another implementation.
 
 import COpenSSL
 import Codec
 
-/// Signs what it is given, right or wrong.
+/// Signs any claims and header, valid or not.
 package struct TestToken {
-    /// A secret that is long enough.
+    /// A secret of sufficient length.
     package static let secret = "0123456789abcdef0123456789abcdef"
 
-    /// A token with these claims.
+    /// A signed token with these claims.
     /// - Parameters:
     ///   - claims: JSON text.
     ///   - header: JSON text.
