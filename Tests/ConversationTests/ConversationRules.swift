@@ -1,19 +1,19 @@
-// What must hold in every conversation, whatever its file expects: so that times which were
-// recorded from a mistake do not pass for the truth. Which events must come, only the file knows.
+// Rules that must hold in every conversation, whatever its file expects, so that times recorded
+// from a faulty run do not become the expectation. Which events must come is in each file.
 
-/// Judges the events of one run.
+/// Checks the events of one run.
 struct ConversationRules {
-    /// From speech that can be heard to the voice activity model's opinion. Its windows are 32 ms,
-    /// two must agree, and it takes up to two more to be convinced of a soft beginning.
+    /// Range from audible speech to its detection, in ms. The model's windows are 32 ms and two
+    /// must agree; a soft onset takes up to two more.
     private static let onset = -80...220
-    /// What is broken, as sentences.
+    /// Broken rules, one sentence each.
     private(set) var problems: [String] = []
 
     private let seen: [SeenEvent]
     private let packetMilliseconds: Int
-    /// By so much the server's timeline of the audio may be shorter than ours.
+    /// How much shorter the server's audio timeline may be than ours: packets that were lost.
     private let lostMilliseconds: Int
-    /// Whether the agent's own voice is in the microphone.
+    /// Whether the microphone picks up the agent's own voice.
     private let hearsItself: Bool
 
     init(_ conversation: ScriptedConversation, _ run: ConversationRun) {
@@ -38,11 +38,11 @@ struct ConversationRules {
 
     private func events(_ type: String) -> [SeenEvent] { seen.filter { $0["event"] == type } }
 
-    /// Speech is noticed where somebody speaks, and told within three windows and a packet.
+    /// Speech is detected where a user speaks, and reported within three windows and a packet.
     private mutating func checkStarts(audible: [Range<Int>], padding: Int?) {
         let latest = 3 * 32 + packetMilliseconds
         for event in events("input_audio_buffer.speech_started") {
-            // Padding that reaches into an earlier turn, or before the audio, is cut short.
+            // Padding that would reach into an earlier turn, or before the audio, is shortened.
             guard let start = event.integer("audio_start_ms"), start > 0,
                 !events("input_audio_buffer.committed").contains(where: {
                     (0...packetMilliseconds).contains($0.at - start)
@@ -62,13 +62,13 @@ struct ConversationRules {
         }
     }
 
-    /// Speech is over after its silence, not sooner and not much later.
+    /// Speech ends after the configured silence, not earlier and not much later.
     private mutating func checkStops(silence: Int?) {
         guard let silence else { return }
         for event in events("input_audio_buffer.speech_stopped") {
             guard let end = event.integer("audio_end_ms") else { continue }
             let wait = event.at - end
-            // Speech longer than the buffer is committed where it is.
+            // Speech longer than the buffer is committed before it ends.
             let latest = silence + 32 + packetMilliseconds + lostMilliseconds
             if wait > packetMilliseconds, !(silence...latest).contains(wait) {
                 problems.append("\(event) comes \(wait) ms after the speech, not \(silence)")
@@ -85,7 +85,7 @@ struct ConversationRules {
         }
     }
 
-    /// Nothing is said to have been heard that was not sent.
+    /// A truncation never reports more audio than was sent.
     private mutating func checkTruncations() {
         for event in events("conversation.item.truncated") {
             let sent = seen.first { $0["item"] == event["item"] && $0["last"] != nil }
@@ -95,7 +95,7 @@ struct ConversationRules {
         }
     }
 
-    /// Every response ends, once, and nothing of it follows.
+    /// Every response ends once, and no event of it follows its end.
     private mutating func checkResponses() {
         for created in events("response.created") {
             let id = created["response"]

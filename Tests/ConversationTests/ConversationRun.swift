@@ -1,5 +1,5 @@
-// One conversation against a real shard on the simulated kernel, over WebSocket messages, on the
-// virtual clock. It moves by a millisecond, so that a client reacts within one.
+// One conversation with a real shard on the simulated kernel, over WebSocket messages. The virtual
+// clock advances by one millisecond, so a client reacts within one.
 
 import Codec
 import Foundation
@@ -7,7 +7,7 @@ import Server
 import Session
 import Simulation
 
-/// Runs a conversation and keeps what was seen.
+/// Runs a conversation and records its events.
 final class ConversationRun {
     private let conversation: ScriptedConversation
     private let agents: ScriptedAgents
@@ -15,20 +15,20 @@ final class ConversationRun {
     private let client: SimulatedClient
     private var microphone: Microphone
     private var loudspeaker: Loudspeaker
-    /// What the server was last told of an item.
+    /// The last playback position of an item that the client reported.
     private var acknowledged: (itemID: String, milliseconds: Int)?
     private var record = EventRecord()
-    /// Actions whose time is known, and those that wait for an event.
+    /// Actions with a known time; the others wait for an event.
     private var due: [(at: Int, action: ClientAction)] = []
     private var waiting: [(action: ClientAction, left: Int)] = []
-    /// When the conversation began on the simulation's clock.
+    /// The simulation's time at which the conversation began.
     private var origin = Instant(nanoseconds: 0)
     private var now = 0
     private var taken = 0
     private var lastUserItem: String?
-    /// Where speech is audible, on the conversation's clock.
+    /// Where speech is audible, in the conversation's time.
     private(set) var audible: [Range<Int>] = []
-    /// What the protocol's table has against the events.
+    /// Events that do not fit the protocol's tables.
     private(set) var violations: [String] = []
 
     var seen: [SeenEvent] { record.seen }
@@ -55,7 +55,7 @@ final class ConversationRun {
         }
     }
 
-    /// Runs to the end.
+    /// Runs the whole conversation.
     func run() throws {
         server.run()
         var session = conversation.session.json() as? [String: Any] ?? [:]
@@ -96,7 +96,7 @@ final class ConversationRun {
         }
     }
 
-    /// Says how much has been heard, where the conversation wants that.
+    /// Reports the playback position, if the conversation's client does so.
     private func acknowledge() throws {
         guard let interval = loudspeaker.acknowledgementInterval, now.isMultiple(of: interval),
             let itemID = loudspeaker.itemID
@@ -110,7 +110,7 @@ final class ConversationRun {
         ])
     }
 
-    /// Sends the packet that is complete now, if one is.
+    /// Sends the packet that is complete now, if any.
     private func speak() throws {
         guard now >= microphone.position + microphone.packetMilliseconds else { return }
         if let echo = microphone.echo {
@@ -161,8 +161,8 @@ final class ConversationRun {
             waiting[index].left -= 1
             if waiting[index].left == 0 { due.append((time + after, waiting[index].action)) }
         }
-        // After the actions that ask what was heard: they are due at the next millisecond, and the
-        // loudspeaker stops with what it had played by now.
+        // Runs after the actions that query the playback position: they are due in the next
+        // millisecond, and the loudspeaker stops at the position it has reached now.
         if type == "input_audio_buffer.speech_started",
             conversation.player?["stops_at_speech"]?.flag != false
         {

@@ -1,11 +1,11 @@
-// Where the conversations and the recordings' table are.
+// Locations of the conversations and of the table of recordings.
 
 import Foundation
 import YAML
 
 /// The files under Tests/Fixtures.
 enum Fixtures {
-    /// What is wrong with a fixture.
+    /// An error in a fixture.
     struct Failure: Error, CustomStringConvertible {
         let description: String
     }

@@ -1,19 +1,19 @@
-// The client's loudspeaker: reply audio is played as it comes, without a gap where there is enough
-// of it. It knows how much of an item was heard, and what an open microphone hears of it.
+// The client's loudspeaker: it plays reply audio as it arrives, without a gap if enough has
+// arrived. It knows how much of an item was played, and what an open microphone picks up.
 
 import Codec
 import YAML
 
 /// Plays one reply after another.
 struct Loudspeaker {
-    /// How long audio lies in the client before it is played, in milliseconds.
+    /// Delay between the arrival of audio and its playback, in milliseconds.
     let latency: Int
-    /// How often the server is told what was heard, in milliseconds; nil: never.
+    /// Interval of reports of the playback position to the server, in milliseconds; nil: none.
     let acknowledgementInterval: Int?
-    /// Samples at `Sound.rate` that are played from a time on, in milliseconds.
+    /// Samples at `Sound.rate`, each run with its start time in milliseconds.
     private var queue: [(start: Int, samples: [Int16])] = []
     private var end = 0
-    /// The item that was played last, and what came of it.
+    /// The item played last.
     private(set) var itemID: String?
     private var received = 0
 
@@ -22,7 +22,7 @@ struct Loudspeaker {
         acknowledgementInterval = description?["acknowledges_every"]?.integer
     }
 
-    /// Audio of an item has come.
+    /// Queues audio of an item.
     mutating func play(_ samples: [Int16], of itemID: String, at now: Int) {
         if itemID != self.itemID {
             self.itemID = itemID
@@ -35,10 +35,10 @@ struct Loudspeaker {
         received += milliseconds
     }
 
-    /// What has been heard of the item, in milliseconds.
+    /// How much of the item has been played, in milliseconds.
     func heard(at now: Int) -> Int { max(0, received - max(0, end - now)) }
 
-    /// The user speaks: what was not played is dropped.
+    /// Stops for the user's speech: audio that was not played is dropped.
     mutating func stop(at now: Int) {
         received = heard(at: now)
         end = min(end, now)
@@ -49,7 +49,7 @@ struct Loudspeaker {
         }
     }
 
-    /// What was played between two times, for the microphone.
+    /// The samples played between two times, for the microphone.
     func played(from start: Int, to end: Int) -> [Float] {
         let origin = Sound.rate.samples(inMilliseconds: start)
         var heard = [Float](repeating: 0, count: Sound.rate.samples(inMilliseconds: end - start))

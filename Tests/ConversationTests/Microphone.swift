@@ -1,21 +1,21 @@
-// The client's microphone: sounds are placed on its timeline, and it makes a packet of every 20 ms
-// (or as many as the conversation says), whether anybody speaks or not.
+// The client's microphone: sounds are placed on its timeline, and every 20 ms (or the
+// conversation's packet duration) it makes a packet, with or without speech.
 
 import Codec
 import Foundation
 import YAML
 
-/// Mixes sounds, and codes what it hears in the session's input format.
+/// Mixes sounds and encodes them in the session's input format.
 struct Microphone {
     let packetMilliseconds: Int
-    /// Packets that are lost on the way, by their number from 0.
+    /// Numbers of packets that are lost in transit, from 0.
     private let lost: [Range<Int>]
     /// Whether each packet begins with its number.
     private let isNumbered: Bool
     private var encoder: OpusPackets?
     private var sounds: [(start: Int, sound: Sound)] = []
     private var packets = 0
-    /// How the reply sounds in the microphone: dB, and milliseconds late; nil: headphones.
+    /// How the reply sounds in the microphone: level in dB, delay in milliseconds. Nil: headphones.
     let echo: (gain: Double, delay: Int)?
 
     init(_ description: YAMLValue?) throws {
@@ -32,15 +32,15 @@ struct Microphone {
         if description?["format"]?.text == "opus" { encoder = try OpusPackets() }
     }
 
-    /// Where the next packet begins, in milliseconds.
+    /// Start of the next packet, in milliseconds.
     var position: Int { packets * packetMilliseconds }
 
-    /// A sound begins at a time that is not in the past.
+    /// Adds a sound that begins at a time that is not in the past.
     mutating func place(_ sound: Sound, at milliseconds: Int) {
         sounds.append((Sound.rate.samples(inMilliseconds: milliseconds), sound))
     }
 
-    /// The next packet as a binary message; nil: it is lost.
+    /// The next packet as a binary message; nil: it is lost in transit.
     mutating func nextPacket() throws -> [UInt8]? {
         let samples = hear(
             from: Sound.rate.samples(inMilliseconds: position),
@@ -69,7 +69,7 @@ struct Microphone {
     }
 }
 
-/// An encoder in a box, so that what holds it can be copied.
+/// An encoder in a box, so that the struct that holds it can be copied.
 private final class OpusPackets {
     private var encoder: OpusEncoder
 

@@ -1,5 +1,5 @@
-// The model, the recogniser and the synthesiser of a conversation, as its file has them. They wait
-// on the shard's virtual clock.
+// The model, the recogniser and the synthesiser of a conversation, as scripted in its file. Their
+// delays run on the shard's virtual clock.
 
 import Codec
 import Session
@@ -11,14 +11,15 @@ final class ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesizer {
     private struct State {
         var utterances = 0
         var replies = 0
-        /// The beginning of the utterance that was heard last: hypotheses share it.
+        /// The first samples of the last utterance; its partial hypotheses begin with the same
+        /// samples.
         var beginning: [Int16] = []
         var spokenSamples = 0
-        /// What the model was asked, and not yet taken note of.
+        /// Requests to the model that are not recorded yet.
         var asked: [[String]] = []
     }
 
-    /// Samples by which an utterance is known again: 50 ms.
+    /// Samples that identify an utterance: 50 ms.
     private static let beginningSamples = 800
 
     let makesHypotheses: Bool
@@ -35,7 +36,7 @@ final class ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesizer {
         voice = try Voice(conversation.synthesiser)
     }
 
-    /// What the model was asked since the last call.
+    /// The requests to the model since the last call.
     func takeAsked() -> [[String]] {
         state.withLock { state in
             defer { state.asked = [] }
@@ -45,11 +46,11 @@ final class ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesizer {
 
     // MARK: The recogniser
 
-    /// What is heard in one utterance.
+    /// The recogniser's results for one utterance.
     private struct Heard {
         let delay: Duration
         let failure: AgentError?
-        /// Words by the milliseconds of audio that they take to be heard, growing.
+        /// Partial texts, each with the milliseconds of audio that it needs, ascending.
         let stages: [(milliseconds: Int, text: String)]
 
         init(_ value: YAMLValue, delay: Int) {
@@ -81,7 +82,7 @@ final class ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesizer {
 
     // MARK: The model
 
-    /// What the model answers to one request.
+    /// The model's answer to one request.
     private struct Reply {
         let delay: Duration
         let pause: Duration
@@ -135,7 +136,7 @@ final class ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesizer {
         let millisecondsPerCharacter: Int
         let delay: Duration
         let failure: AgentError?
-        /// What it sounds like, over and over.
+        /// Its sound, repeated for as long as the text needs.
         let sound: [Int16]
 
         init(_ value: YAMLValue?) throws {
@@ -165,7 +166,7 @@ final class ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesizer {
 }
 
 extension ModelMessage {
-    /// Who says what.
+    /// One line of a request: the author and the text.
     fileprivate var line: String {
         switch self {
         case .system(let text): "system: \(text)"

@@ -3,7 +3,7 @@
 import Foundation
 import YAML
 
-/// What a client does, and when.
+/// An action of the client and its time.
 struct ClientAction {
     enum What {
         case hear(Sound)
@@ -11,17 +11,17 @@ struct ClientAction {
     }
 
     enum When {
-        /// On the conversation's clock.
+        /// At this time of the conversation.
         case at(Int)
-        /// So many milliseconds after the `nth` event of a type (1: the first) has come.
+        /// After the `nth` event of a type (1: the first), by this many milliseconds.
         case on(event: String, nth: Int, after: Int)
     }
 
     let when: When
     let what: What
-    /// For reports: the words of the file.
+    /// Whether the action is speech.
     let isSpeech: Bool
-    /// Where speech is audible in it, if it is a recording in one piece.
+    /// Where speech is audible in it, if it is one whole recording.
     let audible: Range<Int>?
 
     init(_ entry: YAMLValue) throws {
@@ -66,7 +66,7 @@ struct ScriptedConversation {
     let script: String
     /// `session` of the first `session.update`.
     let session: YAMLValue
-    /// Options of the server, by their names on the command line.
+    /// The server's options, by their names on the command line.
     let server: YAMLValue?
     let microphone: YAMLValue?
     let player: YAMLValue?
@@ -74,9 +74,9 @@ struct ScriptedConversation {
     let recogniser: YAMLValue?
     let model: [YAMLValue]
     let synthesiser: YAMLValue?
-    /// When it is over, in milliseconds.
+    /// End of the conversation, in milliseconds.
     let end: Int
-    /// What must be seen.
+    /// The expected events.
     let expected: [SeenEvent]
 
     init(_ name: String) throws {

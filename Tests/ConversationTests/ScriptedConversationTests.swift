@@ -1,6 +1,6 @@
-// Every conversation of Tests/Fixtures/conversations on the virtual clock: each event at its exact
-// time. `PARLEY_RECORD=1 swift test --filter ConversationTests` writes what was seen into the
-// files; the difference is reviewed by eye, and the rules of ConversationRules hold for it, too.
+// Runs every conversation of Tests/Fixtures/conversations on the virtual clock and compares each
+// event and its exact time. `PARLEY_RECORD=1 swift test --filter ConversationTests` writes the
+// observed events into the files. Review the difference; ConversationRules check it too.
 
 import Foundation
 import Testing
@@ -37,7 +37,7 @@ import Testing
                 """)
     }
 
-    /// All lines; `-` before those that were expected and did not come, `+` before the others.
+    /// All lines: `-` marks expected lines that are missing, `+` marks unexpected ones.
     private static func difference(_ expected: [SeenEvent], _ found: [SeenEvent]) -> String {
         let changes = found.map(\.description).difference(from: expected.map(\.description))
         let removed = Set(changes.removals.map { Self.offset($0) })

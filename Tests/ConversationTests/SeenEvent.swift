@@ -1,5 +1,5 @@
-// One line of what happened: an event of the server with the fields that matter, or what the model
-// was asked. Ids are shown as i1, i2, … and r1, r2, … in the order of their appearance.
+// One line of a conversation: a server event with its relevant fields, or a request to the model.
+// Ids are written as i1, i2, … and r1, r2, … in order of appearance.
 
 import Codec
 import Foundation
@@ -7,12 +7,12 @@ import YAML
 
 /// A line of a conversation's expectations.
 struct SeenEvent: Equatable, CustomStringConvertible {
-    /// When, on the conversation's clock.
+    /// Time in the conversation.
     var at: Int
-    /// Name and value, `event` or `asked` first.
+    /// Names and values, `event` or `asked` first.
     var fields: [(name: String, value: String)]
 
-    /// As it stands in a file.
+    /// The line as written in a file.
     var description: String {
         "{" + (["at: \(at)"] + fields.map { "\($0.name): \($0.value)" }).joined(separator: ", ")
             + "}"
@@ -27,7 +27,7 @@ struct SeenEvent: Equatable, CustomStringConvertible {
         self.fields = fields
     }
 
-    /// From a file.
+    /// Reads a line of a file.
     init(_ value: YAMLValue) {
         at = value["at"]?.integer ?? 0
         fields = value.members.filter { $0.key != "at" }.map { member in
@@ -39,7 +39,7 @@ struct SeenEvent: Equatable, CustomStringConvertible {
 
     func integer(_ name: String) -> Int? { self[name].flatMap { Int($0) } }
 
-    /// A text as it stands in a file: quoted where it is more than a name or a number.
+    /// A text as written in a file: quoted unless it is a plain name or number.
     static func quoted(_ text: String) -> String {
         let isName = text.allSatisfy { $0.isLetter || $0.isNumber || "._-".contains($0) }
         if isName, !text.isEmpty { return text }
@@ -58,9 +58,9 @@ struct SeenEvent: Equatable, CustomStringConvertible {
     }
 }
 
-/// Collects what happens in one conversation.
+/// Collects the lines of one conversation.
 struct EventRecord {
-    /// Events that only repeat what others say, or tell of pieces.
+    /// Events that repeat the content of others, or report pieces.
     private static let ignored: Set<String> = [
         "session.created", "session.updated", "rate_limits.updated", "conversation.item.added",
         "conversation.item.done", "response.output_item.added", "response.output_item.done",
@@ -74,16 +74,16 @@ struct EventRecord {
 
     private(set) var seen: [SeenEvent] = []
     private var aliases: [String: String] = [:]
-    /// Where the line of a response's audio is.
+    /// Index of the line for each response's audio.
     private var audioLines: [String: Int] = [:]
 
-    /// The model was asked something.
+    /// Records a request to the model.
     mutating func note(asked messages: [String], at: Int) {
         let texts = messages.map { SeenEvent.quoted($0) }.joined(separator: ", ")
         seen.append(SeenEvent(at: at, [("asked", "[\(texts)]")]))
     }
 
-    /// An event of the server; `audioMilliseconds` where it carries reply audio.
+    /// Records a server event; `audioMilliseconds` if it carries reply audio.
     mutating func note(_ event: [String: Any], audioMilliseconds: Int?, at: Int) {
         let type = event["type"] as? String ?? "?"
         let item = event["item"] as? [String: Any]
@@ -117,7 +117,7 @@ struct EventRecord {
         }
     }
 
-    /// Audio comes in many pieces: one line tells when the first and the last of them came.
+    /// Records audio: one line has the times of the first and the last piece.
     private mutating func noteAudio(
         _ milliseconds: Int, of responseID: String, _ fields: [(name: String, value: String)],
         at: Int
@@ -133,7 +133,7 @@ struct EventRecord {
         seen[line].fields[seen[line].fields.count - 1].value = "\(at)"
     }
 
-    /// The words that a response leaves behind.
+    /// The transcript or text of a finished response.
     private static func said(in response: [String: Any]?) -> String? {
         let items = response?["output"] as? [[String: Any]] ?? []
         let parts = items.flatMap { $0["content"] as? [[String: Any]] ?? [] }

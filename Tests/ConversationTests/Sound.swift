@@ -1,8 +1,8 @@
-// What a microphone may hear: recordings of human speech, and noises that are computed. Every sound
-// is brought to the same level, so that a `gain_db` is the distance from it: pink noise at −5 dB
-// beside a recording at 0 dB is a mix with a signal-to-noise ratio of 5 dB.
+// Sounds for the microphone: recordings of human speech, and computed noises. Every sound is
+// normalised to the same level, so that a `gain_db` is relative to it: pink noise at −5 dB with a
+// recording at 0 dB has a signal-to-noise ratio of 5 dB.
 //
-// Tests/clients/microphone.py computes the same sounds: a change here belongs there, too.
+// Tests/clients/microphone.py computes the same sounds: change both together.
 
 import Codec
 import Foundation
@@ -15,7 +15,7 @@ struct Sound {
 
     var samples: [Float]
 
-    /// Brings samples to the common level, and `gain` dB above it.
+    /// Normalises samples to the common level, plus `gain` dB.
     init(_ samples: [Float], gain: Double) {
         let energy = samples.reduce(into: 0.0) { $0 += Double($1) * Double($1) }
         let rms = (energy / Double(max(1, samples.count))).squareRoot()
@@ -23,12 +23,12 @@ struct Sound {
         self.samples = samples.map { $0 * factor }
     }
 
-    /// Samples at the level that they have.
+    /// Keeps samples at their own level.
     init(exactly samples: [Float]) { self.samples = samples }
 
     var milliseconds: Int { Self.rate.milliseconds(ofSamples: samples.count) }
 
-    /// A part of the sound; its level stays what it was in the whole.
+    /// A part of the sound; its level is not normalised again.
     func cut(_ range: Range<Int>) -> Sound {
         var sound = self
         let bounds =
@@ -88,11 +88,11 @@ struct Sound {
                     index % 12_000 < 4_800 ? sin(2 * .pi * Float(index % 24) / 24) : 0
                 }, gain: gain)
         case "click":
-            // Every 250 ms, gone after 5.
+            // One click every 250 ms, 5 ms long.
             return Sound(
                 (0..<count).map { white.next() * exp(-Float($0 % 6_000) / 24) }, gain: gain)
         case "cough":
-            // A burst that fades within 100 ms, and a second, voiceless one.
+            // A burst that fades within 100 ms, then a second, voiceless one.
             var filter = PinkFilter()
             return Sound(
                 (0..<count).map { filter.next(white.next()) * exp(-Float($0 % 4_800) / 1_200) },
@@ -102,7 +102,8 @@ struct Sound {
     }
 }
 
-/// Numbers that look random and are the same in every language: a linear congruence (Knuth, MMIX).
+/// Pseudo-random numbers that are the same in every language: a linear congruential generator
+/// (Knuth, MMIX).
 private struct WhiteNoise {
     private var state: UInt64 = 7
 
@@ -113,7 +114,7 @@ private struct WhiteNoise {
     }
 }
 
-/// From white to pink within half a decibel: Paul Kellet's three poles.
+/// Filters white noise to pink within half a decibel: Paul Kellet's three poles.
 private struct PinkFilter {
     private var low: Float = 0
     private var middle: Float = 0
