@@ -1,20 +1,20 @@
-// A kernel with a million sockets for one shard: what a peer sends is one of a few texts, what it
-// is sent is looked at and thrown away, and the clock moves only when nothing is left to do.
-// `SimulatedIO` (Tests/Simulation) is for tests; it keeps bytes and sorts its sockets each turn.
+// A simulated kernel with a million sockets for one shard. A peer sends one of a few texts, what it
+// receives is inspected and discarded, and the clock moves only when no work is left. `SimulatedIO`
+// (Tests/Simulation) is for tests: it keeps bytes and sorts its sockets in every tick.
 //
-// Invariant: ten bytes a socket, allocated and touched before anything is measured; an idle socket
-// takes nothing more, and no call takes longer the more there are.
+// Invariant: ten bytes per socket, allocated and touched before anything is measured. An idle
+// socket takes nothing more, and the cost of a call does not depend on the number of sockets.
 
 import CLinux
 import Codec
 import Server
 import Session
 
-/// What a peer sends, whole, in one read.
+/// The texts that a peer can send, each in one read.
 enum CensusText: UInt8, CaseIterable {
     case upgrade = 1
     case pong, turn, close
-    /// An operator asks who is there.
+    /// An operator requests the list of sessions.
     case survey
 }
 
@@ -22,24 +22,24 @@ enum CensusText: UInt8, CaseIterable {
 final class CensusIO: IO {
     /// The listening handle, for `Shard.listen(on:)`.
     static let listener: IOHandle = 0
-    /// Reports of one wait; as many as epoll gives (EpollIO).
+    /// Maximum reports of one wait, the same as for epoll (EpollIO).
     private static let reportsPerWait = 64
 
     private(set) var now = Instant(nanoseconds: 0)
-    /// The clock does not jump beyond this.
+    /// The clock does not advance beyond this time.
     var horizon = Instant(nanoseconds: 0)
-    /// Whether the last wait found nothing to do up to the horizon.
+    /// Whether the last wait found no work up to the horizon.
     private(set) var isIdle = false
-    /// Nobody else wakes the one thread: a message that was left for it is found.
+    /// Does nothing: the only thread finds queued messages by itself.
     let wake: @Sendable () -> Void = {}
-    /// Pings that were answered.
+    /// Number of pings that were answered.
     private(set) var pings = 0
-    /// Bytes that were sent to operators.
+    /// Bytes sent to operators.
     private(set) var operatorBytes = 0
-    /// What the peers that are listened to are sent.
+    /// Called with the bytes sent to sampled peers.
     var listen: (UnsafeRawBufferPointer) -> Void = { _ in }
 
-    /// Operators have handles of their own, behind those of the sessions.
+    /// Maximum operators. Their handles follow those of the sessions.
     private static let maxOperators = 16
 
     private let capacity: Int
@@ -47,9 +47,9 @@ final class CensusIO: IO {
     private let interests: UnsafeMutablePointer<UInt8>
     private let inbound: UnsafeMutablePointer<UInt8>
     private let texts: [CensusText: [UInt8]]
-    /// Whose output is listened to.
+    /// Peers whose received bytes are passed to `listen`.
     private var sample: Set<IOHandle> = []
-    /// Handles with something to read, in the order in which it came.
+    /// Handles with something to read, in order of arrival.
     private var ready: [IOHandle] = []
     private var readyStart = 0
     private var reports: [IOHandle] = []
@@ -60,14 +60,14 @@ final class CensusIO: IO {
     private var waitingOperators = 0
     private var operators = 0
 
-    /// Creates a kernel for so many sockets, one after another: a handle is not used again.
+    /// Creates a kernel for `capacity` sockets. Handles are not reused.
     init(capacity: Int, path: String) {
         self.capacity = capacity
         let places = capacity + 1 + Self.maxOperators
         tokens = .allocate(capacity: places)
         interests = .allocate(capacity: places)
         inbound = .allocate(capacity: places)
-        // Touched now, so that they are in the memory before.
+        // Touched now, so that these pages are resident before the measurement.
         tokens.initialize(repeating: .max, count: places)
         interests.initialize(repeating: 0, count: places)
         inbound.initialize(repeating: 0, count: places)
@@ -81,24 +81,24 @@ final class CensusIO: IO {
         inbound.deallocate()
     }
 
-    /// Bytes of its own per socket.
+    /// Bytes that this kernel uses per socket.
     static var bytesPerSocket: Int { 8 + 1 + 1 }
 
     // MARK: The peers
 
-    /// So many peers connect, and ask for a session once they are accepted.
+    /// Queues connections of peers, which request a session once they are accepted.
     func connect(_ count: Int) { waiting += count }
 
-    /// An operator on this machine asks who is there.
+    /// Queues a connection of a local operator, which requests the list of sessions.
     func connectOperator() { waitingOperators += 1 }
 
-    /// A peer sends something.
+    /// Queues a text of a peer.
     func send(_ text: CensusText, from handle: IOHandle) {
         inbound[Int(handle)] = text.rawValue
         ready.append(handle)
     }
 
-    /// Begins to listen to what a peer is sent.
+    /// Selects the peers whose received bytes are passed to `listen`.
     func listen(to handles: [IOHandle]) { sample = Set(handles) }
 
     private static func makeTexts(path: String) -> [CensusText: [UInt8]] {
@@ -182,7 +182,7 @@ final class CensusIO: IO {
         .failed(EMFILE)
     }
 
-    /// Everybody has an address of his own, as far as 10.0.0.0/8 goes.
+    /// The peer's address: every peer has its own, as far as 10.0.0.0/8 has room.
     func peer(of handle: IOHandle) -> NetworkAddress {
         NetworkAddress(v4: 0x0A00_0000 | UInt32(truncatingIfNeeded: handle) & 0xFF_FFFF)
     }

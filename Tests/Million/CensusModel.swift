@@ -1,14 +1,14 @@
-// The model of a census: it streams at a pace and writes into each delta when it was sent, so that
-// whoever reads it knows how long it was on its way through the server.
+// The model of a census: it streams deltas at a fixed pace and writes the time of sending into
+// each, so that a reader can measure the time that a delta took through the server.
 
 import Session
 import Synchronization
 
-/// The turn of the shard that is under way.
-final class ShardTurn: Sendable {
+/// The current tick of the shard's event loop.
+final class ShardTick: Sendable {
     private let count = Atomic<Int>(0)
 
-    /// Its number.
+    /// Number of the tick.
     var number: Int { count.load(ordering: .relaxed) }
 
     func advance() { count.add(1, ordering: .relaxed) }
@@ -16,10 +16,10 @@ final class ShardTurn: Sendable {
 
 /// Streams deltas.
 struct CensusModel: LanguageModel {
-    let turn: ShardTurn
-    /// Per reply.
+    let tick: ShardTick
+    /// Deltas per reply.
     let deltas: Int
-    /// Between two of them.
+    /// Time between two deltas.
     let pace = Duration.milliseconds(20)
 
     func respond(
@@ -28,32 +28,32 @@ struct CensusModel: LanguageModel {
     ) async throws {
         for _ in 0..<deltas {
             try await host.sleep(for: pace)
-            try await reply(.text("@\(ThreadClock.nanoseconds) \(turn.number) "))
+            try await reply(.text("@\(ThreadClock.nanoseconds) \(tick.number) "))
         }
     }
 }
 
-/// What became of the deltas of a sample.
+/// Measurements of the deltas that a sample of peers received.
 struct DeltaDelays {
-    /// From the model to the socket, in nanoseconds of the thread's CPU.
+    /// Time from the model to the socket, in nanoseconds of the thread's CPU.
     private(set) var nanoseconds: [Int] = []
-    /// The most turns of the shard that one of them took.
-    private(set) var turns = 0
-    /// Replies that are complete.
+    /// Maximum ticks that one of them took.
+    private(set) var ticks = 0
+    /// Number of complete replies.
     private(set) var replies = 0
 
-    /// Reads what a peer is sent.
-    mutating func read(_ bytes: UnsafeRawBufferPointer, turn: Int) {
+    /// Reads bytes that a peer received.
+    mutating func read(_ bytes: UnsafeRawBufferPointer, tick: Int) {
         let now = ThreadClock.nanoseconds
         let text = Self.fields(in: bytes, after: UInt8(ascii: "@"))
         if let (sent, number) = text, !Self.isDone(bytes) {
             nanoseconds.append(now - sent)
-            turns = max(turns, turn - number)
+            ticks = max(ticks, tick - number)
         }
         if Self.isDone(bytes) { replies += 1 }
     }
 
-    /// A share of the deltas was faster than this, in microseconds.
+    /// A quantile of the delays, in microseconds.
     func quantile(_ share: Double) -> Double {
         guard !nanoseconds.isEmpty else { return 0 }
         let sorted = nanoseconds.sorted()
@@ -72,7 +72,7 @@ struct DeltaDelays {
         }
     }
 
-    /// Two numbers behind the first mark.
+    /// The two numbers after the first marker.
     private static func fields(
         in bytes: UnsafeRawBufferPointer, after mark: UInt8
     ) -> (Int, Int)? {

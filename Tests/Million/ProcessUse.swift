@@ -1,13 +1,13 @@
-// What the process has used of the machine, as the kernel counts it.
+// Memory and CPU of the process, as counted by the kernel.
 
 import Glibc
 
-/// A look at the process's memory, in bytes.
+/// The memory of the process at one time, in bytes.
 struct MemoryUse {
-    /// Pages that are its own and written to (smaps_rollup, Anonymous: the memory
-    /// that it asked for, without written pages of its binary).
+    /// Anonymous pages that were written (Anonymous in smaps_rollup): allocated memory, without
+    /// written pages of the binary.
     let anonymousBytes: Int
-    /// Looks now.
+    /// Measures the current use.
     init() {
         anonymousBytes = Self.anonymous()
     }
@@ -28,9 +28,9 @@ struct MemoryUse {
     }
 }
 
-/// Times of this thread.
+/// CPU time of this thread.
 enum ThreadClock {
-    /// CPU that this thread has used, in nanoseconds. Other programs do not count.
+    /// CPU time that this thread has used, in nanoseconds. Other programs do not affect it.
     static var nanoseconds: Int {
         var time = timespec()
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)

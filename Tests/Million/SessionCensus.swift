@@ -1,9 +1,10 @@
-// `make million`: sessions in one process, up to a million, on a simulated kernel: what each takes
-// of user space and of CPU to open, to keep, to talk to and to close, at growing counts. A straight
-// line is what is hoped for; the longest tick shows what a growing table costs at once.
+// `make million`: up to a million sessions in one process on a simulated kernel. It measures the
+// user-space memory and CPU that a session takes to open, to keep, to talk with and to close, at
+// growing counts. The cost per session should not grow with the count; the longest tick shows the
+// cost of growing a table.
 //
-// The report is of Parley's own: the kernel of the census holds ten bytes a socket, which are there
-// before anything is measured, and there are no sockets of a real one. One shard, as one core has.
+// The figures are Parley's alone: the simulated kernel uses ten bytes per socket, allocated before
+// the measurement, and there are no real sockets. There is one shard, as on one core.
 
 import ArgumentParser
 import CLinux
@@ -61,54 +62,56 @@ struct SessionCensus: ParsableCommand {
     }
 }
 
-/// What was measured at one count.
+/// The measurements at one count.
 struct CensusRow {
     var count = 0
-    /// Since nothing was open, per session.
+    /// Anonymous memory per session, beyond that without sessions.
     var anonymousBytes = 0.0
     var ledgerBytes = 0.0
-    /// Microseconds of CPU per session that was opened.
+    /// Microseconds of CPU per opened session.
     var opening = 0.0
     /// The longest tick of the shard meanwhile, in microseconds.
     var longestTick = 0.0
-    /// Microseconds of CPU per session and ping: all that an idle session costs.
+    /// Microseconds of CPU per session and ping, the only cost of an idle session.
     var keeping = 0.0
-    /// Microseconds of CPU per reply of a session that talks, pings aside.
+    /// Microseconds of CPU per reply of a talking session, without pings.
     var talking = 0.0
     var delays = DeltaDelays()
-    /// Milliseconds of CPU until an operator knows who is there, and the longest tick meanwhile.
+    /// Milliseconds of CPU to answer an operator's request for the list of sessions, and the
+    /// longest tick meanwhile.
     var asking = 0.0
     var longestAsking = 0.0
 }
 
-/// What is left when all have gone.
+/// The measurements after all sessions have closed.
 struct CensusEnd {
     var ledgerBytes = 0
     var connections = 0
     var chunks = 0
-    /// Microseconds of CPU per session that was closed.
+    /// Microseconds of CPU per closed session.
     var closing = 0.0
     var longestTick = 0.0
-    /// Beyond what was there before anything was opened.
+    /// Bytes beyond those before the first session.
     var anonymousBytes = 0
-    /// The same once malloc has given back what it can.
+    /// The same after malloc has returned free memory to the kernel.
     var trimmedBytes = 0
 }
 
 /// A shard and its million peers.
 final class CensusWorld {
-    /// Sessions that come and go before anything is measured, for what all sessions share.
+    /// Sessions that are opened and closed before the measurement, to allocate what all sessions
+    /// share.
     static let rehearsal = 2_000
-    /// New sessions per second of virtual time. 100,000: all are there within one ping interval.
+    /// New sessions per second of virtual time. 100,000: all are open within one ping interval.
     private static let perSecond = 100_000
 
     private let io: CensusIO
     private let shard: Shard<CensusIO>
     private let metrics: ServerMetrics
-    private let turn = ShardTurn()
+    private let tick = ShardTick()
     private let pingInterval: Duration
     private var longestTick = 0
-    /// Handles from here on are open.
+    /// The lowest open handle.
     private var firstOpen: IOHandle = 1
     private var opened = 0
 
@@ -123,7 +126,7 @@ final class CensusWorld {
         metrics = ServerMetrics(shards: 1, workers: { WorkerCounts() })
         var services = ShardServices(
             configuration: configuration,
-            agents: AgentSet(model: CensusModel(turn: turn, deltas: deltas)),
+            agents: AgentSet(model: CensusModel(tick: tick, deltas: deltas)),
             pool: IdlePool(), metrics: metrics,
             logger: Logger(label: "census", factory: { _ in SwiftLogNoOpLogHandler() }))
         var seed: UInt64 = 0
@@ -149,7 +152,7 @@ final class CensusWorld {
         malloc_trim(0)
     }
 
-    /// Opens sessions until there are so many, and measures.
+    /// Opens sessions up to `count`, and measures.
     func grow(to count: Int, _ before: MemoryUse, talking: Int) -> CensusRow {
         var row = CensusRow(count: count)
         let new = count - opened
@@ -172,7 +175,7 @@ final class CensusWorld {
         return row
     }
 
-    /// Closes all sessions, and looks at what is left.
+    /// Closes all sessions, and measures what is left.
     func closeAll(_ before: MemoryUse) -> CensusEnd {
         var end = CensusEnd()
         let count = opened
@@ -199,13 +202,14 @@ final class CensusWorld {
         opened += count
     }
 
-    /// Some sessions, evenly among all, have a turn each; their deltas are spread over the pace.
+    /// Lets some sessions, evenly spread, have one turn each. Their deltas are spread over the
+    /// pace.
     private func talk(_ count: Int) -> DeltaDelays {
         var delays = DeltaDelays()
         let stride = opened / count
         let handles = (0..<count).map { firstOpen + IOHandle($0 * stride) }
         io.listen(to: handles)
-        io.listen = { [turn] in delays.read($0, turn: turn.number) }
+        io.listen = { [tick] in delays.read($0, tick: tick.number) }
         let gap = Duration.nanoseconds(20_000_000 / count)
         for handle in handles {
             io.send(.turn, from: handle)
@@ -217,7 +221,7 @@ final class CensusWorld {
         return delays
     }
 
-    /// Somebody asks for the sessions.
+    /// Lets an operator request the list of sessions.
     private func ask() {
         let before = io.operatorBytes
         io.connectOperator()
@@ -236,11 +240,11 @@ final class CensusWorld {
 
     // MARK: Time
 
-    /// Runs for a while of virtual time.
+    /// Runs for a period of virtual time.
     private func run(for duration: Duration) {
         io.horizon = io.now + duration
         repeat {
-            turn.advance()
+            tick.advance()
             let start = ThreadClock.nanoseconds
             _ = shard.tick()
             longestTick = max(longestTick, ThreadClock.nanoseconds - start)
@@ -254,18 +258,18 @@ final class CensusWorld {
     }
 }
 
-/// Takes no job: nothing of a census is computed elsewhere.
+/// Accepts no job: a census computes nothing on workers.
 private struct IdlePool: ComputePool {
     func submit(_ urgency: JobUrgency, for owner: JobOwner?, _ job: ComputeJob) -> Bool { false }
 }
 
-/// The tables.
+/// The tables of the report.
 struct CensusReport {
     let rows: [CensusRow]
     let end: CensusEnd
     let before: MemoryUse
 
-    /// As Markdown.
+    /// The report as Markdown.
     var text: String {
         var lines = [
             "One process, one shard; \(before.anonymousBytes / 1_024) KiB anonymous before the "
@@ -273,9 +277,9 @@ struct CensusReport {
                 + "socket.",
             "",
             "| sessions | bytes of user space each (Anonymous) | ledger each "
-                + "| CPU to open, µs | longest turn, µs | CPU per ping, µs "
-                + "| CPU per reply, µs | delta p50 / p99 / max, µs | in turns "
-                + "| list of sessions, ms of CPU | longest turn of it, ms |",
+                + "| CPU to open, µs | longest tick, µs | CPU per ping, µs "
+                + "| CPU per reply, µs | delta p50 / p99 / max, µs | in ticks "
+                + "| list of sessions, ms of CPU | longest tick of it, ms |",
             "|---|---|---|---|---|---|---|---|---|---|---|",
         ]
         for row in rows {
@@ -287,12 +291,12 @@ struct CensusReport {
                 "| \(row.count) | \(Int(row.anonymousBytes)) "
                     + "| \(Int(row.ledgerBytes)) | \(tenths(row.opening)) "
                     + "| \(Int(row.longestTick)) | \(tenths(row.keeping)) "
-                    + "| \(tenths(row.talking)) | \(delays) | \(row.delays.turns) "
+                    + "| \(tenths(row.talking)) | \(delays) | \(row.delays.ticks) "
                     + "| \(tenths(row.asking)) | \(tenths(row.longestAsking)) |")
         }
         lines += [
             "",
-            "All closed: \(tenths(end.closing)) µs of CPU each, longest turn "
+            "All closed: \(tenths(end.closing)) µs of CPU each, longest tick "
                 + "\(Int(end.longestTick)) µs; ledger \(end.ledgerBytes), connections "
                 + "\(end.connections), chunks \(end.chunks); anonymous memory "
                 + "\(end.anonymousBytes / 1_024) KiB above the start, "
