@@ -1,5 +1,5 @@
-// `turn-table --echo`: what becomes of replies that come back through an open microphone, and of
-// people who speak over them.
+// `turn-table --echo`: measures what happens to replies that an open microphone picks up again, and
+// to users who speak over them.
 
 import Codec
 import Foundation
@@ -8,11 +8,11 @@ import Session
 /// Prints the table.
 struct EchoTable {
     let model: VoiceActivityModel
-    /// Replies and users, brought to one level.
+    /// Samples of replies and of users, normalised to one level.
     private let replies: [[Int16]]
     private let users: [[Int16]]
 
-    /// - Parameter sentences: what the embedded voice says; three of them make a reply.
+    /// - Parameter sentences: sentences of the embedded voice; three of them make a reply.
     init(model: VoiceActivityModel, sentences: [PausedSpeech]) throws {
         self.model = model
         var synthesized: [[Int16]] = []
@@ -22,13 +22,13 @@ struct EchoTable {
             synthesized[index / 3] += sentence.after
         }
         let recordings = try HumanRecording.all.map { try $0.samples() }
-        // Long recordings of one speaker are replies, too; the others speak over them.
+        // Long recordings of one speaker also serve as replies; users speak the others.
         let long = recordings.filter { $0.count > 16 * 3_500 }
         replies = (synthesized + long).map { Self.scaled($0, by: 0) }
         users = recordings.filter { $0.count <= 16 * 3_500 }.map { Self.scaled($0, by: 0) }
     }
 
-    /// −26 dB of full scale, and `gain` decibels more.
+    /// Normalises to −26 dB of full scale, plus `gain` decibels.
     private static func scaled(_ samples: [Int16], by gain: Float) -> [Int16] {
         let factor = 1_642 / SpeechMix.level(of: samples) * EchoTrial.factor(gain)
         return samples.map { Int16(max(-32_768, min(32_767, Float($0) * factor))) }

@@ -1,28 +1,28 @@
-// A client without headphones, on a virtual clock: what its loudspeaker plays of a reply comes back
-// into its microphone, later and softer, and somebody may speak over it. It plays at once, falls
-// silent at `speech_started`, and is sent the rest of a reply that was held for nothing.
+// A client without headphones, on a virtual clock. Its microphone picks up the reply from its
+// loudspeaker, later and softer, and a user may speak over it. The client plays audio at once,
+// stops at `speech_started`, and receives the rest of a reply after a false interruption.
 
 import Codec
 import Session
 
 /// How the reply sounds in the microphone.
 struct EchoRoom: Sendable {
-    /// Decibels against the loudspeaker.
+    /// Level relative to the loudspeaker, in decibels.
     let gain: Float
     let delayMilliseconds: Int
-    /// Whether walls answer: reverberation of 200 ms.
+    /// Whether the room has reverberation (200 ms).
     let isLive: Bool
 }
 
-/// Two replies to one client; the second one may be spoken over.
+/// Two replies to one client. A user may speak over the second one.
 final class EchoTrial {
-    /// When something came, in milliseconds from the beginning of the second reply.
+    /// Times of `speech_started`, in milliseconds from the start of the second reply.
     private(set) var onsets: [Int] = []
-    /// Times that speech was noticed during the first reply.
+    /// How often speech was detected during the first reply.
     private(set) var onsetsBefore = 0
-    /// From the beginning of the second reply's audio to its end.
+    /// Duration of the second reply's playback.
     private(set) var duration = 0
-    /// When the second reply was interrupted.
+    /// Time at which the second reply was interrupted.
     private(set) var interruption: Int?
 
     private let session: VoiceSession
@@ -30,7 +30,7 @@ final class EchoTrial {
     private let replies: [[Int16]]
     private var noise = SeededNoise()
     private var toServer: Resampler
-    /// What is played from when on, at 16 kHz.
+    /// The samples played, at 16 kHz.
     private var loudspeaker: [Float] = []
     private var now = 0
     private var current = -1
@@ -51,8 +51,8 @@ final class EchoTrial {
     }
 
     /// - Parameters:
-    ///   - user: what is said over the second reply.
-    ///   - start: when, in milliseconds from the beginning of that reply.
+    ///   - user: speech over the second reply.
+    ///   - start: its start, in milliseconds from the start of that reply.
     func run(user: [Int16] = [], at start: Int = 0, hearsEcho: Bool = true) throws {
         session.start(at: .milliseconds(0))
         drain()
@@ -81,7 +81,7 @@ final class EchoTrial {
             let from = now * 16
             var packet = [Int16](repeating: 0, count: 320)
             for index in packet.indices {
-                // Pink enough at −66 dB.
+                // Approximately pink noise at −66 dB.
                 var sample = 14 * noise.next()
                 if hearsEcho { sample += echo(at: from + index - room.delayMilliseconds * 16) }
                 let place = from + index - start * 16
@@ -101,7 +101,7 @@ final class EchoTrial {
             loudspeaker.indices.contains(place) ? loudspeaker[place] : 0
         }
         guard room.isLive else { return played(place) * scale }
-        // A few walls, each answer softer than the last.
+        // Reflections from a few walls, each softer than the one before.
         return scale
             * (0.8 * played(place) + 0.35 * played(place - 173) - 0.3 * played(place - 411)
                 + 0.25 * played(place - 797) + 0.18 * played(place - 1_381)
@@ -171,7 +171,7 @@ final class EchoTrial {
     private func take(_ event: ServerEvent) {
         switch event {
         case .inputAudioBufferSpeechStarted:
-            // It falls silent.
+            // The client stops playback.
             loudspeaker.removeLast(max(0, loudspeaker.count - now * 16))
             if current < 1 {
                 onsetsBefore += 1
@@ -186,12 +186,12 @@ final class EchoTrial {
         }
     }
 
-    /// Plays a packet behind what is being played.
+    /// Appends a packet to the audio that is being played.
     private func play(_ packet: OutputAudioPacket) {
         if begun == nil { begun = now }
         let silence = max(0, now * 16 - loudspeaker.count)
         loudspeaker += [Float](repeating: 0, count: silence)
-        // The packet is at 24 kHz; what it was made of is known better.
+        // The packet is at 24 kHz. Instead, its source samples are used, which are more exact.
         let from = packet.position * 2 / 3
         let end = min(replies[current].count, (packet.position + packet.payload.count / 2) * 2 / 3)
         loudspeaker += replies[current][min(from, end)..<end].map { Float($0) }

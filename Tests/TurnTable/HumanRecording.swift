@@ -1,6 +1,6 @@
-// The recordings of people that Debian's packages bring, and where in them a pause may be put: dips
-// of the level by 10 dB or more with whole words on both sides, as the embedded recogniser hears
-// them.
+// Recordings of people from Debian packages, and the places in them where a pause may be inserted:
+// dips in level of at least 10 dB with whole words on both sides, according to the embedded
+// recogniser.
 
 import Codec
 import Foundation
@@ -8,7 +8,7 @@ import Foundation
 /// A recording of one person.
 struct HumanRecording {
     let path: String
-    /// Whether it is at 48 kHz; the others are at 16 kHz.
+    /// Whether its rate is 48 kHz; the others have 16 kHz.
     var isFast = false
     let cuts: [(milliseconds: Int, words: String)]
 

@@ -1,17 +1,17 @@
-// What the embedded models need of a server, and the recogniser behind a cache: the same audio
-// comes up again and again, in every mode of turn detection.
+// The environment that the embedded models need, and a cache in front of the recogniser: the same
+// audio is recognised again and again, in every mode of turn detection.
 
 import Agents
 import Session
 
-/// Why no table can be made.
+/// Why a table cannot be made.
 struct TurnTableFailure: Error, CustomStringConvertible {
     let description: String
 
     init(_ description: String) { self.description = description }
 }
 
-/// Computes at once, on the caller's thread.
+/// Runs jobs at once, on the caller's thread.
 struct ModelHost: AgentHost {
     func sleep(for duration: Duration) async throws {}
 
@@ -41,10 +41,10 @@ struct ModelHost: AgentHost {
 final class CachedRecognizer {
     private let recognizer: MoonshineRecognizer
     private let host: ModelHost
-    /// What was heard in each utterance, and how long that took.
+    /// The text of an utterance, and the milliseconds that recognition took.
     typealias Result = (text: String, milliseconds: Int)
     private var known: [[Int16]: Result] = [:]
-    /// Time spent recognising, and the audio recognised in it.
+    /// Time spent on recognition.
     private(set) var time = Duration.zero
     private(set) var samples = 0
 
@@ -54,8 +54,8 @@ final class CachedRecognizer {
         self.host = host
     }
 
-    /// - Parameter again: whether it is recognised even if that was done before, to see how long
-    ///   that takes now.
+    /// - Parameter again: whether to recognise it even if a result is cached, to measure the time
+    ///   that it takes now.
     func transcribe(_ utterance: Utterance, again: Bool = false) async throws -> Result {
         let said = try utterance.samples()
         if !again, let result = known[said] { return result }

@@ -1,49 +1,48 @@
 // Utterances with a pause in the middle: human recordings, cut between two words, and sentences
-// that the embedded voice speaks in two parts. Everything is mono at 16 kHz.
+// that the embedded voice speaks in two parts. All samples are mono at 16 kHz.
 
 import Agents
 import Foundation
 import Session
 
-/// Somebody says one thing, pauses, and goes on: the samples of both parts.
+/// An utterance in two parts, before and after a pause.
 struct PausedSpeech: Sendable {
-    /// Who speaks.
+    /// The kind of speaker.
     enum Speaker: CaseIterable, Sendable { case human, embeddedVoice }
 
-    /// The words before and after the pause, for a reader.
+    /// The words before and after the pause, for the report.
     let words: String
     let speaker: Speaker
-    /// Which recording it is a part of: what is chosen by the even ones is judged by the odd ones.
+    /// Number of its recording. Even ones are used to choose parameters, odd ones to evaluate them.
     let recording: Int
     let before: [Int16]
     let after: [Int16]
 
-    /// The whole, with a pause of so many milliseconds, a breath of silence before and a long one
-    /// after it.
+    /// The whole utterance with the given pause, a short silence before it and a long one after it.
     func samples(pauseMilliseconds: Int) -> [Int16] {
         var quiet = SeededNoise()
         func room(_ milliseconds: Int) -> [Int16] {
-            // About -70 dB: nothing that is recorded is digital silence.
+            // About -70 dB, because recordings are never digital silence.
             (0..<16 * milliseconds).map { _ in Int16(8 * quiet.next()) }
         }
         return room(Self.leadMilliseconds) + before + room(pauseMilliseconds) + after
             + room(Self.tailMilliseconds)
     }
 
-    /// How loud the speech is, for what is laid over it.
+    /// Level of the speech, to which disturbances are scaled.
     var level: Float { SpeechMix.level(of: before + after) }
 
-    /// Where the speech goes on after the pause, in milliseconds.
+    /// Time at which speech resumes after the pause, in milliseconds.
     func resumption(pauseMilliseconds: Int) -> Int {
         Self.leadMilliseconds + before.count / 16 + pauseMilliseconds
     }
 
-    /// Where the speech ends, in milliseconds.
+    /// Time at which the speech ends, in milliseconds.
     func end(pauseMilliseconds: Int) -> Int {
         resumption(pauseMilliseconds: pauseMilliseconds) + Self.withoutSilentEnd(after).count / 16
     }
 
-    /// Samples up to their last 10 ms within 30 dB of the loudest.
+    /// The samples up to the last 10 ms whose level is within 30 dB of the loudest.
     static func withoutSilentEnd(_ samples: [Int16]) -> [Int16] {
         let energies = stride(from: 0, to: samples.count - 160, by: 160).map { start in
             samples[start..<start + 160].reduce(0) { $0 + Int($1) * Int($1) }
@@ -72,7 +71,7 @@ extension PausedSpeech {
         }
     }
 
-    /// What callers say, with pauses where people think.
+    /// Typical sentences of callers, with pauses where people think.
     private static let sentences = [
         ("I would like to book a table for", "four people on Friday."),
         ("Can you tell me", "what time you open tomorrow?"),
@@ -92,7 +91,8 @@ extension PausedSpeech {
         ("Is there a train", "that leaves after midnight?"),
     ]
 
-    /// Those sentences, spoken by the embedded voice; the comma at the pause makes it speak on.
+    /// Those sentences, spoken by the embedded voice. The comma at the pause keeps its intonation
+    /// open.
     static func synthesized(on host: ModelHost) async throws -> [PausedSpeech] {
         let voice = FliteSynthesizer()
         var found: [PausedSpeech] = []
@@ -108,14 +108,14 @@ extension PausedSpeech {
         return found
     }
 
-    /// What somebody else says at the same time.
+    /// Speech of a second person at the same time.
     static let secondVoice: [Int16] = {
         let path = "librivox/sense_and_sensibility_01_austen_64kb-0870.wav"
         let recording = HumanRecording.all.first { $0.path.hasSuffix(path) }
         return (try? recording?.samples()) ?? [0]
     }()
 
-    /// The librivox recordings one after another: a reader who hardly rests.
+    /// The librivox recordings one after another: a reader who hardly pauses.
     static let continuousSpeech: [Int16] = HumanRecording.all
         .filter { $0.path.contains("librivox") }
         .flatMap { withoutSilentEnd((try? $0.samples()) ?? []) }
@@ -141,7 +141,7 @@ extension PausedSpeech {
             await collected.append(chunk.samples)
         }
         let samples = await collected.samples
-        // The voice begins and ends with silence of its own; the pause is ours.
+        // The voice adds silence at both ends, which is removed; the trial inserts its own pause.
         let first = samples.firstIndex(where: isLoud) ?? 0
         let last = samples.lastIndex(where: isLoud) ?? samples.count - 1
         return Array(samples[first...last])

@@ -1,6 +1,6 @@
-// `turn-table --prosody`: how well the end of a turn can be told from a pause inside it by sound
-// alone, and the weights that do it best. Fitted on the recordings with even numbers, judged on
-// the odd ones, which had no say in them.
+// `turn-table --prosody`: how well the end of a turn can be distinguished from a pause in it by
+// sound alone, and the weights that do so best. Fitted on the recordings with even numbers and
+// evaluated on the odd ones.
 
 import Foundation
 import Session
@@ -19,7 +19,7 @@ struct ProsodyFit {
     private var unmeasured = 0
     private var time = Duration.zero
 
-    /// The silence before each pause, and after each end, in every mix.
+    /// Measures the sound before each pause and before each end, in every mix.
     init(_ speech: [PausedSpeech], mixes: [SpeechMix]) {
         var known: Set<[Int16]> = []
         for utterance in speech {
@@ -35,7 +35,7 @@ struct ProsodyFit {
     private mutating func add(
         _ spoken: [Int16], _ utterance: PausedSpeech, _ mix: SpeechMix, isEnd: Bool
     ) {
-        // The detector notices the end a little late.
+        // The detector reports the end a little late.
         let late = 16 * 48
         let spoken = PausedSpeech.withoutSilentEnd(spoken)
         let silence = Prosody.silenceSamples
@@ -57,7 +57,7 @@ struct ProsodyFit {
                 numbers: prosody.numbers, isEnd: isEnd, isTraining: utterance.recording % 2 == 0))
     }
 
-    /// Prints the numbers' means and what they tell.
+    /// Prints the means of the features and the accuracy.
     func report(_ title: String) {
         let count = examples.count + unmeasured
         let each = time / max(1, count)
@@ -89,12 +89,12 @@ struct ProsodyFit {
         return values.reduce(0, +) / Float(max(1, values.count))
     }
 
-    /// Gradient descent; both kinds weigh the same, however many there are of each.
+    /// Gradient descent. Both classes have the same total weight.
     private func fit() -> [Float] {
         let training = examples.filter(\.isTraining)
         let ends = Float(max(1, training.count(where: \.isEnd)))
         let pauses = Float(max(1, training.count)) - ends
-        // What the numbers spread over, so that each takes part from the beginning.
+        // The spread of the features, so that each contributes from the start.
         let scales: [Float] = [3, 80, 100, 1]
         var weights = [Float](repeating: 0, count: scales.count)
         for _ in 0..<4_000 {
@@ -111,7 +111,7 @@ struct ProsodyFit {
         return zip(weights, scales).map { $0 / $1 }
     }
 
-    /// The mean of both kinds' shares that are told right.
+    /// The mean of the two classes' accuracies.
     private func accuracy(_ weights: [Float], _ isTraining: Bool) -> String {
         func share(_ isEnd: Bool) -> Double {
             let meant = examples.filter { $0.isEnd == isEnd && $0.isTraining == isTraining }

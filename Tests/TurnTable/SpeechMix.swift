@@ -1,11 +1,11 @@
-// What else a microphone hears: noises laid over a recording at a level that is measured against
-// its speech. Every mix is the same in every run.
+// Disturbances in a microphone: noises added to a recording, at a level relative to its speech.
+// Every mix is the same in every run.
 
 import Session
 
-/// A disturbance, and how loud it is.
+/// A disturbance and its level.
 enum SpeechMix: CaseIterable, Sendable {
-    /// Nothing but a quiet room.
+    /// A quiet room without disturbance.
     case clean
     /// Pink noise 15 or 5 dB under the speech.
     case pink15, pink5
@@ -13,10 +13,10 @@ enum SpeechMix: CaseIterable, Sendable {
     case beeps
     /// Clicks of 2 ms at random, three a second, their peak four times the speech's level.
     case clicks
-    /// Somebody else talks all the time, 15 dB under the speech.
+    /// A second person who talks all the time, 15 dB below the speech.
     case secondVoice
 
-    /// For a reader.
+    /// Its name in the report.
     var name: String {
         switch self {
         case .clean: "clean"
@@ -28,10 +28,10 @@ enum SpeechMix: CaseIterable, Sendable {
         }
     }
 
-    /// Lays the disturbance over samples at 16 kHz.
+    /// Adds the disturbance to samples at 16 kHz.
     /// - Parameters:
-    ///   - level: the speech's root mean square, which the disturbance is measured against.
-    ///   - voice: what the second voice says, over and over.
+    ///   - level: root mean square of the speech, to which the disturbance is scaled.
+    ///   - voice: samples of the second voice, repeated.
     func apply(to samples: inout [Int16], level: Float, voice: [Int16]) {
         switch self {
         case .clean: break
@@ -47,7 +47,7 @@ enum SpeechMix: CaseIterable, Sendable {
         }
     }
 
-    /// The root mean square of the louder parts: of the 20 ms within 20 dB of the loudest.
+    /// Root mean square of the louder parts: of each 20 ms within 20 dB of the loudest.
     static func level(of samples: [Int16]) -> Float {
         let energies = stride(from: 0, to: samples.count - 320, by: 320).map { start in
             samples[start..<start + 320].reduce(Float(0)) { $0 + Float($1) * Float($1) } / 320
@@ -57,7 +57,8 @@ enum SpeechMix: CaseIterable, Sendable {
         return max(1, (loud.reduce(0, +) / Float(max(1, loud.count))).squareRoot())
     }
 
-    /// Voss's way: sources of noise that change half as often each, summed up.
+    /// Voss's algorithm: a sum of noise sources, each of which changes half as often as the one
+    /// before.
     private func addPinkNoise(to samples: inout [Int16], level: Float) {
         var noise = SeededNoise()
         var sources = [Float](repeating: 0, count: 12)
@@ -73,7 +74,7 @@ enum SpeechMix: CaseIterable, Sendable {
     }
 
     private func addBeeps(to samples: inout [Int16], level: Float) {
-        // One period of 1 kHz; a square root of two makes the level a peak.
+        // One period of 1 kHz. The square root of two converts the level to a peak.
         let period: [Float] = [
             0, 0.383, 0.707, 0.924, 1, 0.924, 0.707, 0.383, 0, -0.383, -0.707, -0.924, -1, -0.924,
             -0.707, -0.383,

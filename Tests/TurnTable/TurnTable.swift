@@ -1,8 +1,9 @@
-// `make turn-table`: false cut-offs and added wait of every mode of turn detection, on recordings
-// with pauses in them, with the embedded voice activity model and recogniser, clean and with noise.
-// The clock is virtual, so the tables depend on the models and the code, not on the machine.
-// `--echo` prints what the agent's own voice in the microphone does.
-// `--prosody` prints what sound alone tells (the weights of Session/Prosody come from it).
+// `make turn-table`: the false cut-offs and the added wait of every mode of turn detection. It uses
+// recordings with inserted pauses, the embedded voice activity model and recogniser, clean and
+// noisy audio. The clock is virtual, so the tables depend on the models and the code, not on the
+// machine. `--echo` measures the effect of the agent's own voice in the microphone. `--prosody`
+// measures how well sound alone predicts the end of a turn; the weights in Session/Prosody come
+// from it.
 
 import Agents
 import Codec
@@ -11,9 +12,9 @@ import Session
 
 @main
 struct TurnTable: Sendable {
-    /// Pauses that people make inside a turn, in milliseconds.
+    /// Typical pauses inside a turn, in milliseconds.
     private static let pauses = [200, 300, 400, 500, 600, 700, 800, 900]
-    /// Of those, the ones that are tried in noise too, where every trial must be recognised anew.
+    /// Those that are also tried in noise, where every trial must be recognised anew.
     private static let pausesInNoise = [300, 700]
 
     private static let modes = [
@@ -78,7 +79,7 @@ struct TurnTable: Sendable {
         try await table.printContinuousSpeech(timed)
     }
 
-    /// One table: whose speech, which pauses, what else is heard.
+    /// One table: a set of speech, its pauses, and the disturbances.
     private struct Section: Sendable {
         let title: String
         let speech: [PausedSpeech]
@@ -90,7 +91,7 @@ struct TurnTable: Sendable {
     private let recognizer: MoonshineRecognizer
     private let host: ModelHost
 
-    /// Two tables at a time, for two cores; each is printed once it is complete.
+    /// Computes two tables at a time, for two cores, and prints each when it is complete.
     private func printAll(_ sections: [Section]) async throws {
         try await withThrowingTaskGroup(of: String.self) { group in
             for (index, section) in sections.enumerated() {
@@ -102,7 +103,7 @@ struct TurnTable: Sendable {
         }
     }
 
-    /// Every pause, of every length, in every mode.
+    /// Runs every utterance with every pause in every mode.
     private func turns(of section: Section) async throws -> String {
         let recognizer = CachedRecognizer(recognizer, host: host)
         var lines = [
@@ -142,7 +143,7 @@ struct TurnTable: Sendable {
         return String(format: "%.0f%%", 100 * cutOff / Double(max(1, outcomes.count)))
     }
 
-    /// The recordings as they are, without pauses, shown word by word.
+    /// Recognises whole recordings without pauses, with partial transcripts.
     private func printPartialTranscripts(
         of speech: [PausedSpeech], _ recognizer: CachedRecognizer
     ) async throws {
@@ -171,7 +172,7 @@ struct TurnTable: Sendable {
                 work.reduce(0, +) / Double(max(1, work.count)), work.max() ?? 0))
     }
 
-    /// When the transcript is there, with recognition as quick as it is now.
+    /// Measures when the transcript is available, with recognition timed on this machine.
     private func printTranscriptTimes(
         of speech: [PausedSpeech], _ recognizer: CachedRecognizer
     ) async throws {
@@ -197,7 +198,7 @@ struct TurnTable: Sendable {
         print("")
     }
 
-    /// Somebody who reads aloud without a rest, shown word by word.
+    /// A reader who does not pause, with partial transcripts.
     private func printContinuousSpeech(_ recognizer: CachedRecognizer) async throws {
         let samples = PausedSpeech.continuousSpeech
         let speech = PausedSpeech(

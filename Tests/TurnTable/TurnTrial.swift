@@ -1,26 +1,27 @@
-// One utterance with one pause through a real session on a virtual clock: when did its turn end?
+// Runs one utterance with one pause through a real session on a virtual clock, and measures when
+// its turn ended.
 
 import Codec
 import Session
 
-/// A way to end turns.
+/// A configuration of turn detection.
 struct TurnMode: Sendable {
     let name: String
-    /// Nil: the client commits when the speech is over, as if it knew.
+    /// Nil: the client commits exactly when the speech ends.
     let detection: TurnDetectionParameters.Mode?
-    /// Whether words are known before the turn ends.
+    /// Whether partial transcripts are available before the turn ends.
     var hasWords = true
-    /// Whether it matters how speech sounds.
+    /// Whether prosody is used.
     var hasProsody = true
 }
 
-/// What one trial came to; times in milliseconds.
+/// The outcome of one trial; times in milliseconds.
 struct TurnOutcome {
     /// Whether the turn ended in the pause.
     var isCutOff = false
-    /// Whether the speech was never noticed, or its turn never ended.
+    /// Whether the speech was never detected, or its turn never ended.
     var isLost = false
-    /// Whether its recording had no say in any number that was chosen.
+    /// Whether its recording is used for evaluation only, not to choose parameters.
     var isJudge = false
     /// From the end of the speech to the commit of its turn.
     var wait = 0
@@ -28,23 +29,23 @@ struct TurnOutcome {
     var transcriptAfterTurn = 0
     /// From the end of the speech to its transcript.
     var transcript: Int { wait + transcriptAfterTurn }
-    /// From the beginning of the audio to the first words shown; nil: none before the turn's end.
+    /// From the start of the audio to the first words shown; nil: none before the turn's end.
     var firstWords: Int?
     /// Words of the transcript, and how many of them were shown before the turn's end.
     var words = 0
     var wordsShownEarly = 0
-    /// Whether the transcript contradicts words that had been shown.
+    /// Whether the transcript contradicts words that were shown before.
     var isRevised = false
     /// Audio recognised, as a multiple of the turn's audio.
     var work = 0.0
 }
 
-/// Speaks to a session as a client would, 20 ms at a time, and answers as its agents would.
+/// Sends speech to a session like a client, 20 ms at a time, and answers like its agents.
 struct TurnTrial {
-    /// How long recognition takes: 40 ms and 4% of the audio, about what one idle core needs.
+    /// Simulated time of recognition: 40 ms and 4% of the audio, about what one idle core needs.
     private static func recognitionMilliseconds(_ samples: Int) -> Int { 40 + samples / 400 }
 
-    /// Whether recognition takes as long as it does now, on this machine.
+    /// Whether recognition takes the time measured on this machine.
     var isTimed = false
     private let session: VoiceSession
     private let recognizer: CachedRecognizer
@@ -52,13 +53,13 @@ struct TurnTrial {
     private var pending: [(at: Int, itemID: String, event: AgentEvent)] = []
     /// Samples recognised so far.
     private var recognized = 0
-    /// When the latest transcript was there.
+    /// Time of the latest transcript.
     private var transcribed: Int?
     private var events: [(at: Int, event: ServerEvent)] = []
 
     private let mode: TurnMode
 
-    /// - Parameter showsWords: whether the client asks for transcripts.
+    /// - Parameter showsWords: whether the client requests transcripts.
     init(
         _ mode: TurnMode, model: VoiceActivityModel, recognizer: CachedRecognizer,
         showsWords: Bool = false
@@ -76,7 +77,7 @@ struct TurnTrial {
         self.recognizer = recognizer
     }
 
-    /// Runs until the turn of the last words has its transcript.
+    /// Runs until the turn with the last words has its transcript.
     mutating func run(
         _ speech: PausedSpeech, pauseMilliseconds: Int, _ mix: SpeechMix = .clean
     ) async throws -> TurnOutcome {
@@ -87,7 +88,7 @@ struct TurnTrial {
         var samples = speech.samples(pauseMilliseconds: pauseMilliseconds)
         mix.apply(to: &samples, level: speech.level, voice: PausedSpeech.secondVoice)
         for (index, packet) in try Self.packets(samples).enumerated() {
-            // A packet comes when its last sample has been spoken.
+            // A packet is sent when its last sample has been spoken.
             try await advance(to: 20 * (index + 1))
             session.handleAudioPacket(packet.span.bytes, at: .milliseconds(now))
             try await drain()
@@ -101,7 +102,7 @@ struct TurnTrial {
                 return outcome
             }
         }
-        // In noise this happens.
+        // This happens in noise.
         var lost = TurnOutcome()
         lost.isLost = true
         lost.isCutOff = events.contains { _, event in
@@ -154,7 +155,7 @@ struct TurnTrial {
         pending.append((now + delay, itemID, event))
     }
 
-    /// The outcome, once the turn that ends behind the pause has its transcript.
+    /// The outcome, once the turn after the pause has its transcript.
     private func outcome(resumption: Int, end: Int) -> TurnOutcome? {
         guard let transcribed else { return nil }
         var outcome = TurnOutcome()
