@@ -84,7 +84,7 @@ import Testing
             ])
     }
 
-    @Test func whatIsBeyondTheEndIsTrimmed() {
+    @Test func samplesBeyondTheEndAreTrimmed() {
         var stream = OggOpusStream(preSkip: 312)
         stream.append(packets: [Self.packet(1)], granule: 960)
         stream.append(packets: [Self.packet(2), Self.packet(3)], flags: 4, granule: 1_700)
@@ -189,7 +189,7 @@ import Testing
     }
 
     /// A stream that follows another is trimmed by its own positions.
-    @Test func everyStreamOfAChainHasPositionsOfItsOwn() {
+    @Test func everyStreamOfAChainHasItsOwnPositions() {
         var first = OggOpusStream(serial: 1)
         first.append(packets: [Self.packet(1)], granule: 960_960)
         first.append(packets: [Self.packet(2)], flags: 4, granule: 961_920)
@@ -200,7 +200,7 @@ import Testing
         #expect(read.packets.map(\.trimmed) == [0, 0, 0, 20] && read.error == nil)
     }
 
-    @Test func anEmptyStreamBesideOursIsPassedOver() {
+    @Test func anotherStreamBesideOursIsSkipped() {
         var other = OggOpusStream(serial: 9)
         let head = other.bytes.count
         other.append(page: [], [], flags: 2, granule: 0)
@@ -210,7 +210,7 @@ import Testing
         #expect(Self.read([bytes]).packets.count == 2)
     }
 
-    @Test func rejectsAContinuationOfNothingAndALackOfOne() {
+    @Test func rejectsInconsistentContinuations() {
         var nothing = OggOpusStream()
         nothing.append(page: [2], [72, 0], flags: 1, granule: 960)
         expect(nothing.bytes, fails: .inconsistentContinuation)

@@ -11,7 +11,7 @@ private func saysSilence(_ bytes: [UInt8]) -> Bool { OpusActivity.saysSilence(by
         #expect(saysSilence(packet))
     }
 
-    @Test func noPacketIsNoSilence() {
+    @Test func anEmptyPacketIsNotSilence() {
         #expect(!saysSilence([]))
     }
 

@@ -87,11 +87,11 @@ import Testing
         #expect(!isWaiting)
     }
 
-    @Test func aWholePacketDoesNotOvertakeHalfAnOne() throws {
+    @Test func aWholePacketBehindAnIncompleteOneIsRefused() throws {
         var repacketizer = OpusRepacketizer()
         try repacketizer.append([8 << 3, 1, 2, 3]) { _ in }
         #expect(throws: OpusRepacketizingError.indivisible) {
-            try repacketizer.append([9 << 3, 1, 2, 3]) { _ in Issue.record("it overtook") }
+            try repacketizer.append([9 << 3, 1, 2, 3]) { _ in Issue.record("a packet came out") }
         }
     }
 }

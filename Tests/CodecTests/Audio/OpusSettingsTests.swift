@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test func theSessionSaysWhatWasSetAndNothingElse() {
+    @Test func theSessionReportsOnlyTheSettingsThatWereSet() {
         var parameters = SessionParameters(model: "demo")
         parameters.inputFormat = .opus
         parameters.outputFormat = .opus

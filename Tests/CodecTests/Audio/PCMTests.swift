@@ -21,7 +21,7 @@ import Testing
         #expect(decoded == samples)
     }
 
-    @Test func anUnalignedStartIsNoObstacle() {
+    @Test func decodesFromAnUnalignedAddress() {
         let bytes: [UInt8] = [9, 1, 0, 2, 0]
         let decoded = [Int16](unsafeUninitializedCapacity: 2) { room, count in
             PCM.decode(bytes.span.bytes.extracting(1..<5), into: room)
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: [(0, 0), (1, nil), (2, 1), (959, nil), (960, 480)] as [(Int, Int?)])
-    func halfASampleIsNoSample(_ bytes: Int, _ samples: Int?) {
+    func partialSamplesHaveNoCount(_ bytes: Int, _ samples: Int?) {
         #expect(PCM.sampleCount(ofBytes: bytes) == samples)
     }
 

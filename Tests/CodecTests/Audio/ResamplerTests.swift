@@ -135,7 +135,7 @@ private func resampleWhole(_ samples: [Int16], _ pair: RatePair) throws -> [Int1
         #expect(resample([input[...]], with: &resampler) == first)
     }
 
-    @Test func nothingComesOfNothing() throws {
+    @Test func emptyInputGivesNoOutput() throws {
         var resampler = try Resampler(from: .hz48000, to: .hz16000)
         #expect(resample([[]], with: &resampler).isEmpty)
     }

@@ -191,7 +191,7 @@ private func refusal(_ bytes: [UInt8]) -> WAVError? {
         try WAVHeader(beginning: bytes)
     }
 
-    @Test func aHeaderIsKnownFromItsLastByteOn() throws {
+    @Test func aHeaderIsReadOnceItIsComplete() throws {
         var file = WAVBuilder(hertz: 22_050, chunksBefore: WAVBuilder.chunk("note", [1, 2, 3]))
         file.data = [1, 2, 3, 4]
         let bytes = file.file
@@ -205,11 +205,11 @@ private func refusal(_ bytes: [UInt8]) -> WAVError? {
     }
 
     @Test(arguments: [0, 0x7FFF_0000, 0xFFFF_FFFF])
-    func aSizeThatIsNotKnownYetIsNone(size: Int) throws {
+    func aSizeThatIsNotKnownYetIsNil(size: Int) throws {
         #expect(try header(WAVBuilder(declaredDataBytes: size).file)?.dataBytes == nil)
     }
 
-    @Test func anExtensibleHeaderSaysWhatItStandsFor() throws {
+    @Test func anExtensibleHeaderIsResolvedToItsSubFormat() throws {
         var file = WAVBuilder(tag: 0xFFFE)
         file.extensionBytes = [22, 0, 16, 0, 4, 0, 0, 0, 1, 0] + [UInt8](repeating: 0, count: 14)
         #expect(try header(file.file) != nil)

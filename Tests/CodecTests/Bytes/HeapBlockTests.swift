@@ -20,7 +20,7 @@ import Testing
         #expect([block, block - 16].contains(HeapBlock.bytes(count)))
     }
 
-    @Test func nothingTakesNothing() {
+    @Test func noCapacityTakesNoBytes() {
         #expect(HeapBlock.bytes(0) == 0 && HeapBlock.array(capacity: 0, stride: 8) == 0)
         #expect([Int]().heapBytes == 0 && "a short one".heapBytes == 0)
         #expect(HeapBlock.dictionary(capacity: 0, stride: 8) == 0)

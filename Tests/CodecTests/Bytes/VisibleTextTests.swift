@@ -45,7 +45,7 @@ import Testing
     }
 
     /// 0x9B alone is the CSI of an 8-bit terminal and is not valid UTF-8.
-    @Test func bytesThatAreNoTextAreReplaced() {
+    @Test func invalidUTF8IsReplaced() {
         let text = String(decoding: [0x61, 0x9B, 0xC3, 0x1B, 0xFF] as [UInt8], as: UTF8.self)
         #expect(text.visible() == "a\u{FFFD}\u{FFFD}\\u{1b}\u{FFFD}")
     }

@@ -62,14 +62,14 @@ import Testing
         #expect(scan(Array(chunk.utf8)) == nil)
     }
 
-    @Test func leavesWhatIsNestedWithoutEnd() {
+    @Test func leavesDeeplyNestedDocumentsToTheParser() {
         let deep = String(repeating: "[", count: 10_000) + String(repeating: "]", count: 10_000)
         let chunk = #"{"x":\#(deep),"choices":[{"delta":{"content":"x"}}]}"#
         #expect(scan(Array(chunk.utf8)) == nil)
     }
 
     @Test(arguments: usual)
-    func readsNoPieceOfAChunk(chunk: String) {
+    func acceptsNoIncompleteChunk(chunk: String) {
         let bytes = Array(chunk.utf8)
         let whole = bytes.lastIndex(of: UInt8(ascii: "}"))!
         for end in 0...whole { #expect(scan(Array(bytes[..<end])) == nil) }

@@ -284,7 +284,7 @@ private func request(_ text: String) throws -> HTTPRequest {
         }
     }
 
-    @Test func asksForTheBodyThatIsHeldBack() throws {
+    @Test func reportsThatTheClientAwaitsContinue() throws {
         var parser = HTTPRequestParser()
         var input = bytes(Self.post + "Content-Length: 2\r\nExpect: 100-Continue\r\n\r\n")
         let withoutBody = try input.withUnsafeBytes { try parser.parse($0) }

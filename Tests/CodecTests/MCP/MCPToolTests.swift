@@ -91,7 +91,7 @@ struct MCPToolTests {
         #expect(update.mcpToolChoice == .value(MCPToolChoice(serverLabel: "calc", name: "add")))
     }
 
-    @Test func secretsAreNeverToldBack() throws {
+    @Test func secretsAreNeverEchoed() throws {
         let text = written(
             try update(
                 #"""

@@ -31,7 +31,7 @@ import Testing
     }
 
     /// One parser serves all sessions of a thread, so the largest event's memory must not stay.
-    @Test func aLargeAppendIsNotPaidForEver() throws {
+    @Test func memoryOfALargeAppendIsFreed() throws {
         var parser = ClientEventParser()
         let audio = String(repeating: "AAAA", count: 1 << 20)
         _ = try parser.parse(#"{"type":"input_audio_buffer.append","audio":"\#(audio)"}"#)
@@ -172,7 +172,7 @@ import Testing
 
     // MARK: Audio
 
-    @Test func appendedAudioIsDecodedAndForgotten() throws {
+    @Test func appendedAudioIsKeptUntilTheNextEvent() throws {
         var parser = ClientEventParser()
         let (event, eventID) = try parser.parse(
             #"{"type":"input_audio_buffer.append","audio":"AAEC\/f7\/Bw==","event_id":"e1"}"#)

@@ -19,7 +19,7 @@ import Testing
         #expect(request.session == SessionUpdate())
     }
 
-    @Test func aSessionIsReadAsByItsUpdate() throws {
+    @Test func aSessionIsParsedLikeASessionUpdate() throws {
         let request = try read(
             #"{"expires_after":{"anchor":"created_at","seconds":10},"session":{"type":"realtime","#
                 + #""model":"m","instructions":"Be brief.","audio":{"output":{"voice":"cedar"}}}}"#)

@@ -132,7 +132,7 @@ import Testing
         #expect(text.contains(#""noise_reduction":{"type":"far_field"}"#))
     }
 
-    @Test func aHeadStartOfTheModelIsNamedOnlyWhereItIsOn() throws {
+    @Test func speculativeResponseIsWrittenOnlyIfItIsOn() throws {
         var parameters = SessionParameters(model: "demo")
         parameters.turnDetection?.speculativeResponse = true
         let text = Self.written(.sessionUpdated(id: "sess_1", parameters))

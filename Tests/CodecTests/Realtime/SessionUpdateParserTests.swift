@@ -150,7 +150,7 @@ import Testing
     }
 
     @Test(arguments: ["server_vad", "semantic_vad"])
-    func aHeadStartOfTheModelMustBeAskedFor(_ mode: String) throws {
+    func speculativeResponseIsOffUnlessRequested(_ mode: String) throws {
         let update = try Self.parsedUpdate(
             #""audio":{"input":{"turn_detection":{"type":"\#(mode)","speculative_response":true}}}"#
         )

@@ -127,7 +127,7 @@ import Testing
         #"{"alg":"HS256","crit":["exp"]}"#, #"{"alg":"HS256","crit":[]}"#,
         #"{"alg":"HS256","b64":false,"crit":["b64"]}"#,
     ])
-    func whatMustBeUnderstoodAndIsNotRefusesTheToken(header: String) throws {
+    func anUnsupportedCriticalExtensionRefusesTheToken(header: String) throws {
         let keys = try secretKeys()
         #expect(throws: JSONWebTokenError.unsupportedExtension) {
             try JSONWebToken(TestToken.make("{}", header: header)).claims(signedBy: keys)
@@ -219,7 +219,7 @@ import Testing
         #"{"kty":"oct","use":"enc","k":"AA"}"#, #"{"kty":"oct","key_ops":["sign"],"k":"AA"}"#,
         #"{"kty":"RSA","alg":"RSA-OAEP","n":"AA","e":"AQAB"}"#, #"{"kty":"oct","alg":"A256KW"}"#,
     ])
-    func keysForSomethingElseArePassedOver(key: String) throws {
+    func keysForOtherUsesAreIgnored(key: String) throws {
         #expect(try Self.keys(key, Self.es256Key).keys.count == 1)
         #expect(throws: JSONWebKeySetError.self) { try Self.keys(key) }
     }

@@ -160,7 +160,7 @@ import Testing
     }
 
     /// Any bytes give messages or an error. The inflater stays usable for other messages.
-    @Test func anyBytesAreSurvived() {
+    @Test func anyBytesGiveMessagesOrAnError() {
         var generator = SeededGenerator(seed: 7)
         let inflation = Inflation()
         for round in 0..<2000 {
@@ -261,7 +261,7 @@ import Testing
     }
 
     /// A sender that flushes with each small frame is not an attacker.
-    @Test func theDefaultsBearAFlushPerFrame() {
+    @Test func theDefaultLimitsAllowAFlushPerFrame() {
         let count = InflationLimits().freeBlocks - 1
         let block: [UInt8] = [0, 1, 0, 0xFE, 0xFF, 7]
         let stream = Array(repeatElement(block, count: count).joined()) + [0]
@@ -284,7 +284,7 @@ import Testing
         #expect(inflation.output.capacity <= 50_000)
     }
 
-    @Test func whatIsAssembledIsLimitedToo() throws {
+    @Test func compressedBytesAreLimitedToo() throws {
         var limits = WebSocketLimits()
         limits.maxMessageBytes = 1000
         limits.maxFramesPerMessage = 4
@@ -321,7 +321,7 @@ import Testing
     }
 
     /// An abandoned message is removed from the context: later messages do not refer to it.
-    @Test func messagesThatDoNotShrinkAreGivenUp() throws {
+    @Test func messagesThatDoNotShrinkAreAbandoned() throws {
         var generator = SeededGenerator(seed: 3)
         let noise = (0..<5000).map { _ in UInt8.random(in: 0...255, using: &generator) }
         let deflater = MessageDeflater(windowBits: 15, keepsContext: true)

@@ -179,14 +179,16 @@ import Testing
         ("permessage-deflate; client_no_context_takeover", true, false, 15, 15),
         ("permessage-deflate; server_max_window_bits=8", true, true, 8, 15),
     ])
-    func keepsToAnAnswer(answer: String, server: Bool, client: Bool, bits: Int, ours: Int) throws {
+    func acceptsAValidAnswer(answer: String, server: Bool, client: Bool, bits: Int, ours: Int)
+        throws
+    {
         let agreement = try #require(
             try Self.plain.agreement(in: Self.fields([answer])))
         #expect(agreement.serverKeepsContext == server && agreement.clientKeepsContext == client)
         #expect(agreement.serverWindowBits == bits && agreement.clientWindowBits == ours)
     }
 
-    @Test func keepsToAWindowThatItLetBeLimited() throws {
+    @Test func usesAWindowThatTheServerLimited() throws {
         let answer =
             "permessage-deflate; server_no_context_takeover; server_max_window_bits=11; "
             + "client_max_window_bits=9"
@@ -194,7 +196,7 @@ import Testing
         #expect(agreement.serverWindowBits == 11 && agreement.clientWindowBits == 9)
     }
 
-    @Test func doesWithoutWhenTheServerDeclines() throws {
+    @Test func usesNoCompressionIfTheServerDeclines() throws {
         #expect(try Self.plain.agreement(in: HTTPFields()) == nil)
     }
 

@@ -162,7 +162,7 @@ import Testing
 
     // MARK: Input of the owner's budgets
 
-    @Test func countsTinyFragmentsUntilItIsAsked() {
+    @Test func countsTinyFragmentsSinceTheLastCall() {
         var connection = WebSocketConnection(role: .server)
         var counts: [Int] = []
         let tiny = [UInt8](repeating: 32, count: 31)

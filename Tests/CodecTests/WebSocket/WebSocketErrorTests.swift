@@ -172,7 +172,7 @@ import Testing
                 == [.failed(.tooManyFrames)])
     }
 
-    @Test func aHugeAnnouncementReservesNothing() {
+    @Test func aHugeAnnouncedLengthReservesNoMemory() {
         // 14 bytes that announce 16 MiB must not make the server hold 16 MiB.
         var connection = WebSocketConnection(role: .server)
         let header = frame(0x82, length: [127, 0, 0, 0, 0, 1, 0, 0, 0])

@@ -79,7 +79,7 @@ import Testing
                     0x88, closePayload(1000, "a" + String(repeating: "🎧", count: 30)), mask: nil))
     }
 
-    @Test func refusesToWriteWhatNobodyMaySend() async {
+    @Test func refusesToWriteForbiddenFrames() async {
         await #expect(processExitsWith: .failure) {
             var writer = ByteWriter(capacity: 16)
             WebSocketFrame.writeClose(WebSocketCloseCode(rawValue: 1005), into: &writer)

@@ -145,7 +145,7 @@ private func expect<Value: Equatable>(
         expect(pair.serverState, .closed)
     }
 
-    @Test func aBrokenRuleIsToldToThePeer() {
+    @Test func aBrokenRuleIsReportedToThePeer() {
         var pair = Pair()
         pair.clientSends(.text, [0xC0])
         guard case .failed(let error)? = pair.deliverToServer().last else {
