@@ -207,7 +207,7 @@ def test_a_key_that_takes_all_it_can_leaves_the_others_their_secrets(files):
         status, made = post(server, "{}", OPERATOR)
         assert status == 200 and session(server, made["value"]).type == "realtime"
 
-def test_without_credentials_everybody_comes_in_and_secrets_bind(parley):
+def test_without_credentials_all_clients_connect_and_secrets_still_bind(parley):
     assert session(parley).model == session(parley, "sk-anything").model
     status, made = post(parley, '{"session": {"type": "realtime", "instructions": "x"}}', None)
     assert status == 200

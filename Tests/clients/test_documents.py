@@ -108,13 +108,13 @@ class Judge:
 # MARK: the documents themselves
 
 
-def test_openapi_has_its_validators_word(openapi):
+def test_openapi_passes_its_validator(openapi):
     validate_openapi(openapi)
     for reference in references(openapi):
         resolve(openapi, reference)
 
 
-def test_asyncapi_has_its_validators_word(asyncapi):
+def test_asyncapi_passes_its_validator(asyncapi):
     check_asyncapi(asyncapi)
     receive = asyncapi["operations"]["receiveFromClient"]
     names = {resolve(asyncapi, resolve(asyncapi, each["$ref"])["$ref"])["name"]

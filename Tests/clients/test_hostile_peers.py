@@ -207,7 +207,7 @@ def test_a_half_close_still_gets_its_answer(target):
         assert status_of(received) == 200 and received.endswith(b"</html>\n")
 
 
-def test_those_who_trickle_lose_their_place():
+def test_slow_senders_time_out():
     arguments = ["--header-timeout-ms", "1500", "--debug-echo", "true"]
     with ParleyServer(*arguments) as server, in_time(lambda: RawWebSocket(server)) as bystander:
         before, begun = descriptors(server), time.monotonic()
@@ -410,7 +410,7 @@ def test_broken_records_end_only_their_own_connection(secure):
         expect_settled(server, before)
 
 
-def test_a_thousand_half_handshakes_delay_nobody_for_long(tmp_path_factory, figure):
+def test_a_thousand_half_handshakes_delay_other_clients_little(tmp_path_factory, figure):
     with contextlib.ExitStack() as stack:
         server, context = stack.enter_context(
             secured(tmp_path_factory, "--header-timeout-ms", "3000"))

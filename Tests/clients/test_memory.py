@@ -43,7 +43,7 @@ def message(size):
     return frame(1, json.dumps({"type": "conversation.item.create", "item": item}).encode())
 
 
-def test_who_holds_the_most_goes_first_and_the_server_lives(server):
+def test_the_largest_holder_is_closed_first_and_the_server_continues(server):
     modest = RawWebSocket(server, "/v1/realtime")
     assert modest.next()[0] == 1
     modest.send(message(100))

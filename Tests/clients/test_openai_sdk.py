@@ -266,7 +266,7 @@ def test_only_one_response_at_a_time(piped):
         ({"type": "conversation.item.create", "item": {"type": "message", "role": "user"}}, None),
     ],
 )
-def test_a_wrong_event_is_an_error_and_the_session_lives_on(parley, event, code):
+def test_a_wrong_event_is_an_error_and_the_session_continues(parley, event, code):
     async def test():
         async with connect(parley) as session:
             await session.connection.send({"event_id": "mine", **event})

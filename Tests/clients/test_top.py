@@ -124,7 +124,7 @@ def test_a_pipe_gets_one_table(parley):
     assert once(parley.port, "--state", "busy").returncode == 64
 
 
-def test_only_an_operator_is_answered():
+def test_only_an_operator_gets_an_answer():
     with ParleyServer(PARLEY_API_KEY="sk-operator-0123456789") as server:
         assert once(server.port, "--key", "sk-other-0123456789").returncode == 1
         refused = once(server.port)
