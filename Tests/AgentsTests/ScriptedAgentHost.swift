@@ -1,5 +1,5 @@
 // An agent's host without a server: requests are answered from a script, and work runs at once on
-// the caller's thread. Time does not pass here.
+// the caller's thread. The clock stands still.
 
 import Session
 import Synchronization
@@ -8,10 +8,10 @@ import Synchronization
 final class ScriptedAgentHost: AgentHost {
     struct Answer: Sendable {
         var status = 200
-        /// How long the service asks to be left alone.
+        /// The delay that the service asks for (`Retry-After`).
         var retryAfter: Duration?
         var chunks: [[UInt8]] = []
-        /// Breaks the answer off after its chunks.
+        /// Thrown after the chunks: the answer breaks off.
         var failure: AgentError?
         var contentType: String?
         var header: (name: String, value: String)?
@@ -20,7 +20,7 @@ final class ScriptedAgentHost: AgentHost {
     private let answers: Mutex<[Answer]>
     private let sent = Mutex<[UpstreamRequest]>([])
     private let slept = Mutex<[Duration]>([])
-    /// Pieces of a streaming computation that are wanted; `yield` returns false for the last.
+    /// Pieces of a streaming computation that are accepted; `yield` returns false for the last.
     private let wantedPieces: Int
 
     init(answers: [Answer] = [], wantedPieces: Int = .max) {
@@ -33,7 +33,7 @@ final class ScriptedAgentHost: AgentHost {
 
     private let charges = Mutex<(now: Int, most: Int)>((0, 0))
 
-    /// What it was told to be held: now, and at most.
+    /// The bytes charged to the session: now, and the most so far.
     var charged: (now: Int, most: Int) { charges.withLock { $0 } }
 
     func charge(_ bytes: Int) {
@@ -43,7 +43,7 @@ final class ScriptedAgentHost: AgentHost {
         }
     }
 
-    /// How long it was asked to wait, each time.
+    /// The durations of all calls of `sleep`.
     var sleeps: [Duration] { slept.withLock { $0 } }
 
     func sleep(for duration: Duration) async throws {
@@ -79,7 +79,7 @@ final class ScriptedAgentHost: AgentHost {
     }
 }
 
-/// A host that has nothing but time: work runs at once, and nobody can be reached.
+/// A host that runs work at once and refuses all requests; conforming types supply the clock.
 protocol HostWithoutServices: AgentHost {}
 
 extension HostWithoutServices {

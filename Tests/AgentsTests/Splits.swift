@@ -1,10 +1,10 @@
-// The pieces in which a network may hand over an answer: it must mean the same in all of them.
+// Ways to split an answer into the chunks of a network. A parser must give the same result for all.
 
 import Codec
 import Testing
 
 enum Splits {
-    /// The ways to split a stream that a network might choose: whole, byte by byte, and at random.
+    /// The stream as a whole, byte by byte, and in 20 random splits.
     static func all(of bytes: [UInt8]) -> [[[UInt8]]] {
         var random = SplitMix(state: 42)
         var ways = [[bytes], bytes.map { [$0] }]

@@ -1,24 +1,26 @@
-// The agent that answers when no model is configured, so that a server can be tried offline: it
-// repeats what it heard, answers a few questions about itself, and exercises function tools. How a
-// tool is chosen and its arguments are found is in DemoToolUse.
+// The agent that answers when no model is configured, so that a server can be tried offline. It
+// repeats what the user said, answers a few questions about itself, and exercises function tools.
+// DemoToolUse chooses the tool and its arguments.
 //
-// Invariant: same request, same reply. Nothing here waits, draws a random number or reads a clock.
+// Invariant: the same request gets the same reply. Nothing here waits, draws a random number or
+// reads a clock.
 
 import Codec
 import Session
 
-/// A built-in agent without a model behind it. Its replies are short, and it says what it is.
+/// A built-in agent without a model. Its replies are short, and it says what it is when asked.
 public struct DemoAgent: LanguageModel {
-    /// The furthest that it counts when asked to: long enough to interrupt it.
+    /// The highest number that it counts to: such a reply is long enough to interrupt.
     static let maxCount = 100
-    /// Bytes of the last message that it looks at: its work must not grow with what a client sends.
+    /// Bytes of the last message that it reads, so that its work does not grow with what a client
+    /// sends.
     static let maxBytesRead = 2_048
 
     /// Creates the agent.
     public init() {}
 
-    /// Answers the last message, word by word. Usage counts words said, and four bytes of what was
-    /// to be read, as a token.
+    /// Answers the last message, word by word. In the usage, a word of the reply counts as one
+    /// token, and so do four bytes of the request.
     /// - Throws: what `reply` throws, or `CancellationError`.
     public func respond(
         to request: ModelRequest, on host: any AgentHost,
@@ -44,7 +46,7 @@ public struct DemoAgent: LanguageModel {
                 inputTokens: inputTokens, cachedTokens: 0, outputTokens: min(limit, words.count)))
     }
 
-    /// The whole reply to what was said last.
+    /// The whole reply to the last message.
     static func answer(to request: ModelRequest) -> String {
         guard let last = request.messages.last(where: { !isSystem($0) }) else {
             return "Hello! I am Parley's demo agent. Say something and I will repeat it."
@@ -90,7 +92,7 @@ public struct DemoAgent: LanguageModel {
 
     private struct Topic {
         var phrases: [String]
-        /// The phrases only mean this in an utterance of at most so many words.
+        /// The topic is recognised only in a message of at most this many words; nil: in any.
         var maxWords: Int?
         var answer: String
     }
@@ -150,13 +152,13 @@ public struct DemoAgent: LanguageModel {
         }
     }
 
-    /// What is written in a message; the agent neither hears nor sees.
+    /// The text parts of a message; the agent ignores audio and images.
     private static func text(of parts: [UserPart]) -> String {
         parts.compactMap { if case .text(let text) = $0 { text } else { nil } }
             .joined(separator: " ")
     }
 
-    /// The first `maxBytesRead` bytes of a text, cut between two scalars.
+    /// The first `maxBytesRead` bytes of a text, cut between two Unicode scalars.
     static func beginning(of text: String) -> String {
         let bytes = text.utf8
         guard

@@ -1,13 +1,13 @@
-// How the demo agent uses function tools without understanding language: it calls the function
-// whose name the user's words contain, with arguments taken from those words, and reads out what
-// comes back. Good for trying a client's function plumbing, and for nothing else.
+// How the demo agent uses function tools without a language model. It calls the function whose name
+// occurs in the user's words, takes the arguments from those words, and reads out the function's
+// output. This is only meant for trying a client's function calls.
 
 import Codec
 import Session
 
-/// The demo agent's way with functions.
+/// Chooses a function and its arguments by matching words.
 enum DemoToolUse {
-    /// A call to make.
+    /// A function call for the client to perform.
     struct Call: Equatable {
         var callID: String
         var name: String
@@ -15,14 +15,14 @@ enum DemoToolUse {
         var arguments: String
     }
 
-    /// Parts of names that nobody says: `get_weather` is asked for with "weather".
+    /// Parts of a function's name that a user need not say: "weather" asks for `get_weather`.
     private static let unspokenVerbs: Set = [
         "get", "set", "fetch", "do", "run", "call", "make", "find", "the", "a", "of", "for", "to",
         "current", "function", "tool",
     ]
     private static let prepositions: Set = ["in", "at", "for", "of", "about", "to", "on", "named"]
 
-    /// The call that answers the user's last words, or nil when there is none to make.
+    /// The call that the user's last message asks for, or nil when it asks for none.
     static func call(for request: ModelRequest) -> Call? {
         guard case .user(let text)? = request.messages.last else { return nil }
         let words = DemoAgent.words(of: DemoAgent.beginning(of: text))
@@ -47,7 +47,7 @@ enum DemoToolUse {
         return spoken.prefix(1).uppercased() + spoken.dropFirst()
     }
 
-    /// A function's output as it can be said: JSON loses its brackets and quotes.
+    /// A function's output in a form that can be spoken: without the brackets and quotes of JSON.
     static func spokenText(of output: String) -> String {
         var spoken = ""
         for character in DemoAgent.beginning(of: output).prefix(400)
@@ -64,7 +64,8 @@ enum DemoToolUse {
         return !asked.isEmpty && asked.allSatisfy(bare.contains)
     }
 
-    /// The words of a name, in lower case: `getWeather`, `get-weather` and `get_weather` alike.
+    /// The words of a name in lower case. `getWeather`, `get-weather` and `get_weather` give the
+    /// same.
     private static func parts(of name: String) -> [String] {
         var parts: [String] = []
         var part = ""
@@ -82,8 +83,9 @@ enum DemoToolUse {
         return parts
     }
 
-    /// A value for every property of the tool's schema, in its order: the words after a
-    /// preposition, or all of them, for a text; the first number for a number.
+    /// The arguments as JSON: one value for each property of the tool's schema, in the schema's
+    /// order. A text is the words after the last preposition, or all words; a number is the first
+    /// number.
     private static func arguments(for tool: FunctionTool, from words: [String]) -> String {
         guard let schema = tool.parameters,
             let members = try? JSONParser().parse(schema.text)["properties"]?.members

@@ -1,16 +1,16 @@
-// JSON-RPC 2.0 as the Model Context Protocol uses it: messages that we write, and what a message of
-// a server is. What methods mean is MCPClient's; how messages travel is the transports'.
+// JSON-RPC 2.0 as the Model Context Protocol uses it: the messages that we write and those that a
+// server sends. MCPClient knows the methods; the transports carry the messages.
 //
 // Source: JSON-RPC 2.0; MCP 2025-06-18, "Base protocol".
 
 import Codec
 import Session
 
-/// What a server has sent.
+/// A message from a server.
 enum JSONRPCMessage: Equatable {
-    /// The answer to a request of ours; the id is nil where the server could not read it.
+    /// The answer to a request of ours. The id is nil when the server could not read the request's.
     case response(id: String?, Result<RawJSON, MCPCallError>)
-    /// A request of the server, which wants an answer; its id as it was written.
+    /// A request of the server, which needs an answer. The id is kept as the server wrote it.
     case request(id: RawJSON, method: String)
     case notification(method: String)
 
@@ -20,9 +20,9 @@ enum JSONRPCMessage: Equatable {
         return limits
     }()
 
-    /// Reads the messages of a document: one, or an array of them, which protocol versions before
+    /// Reads the messages of a document: one message, or an array, which protocol versions before
     /// 2025-06-18 allow.
-    /// - Throws: `AgentError.malformedReply` where it is no JSON-RPC.
+    /// - Throws: `AgentError.malformedReply` where the document is not JSON-RPC.
     static func all(in bytes: UnsafeRawBufferPointer) throws -> [JSONRPCMessage] {
         let root: JSONValue
         do throws(JSONError) {
@@ -52,7 +52,7 @@ enum JSONRPCMessage: Equatable {
             }
             return
         }
-        // We name requests by texts; a server that answers with a number answers nobody.
+        // The ids of our requests are strings, so an answer with a number as its id matches none.
         let name = id?.string
         if let error = value["error"], error.kind == .object {
             self = .response(
@@ -74,9 +74,9 @@ enum JSONRPCMessage: Equatable {
     }
 }
 
-/// A message of ours.
+/// A request or notification that we send.
 struct JSONRPCRequest {
-    /// What the server answers by; nil: a notification, which has no answer.
+    /// Names the request in the server's answer. Nil for a notification, which has no answer.
     var id: String?
     var method: String
     /// A JSON object, or nil.
@@ -89,14 +89,14 @@ struct JSONRPCRequest {
         json.member("jsonrpc", "2.0")
         if let id { json.member("id", id) }
         json.member("method", method)
-        // A line break would end the message for a program, and begin another.
+        // The stdio transport ends a message at a line break.
         if let params { json.member("params", params.onOneLine) }
         json.endObject()
         return json.finish().copiedBytes
     }
 
-    /// The answer to a request of a server: an empty result for `ping`, which asks whether we live,
-    /// and "method not found" for everything else, since we have announced no capability.
+    /// Our answer to a request of a server: an empty result for `ping`, and "method not found" for
+    /// everything else, since we have announced no capability.
     static func answer(to id: RawJSON, method: String) -> [UInt8] {
         var json = JSONWriter(ByteWriter(capacity: 128))
         json.beginObject()

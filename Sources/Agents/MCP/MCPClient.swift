@@ -1,24 +1,24 @@
-// One session's client of an MCP server: the methods of tools over any transport, what they answer,
-// and the limits of that. Handshakes and lost sessions are the transports' business.
+// One session's client of an MCP server: it lists and calls tools over any transport, and limits
+// the size of the answers. The transports do the handshake and replace lost sessions.
 //
 // Source: MCP 2025-06-18, "Lifecycle", "Tools", "Cancellation".
 
 import Codec
 import Session
 
-/// How long servers may take.
+/// Time limits of requests to MCP servers.
 public struct MCPTimeouts: Equatable, Sendable {
-    /// For connecting and for each page of a list of tools. 10 s: nobody waits longer for the
-    /// first reply.
+    /// For connecting and for each page of a list of tools. 10 s: the session's first reply waits
+    /// for it.
     public var list = Duration.seconds(10)
-    /// For a call. 60 s, as the protocol's own clients have it.
+    /// For a call. 60 s, as in the protocol's reference clients.
     public var call = Duration.seconds(60)
 
-    /// The defaults.
+    /// Creates the default limits.
     public init() {}
 }
 
-/// Carries messages to one MCP server, which it greets by itself.
+/// Carries messages to one MCP server. It does the handshake before the first message.
 protocol MCPTransport: Sendable {
     /// Sends a request and returns its result.
     /// - Throws: `MCPCallError`, `AgentError`, `CancellationError`.
@@ -26,21 +26,21 @@ protocol MCPTransport: Sendable {
         _ request: JSONRPCRequest, within limit: Duration, on host: any AgentHost
     ) async throws -> RawJSON
 
-    /// Sends a notification, if the server has been greeted.
+    /// Sends a notification. Without a handshake so far, an implementation may drop it.
     func notify(_ notification: JSONRPCRequest, on host: any AgentHost) async throws
 
     /// Ends the session with the server. Best effort.
     func close(on host: any AgentHost) async
 }
 
-/// The versions of the protocol that we understand; the first is what we ask for.
+/// The handshake of the protocol, and the versions that we understand.
 enum MCPVersion {
     static let asked = "2025-06-18"
     private static let known: Set<String> = [
         asked, "2025-11-25", "2025-03-26", "2024-11-05",
     ]
 
-    /// What we say first.
+    /// The first message to a server.
     static func initialize(id: String) -> JSONRPCRequest {
         var json = JSONWriter(ByteWriter(capacity: 256))
         json.beginObject()
@@ -59,7 +59,7 @@ enum MCPVersion {
             params: RawJSON(String(decoding: json.finish().copiedBytes, as: UTF8.self)))
     }
 
-    /// What we say once the server has answered.
+    /// The notification that completes the handshake.
     static let initialized = JSONRPCRequest(method: "notifications/initialized")
 
     /// The version that a server has chosen in its answer to `initialize`.
@@ -72,14 +72,14 @@ enum MCPVersion {
     }
 }
 
-/// A connection to one MCP server. What the transport holds ends with `close`.
+/// A connection to one MCP server. `close` ends the transport's session with it.
 struct MCPClient: ToolServerConnection {
-    /// Pages of one list of tools. 64: a server whose cursor goes round must end.
+    /// Most pages of one list of tools. 64: a server that repeats a cursor must not make us loop.
     private static let maxPages = 64
-    /// Tools that are taken from a server at most; sessions show fewer to the model.
+    /// Most tools that are taken from a server; sessions show fewer to the model.
     private static let maxTools = 1_024
-    /// UTF-8 bytes of all tools of a list. 512 KiB: half of a conversation; tools beyond are left
-    /// out.
+    /// Most UTF-8 bytes of all tools of a list; the tools beyond are left out. 512 KiB: half of the
+    /// limit of a conversation.
     private static let maxListBytes = 512 << 10
 
     let transport: any MCPTransport
@@ -147,8 +147,8 @@ struct MCPClient: ToolServerConnection {
         return RawJSON(String(decoding: json.finish().copiedBytes, as: UTF8.self))
     }
 
-    /// What a tool says, as text: its texts line by line; of anything else, what it is; of an
-    /// answer that is structured alone, its JSON.
+    /// A tool's answer as text: its text parts, one per line. Other parts are named by their kind.
+    /// An answer with structured content only is returned as its JSON.
     private static func text(of answer: JSONValue) -> String {
         var texts: [String] = []
         if let elements = answer["content"]?.elements {
@@ -174,7 +174,7 @@ struct MCPClient: ToolServerConnection {
 }
 
 extension MCPToolDescription {
-    /// Reads a tool of a server's list; nil where it has no name or no schema.
+    /// Reads a tool of a server's list; nil when it has no name or no schema.
     fileprivate init?(listed value: JSONValue) {
         guard let name = value["name"]?.string, !name.isEmpty,
             let schema = value["inputSchema"], schema.kind == .object

@@ -1,10 +1,10 @@
-// The stdio transport of the Model Context Protocol: a program of the operator's, spoken to in
-// lines of JSON. One program serves all sessions of the server, as its memory is that of a whole
-// process; each session has a transport of its own onto it. How programs are started, watched and
-// ended is the port's implementation (Server/ChildProcess).
+// The stdio transport of the Model Context Protocol: a program that the operator has configured,
+// and lines of JSON to and from it. All sessions share one program, because each would cost the
+// memory of a whole process; each session has its own transport to it. The implementation of
+// `LineProgram` (Server/ChildProcess) starts, watches and ends programs.
 //
-// Invariant: whoever waits is resumed exactly once: by the answer, by the program's end, or by the
-// cancellation of its task.
+// Invariant: a waiting request is resumed exactly once: by its answer, by the program's end, or by
+// the cancellation of its task.
 //
 // Source: MCP 2025-06-18, "Transports", "stdio".
 
@@ -12,23 +12,23 @@ import Codec
 import Session
 import Synchronization
 
-/// A program that is spoken to in lines. Calls may come from any thread.
+/// A program that reads and writes lines. Its methods may be called from any thread.
 public protocol LineProgram: Sendable {
-    /// Starts it, if it does not run; `.started` follows.
-    /// - Throws: `AgentError.unavailable` while it is held back after it has failed.
+    /// Starts the program unless it runs; `.started` follows.
+    /// - Throws: `AgentError.unavailable` during the pause that follows a failure.
     func start() throws
-    /// Sends a line, the line feed not included.
-    /// - Throws: `AgentError.overloaded` when too much waits for the program to read it.
+    /// Sends a line, given without its line feed.
+    /// - Throws: `AgentError.overloaded` when too many bytes wait for the program to read them.
     func send(_ line: [UInt8]) throws
-    /// Ends it for good, and waits for its end.
+    /// Ends the program for good, and waits for its end.
     func stop()
 }
 
-/// What comes of a program, on a thread of its own.
+/// An event of a program, reported on a thread of its own.
 public enum LineProgramEvent: Sendable {
     case started
     case line([UInt8])
-    /// It has ended, or cannot be started; the reason is for the operator.
+    /// The program has ended, or cannot be started; the reason is for the operator.
     case ended(reason: String)
 }
 
@@ -36,20 +36,20 @@ public enum LineProgramEvent: Sendable {
 public typealias LineProgramFactory =
     @Sendable (_ handler: @escaping @Sendable (LineProgramEvent) -> Void) -> any LineProgram
 
-/// An MCP server as a program, shared by all sessions that name it.
+/// An MCP server that runs as a program, shared by all sessions that name it.
 final class MCPProgram: Sendable {
     private struct State {
-        /// Whether the program has answered our greeting.
+        /// Whether the handshake is complete.
         var isReady = false
-        /// Lines that wait for that.
-        var held: [[UInt8]] = []
+        /// Lines to send once the handshake is complete.
+        var queuedLines: [[UInt8]] = []
         var waiting: [String: CheckedContinuation<RawJSON, any Error>] = [:]
         var nextTransport = 1
     }
 
-    /// Requests that may wait at once. 4,096: more only wait longer.
+    /// Most requests that wait at once. 4,096: more would only wait longer.
     private static let maxWaiting = 4_096
-    private static let greetingID = "initialize"
+    private static let handshakeID = "initialize"
 
     private let state = Mutex(State())
     private let program = Mutex<(any LineProgram)?>(nil)
@@ -60,7 +60,7 @@ final class MCPProgram: Sendable {
         program.withLock { $0 = made }
     }
 
-    /// One session's way to it.
+    /// Makes one session's transport to the program.
     func transport() -> MCPStdio {
         MCPStdio(
             program: self,
@@ -97,12 +97,12 @@ final class MCPProgram: Sendable {
         }
     }
 
-    /// Sends a line, at once or once the program has been greeted.
+    /// Sends a line now, or queues it until the handshake is complete.
     fileprivate func send(_ line: [UInt8]) throws {
         let (isReady, isFull) = state.withLock { state -> (Bool, Bool) in
             if state.isReady { return (true, false) }
-            guard state.held.count < Self.maxWaiting else { return (false, true) }
-            state.held.append(line)
+            guard state.queuedLines.count < Self.maxWaiting else { return (false, true) }
+            state.queuedLines.append(line)
             return (false, false)
         }
         guard !isFull else { throw AgentError.overloaded }
@@ -113,7 +113,7 @@ final class MCPProgram: Sendable {
             do {
                 try program.start()
             } catch {
-                state.withLock { $0.held = [] }
+                state.withLock { $0.queuedLines = [] }
                 throw error
             }
         }
@@ -128,7 +128,7 @@ final class MCPProgram: Sendable {
 
     private func handle(_ event: LineProgramEvent) {
         switch event {
-        case .started: sendToProgram(MCPVersion.initialize(id: Self.greetingID).encoded)
+        case .started: sendToProgram(MCPVersion.initialize(id: Self.handshakeID).encoded)
         case .line(let line): handle(line)
         case .ended(let reason):
             let waiting = state.withLock { state in
@@ -143,11 +143,11 @@ final class MCPProgram: Sendable {
     }
 
     private func handle(_ line: [UInt8]) {
-        // Programs print other things by mistake; a line that is no message means nothing.
+        // Some programs also print other text; a line that is not a message is ignored.
         guard let messages = try? JSONRPCMessage.all(in: line) else { return }
         for message in messages {
             switch message {
-            case .response(Self.greetingID, let outcome): handleGreeting(outcome)
+            case .response(Self.handshakeID, let outcome): handleHandshake(outcome)
             case .response(let id?, let outcome):
                 finish(id, outcome.mapError { $0 as any Error })
             case .request(let id, let method):
@@ -157,19 +157,19 @@ final class MCPProgram: Sendable {
         }
     }
 
-    private func handleGreeting(_ outcome: Result<RawJSON, MCPCallError>) {
+    private func handleHandshake(_ outcome: Result<RawJSON, MCPCallError>) {
         guard case .success(let result) = outcome, (try? MCPVersion.chosen(in: result)) != nil
         else { return handle(.ended(reason: "it refuses the protocol's greeting")) }
         sendToProgram(MCPVersion.initialized.encoded)
-        let held = state.withLock { state in
-            defer { state.held = [] }
+        let lines = state.withLock { state in
+            defer { state.queuedLines = [] }
             state.isReady = true
-            return state.held
+            return state.queuedLines
         }
-        for line in held { sendToProgram(line) }
+        for line in lines { sendToProgram(line) }
     }
 
-    /// What cannot be sent now is answered by nobody; its time runs out.
+    /// Sends a line, or drops it when the program cannot take it: the request then times out.
     private func sendToProgram(_ line: [UInt8]) {
         try? program.withLock({ $0 })?.send(line)
     }
@@ -178,16 +178,17 @@ final class MCPProgram: Sendable {
 /// One session's messages to a shared program.
 struct MCPStdio: MCPTransport {
     let program: MCPProgram
-    /// Tells the requests of sessions apart.
+    /// The prefix of the session's request ids, which the shared program sees beside those of
+    /// others.
     let number: Int
 
-    private func name(_ id: String) -> String { "\(number).\(id)" }
+    private func prefixed(_ id: String) -> String { "\(number).\(id)" }
 
     func request(
         _ request: JSONRPCRequest, within limit: Duration, on host: any AgentHost
     ) async throws -> RawJSON {
         var named = request
-        named.id = request.id.map(name)
+        named.id = request.id.map(prefixed)
         let sent = named
         return try await withThrowingTaskGroup(of: RawJSON.self) { group in
             group.addTask { try await program.request(sent) }
@@ -204,17 +205,17 @@ struct MCPStdio: MCPTransport {
 
     func notify(_ notification: JSONRPCRequest, on host: any AgentHost) async throws {
         var notification = notification
-        // A request is named with the session's number wherever it is named.
+        // The notification carries the request's id with the session's number, as the request did.
         if notification.method == "notifications/cancelled",
             let id = notification.params.flatMap({
                 try? JSONParser().parse($0.text)["requestId"]?.string
             })
         {
-            notification.params = RawJSON(#"{"requestId":"\#(name(id))"}"#)
+            notification.params = RawJSON(#"{"requestId":"\#(prefixed(id))"}"#)
         }
         try program.send(notification.encoded)
     }
 
-    /// The program serves others; nothing of the session is left in it.
+    /// Does nothing: the program serves other sessions and keeps no state for this one.
     func close(on host: any AgentHost) async {}
 }

@@ -1,9 +1,9 @@
-// The streamable HTTP transport of the Model Context Protocol: every message is a POST, which is
-// answered with JSON or with an event stream; a session that the server names and may forget. What
-// the messages mean is MCPClient's.
+// The streamable HTTP transport of the Model Context Protocol. Every message is a POST, which the
+// server answers with JSON or with an event stream. The server may name a session, and may forget
+// it. MCPClient knows the content of the messages.
 //
-// No stream of a server's own is opened (GET), since we announce nothing that a server could ask
-// for, and an answer that breaks off is not resumed: the call has failed.
+// The server's own stream (GET) is not opened, since we announce no capability that a server could
+// use. An answer that breaks off is not resumed: the call has failed.
 //
 // Source: MCP 2025-06-18, "Transports", "Streamable HTTP".
 
@@ -13,15 +13,16 @@ import Synchronization
 
 /// One session with one server over HTTP.
 final class MCPStreamableHTTP: MCPTransport {
-    /// Bytes of one answer. 1 MiB: sixteen times what a session keeps of it.
+    /// Most bytes of one answer. 1 MiB: sixteen times what a session keeps of it.
     private static let maxAnswerBytes = 1 << 20
-    /// Requests of the server that are answered in one exchange. 16: each costs one of ours.
+    /// Most requests of the server that are answered in one exchange. 16: each answer costs a
+    /// request of ours.
     private static let maxServerRequests = 16
-    /// How long the end of a session may take, which nobody waits for.
+    /// Time limit of messages whose answer we do not need: notifications and the end of a session.
     private static let closeTimeout = Duration.seconds(5)
 
-    /// What the server knows us by.
-    private struct Greeting: Equatable {
+    /// The result of a handshake: the session's id, if the server gave one, and the version.
+    private struct Handshake: Equatable {
         var sessionID: String?
         var version: String
     }
@@ -32,7 +33,7 @@ final class MCPStreamableHTTP: MCPTransport {
     private let url: String
     private let headers: [MCPTool.Header]
     private let isConfined: Bool
-    private let greeting = Mutex<Greeting?>(nil)
+    private let handshake = Mutex<Handshake?>(nil)
 
     /// - Parameters:
     ///   - headers: sent with every request.
@@ -46,13 +47,13 @@ final class MCPStreamableHTTP: MCPTransport {
     func request(
         _ request: JSONRPCRequest, within limit: Duration, on host: any AgentHost
     ) async throws -> RawJSON {
-        let known = try await greet(within: limit, on: host)
+        let known = try await shakeHands(within: limit, on: host)
         do {
             return try await exchange(request, as: known, within: limit, on: host).result
         } catch is SessionLost {
-            // Others may have greeted anew meanwhile.
-            greeting.withLock { if $0 == known { $0 = nil } }
-            let renewed = try await greet(within: limit, on: host)
+            // Another task may have done a new handshake meanwhile.
+            handshake.withLock { if $0 == known { $0 = nil } }
+            let renewed = try await shakeHands(within: limit, on: host)
             do {
                 return try await exchange(request, as: renewed, within: limit, on: host).result
             } catch is SessionLost {
@@ -62,23 +63,25 @@ final class MCPStreamableHTTP: MCPTransport {
     }
 
     func notify(_ notification: JSONRPCRequest, on host: any AgentHost) async throws {
-        guard let known = greeting.withLock({ $0 }) else { return }
+        guard let known = handshake.withLock({ $0 }) else { return }
         try await post(notification.encoded, as: known, on: host)
     }
 
     func close(on host: any AgentHost) async {
-        let known = greeting.withLock { $0.take() }
+        let known = handshake.withLock { $0.take() }
         guard let known, known.sessionID != nil else { return }
         var request = request(as: known, body: [], within: Self.closeTimeout)
         request.method = "DELETE"
-        // A server that does not know the method keeps the session until it forgets it.
+        // A server without this method ends the session by its own time limit.
         _ = try? await host.send(request)
     }
 
     // MARK: The handshake
 
-    private func greet(within limit: Duration, on host: any AgentHost) async throws -> Greeting {
-        if let known = greeting.withLock({ $0 }) { return known }
+    private func shakeHands(within limit: Duration, on host: any AgentHost) async throws
+        -> Handshake
+    {
+        if let known = handshake.withLock({ $0 }) { return known }
         let (result, sessionID): (RawJSON, String?)
         do {
             (result, sessionID) = try await exchange(
@@ -86,16 +89,16 @@ final class MCPStreamableHTTP: MCPTransport {
         } catch is SessionLost {
             throw Self.refused(404)
         }
-        let new = Greeting(sessionID: sessionID, version: try MCPVersion.chosen(in: result))
+        let new = Handshake(sessionID: sessionID, version: try MCPVersion.chosen(in: result))
         try await post(MCPVersion.initialized.encoded, as: new, on: host)
-        greeting.withLock { $0 = new }
+        handshake.withLock { $0 = new }
         return new
     }
 
     // MARK: One exchange
 
     private func exchange(
-        _ request: JSONRPCRequest, as known: Greeting?, within limit: Duration,
+        _ request: JSONRPCRequest, as known: Handshake?, within limit: Duration,
         on host: any AgentHost
     ) async throws -> (result: RawJSON, sessionID: String?) {
         let response = try await Self.send(
@@ -115,14 +118,14 @@ final class MCPStreamableHTTP: MCPTransport {
                     code: -32_000, message: "The MCP server's answer is too large.")
             }
             try inbox.append(chunk)
-            host.charge(inbox.heldBytes, insteadOf: &charged)
+            host.charge(inbox.bufferedBytes, insteadOf: &charged)
             for answer in inbox.takeAnswers() {
                 answered += 1
                 guard answered <= Self.maxServerRequests else {
                     throw MCPCallError.protocol(
                         code: -32_000, message: "The MCP server asks too much in one answer.")
                 }
-                let asked = known ?? Greeting(sessionID: sessionID, version: MCPVersion.asked)
+                let asked = known ?? Handshake(sessionID: sessionID, version: MCPVersion.asked)
                 try? await post(answer, as: asked, on: host)
             }
         }
@@ -130,7 +133,7 @@ final class MCPStreamableHTTP: MCPTransport {
     }
 
     private func post(
-        _ body: [UInt8], as known: Greeting, on host: any AgentHost
+        _ body: [UInt8], as known: Handshake, on host: any AgentHost
     ) async throws {
         try Self.check(
             try await Self.send(
@@ -139,7 +142,7 @@ final class MCPStreamableHTTP: MCPTransport {
     }
 
     private func request(
-        as known: Greeting?, body: [UInt8], within limit: Duration
+        as known: Handshake?, body: [UInt8], within limit: Duration
     ) -> UpstreamRequest {
         var fields = headers.map { (name: $0.name, value: $0.value) }
         fields += [
@@ -157,8 +160,8 @@ final class MCPStreamableHTTP: MCPTransport {
         return request
     }
 
-    /// An address that may not be reached fails as one where nobody listens: else clients would
-    /// learn what listens in the server's own network.
+    /// Reports an address that may not be reached as one that does not answer. Otherwise a client
+    /// could find out which addresses exist in the server's own network.
     private static func send(
         _ request: UpstreamRequest, on host: any AgentHost
     ) async throws -> any UpstreamResponse {
@@ -172,7 +175,7 @@ final class MCPStreamableHTTP: MCPTransport {
         }
     }
 
-    private static func check(_ response: any UpstreamResponse, as known: Greeting?) throws {
+    private static func check(_ response: any UpstreamResponse, as known: Handshake?) throws {
         if (200..<300).contains(response.status) { return }
         if response.status == 404, known?.sessionID != nil { throw SessionLost() }
         throw refused(response.status)
@@ -183,18 +186,18 @@ final class MCPStreamableHTTP: MCPTransport {
     }
 }
 
-/// What comes in answer to one request.
+/// The messages that arrive in answer to one request.
 private struct Inbox {
     let id: String?
     let isStream: Bool
-    /// The result, once it has come.
+    /// The request's result, once it has arrived.
     private(set) var result: Result<RawJSON, MCPCallError>?
     private var answers: [[UInt8]] = []
     private var events = ServerSentEventsParser()
     private var body: [UInt8] = []
 
-    /// Bytes of what has come and could not be read yet.
-    var heldBytes: Int { body.heapBytes + events.heldBytes }
+    /// Memory of the bytes that have arrived and could not be read yet.
+    var bufferedBytes: Int { body.heapBytes + events.heldBytes }
 
     init(id: String?, isStream: Bool) {
         self.id = id
@@ -214,20 +217,20 @@ private struct Inbox {
         } catch let error as ServerSentEventsError {
             throw JSONRPCMessage.malformed("\(error)")
         }
-        // An event without data only says that the stream lives.
+        // An event without data only keeps the connection alive.
         for document in documents where !document.isEmpty {
             try take(JSONRPCMessage.all(in: Array(document.utf8)))
         }
     }
 
-    /// The whole answer is there.
+    /// The answer has ended.
     mutating func finish() throws -> Result<RawJSON, MCPCallError> {
         if !isStream { try take(JSONRPCMessage.all(in: body)) }
         guard let result else { throw JSONRPCMessage.malformed("no answer to the request") }
         return result
     }
 
-    /// What is to be said to the server's own requests.
+    /// Takes our answers to the server's own requests.
     mutating func takeAnswers() -> [[UInt8]] {
         defer { answers = [] }
         return answers
@@ -237,7 +240,7 @@ private struct Inbox {
         for message in messages {
             switch message {
             case .response(let id, let outcome):
-                // An error without an id can only be about what was just sent.
+                // An error without an id can only be the answer to the request that was just sent.
                 if id == self.id || (id == nil && !outcome.isSuccess) { result = outcome }
             case .request(let id, let method):
                 answers.append(JSONRPCRequest.answer(to: id, method: method))

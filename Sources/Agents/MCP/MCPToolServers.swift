@@ -1,5 +1,5 @@
-// The MCP servers of `parley serve`: those that the operator has configured, by their label, and
-// those that clients may name by their URL. How one is spoken to is MCPClient's.
+// The MCP servers of `parley serve`: those that the operator has configured, by their labels, and
+// those that clients may name by URL. MCPClient speaks to one of them.
 //
 // The configuration is a JSON file in the form that MCP's own clients share: an object `mcpServers`
 // of labels, each with `command`, `args` and `env`, or with `url` and `headers`.
@@ -12,13 +12,13 @@ import Synchronization
 public struct MCPServerConfiguration: Equatable, Sendable {
     /// How it is reached.
     public enum Transport: Equatable, Sendable {
-        /// A program, its arguments, and what it is given of an environment beside the usual.
+        /// A program, its arguments, and `NAME=value` variables added to its usual environment.
         case program(command: [String], environment: [String])
-        /// A URL, and header fields that are sent with every request.
+        /// A URL, and header fields of every request.
         case http(url: String, headers: [MCPTool.Header])
     }
 
-    /// What clients name it by.
+    /// The name by which clients refer to it.
     public var label: String
     /// How it is reached.
     public var transport: Transport
@@ -30,7 +30,8 @@ public struct MCPServerConfiguration: Equatable, Sendable {
     }
 
     /// Reads a configuration file.
-    /// - Throws: `MCPConfigurationError`, which says what is wrong without any value.
+    /// - Throws: `MCPConfigurationError`, which repeats no value of the file: values may be
+    ///   secrets.
     public static func all(in file: [UInt8]) throws -> [MCPServerConfiguration] {
         let root: JSONValue
         do throws(JSONError) {
@@ -91,9 +92,9 @@ public struct MCPServerConfiguration: Equatable, Sendable {
     }
 }
 
-/// What is wrong with a configuration file.
+/// The first fault of a configuration file.
 public struct MCPConfigurationError: Error, CustomStringConvertible {
-    /// A sentence for the operator.
+    /// What is wrong, for the operator.
     public let description: String
 
     init(_ description: String) { self.description = description }

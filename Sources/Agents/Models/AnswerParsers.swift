@@ -1,21 +1,22 @@
-// Parsers for the pieces of models' answers, lent for one piece at a time. A parser's buffers are
-// some 30 kB; a turn in flight needs one for a microsecond every 20 ms, so there are as many as
-// threads that read at once, and they stay in the cache.
+// JSON parsers for the pieces of models' answers, borrowed for one piece at a time. A parser's
+// buffers take about 30 kB, and a response in progress needs one for a microsecond every 20 ms. The
+// process therefore has only as many as threads that read at once, and they stay in the CPU's
+// cache.
 
 import Codec
 import Session
 import Synchronization
 
-/// The parsers of the process that nobody uses now.
+/// The pool of parsers.
 enum AnswerParsers {
-    /// Used by one thread at a time: whoever has taken it.
+    /// A parser that is used only by the thread that took it out of `free`.
     private struct Parser: @unchecked Sendable {
         let json = JSONParser(limits: .ofAnAnswer)
     }
 
     private static let free = Mutex<[Parser]>([])
 
-    /// Reads a piece of an answer. Bytes that are no UTF-8 are replaced, as the standard of event
+    /// Reads a piece of an answer. Bytes that are not UTF-8 are replaced, as the standard of event
     /// streams demands.
     /// - Throws: `.malformedReply`, or what `body` throws.
     static func read<Result>(
@@ -41,7 +42,7 @@ enum AnswerParsers {
 }
 
 extension JSONValue {
-    /// A count of tokens that a service can mean: 0 to 10⁹, a thousand times what any model reads.
-    /// Nil for any other value, so that sums of counts fit an Int.
+    /// A plausible count of tokens: 0 to 10⁹, a thousand times what any model reads. Nil for any
+    /// other value, so that sums of counts fit an Int.
     var tokenCount: Int? { int.flatMap { (0...1_000_000_000).contains($0) ? $0 : nil } }
 }

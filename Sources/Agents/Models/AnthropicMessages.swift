@@ -1,23 +1,23 @@
-// A language model behind Anthropic's Messages API, streaming: one POST per turn. The request's
-// body is AnthropicMessagesRequest, the meaning of the answer's pieces is AnthropicMessagesReply.
+// A language model behind Anthropic's Messages API, streaming: one POST per response.
+// AnthropicMessagesRequest writes the request's body, AnthropicMessagesReply reads the answer.
 //
 // Source: Anthropic API reference, "Create a Message", "Streaming Messages", "Prompt caching",
 // "Errors".
 
 import Session
 
-/// Answers turns through `POST {baseURL}/messages`.
+/// Generates responses through `POST {baseURL}/messages`.
 public struct AnthropicMessages: LanguageModel {
     /// The version of the API that requests are written for (`anthropic-version`).
     static let version = "2023-06-01"
-    /// Tokens of one answer where neither the client nor the operator sets a limit; the API wants
-    /// one. 4,096: the protocol's own largest limit, many minutes of speech.
+    /// Most tokens of one answer where neither the client nor the operator sets a limit, which the
+    /// API requires. 4,096: the protocol's own largest limit, many minutes of speech.
     public static let defaultMaxTokens = 4_096
 
     private let stream: AnswerStream<AnthropicMessagesReply>
     private let model: String?
     private let maxTokens: Int
-    /// Whether the model sees the images that users send.
+    /// Whether the model accepts images.
     public let seesImages: Bool
 
     /// Creates a client for one service.
@@ -25,11 +25,11 @@ public struct AnthropicMessages: LanguageModel {
     ///   - baseURL: up to and including the version, for example `https://api.anthropic.com/v1`.
     ///   - apiKey: sent as `x-api-key` when it is neither nil nor empty.
     ///   - model: the model's name at the service; nil passes on the name that the client gave.
-    ///   - maxTokens: limit of an answer's tokens where the session has none.
-    ///   - seesImages: whether it is given the images that users send.
-    ///   - timeout: limit of the silence before the answer and between its pieces, 60 s.
-    ///   - limits: of the time until its first word, and of the whole answer. None by default.
-    ///   - retries: when it is asked again, before anything was answered. Never by default.
+    ///   - maxTokens: limit of an answer's tokens where the session sets none.
+    ///   - seesImages: whether users' images are sent to it.
+    ///   - timeout: longest wait for the answer, and for each further piece of it. 60 s.
+    ///   - limits: of the time until the first word, and of the whole answer. None by default.
+    ///   - retries: when a failed request is retried. Never by default.
     public init(
         baseURL: String, apiKey: String? = nil, model: String? = nil,
         maxTokens: Int = AnthropicMessages.defaultMaxTokens, seesImages: Bool = false,
@@ -48,7 +48,7 @@ public struct AnthropicMessages: LanguageModel {
         self.seesImages = seesImages
     }
 
-    /// Asks the service and passes on what it answers as it comes.
+    /// Sends the request and passes on the answer while it arrives.
     /// - Throws: `AgentError.upstream` when the service cannot be reached, refuses, or breaks off;
     ///   `AgentError.malformedReply` when its answer cannot be understood or is not complete.
     public func respond(

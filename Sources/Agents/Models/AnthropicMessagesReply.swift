@@ -1,8 +1,8 @@
-// What the pieces of a Messages answer mean: the events of its stream, and a whole `message` from a
-// service that does not stream. No bytes are framed here: see AnswerStream.
+// Reads the answers of the Messages API: the events of a stream, and a whole `message` from a
+// service that does not stream. AnswerStream splits the bytes into events.
 //
-// Source: Anthropic API reference, "Streaming Messages". Events and blocks of kinds that are not
-// named here are passed over, as it demands.
+// Source: Anthropic API reference, "Streaming Messages". Events and blocks of other kinds are
+// skipped, as it demands.
 
 import Codec
 import Session
@@ -12,7 +12,7 @@ struct AnthropicMessagesReply: StreamedAnswer {
     private var calls = CallSequence()
     private var stopReason: String?
     private var isDone = false
-    /// Tokens as last told: read, read from a cache, written to a cache, and answered.
+    /// The token counts last reported: read, read from a cache, written to a cache, and generated.
     private var inputTokens = 0
     private var cachedTokens = 0
     private var newlyCachedTokens = 0
@@ -51,10 +51,10 @@ struct AnthropicMessagesReply: StreamedAnswer {
         case "max_tokens", "model_context_window_exceeded":
             deltas.append(.incomplete(reason: "max_output_tokens"))
         case "refusal": deltas.append(.incomplete(reason: "content_filter"))
-        default: break  // The turn, a stop sequence or the calls ended it.
+        default: break  // The end of the text, a stop sequence or a call ended it.
         }
         if let outputTokens {
-            // What was read from a cache, or written to one, is counted apart by this service.
+            // This service's `input_tokens` leaves out the tokens read from or written to a cache.
             deltas.append(
                 .usage(
                     inputTokens: inputTokens + cachedTokens + newlyCachedTokens,
@@ -75,7 +75,7 @@ struct AnthropicMessagesReply: StreamedAnswer {
         case "content_block_delta":
             let delta = event["delta"]
             if let json = delta?["partial_json"]?.string { return calls.append(json, to: index) }
-            // Thoughts and their signatures have fields of other names.
+            // Reasoning and its signatures come in fields of other names, which are skipped.
             guard let text = delta?["text"]?.string, !text.isEmpty else { return [] }
             return [.text(text)]
         case "content_block_stop": return calls.end(index)
@@ -103,7 +103,7 @@ struct AnthropicMessagesReply: StreamedAnswer {
             var deltas = calls.begin(
                 index, callID: block["id"]?.string ?? "call_\(index)",
                 name: block["name"]?.string ?? "")
-            // In a stream the input is empty here and comes in pieces.
+            // In a stream the input is empty here and follows in pieces.
             if let input = block["input"], input.kind == .object, input.count > 0 {
                 deltas += calls.append(input.raw.text, to: index)
             }
@@ -112,7 +112,7 @@ struct AnthropicMessagesReply: StreamedAnswer {
         }
     }
 
-    /// Later counts are of the whole answer so far.
+    /// Replaces the counts: each report covers the whole answer so far.
     private mutating func noteUsage(_ usage: JSONValue?) {
         guard let usage else { return }
         if let tokens = usage["input_tokens"]?.tokenCount { inputTokens = tokens }
@@ -123,7 +123,7 @@ struct AnthropicMessagesReply: StreamedAnswer {
         if let tokens = usage["output_tokens"]?.tokenCount { outputTokens = tokens }
     }
 
-    /// The status that an error has when it comes before the stream ("Errors").
+    /// The HTTP status that the same error has before a stream begins ("Errors").
     private static func status(of error: String?) -> Int {
         switch error {
         case "invalid_request_error": 400

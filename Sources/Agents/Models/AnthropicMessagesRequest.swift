@@ -1,9 +1,9 @@
-// The body of a Messages request: what a conversation looks like to Anthropic's API. Sending it is
-// AnthropicMessages'.
+// The body of a Messages request: a conversation in the form of Anthropic's API. AnthropicMessages
+// sends it.
 //
-// Invariants of the API that hold whatever the conversation looks like: messages alternate between
-// user and assistant, the first and the last are the user's, none is empty; the results of an
-// assistant's calls begin the message after it; at most four blocks are marked for the cache.
+// Invariants, which the API demands of every conversation: messages alternate between user and
+// assistant; the first and the last are the user's; none is empty; the results of an assistant's
+// calls begin the message after it; at most four blocks are marked for the cache.
 
 import Codec
 import Session
@@ -23,14 +23,14 @@ struct AnthropicMessagesRequest {
         var blocks: [Block]
     }
 
-    /// Stands for the user where the assistant spoke first, or is to.
+    /// The user's message where the conversation has none before the assistant's first.
     private static let opening = "(The conversation begins.)"
-    /// Stands for the user where the assistant is to go on after its own words; without it, these
-    /// would be the beginning of the answer.
+    /// The user's message where the assistant speaks twice in a row. Without it, the API takes the
+    /// assistant's last message as the beginning of the answer.
     private static let continuation = "(Go on.)"
-    /// Messages of the user that are marked for the cache, from the last: what ends at the first of
-    /// them was stored with the last answer, what ends at the second is stored with this.
-    private static let markedTurns = 2
+    /// How many of the user's last messages are marked for the cache. 2: the request before this
+    /// one stored everything up to the first of them; this one stores everything up to the second.
+    private static let markedUserMessages = 2
 
     private let request: ModelRequest
     private let model: String
@@ -49,7 +49,7 @@ struct AnthropicMessagesRequest {
             case .system(let text) where messages.isEmpty:
                 if !text.isBlank { system.append(text) }
             case .system(let text):
-                // The API has no place for it within the conversation, where it belongs.
+                // The API has no system messages within a conversation.
                 messages.append(.text("<system>\(text)</system>"), isUser: true)
             case .user(let parts):
                 for part in parts { messages.append(Self.block(of: part), isUser: true) }
@@ -79,7 +79,7 @@ struct AnthropicMessagesRequest {
     /// The body.
     func encoded() -> [UInt8] { encodedJSON { write(to: &$0) } }
 
-    /// A part of what the user says; nothing of what the model has no sense for.
+    /// A part of a user's message; audio becomes an empty text, since the API takes none.
     private static func block(of part: UserPart) -> Block {
         switch part {
         case .text(let text): .text(text)
@@ -88,7 +88,7 @@ struct AnthropicMessagesRequest {
         }
     }
 
-    /// A call's id within the alphabet of the API; ids of the client's own making may be others.
+    /// A call's id in the characters that the API allows; clients may use others in their ids.
     private static func identifier(_ callID: String) -> String {
         let bytes = callID.utf8.map { byte -> UInt8 in
             switch byte {
@@ -119,17 +119,17 @@ struct AnthropicMessagesRequest {
         writeTools(to: &json)
         json.key("messages")
         json.beginArray()
-        var usersTurnsLeft = messages.count { $0.isUser }
+        var userMessagesLeft = messages.count { $0.isUser }
         for message in messages {
             json.beginObject()
             json.member("role", message.isUser ? "user" : "assistant")
             json.key("content")
             json.beginArray()
-            let isMarked = message.isUser && usersTurnsLeft <= Self.markedTurns
+            let isMarked = message.isUser && userMessagesLeft <= Self.markedUserMessages
             for (index, block) in message.blocks.enumerated() {
                 write(block, isMarked: isMarked && index == message.blocks.count - 1, to: &json)
             }
-            if message.isUser { usersTurnsLeft -= 1 }
+            if message.isUser { userMessagesLeft -= 1 }
             json.endArray()
             json.endObject()
         }
@@ -192,7 +192,7 @@ struct AnthropicMessagesRequest {
 
     private func writeSource(_ url: String, to json: inout JSONWriter) {
         json.beginObject()
-        // `data:image/png;base64,…`, as the session has checked.
+        // `data:image/png;base64,…`; the session has checked the form.
         let head = url.prefix { $0 != "," }
         if url.hasPrefix("data:"), head.endIndex < url.endIndex {
             json.member("type", "base64")
@@ -205,8 +205,8 @@ struct AnthropicMessagesRequest {
         json.endObject()
     }
 
-    /// A call's arguments as the object that the API wants; an empty one where the client wrote
-    /// something else.
+    /// A call's arguments as the object that the API requires; an empty one where they are not an
+    /// object.
     private static func object(_ arguments: String) -> RawJSON {
         let value = try? JSONParser(limits: .ofAnAnswer).parse(arguments)
         return value?.kind == .object ? RawJSON(arguments) : RawJSON("{}")
@@ -214,8 +214,8 @@ struct AnthropicMessagesRequest {
 }
 
 extension [AnthropicMessagesRequest.Message] {
-    /// Adds a block to the message in progress, or to a new one where the speaker changes. Blank
-    /// text says nothing, and the API refuses it.
+    /// Adds a block to the last message, or to a new one where the role changes. Blank text is left
+    /// out: the API refuses it.
     fileprivate mutating func append(_ block: AnthropicMessagesRequest.Block, isUser: Bool) {
         if case .text(let text) = block, text.isBlank { return }
         if last?.isUser == isUser {
@@ -231,7 +231,7 @@ extension String {
 }
 
 extension JSONWriter {
-    /// The block, and all before it, may be stored for the next request.
+    /// Lets the API cache the request up to and including this block.
     fileprivate mutating func cacheMark() {
         key("cache_control")
         beginObject()

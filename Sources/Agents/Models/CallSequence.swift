@@ -1,11 +1,11 @@
-// The function calls of one answer, put into the order that `ModelDelta` asks for: one call after
-// the other, however the service interleaves them. The call at the front streams, the others wait
-// until those before them are over.
+// The function calls of one answer in the order that `ModelDelta` requires: one call after the
+// other, even where the service interleaves them. The first open call streams; the others wait
+// until the calls before them have ended.
 
 import Codec
 import Session
 
-/// Collects the calls of one answer of a service that says when each begins and ends.
+/// Collects the calls of one answer, for services that mark the beginning and end of each call.
 struct CallSequence {
     private struct Call {
         let key: Int
@@ -22,20 +22,20 @@ struct CallSequence {
     /// The call that streams.
     private var front = 0
 
-    /// Whether a call has begun under a key, and whether arguments of it have come.
+    /// Whether a call with this key has begun, and whether it has arguments yet.
     func state(of key: Int) -> (isKnown: Bool, hasArguments: Bool) {
         guard let call = calls.last(where: { $0.key == key }) else { return (false, false) }
         return (true, call.hasArguments)
     }
 
     /// A call begins.
-    /// - Parameter key: how the service names it in what follows, unique in its answer.
+    /// - Parameter key: the call's number at the service, unique in the answer.
     mutating func begin(_ key: Int, callID: String, name: String) -> [ModelDelta] {
         calls.append(Call(key: key, callID: callID, name: name))
         return take()
     }
 
-    /// More of a call's arguments. What belongs to no call is passed over.
+    /// Adds to a call's arguments. Arguments of an unknown call are ignored.
     mutating func append(_ arguments: String, to key: Int) -> [ModelDelta] {
         guard !arguments.isEmpty, let index = calls.lastIndex(where: { $0.key == key }) else {
             return []
@@ -45,7 +45,7 @@ struct CallSequence {
         return take()
     }
 
-    /// A call is over. One without arguments has none: an empty object, as clients parse them.
+    /// A call is over. Missing arguments become an empty object, because clients parse them.
     mutating func end(_ key: Int) -> [ModelDelta] {
         guard let index = calls.lastIndex(where: { $0.key == key }), !calls[index].hasEnded else {
             return []

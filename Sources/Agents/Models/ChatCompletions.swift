@@ -1,20 +1,21 @@
 // A language model behind any server that speaks OpenAI's chat completions, streaming: one POST per
-// turn. The request's body is ChatCompletionsRequest, the meaning of the answer's pieces is
-// ChatCompletionsReply; connections, TLS and reuse are the host's.
+// response. ChatCompletionsRequest writes the request's body, ChatCompletionsReply reads the
+// answer; the host makes and reuses connections.
 //
-// Source: OpenAI API reference, "Create chat completion" and "Streaming"; what llama.cpp, vLLM,
-// Ollama and others do differently is noted where it is handled.
+// Source: OpenAI API reference, "Create chat completion" and "Streaming"; differences of llama.cpp,
+// vLLM, Ollama and others are noted where they are handled.
 
 import Codec
 import Session
 
-/// Answers turns through `POST {baseURL}/chat/completions`.
+/// Generates responses through `POST {baseURL}/chat/completions`.
 public struct ChatCompletions: LanguageModel {
     private let stream: AnswerStream<ChatCompletionsReply>
     private let model: String?
-    /// Whether the model understands speech, so that turns are sent as they were said.
+    /// Whether the model accepts audio, so that the user's speech is sent instead of its
+    /// transcript.
     public let hearsAudio: Bool
-    /// Whether the model sees the images that users send.
+    /// Whether the model accepts images.
     public let seesImages: Bool
 
     /// Creates a client for one service.
@@ -23,12 +24,12 @@ public struct ChatCompletions: LanguageModel {
     ///   - apiKey: sent as a bearer token when it is neither nil nor empty.
     ///   - model: the model's name at the service; nil passes on the name that the client of the
     ///     session gave.
-    ///   - hearsAudio: whether turns are sent as `input_audio` instead of their transcripts.
-    ///   - seesImages: whether it is given the images that users send.
-    ///   - timeout: limit of the silence before the answer and between its pieces. 60 s: a model
-    ///     on a CPU reads a long conversation for tens of seconds before its first word.
-    ///   - limits: of the time until its first word, and of the whole answer. None by default.
-    ///   - retries: when it is asked again, before anything was answered. Never by default.
+    ///   - hearsAudio: whether the user's turns are sent as `input_audio` instead of transcripts.
+    ///   - seesImages: whether users' images are sent to it.
+    ///   - timeout: longest wait for the answer, and for each further piece of it. 60 s: a model on
+    ///     a CPU reads a long conversation for tens of seconds before its first word.
+    ///   - limits: of the time until the first word, and of the whole answer. None by default.
+    ///   - retries: when a failed request is retried. Never by default.
     public init(
         baseURL: String, apiKey: String? = nil, model: String? = nil, hearsAudio: Bool = false,
         seesImages: Bool = false, timeout: Duration = .seconds(60),
@@ -44,7 +45,7 @@ public struct ChatCompletions: LanguageModel {
         self.seesImages = seesImages
     }
 
-    /// Asks the service and passes on what it answers as it comes.
+    /// Sends the request and passes on the answer while it arrives.
     /// - Throws: `AgentError.upstream` when the service cannot be reached, refuses, or breaks off;
     ///   `AgentError.malformedReply` when its answer cannot be understood or is not complete.
     public func respond(
@@ -56,12 +57,13 @@ public struct ChatCompletions: LanguageModel {
     }
 }
 
-/// How long an answer of a model may take.
+/// Time limits of a model's answer.
 public struct AnswerTimeLimits: Equatable, Sendable {
-    /// Until its first word or function call, all retries included; nil: no limit but silence's.
+    /// Until its first word or function call, all retries included; nil: no limit but the service's
+    /// timeout.
     public var firstToken: Duration?
-    /// Until its end, for each request, the time not counted in which the session takes nothing;
-    /// nil: no limit.
+    /// Until the end of the answer to one request; nil: no limit. Time in which the session accepts
+    /// no more of the answer does not count.
     public var total: Duration?
 
     /// Creates limits; none by default.

@@ -1,15 +1,16 @@
-// What the pieces of a chat completions answer mean: `chat.completion.chunk` objects, and a whole
-// `chat.completion`. No bytes are framed here: see ServerSentEventsParser.
+// Reads the answers of chat completions: the `chat.completion.chunk` objects of a stream, and a
+// whole `chat.completion`. AnswerStream splits the bytes into events.
 //
-// Invariant: the deltas of function calls come out one call after the other, as `ModelDelta` asks,
-// however the service interleaves them: the first call streams, the others wait for the end.
+// Invariant: the deltas of function calls are passed on one call after the other, as `ModelDelta`
+// requires. The service does not mark a call's end, so the first call streams and the others wait
+// for the end of the answer.
 
 import Codec
 import Session
 
 /// Collects one answer.
 struct ChatCompletionsReply: StreamedAnswer {
-    /// A function call as far as it has come.
+    /// A function call as far as it has arrived.
     private struct Call {
         var index: Int
         var callID: String
@@ -22,13 +23,13 @@ struct ChatCompletionsReply: StreamedAnswer {
     private var calls: [Call] = []
     private var completionID = ""
     private var finishReason: String?
-    /// Whether a choice has come; an answer without one is no completion.
+    /// Whether a choice has arrived; an answer without one is not a completion.
     private var hasChoice = false
     private var isDone = false
     private var usage: ModelDelta?
 
-    /// Takes the data of one event of the stream.
-    /// - Returns: what can be passed on at once.
+    /// Reads the data of one event of the stream.
+    /// - Returns: the deltas that can be passed on at once.
     /// - Throws: `.malformedReply`, or `.upstream` when the service reports an error.
     mutating func handle(
         event data: UnsafeRawBufferPointer
@@ -41,12 +42,13 @@ struct ChatCompletionsReply: StreamedAnswer {
         return try AnswerParsers.read(data) { (piece) throws(AgentError) in try handle(piece) }
     }
 
-    /// Once a choice has come, and with it the completion's id, text is all that a piece changes.
+    /// The text of a chunk that holds nothing else. Valid once a choice has arrived, and with it
+    /// the completion's id: from then on such a chunk changes no state.
     func text(ofEvent data: UnsafeRawBufferPointer) -> String? {
         hasChoice && !isDone ? ChatDeltaScanner.text(of: data) : nil
     }
 
-    /// Takes a whole answer that was not streamed.
+    /// Reads a whole answer that was not streamed.
     mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta] {
         let deltas = try body.span.bytes.withUnsafeBytes { (bytes) throws(AgentError) in
             try handle(event: bytes)
@@ -106,9 +108,8 @@ struct ChatCompletionsReply: StreamedAnswer {
         return deltas
     }
 
-    /// Takes a fragment of a call. Fragments of one call share an index; some services leave it
-    /// out and send whole calls in a list, others give every call index 0 and tell them apart by
-    /// their ids.
+    /// Reads a fragment of a call. The fragments of one call share an index. Some services leave it
+    /// out and send whole calls in a list; others give every call index 0 and a different id.
     private mutating func handleCall(_ fragment: JSONValue, position: Int) -> [ModelDelta] {
         let index = fragment["index"]?.int ?? position
         let callID = fragment["id"]?.string ?? ""
@@ -142,7 +143,7 @@ struct ChatCompletionsReply: StreamedAnswer {
         return deltas
     }
 
-    /// Some services repeat the usage so far with every piece; the last one counts.
+    /// Replaces the usage: some services repeat the usage so far with every chunk.
     private mutating func noteUsage(_ usage: JSONValue) {
         guard let input = usage["prompt_tokens"]?.tokenCount else { return }
         self.usage = .usage(

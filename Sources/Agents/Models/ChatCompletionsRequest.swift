@@ -1,5 +1,5 @@
-// The body of a chat completions request. What a conversation looks like to the service is decided
-// here; sending it is ChatCompletions'.
+// The body of a chat completions request: a conversation in the form of that API. ChatCompletions
+// sends it.
 
 import Codec
 import Session

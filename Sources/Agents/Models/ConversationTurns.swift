@@ -1,12 +1,12 @@
-// A conversation in the order that model services demand: the calls of one assistant's message are
-// followed by exactly one output each. How a service spells that is its request's business.
+// A conversation in the order that model services demand: each call of an assistant's message has
+// exactly one output. The request types write the turns in the form of their API.
 
 import Codec
 import Session
 
-/// A turn of a conversation, as services want it.
+/// One party's contribution to the conversation.
 enum ConversationTurn {
-    /// A function call and what came of it.
+    /// A function call and its output.
     struct AnsweredCall {
         let callID: String
         let name: String
@@ -17,13 +17,14 @@ enum ConversationTurn {
 
     case system(String)
     case user([UserPart])
-    /// What the model said before its calls, if anything, and the calls that it made at once.
+    /// The text before the calls, or nil, and the calls that the model made at once.
     case assistant(text: String?, calls: [AnsweredCall])
 }
 
 extension [ModelMessage] {
-    /// The turns of the conversation. A call without an output is left out: the user went on before
-    /// there was one, and services refuse such a call; so is an output without a call.
+    /// The turns of the conversation. A call without an output is left out, because services refuse
+    /// it: the user spoke on before the call was answered. An output without a call is left out
+    /// too.
     var turns: [ConversationTurn] {
         var outputs: [String: String] = [:]
         for case .functionOutput(let callID, let output) in self where outputs[callID] == nil {
@@ -43,13 +44,13 @@ extension [ModelMessage] {
                 rest = self[(rest.startIndex - 1)...]
                 let calls = rest.takeCalls(outputs)
                 if !calls.isEmpty { turns.append(.assistant(text: nil, calls: calls)) }
-            case .functionOutput: break  // It stands beside its call.
+            case .functionOutput: break  // Already written with its call.
             }
         }
         return turns
     }
 
-    /// What a model must understand to be given these messages.
+    /// The abilities that a model needs for these messages.
     var neededAbilities: ModelAbilities {
         var needed = ModelAbilities()
         for message in self {
@@ -71,8 +72,8 @@ extension [ModelMessage] {
 }
 
 extension ArraySlice<ModelMessage> {
-    /// Takes the calls at the front. Calls after an output were made knowing it: they begin a turn
-    /// of their own.
+    /// Removes the calls at the front and returns those that have an output. Calls that follow an
+    /// output belong to a turn of their own, because the model knew the output when it made them.
     fileprivate mutating func takeCalls(
         _ outputs: [String: String]
     ) -> [ConversationTurn.AnsweredCall] {
@@ -90,9 +91,9 @@ extension ArraySlice<ModelMessage> {
 }
 
 extension JSONWriter {
-    /// What was said, as the string of a WAV file in base64.
+    /// Writes the audio as a base64 string of a WAV file.
     mutating func wavFile(of audio: HeardAudio) {
-        // Without memory for a decoder the model hears nothing, which it will say.
+        // Where no decoder can be allocated, the recording is empty.
         let samples = (try? audio.samples()) ?? []
         let file = WAVFile(rate: .hz16000, samples: samples).encoded()
         base64(file.span.bytes)

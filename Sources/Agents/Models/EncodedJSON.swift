@@ -1,9 +1,9 @@
-// JSON that leaves as an array of bytes, which is what requests and function arguments are made of.
-// The writing is Codec's JSONWriter.
+// JSON as an array of bytes, for the bodies of requests and the arguments of functions. JSONWriter
+// (Codec) does the writing.
 
 import Codec
 
-/// The JSON value that `write` writes.
+/// Returns the JSON value that `write` writes.
 func encodedJSON(_ write: (inout JSONWriter) -> Void) -> [UInt8] {
     var json = JSONWriter(ByteWriter(capacity: 1_024))
     write(&json)

@@ -1,20 +1,18 @@
-// Several language models behind one port: which provider answers is decided by the model's name
-// that the client gave, and another takes over where that one fails before it has said anything.
-// How a provider is asked is its model's business.
+// Several language models behind one port. The model name that the client gave selects the
+// provider. Where that provider fails before its first word, its fallback takes over.
 //
-// Invariant: a response is answered by one provider; once something was passed on, no other is
-// asked.
+// Invariant: all deltas of a response come from one provider.
 
 import Session
 
-/// Which names of models a provider answers to: the name itself, or what it begins with before `*`.
+/// A pattern for model names: a whole name, or the beginning of one followed by `*`.
 public struct ModelNamePattern: Equatable, Sendable, LosslessStringConvertible {
-    /// As it was written.
+    /// The pattern as it was written.
     public let description: String
     private let text: Substring
     private let isPrefix: Bool
 
-    /// Reads a pattern; nil where it is empty, or has a `*` before its end.
+    /// Reads a pattern; nil when it is empty, or has a `*` before its end.
     public init?(_ description: String) {
         self.description = description
         isPrefix = description.hasSuffix("*")
@@ -22,21 +20,21 @@ public struct ModelNamePattern: Equatable, Sendable, LosslessStringConvertible {
         guard !description.isEmpty, !text.contains("*") else { return nil }
     }
 
-    /// Whether a model's name is meant.
+    /// Whether a model's name fits the pattern.
     public func matches(_ name: String) -> Bool {
         isPrefix ? name.hasPrefix(text) : name[...] == text
     }
 }
 
-/// One way to a model.
+/// A service, or an embedded model, that answers requests for some model names.
 public struct ModelProvider: Sendable {
-    /// For metrics and logs, and for others to name as their fallback.
+    /// The name in metrics, logs, and the `fallback` of other providers.
     public let name: String
-    /// The models that it answers to; none where it is only a fallback or the default.
+    /// The model names that select it; empty where it is only a fallback or the default.
     public let patterns: [ModelNamePattern]
-    /// Asks it.
+    /// Sends requests to it.
     public let model: any LanguageModel
-    /// Who takes over where it fails, or nil.
+    /// The name of the provider that takes over when this one fails, or nil.
     public let fallback: String?
     let health: ProviderHealth
 
@@ -53,24 +51,24 @@ public struct ModelProvider: Sendable {
     }
 }
 
-/// Answers each request through the provider of its model.
+/// Sends each request to the provider that its model name selects.
 public struct ModelRouter: LanguageModel {
-    /// A provider is given up for another.
+    /// Reports that a provider has failed and its fallback takes over.
     public typealias Report =
         @Sendable (
             _ failed: String, _ next: String, _ error: any Error
         ) -> Void
 
     private let all: [ModelProvider]
-    /// Answers to the names that no pattern has, or nil: they are refused.
+    /// The default provider, for names that fit no pattern; nil: such names are refused.
     private let standard: ModelProvider?
     private let report: Report
 
     /// Creates a router.
     /// - Parameters:
-    ///   - providers: the first whose pattern matches answers; names are unique.
-    ///   - standard: the name of the provider for all other models, or nil: they are refused.
-    ///   - report: told where a provider is given up for another, for the operator.
+    ///   - providers: in order of precedence; their names are unique.
+    ///   - standard: the name of the provider for all other models; nil: they are refused.
+    ///   - report: called when a fallback takes over.
     public init(
         providers: [ModelProvider], standard: String? = nil,
         report: @escaping Report = { _, _, _ in }
@@ -80,20 +78,20 @@ public struct ModelRouter: LanguageModel {
         self.report = report
     }
 
-    /// What the provider of a model understands.
+    /// The abilities of the provider that a model name selects.
     public func abilities(of model: String) -> ModelAbilities {
         provider(of: model)?.model.abilities(of: model) ?? ModelAbilities()
     }
 
-    /// What became of the turns of each provider.
+    /// The outcomes of the requests to each provider.
     public var providers: [ModelProviderCounts] {
         all.map { $0.health.counts(of: $0.name) }
     }
 
-    /// Asks the provider of the request's model, and those that it falls back to, in turn, while
-    /// they fail before their first word for a reason that another may not have.
-    /// - Throws: what the last of them threw; `AgentError.unavailable` where no provider has the
-    ///   model.
+    /// Sends the request to the provider of its model. When that fails before its first word, for a
+    /// reason that may not affect another provider, its fallbacks follow one after the other.
+    /// - Throws: the error of the last provider; `AgentError.unknownModel` where no provider has
+    ///   the model.
     public func respond(
         to request: ModelRequest, on host: any AgentHost,
         reply: @Sendable (ModelDelta) async throws -> Void
@@ -101,14 +99,14 @@ public struct ModelRouter: LanguageModel {
         let candidates = try candidates(for: request)
         for (position, provider) in candidates.enumerated() {
             let next = position + 1 < candidates.count ? candidates[position + 1] : nil
-            // A provider without a fallback is asked however it fares.
-            var turn = ProviderTurn.ordinary
+            // A provider without a fallback is used even while it is paused.
+            var permit = ProviderPermit.ordinary
             if let next {
                 guard let permitted = await provider.health.permit(at: host.now()) else {
                     next.health.handleFallback()
                     continue
                 }
-                turn = permitted
+                permit = permitted
             }
             let attempt = RequestAttempt()
             do {
@@ -121,12 +119,12 @@ public struct ModelRouter: LanguageModel {
             } catch {
                 if Task.isCancelled || error is CancellationError {
                     provider.health.handleCancelled(
-                        turn, hasAnswered: attempt.hasDelivered, at: await host.now())
+                        permit, hasAnswered: attempt.hasDelivered, at: await host.now())
                     throw error
                 }
                 let blame = FailureBlame(error)
                 provider.health.handleFailed(
-                    turn, isItsFault: blame == .provider, at: await host.now())
+                    permit, isItsFault: blame == .provider, at: await host.now())
                 guard let next, blame != .request, !attempt.hasDelivered else { throw error }
                 report(provider.name, next.name, error)
                 next.health.handleFallback()
@@ -138,8 +136,8 @@ public struct ModelRouter: LanguageModel {
         all.first { $0.patterns.contains { $0.matches(model) } } ?? standard
     }
 
-    /// The provider of a request, and those that it falls back to. Of these, one that would not
-    /// understand the request is passed over.
+    /// The provider of a request, then its fallbacks. A fallback without the abilities that the
+    /// request needs is skipped.
     private func candidates(for request: ModelRequest) throws(AgentError) -> [ModelProvider] {
         guard let first = provider(of: request.model) else {
             throw .unknownModel(message: "This server has no model '\(request.model)'.")
@@ -163,15 +161,15 @@ public struct ModelRouter: LanguageModel {
     }
 }
 
-/// What a failed turn speaks against.
+/// The cause of a failed request.
 private enum FailureBlame {
-    /// The provider: another may do better, and further failures pause it.
+    /// The provider. Another may succeed, and further failures pause this one.
     case provider
-    /// What the client asked this provider for, such as a model that it does not have (404):
-    /// another provider may have it. It never pauses a provider, or the requests of one client
-    /// would send the turns of all others to the fallback.
+    /// Something in the request that this provider does not offer, such as a model (404); another
+    /// provider may offer it. It never pauses a provider: otherwise one client's requests would
+    /// send those of all other clients to the fallback.
     case requestToProvider
-    /// The request, or this server: no provider could answer.
+    /// The request itself, or this server: no provider could answer.
     case request
 
     init(_ error: any Error) {
@@ -187,8 +185,8 @@ private enum FailureBlame {
             }
     }
 
-    /// By the meaning of the status (RFC 9110 §15.5, RFC 6585): a client error is the request's,
-    /// but for those that follow from the operator's key or the provider's load.
+    /// Decides by the meaning of the status (RFC 9110 §15.5, RFC 6585). A client error is the
+    /// request's fault, except for those that the operator's key or the provider's load causes.
     private init(status: Int) {
         self =
             switch status {

@@ -1,16 +1,16 @@
-// A language model behind OpenAI's Responses API, streaming: one POST per turn, nothing stored at
-// the service. The request's body is OpenAIResponsesRequest, the meaning of the answer's pieces is
-// OpenAIResponsesReply.
+// A language model behind OpenAI's Responses API, streaming: one POST per response, nothing stored
+// at the service. OpenAIResponsesRequest writes the request's body, OpenAIResponsesReply reads the
+// answer.
 //
 // Source: OpenAI API reference, "Create a model response" and "Streaming events".
 
 import Session
 
-/// Answers turns through `POST {baseURL}/responses`.
+/// Generates responses through `POST {baseURL}/responses`.
 public struct OpenAIResponses: LanguageModel {
     private let stream: AnswerStream<OpenAIResponsesReply>
     private let model: String?
-    /// Whether the model sees the images that users send.
+    /// Whether the model accepts images.
     public let seesImages: Bool
 
     /// Creates a client for one service.
@@ -18,10 +18,10 @@ public struct OpenAIResponses: LanguageModel {
     ///   - baseURL: up to and including the version, for example `https://api.openai.com/v1`.
     ///   - apiKey: sent as a bearer token when it is neither nil nor empty.
     ///   - model: the model's name at the service; nil passes on the name that the client gave.
-    ///   - seesImages: whether it is given the images that users send.
-    ///   - timeout: limit of the silence before the answer and between its pieces, 60 s.
-    ///   - limits: of the time until its first word, and of the whole answer. None by default.
-    ///   - retries: when it is asked again, before anything was answered. Never by default.
+    ///   - seesImages: whether users' images are sent to it.
+    ///   - timeout: longest wait for the answer, and for each further piece of it. 60 s.
+    ///   - limits: of the time until the first word, and of the whole answer. None by default.
+    ///   - retries: when a failed request is retried. Never by default.
     public init(
         baseURL: String, apiKey: String? = nil, model: String? = nil, seesImages: Bool = false,
         timeout: Duration = .seconds(60), limits: AnswerTimeLimits = AnswerTimeLimits(),
@@ -36,7 +36,7 @@ public struct OpenAIResponses: LanguageModel {
         self.seesImages = seesImages
     }
 
-    /// Asks the service and passes on what it answers as it comes.
+    /// Sends the request and passes on the answer while it arrives.
     /// - Throws: `AgentError.upstream` when the service cannot be reached, refuses, or breaks off;
     ///   `AgentError.malformedReply` when its answer cannot be understood or is not complete.
     public func respond(

@@ -1,8 +1,8 @@
-// What the pieces of a Responses answer mean: the events of its stream, and a whole `response` from
-// a service that does not stream. No bytes are framed here: see AnswerStream.
+// Reads the answers of the Responses API: the events of a stream, and a whole `response` from a
+// service that does not stream. AnswerStream splits the bytes into events.
 //
-// Source: OpenAI API reference, "Streaming events". Events and items of kinds that are not named
-// here, such as reasoning, are passed over.
+// Source: OpenAI API reference, "Streaming events". Events and items of other kinds, such as
+// reasoning, are skipped.
 
 import Codec
 import Session
@@ -10,8 +10,8 @@ import Session
 /// Collects one answer.
 struct OpenAIResponsesReply: StreamedAnswer {
     private var calls = CallSequence()
-    /// Items whose text has come in pieces, by their place in the output.
-    private var toldItems: Set<Int> = []
+    /// Items whose text has been passed on, by their place in the output.
+    private var passedOnItems: Set<Int> = []
     private var isDone = false
     private var incompleteReason: String?
     private var usage: ModelDelta?
@@ -19,7 +19,7 @@ struct OpenAIResponsesReply: StreamedAnswer {
     mutating func handle(
         event data: UnsafeRawBufferPointer
     ) throws(AgentError) -> [ModelDelta] {
-        // Some compatible servers end the stream as they do that of chat completions.
+        // Some compatible servers end the stream with `[DONE]`, as chat completions do.
         guard !isDone, !data.isEmpty, !data.elementsEqual("[DONE]".utf8) else { return [] }
         return try AnswerParsers.read(data) { (event) throws(AgentError) in try handle(event) }
     }
@@ -56,7 +56,7 @@ struct OpenAIResponsesReply: StreamedAnswer {
             return event["item"].map { begin($0, at: place) } ?? []
         case "response.output_text.delta", "response.refusal.delta":
             guard let text = event["delta"]?.string, !text.isEmpty else { return [] }
-            toldItems.insert(place)
+            passedOnItems.insert(place)
             return [.text(text)]
         case "response.function_call_arguments.delta":
             return calls.append(event["delta"]?.string ?? "", to: place)
@@ -91,13 +91,13 @@ struct OpenAIResponsesReply: StreamedAnswer {
         return deltas + calls.end(place)
     }
 
-    /// An item is complete; whatever of it has not come in pieces is passed on now.
+    /// An item is complete; the text or arguments that did not arrive in pieces are passed on now.
     private mutating func end(_ item: JSONValue, at place: Int) -> [ModelDelta] {
         if item.isOfType("function_call") {
             return begin(item, at: place)
                 + endCall(at: place, arguments: item["arguments"]?.string)
         }
-        guard item.isOfType("message"), toldItems.insert(place).inserted,
+        guard item.isOfType("message"), passedOnItems.insert(place).inserted,
             let parts = item["content"]?.elements
         else { return [] }
         return parts.compactMap { part in

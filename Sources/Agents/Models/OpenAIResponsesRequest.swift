@@ -1,14 +1,14 @@
-// The body of a Responses request: the conversation as input items. Sending it is OpenAIResponses'.
+// The body of a Responses request: the conversation as input items. OpenAIResponses sends it.
 //
-// The service stores nothing of it (`store: false`): the conversation is the session's, and cut
-// where the user interrupted.
+// The service stores nothing of it (`store: false`): the session keeps the conversation, which is
+// cut where the user interrupted.
 
 import Codec
 import Session
 
 /// Writes a `ModelRequest` as the Responses API expects it.
 struct OpenAIResponsesRequest {
-    /// The least limit of an answer's tokens that the API accepts.
+    /// The smallest limit of an answer's tokens that the API accepts.
     static let minOutputTokens = 16
 
     private let request: ModelRequest
@@ -49,7 +49,7 @@ struct OpenAIResponsesRequest {
             json.member("name", tool.name)
             if let description = tool.description { json.member("description", description) }
             json.member("parameters", tool.parameters ?? RawJSON(#"{"type":"object"}"#))
-            // The strict form wants schemas that clients of the Realtime protocol need not write.
+            // The strict form restricts schemas in ways that the Realtime protocol does not.
             json.member("strict", false)
             json.endObject()
         }
@@ -123,7 +123,7 @@ struct OpenAIResponsesRequest {
                 json.member("type", "input_image")
                 json.member("image_url", url)
                 json.member("detail", detail.rawValue)
-            case .audio:  // This API takes none; its models are given words.
+            case .audio:  // This API takes no audio.
                 json.member("type", "input_text")
                 json.member("text", "")
             }

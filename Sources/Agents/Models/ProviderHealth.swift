@@ -1,17 +1,17 @@
-// How a provider of models has fared: what became of its turns, and whether it is worth another
-// now. Who takes its place is ModelRouter's to say.
+// The health of a provider of models: the outcomes of its requests, and whether it may get another
+// now. ModelRouter chooses what takes its place.
 //
-// After some failures in a row a provider is left alone for a while, so that turns do not wait for
-// its timeout one after another; then one turn tries it, and its success ends the pause.
+// After some failures in a row a provider is paused, so that responses do not wait for its timeout
+// one after another. At the end of the pause one request tries it, and its success ends the pause.
 
 import Session
 import Synchronization
 
-/// How a provider is asked.
-enum ProviderTurn {
-    /// It is not paused.
+/// Why a request may go to a provider.
+enum ProviderPermit {
+    /// The provider is not paused.
     case ordinary
-    /// It was paused, and this turn finds out whether it works again.
+    /// The pause has ended, and this request finds out whether the provider works again.
     case trial
 }
 
@@ -20,7 +20,7 @@ public final class ProviderHealth: Sendable {
     private struct State {
         var counts = ModelProviderCounts(name: "")
         var failuresInARow = 0
-        /// Until when it is left alone, where it has failed often enough.
+        /// The end of the pause, where `failuresInARow` has reached the limit.
         var pauseEnd = Instant(nanoseconds: 0)
     }
 
@@ -28,18 +28,18 @@ public final class ProviderHealth: Sendable {
     private let maxFailures: Int
     private let pause: Duration
 
-    /// Creates the state of a provider that has not been asked.
+    /// Creates the state of a provider without requests so far.
     /// - Parameters:
-    ///   - maxFailures: failures in a row after which it is left alone. 3: two may be chance.
-    ///   - pause: for how long. 30 s: a restart of a model server takes about as much, and one turn
-    ///     in 30 s may be slow.
+    ///   - maxFailures: failures in a row that start a pause. 3: two may be chance.
+    ///   - pause: its length. 30 s: about a restart of a model server; meanwhile, only one response
+    ///     in 30 s waits for the trial.
     public init(maxFailures: Int = 3, pause: Duration = .seconds(30)) {
         precondition(maxFailures > 0)
         self.maxFailures = maxFailures
         self.pause = pause
     }
 
-    /// What became of its turns.
+    /// The outcomes of its requests.
     func counts(of name: String) -> ModelProviderCounts {
         state.withLock { state in
             var counts = state.counts
@@ -49,9 +49,10 @@ public final class ProviderHealth: Sendable {
         }
     }
 
-    /// Whether it may be asked now; nil while it is paused. At the end of a pause one turn is a
-    /// trial, and the pause starts again for all others until that turn has succeeded.
-    func permit(at now: Instant) -> ProviderTurn? {
+    /// Whether a request may go to the provider now; nil while it is paused. At the end of a pause
+    /// one request is the trial, and the pause starts again for all others until the trial has
+    /// succeeded.
+    func permit(at now: Instant) -> ProviderPermit? {
         state.withLock { state in
             guard state.failuresInARow >= maxFailures else { return .ordinary }
             guard state.pauseEnd <= now else {
@@ -63,7 +64,7 @@ public final class ProviderHealth: Sendable {
         }
     }
 
-    /// It has answered a turn.
+    /// A request was answered.
     func handleAnswered() {
         state.withLock { state in
             state.counts.completed += 1
@@ -71,33 +72,34 @@ public final class ProviderHealth: Sendable {
         }
     }
 
-    /// It has failed a turn.
-    /// - Parameter isItsFault: false where the request was wrong, which says nothing of it.
-    func handleFailed(_ turn: ProviderTurn, isItsFault: Bool, at now: Instant) {
+    /// A request has failed.
+    /// - Parameter isItsFault: false where the request was at fault, which tells nothing of the
+    ///   provider.
+    func handleFailed(_ permit: ProviderPermit, isItsFault: Bool, at now: Instant) {
         state.withLock { state in
             state.counts.failed += 1
-            guard isItsFault else { return Self.endTrial(turn, in: &state, at: now) }
+            guard isItsFault else { return Self.endTrial(permit, in: &state, at: now) }
             state.failuresInARow += 1
             state.pauseEnd = now + pause
         }
     }
 
-    /// The turn was cancelled.
-    /// - Parameter hasAnswered: whether it had begun to answer, which shows that it works.
-    func handleCancelled(_ turn: ProviderTurn, hasAnswered: Bool, at now: Instant) {
+    /// The request was cancelled.
+    /// - Parameter hasAnswered: whether the answer had begun, which shows that the provider works.
+    func handleCancelled(_ permit: ProviderPermit, hasAnswered: Bool, at now: Instant) {
         state.withLock { state in
             state.counts.cancelled += 1
             if hasAnswered { state.failuresInARow = 0 }
-            Self.endTrial(turn, in: &state, at: now)
+            Self.endTrial(permit, in: &state, at: now)
         }
     }
 
-    /// A trial without a result makes the next turn the trial. Otherwise a client that cancels its
-    /// turns could keep a provider paused.
-    private static func endTrial(_ turn: ProviderTurn, in state: inout State, at now: Instant) {
-        if turn == .trial { state.pauseEnd = now }
+    /// Makes the next request the trial when this one ended without a result. Otherwise a client
+    /// that cancels its responses could keep a provider paused.
+    private static func endTrial(_ permit: ProviderPermit, in state: inout State, at now: Instant) {
+        if permit == .trial { state.pauseEnd = now }
     }
 
-    /// It takes over a turn that another has failed.
+    /// The provider takes over a request that another has failed.
     func handleFallback() { state.withLock { $0.counts.fallbacks += 1 } }
 }

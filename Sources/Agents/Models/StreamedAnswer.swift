@@ -1,24 +1,24 @@
-// A model service's answer while it comes: an event stream, or one JSON object from a service that
-// does not stream. What the pieces mean is a StreamedAnswer's business; here they are framed, the
-// limits on size and on the time until the first word are kept, and retries made.
+// A model service's answer while it arrives: an event stream, or one JSON object from a service
+// that does not stream. This file splits the bytes into events, limits the size and the time until
+// the first word, and makes retries. A StreamedAnswer reads the events.
 
 import Codec
 import Session
 
-/// What the pieces of one service's answers mean. One value collects one answer.
+/// Reads the events of one API. One value collects one answer.
 protocol StreamedAnswer: SendableMetatype {
     init()
 
-    /// Takes the data of one event of the stream.
+    /// Reads the data of one event of the stream.
     /// - Returns: what can be passed on at once.
     /// - Throws: `.malformedReply`, or `.upstream` when the service reports an error.
     mutating func handle(event data: UnsafeRawBufferPointer) throws(AgentError) -> [ModelDelta]
 
-    /// The text of an event that brings nothing else and changes nothing here, where that is told
-    /// faster than by handling it; nil, the default: it must be handled.
+    /// A fast path: the text of an event that holds nothing else and changes no state. Nil, the
+    /// default, where the event must be handled.
     func text(ofEvent data: UnsafeRawBufferPointer) -> String?
 
-    /// Takes a whole answer that was not streamed.
+    /// Reads a whole answer that was not streamed.
     mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta]
 
     /// The stream has ended.
@@ -28,41 +28,44 @@ protocol StreamedAnswer: SendableMetatype {
 }
 
 extension StreamedAnswer {
-    /// Every event is handled.
+    /// No fast path.
     func text(ofEvent data: UnsafeRawBufferPointer) -> String? { nil }
 }
 
 /// Posts requests to a model service and passes on its answers.
 struct AnswerStream<Answer: StreamedAnswer> {
     let service: UpstreamService
-    /// Under the service's base URL.
+    /// Appended to the service's base URL.
     let path: String
-    /// Limit of the time until the first delta, retries included, or nil: only silence is limited.
+    /// Limit of the time until the first delta, retries included; nil: only the service's timeout
+    /// applies.
     let firstTokenTimeout: Duration?
 
-    /// Posts a request and passes on what is answered, as it comes.
+    /// Posts a request and passes on the answer while it arrives.
     ///
-    /// One function from the request to its last delta: what lies suspended between two deltas is
-    /// memory of every turn in flight, about 1 kB for each function that calls the next.
+    /// This is one function from the request to the last delta, to save memory: each suspended
+    /// function on the way to the next delta costs about 1 kB for every response in progress.
     /// - Parameter encoded: makes the request's body.
     func pass(
         _ request: ModelRequest, _ encoded: @escaping @Sendable () -> [UInt8],
         on host: any AgentHost, _ reply: @Sendable (ModelDelta) async throws -> Void
     ) async throws {
-        // Audio has to be decoded, and images are megabytes: no other session waits for that.
+        // Audio must be decoded and images are megabytes: a worker thread does that, so that no
+        // other session waits.
         let isLong = request.messages.neededAbilities != ModelAbilities()
         var body = isLong ? try await host.compute(encoded) : encoded()
-        let patience = Patience(limit: firstTokenTimeout, start: await host.now(), host: host)
+        let firstTokenLimit = FirstTokenLimit(
+            limit: firstTokenTimeout, start: await host.now(), host: host)
         service.retries.handleRequest()
         var retries = 0
-        // Memory of this turn that nobody else knows: the body, and an answer that is not complete.
+        // Memory that only this function knows: the request's body, and an incomplete answer.
         var charged = 0
         defer { host.charge(-charged) }
         while true {
             host.charge(body.heapBytes, insteadOf: &charged)
             let attempt = RequestAttempt()
             do {
-                let response = try await patience.wait(attempt) { [body] in
+                let response = try await firstTokenLimit.wait(attempt) { [body] in
                     try await service.post(
                         body, "application/json", to: path, accepting: "text/event-stream",
                         on: host, attempt)
@@ -73,12 +76,13 @@ struct AnswerStream<Answer: StreamedAnswer> {
                     let chunk =
                         attempt.hasDelivered
                         ? try await response.nextChunk()
-                        : try await patience.wait(attempt) { try await response.nextChunk() }
+                        : try await firstTokenLimit.wait(attempt) { try await response.nextChunk() }
                     isOver = chunk == nil
                     if let chunk { try reading.take(chunk) } else { try reading.finish() }
-                    // It is asked for once only, and may be the whole conversation.
+                    // There is no retry from here on, so free the body: it may be the whole
+                    // conversation.
                     if !reading.deltas.isEmpty { body = [] }
-                    host.charge(body.heapBytes + reading.heldBytes, insteadOf: &charged)
+                    host.charge(body.heapBytes + reading.bufferedBytes, insteadOf: &charged)
                     for delta in reading.deltas {
                         attempt.handleDelivery()
                         try await reply(delta)
@@ -95,25 +99,26 @@ struct AnswerStream<Answer: StreamedAnswer> {
     }
 }
 
-/// One answer as far as it has come.
+/// One answer as far as it has arrived.
 struct AnswerReading<Answer: StreamedAnswer> {
-    /// Bytes of one answer, its framing included, that are read at most: 16 MiB, far above any
-    /// model's longest reply at about 200 bytes of framing per token.
+    /// Most bytes of one answer, its framing included. 16 MiB: far above any model's longest reply
+    /// at about 200 bytes of framing per token.
     static var maxReplyBytes: Int { 16 << 20 }
 
-    /// What the last piece has brought.
+    /// The deltas in the last piece.
     private(set) var deltas: [ModelDelta] = []
     private var answer = Answer()
     private var events = ServerSentEventsParser()
-    /// Servers that do not stream answer with one JSON object, which no event stream begins with.
+    /// The body of an answer that is not streamed: one JSON object. It is told by its first
+    /// character, which no event stream begins with.
     private var plain: [UInt8] = []
     private var isPlain: Bool?
     private var received = 0
 
-    /// Bytes of what has come and could not be read yet.
-    var heldBytes: Int { plain.heapBytes + events.heldBytes }
+    /// Memory of the bytes that have arrived and could not be read yet.
+    var bufferedBytes: Int { plain.heapBytes + events.heldBytes }
 
-    /// Takes the next piece.
+    /// Reads the next piece.
     mutating func take(_ chunk: [UInt8]) throws {
         deltas.removeAll(keepingCapacity: true)
         received += chunk.count
@@ -137,7 +142,8 @@ struct AnswerReading<Answer: StreamedAnswer> {
     }
 
     private mutating func takeEvents(_ chunk: [UInt8]) throws {
-        // Taken out, so that the rest can change while it works.
+        // The closure below changes `answer` and `deltas`, so the parser must not be a part of
+        // `self`.
         var parser = ServerSentEventsParser()
         swap(&parser, &events)
         defer { swap(&parser, &events) }
@@ -158,14 +164,14 @@ struct AnswerReading<Answer: StreamedAnswer> {
     }
 }
 
-/// How long is waited for the first word of an answer.
-private struct Patience: Sendable {
+/// The time limit until the first word of an answer.
+private struct FirstTokenLimit: Sendable {
     let limit: Duration?
     let start: Instant
     let host: any AgentHost
 
-    /// Waits for a step of the answer, within what is left of the limit. Not inlined: the group's
-    /// state would be part of the caller's, and suspended with it to the end of the answer.
+    /// Waits for a step of the answer within the rest of the limit. Not inlined: the group's state
+    /// would become part of the caller's, and stay in memory until the end of the answer.
     @inline(never)
     func wait<Value: Sendable>(
         _ attempt: RequestAttempt, for step: @escaping @Sendable () async throws -> Value
@@ -189,7 +195,7 @@ private struct Patience: Sendable {
 }
 
 extension JSONLimits {
-    /// Limits of a parser per turn in flight: it gives back what one long piece took.
+    /// Limits of a parser for answers: it frees the memory that one long piece took.
     static var ofAnAnswer: JSONLimits {
         var limits = JSONLimits()
         limits.retainedDocumentBytes = 4 << 10
@@ -210,12 +216,13 @@ extension JSONParser {
 }
 
 extension AgentError {
-    /// An answer stops before it says that it is over.
+    /// The answer stops without a mark of its end.
     static let cutOff = AgentError.malformedReply(
         message: "The model server's answer ended before it was complete.")
 
-    /// The service reports an error within an answer that it had begun with a good status.
-    /// - Parameter status: what it would have answered with, 0 where that is not known.
+    /// The service reports an error within an answer that began with a 2xx status.
+    /// - Parameter status: the HTTP status of the same error before an answer; 0 where it is
+    ///   unknown.
     static func brokenOff(status: Int, _ reason: String?) -> AgentError {
         .upstream(
             status: status,

@@ -1,18 +1,18 @@
-// When a failed request to a service is made again, and when not: exponential backoff with jitter,
-// and a budget, so that an outage is not met with a multiple of the usual requests. What a request
-// is, and whether anything of its answer has been used, is the caller's to say.
+// When a failed request to a service is retried: exponential backoff with jitter, within a budget,
+// so that an outage does not multiply the requests. The caller defines the request and reports when
+// a part of its answer has been passed on.
 //
-// Invariant: nothing is asked for twice once a part of an answer has been passed on; all retries of
-// a service, whatever the sessions, stay within its budget.
+// Invariant: a request is not retried once a part of its answer has been passed on. All sessions
+// share one retry budget for each service.
 
 import Session
 import Synchronization
 
-/// How many retries a service may be asked for: a token bucket that requests fill and retries
-/// empty. Shared by all shards.
+/// Limits the retries of one service: a token bucket that first requests fill and retries empty.
+/// Shared by all shards.
 public final class RetryBudget: Sendable {
-    /// Retries that may come at once, after requests enough. 10: a restart of the service is borne,
-    /// and an outage costs it ten requests more than it would have got, then the percentage.
+    /// Capacity of the bucket in retries. 10: enough to bridge a restart of the service. An outage
+    /// adds ten requests at once, then only the percentage.
     public static let burst = 10
     private static let retryCost = 100
 
@@ -21,19 +21,19 @@ public final class RetryBudget: Sendable {
     private let percent: Int
 
     /// Creates a full budget.
-    /// - Parameter percent: retries per hundred requests, 0…100. 10: half of what would double the
-    ///   work of a service that is slow to fail.
+    /// - Parameter percent: retries per hundred requests, 0…100. 10: retries add at most a tenth to
+    ///   the load of a failing service.
     public init(percent: Int = 10) {
         precondition((0...100).contains(percent))
         self.percent = percent
     }
 
-    /// A request is made for the first time.
+    /// Counts the first attempt of a request.
     func handleRequest() {
         tokens.withLock { $0 = min($0 + percent, Self.burst * Self.retryCost) }
     }
 
-    /// Takes the right to one retry; false: there is none left.
+    /// Takes one retry from the budget; false when it is empty.
     func takeRetry() -> Bool {
         guard percent > 0 else { return false }
         return tokens.withLock { tokens in
@@ -44,18 +44,18 @@ public final class RetryBudget: Sendable {
     }
 }
 
-/// Makes requests to one service, again where that may help.
+/// Makes requests to one service and retries those that fail for a transient reason.
 public struct RetryPolicy: Sendable {
-    /// Retries of one request, 0…. 2: with the delays below some 300 ms, after which a person on
-    /// the telephone wonders.
+    /// Most retries of one request, 0 or more. 2: with the delays below they add about 300 ms,
+    /// which a caller does not yet take for silence.
     public var maxRetries: Int
     /// The delay before the first retry; each further one doubles it.
     public var firstDelay: Duration = .milliseconds(100)
-    /// The longest delay, also of those that a service asks for: one that asks for more is not
-    /// asked again, as nobody waits that long in a conversation.
+    /// The longest delay. A service that asks for a longer one (`Retry-After`) is not retried: a
+    /// conversation cannot wait that long.
     public var maxDelay: Duration = .seconds(2)
-    /// Draws the part of a delay that is left to chance, so that requests which failed together do
-    /// not come back together: up to the given number of milliseconds.
+    /// Draws the random part of a delay, 0…`limit` milliseconds, so that requests which failed
+    /// together are not retried together.
     var drawMilliseconds: @Sendable (_ limit: Int) -> Int = { Int.random(in: 0...$0) }
 
     private let budget: RetryBudget
@@ -66,11 +66,11 @@ public struct RetryPolicy: Sendable {
         self.budget = budget
     }
 
-    /// Nothing is tried again.
+    /// A policy without retries.
     public static var never: RetryPolicy { RetryPolicy(maxRetries: 0) }
 
-    /// Makes a request, and makes it again while it fails for a reason that may pass, nothing of
-    /// its answer was passed on, and the budget lasts.
+    /// Makes a request. Retries it while the failure is transient, nothing of an answer has been
+    /// passed on, and the budget is not empty.
     /// - Throws: what the last attempt threw.
     func perform<Value: Sendable>(
         on host: any AgentHost, _ attempt: (RequestAttempt) async throws -> Value
@@ -90,23 +90,23 @@ public struct RetryPolicy: Sendable {
         }
     }
 
-    /// A request is made for the first time.
+    /// Counts the first attempt of a request.
     func handleRequest() { budget.handleRequest() }
 
-    /// After what delay a request that has failed is to be made again; nil: not at all.
-    /// - Parameter retries: how often it was; counted on.
+    /// The delay before a failed request is retried; nil when it must not be.
+    /// - Parameter retries: how often it was retried so far; incremented with each delay.
     func delay(
         after error: AgentError, of attempt: RequestAttempt, retries: inout Int
     ) -> Duration? {
-        guard retries < maxRetries, attempt.mayBeRepeated, Self.mayPass(error),
+        guard retries < maxRetries, attempt.mayBeRepeated, Self.isTransient(error),
             let delay = delay(before: retries, asked: attempt.retryAfter), budget.takeRetry()
         else { return nil }
         retries += 1
         return delay
     }
 
-    /// Half of an exponential delay, and a random part of the other half; at least what the service
-    /// asks for. Nil when that is too long.
+    /// Half of the exponential delay, a random part of the other half, and at least what the
+    /// service asks for. Nil when the service asks for more than `maxDelay`.
     private func delay(before retry: Int, asked: Duration?) -> Duration? {
         if let asked, asked > maxDelay { return nil }
         let doubled = firstDelay.wholeMilliseconds << min(retry, 20)
@@ -115,33 +115,33 @@ public struct RetryPolicy: Sendable {
         return max(delay, asked ?? .zero)
     }
 
-    /// Whether the same request may succeed a moment later: no answer, or one that says so (RFC
-    /// 9110 §15.5.9 and §15.6, RFC 6585 §4; 529 is Anthropic's "overloaded").
-    private static func mayPass(_ error: AgentError) -> Bool {
+    /// Whether the same request may succeed a moment later: there was no answer, or its status says
+    /// so (RFC 9110 §15.5.9 and §15.6, RFC 6585 §4; 529 is Anthropic's "overloaded").
+    private static func isTransient(_ error: AgentError) -> Bool {
         guard case .upstream(let status, _) = error else { return false }
         return [0, 408, 425, 429, 500, 502, 503, 504, 529].contains(status)
     }
 }
 
-/// What is known of one attempt at a request.
+/// One attempt at a request: what decides whether another may follow.
 final class RequestAttempt: Sendable {
     private let delivered = Atomic(false)
     private let tooLate = Atomic(false)
     private let asked = Mutex<Duration?>(nil)
 
-    /// Whether something of its answer has been passed on.
+    /// Whether a part of its answer has been passed on.
     var hasDelivered: Bool { delivered.load(ordering: .relaxed) }
-    /// Whether asking again could still be of use to whoever waits.
+    /// Whether a retry is still useful and would not repeat a part of an answer.
     var mayBeRepeated: Bool { !hasDelivered && !tooLate.load(ordering: .relaxed) }
-    /// How long the service asked to be left alone.
+    /// The delay that the service asked for (`Retry-After`), or nil.
     var retryAfter: Duration? { asked.withLock { $0 } }
 
-    /// Something of the answer is passed on.
+    /// A part of the answer is passed on.
     func handleDelivery() { delivered.store(true, ordering: .relaxed) }
 
-    /// An answer would come too late, whenever it is asked for.
+    /// The time limit of the answer has passed: a retry is of no use.
     func handleTooLate() { tooLate.store(true, ordering: .relaxed) }
 
-    /// The service asks to be left alone for a while.
+    /// The service asks for a delay before the next request.
     func handleRetryAfter(_ duration: Duration?) { asked.withLock { $0 = duration } }
 }

@@ -1,9 +1,9 @@
-// What the bodies of errors say, in the shapes that OpenAI-compatible services use. For the
-// operator's eyes: it may repeat addresses and keys.
+// The message in the body of an error response, in the forms that OpenAI-compatible services use.
+// It is for the operator only: it may repeat addresses and keys.
 
 import Codec
 
-/// Reads an error's body.
+/// Finds the message in an error's body.
 enum ServiceErrorBody {
     private static let limits: JSONLimits = {
         var limits = JSONLimits()
@@ -11,7 +11,7 @@ enum ServiceErrorBody {
         return limits
     }()
 
-    /// The message of an error body; its beginning when it is no JSON.
+    /// The message of an error body, or the beginning of the body when it holds none.
     static func message(in body: [UInt8]) -> String {
         if let value = try? body.withUnsafeBytes({ try JSONParser(limits: limits).parse($0) }) {
             if let message = message(of: value) { return message }
@@ -21,12 +21,12 @@ enum ServiceErrorBody {
         return text.isEmpty ? "it gave no reason" : text
     }
 
-    /// The message of an error as a JSON object, or nil.
+    /// The message of an error that is a JSON object, or nil when it holds none.
     static func message(of value: JSONValue) -> String? {
         for candidate in [value["error"]?["message"], value["error"], value["message"]] {
             if let text = candidate?.string, !text.isEmpty { return text }
         }
-        // FastAPI: `detail` is a text, or a list of what is wrong with the request.
+        // FastAPI: `detail` is a text, or a list of the request's faults.
         if let detail = value["detail"] { return detail.string ?? detail.raw.text }
         return nil
     }

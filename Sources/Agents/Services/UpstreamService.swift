@@ -1,19 +1,20 @@
-// One model or speech service: where it is, its key, how long it may take, and how its errors
-// become ours. What is asked and what the answer means is ChatCompletions', AnthropicMessages',
-// OpenAIResponses', OpenAITranscription's and OpenAISpeech's.
+// One model or speech service: its address, its key, its time limits, and the conversion of its
+// errors to `AgentError`. The content of requests and answers is in the types that use it:
+// ChatCompletions, AnthropicMessages, OpenAIResponses, OpenAITranscription and OpenAISpeech.
 //
-// The error of a service goes to the operator only: `AgentError.message` tells the client no word
-// of it.
+// The text of a service's error goes to the operator only: `AgentError.message` repeats none of it
+// to the client.
 
 import Session
 
-/// Where a service is and how it is asked.
+/// The address, headers, time limits and retries of requests to one service.
 public struct UpstreamService: Sendable {
-    /// Bytes of an error's body that are read at most; its message is near the start.
+    /// Most bytes that are read of an error's body; its message is near the start.
     static let maxErrorBytes = 64 << 10
 
     private let base: String
-    /// What every request carries beside its type: the key, and what the service asks for.
+    /// Header fields of every request besides its content type: the key, and what the service
+    /// requires.
     private let headers: [(name: String, value: String)]
     private let timeout: Duration
     private let totalTimeout: Duration?
@@ -25,9 +26,9 @@ public struct UpstreamService: Sendable {
     ///   - apiKey: sent as a bearer token when it is neither nil nor empty.
     ///   - timeout: limit of the silence before the answer and between its pieces. 10 s: speech
     ///     that has not begun by then is of no use to a conversation.
-    ///   - totalTimeout: limit of the whole answer, or nil. 60 s: the longest turns that are
-    ///     recognised, and clauses that are spoken, take a fraction of it.
-    ///   - retries: when it is asked again.
+    ///   - totalTimeout: limit of the whole answer, or nil. 60 s: recognising the longest turn, or
+    ///     speaking the longest clause, takes a fraction of it.
+    ///   - retries: when a failed request is retried.
     public init(
         baseURL: String, apiKey: String? = nil, timeout: Duration = .seconds(10),
         totalTimeout: Duration? = .seconds(60), retries: RetryPolicy = .never
@@ -40,7 +41,7 @@ public struct UpstreamService: Sendable {
         self.retries = retries
     }
 
-    /// Creates a service that wants fields of its own instead of a bearer token.
+    /// Creates a service that requires header fields of its own instead of a bearer token.
     init(
         baseURL: String, headers: [(name: String, value: String)], timeout: Duration,
         totalTimeout: Duration?, retries: RetryPolicy
@@ -58,7 +59,7 @@ public struct UpstreamService: Sendable {
         return String(base)
     }
 
-    /// Posts a body and returns the answer once it is known to be a good one.
+    /// Posts a body and returns the answer once its status is known to be 2xx.
     /// - Throws: `AgentError.upstream` when the service cannot be reached or refuses.
     func post(
         _ body: [UInt8], _ contentType: String, to path: String, accepting: String,
@@ -79,7 +80,7 @@ public struct UpstreamService: Sendable {
         return response
     }
 
-    /// What a service says of its refusal. That it breaks off within it changes nothing.
+    /// The message of an error response. If the body breaks off, the part that arrived is used.
     private static func errorMessage(of response: any UpstreamResponse) async -> String {
         var body: [UInt8] = []
         while body.count < maxErrorBytes, let chunk = try? await response.nextChunk() {

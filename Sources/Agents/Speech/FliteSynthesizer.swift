@@ -1,5 +1,5 @@
-// The embedded speech synthesis: flite's voices on the worker pool, streamed piece by piece. A
-// voice is in FliteVoice, their names in FliteVoiceTable, what can be spoken in SpokenText.
+// The embedded speech synthesis: flite's voices on the worker pool, streamed piece by piece.
+// FliteVoice is one voice, FliteVoiceTable has their names, and SpokenText prepares the text.
 
 import CFlite
 import Codec
@@ -7,21 +7,21 @@ import Session
 import Synchronization
 
 /// Speaks English offline: 16 kHz, about 0.013 s of CPU per second of speech, the first samples
-/// after 14–17 ms. A voice that it does not know is its standard one.
+/// after 14–17 ms. An unknown voice name means the standard voice.
 public struct FliteSynthesizer: SpeechSynthesizer {
-    /// Speaking rates that are understood; others are brought into this range.
+    /// Supported speaking rates; others are clamped to this range.
     public static let speedRange = 0.25...1.5
 
-    /// The voices of the process that nobody speaks through, by speaker. As many are made as ever
-    /// speak at once, which the worker pool's threads bound; each takes a few kilobytes.
+    /// The idle voices of the process, by speaker. The process makes as many as ever speak at once,
+    /// at most one for each thread of the worker pool. Each takes a few kilobytes.
     private static let idle = Mutex<[[VoiceReference]]>(
         Array(repeating: [], count: FliteSpeaker.allCases.count))
 
-    /// Creates a synthesiser; the voice is made ready by `prepareVoice` or the first request.
+    /// Creates a synthesiser. `prepareVoice` or the first request opens the voice.
     public init() {}
 
-    /// Opens the standard voice and says a word with it, unheard: its first word takes 5 to 20 ms
-    /// more than the others, while its tables are read.
+    /// Opens the standard voice, and synthesises a word that is discarded. The first word takes 5
+    /// to 20 ms more than others, because it loads the voice's tables.
     public func prepareVoice(on host: any AgentHost) async {
         try? await host.compute {
             try Self.withVoice(of: FliteVoiceTable.standard.speaker) { voice in
@@ -39,8 +39,8 @@ public struct FliteSynthesizer: SpeechSynthesizer {
         let speed = min(
             max(request.speed, Self.speedRange.lowerBound), Self.speedRange.upperBound)
         let choice = FliteVoiceTable.choice(named: request.voice)
-        // A worker is not held up by whoever takes its sound, so what it makes at once is bounded
-        // by its text: a piece each, and shorter ones where the voice is slow.
+        // A worker does not wait until its sound is consumed. The text of a job therefore bounds
+        // the sound that it makes: one piece each, and a shorter one where the voice is slow.
         let pieceBytes = Int(Double(SpokenText.maxPieceBytes) * min(speed, 1))
         for piece in SpokenText.pieces(of: request.text, maxBytes: pieceBytes) {
             try await host.compute(
@@ -70,7 +70,7 @@ public struct FliteSynthesizer: SpeechSynthesizer {
     }
 }
 
-/// Carries a voice between worker threads; the list that holds it gives it to one at a time.
+/// Carries a voice between worker threads. `idle` gives it to one thread at a time.
 private struct VoiceReference: @unchecked Sendable {
     let voice: FliteVoice
 }

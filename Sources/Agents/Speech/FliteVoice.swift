@@ -1,17 +1,17 @@
-// A voice of flite as an object that one thread at a time may use. Text and streaming to a session
-// are in FliteSynthesizer, which voice a client's name means in FliteVoiceTable.
+// A voice of flite as an object that one thread at a time may use. FliteSynthesizer prepares the
+// text and streams the sound to a session; FliteVoiceTable has the names that clients use.
 //
 // flite registers a voice once per process and counts references to its features without atomics,
-// so two threads may not speak through it. Its data (phones, trees, the statistical model) is only
-// read. A `FliteVoice` therefore shares the data and owns its features: copies of one voice speak
-// concurrently, and a test checks that they say the same (but for the hiss of `s` and `f`, which
-// comes from the process's random numbers).
+// so two threads may not use one voice at the same time. Its data (phones, trees, the statistical
+// model) is only read. A `FliteVoice` therefore shares the data and owns a copy of the features,
+// and copies of one voice speak concurrently. A test checks that copies make the same sound, except
+// for the noise in `s` and `f`, which comes from the process's random numbers.
 
 import CFlite
 import Glibc
 import Synchronization
 
-/// The people whose recordings flite's voices are made of. All speak at 16 kHz.
+/// The people whose recordings flite's voices are made of. All are sampled at 16 kHz.
 enum FliteSpeaker: Int, CaseIterable {
     /// A woman, American; the clearest of them.
     case slt
@@ -19,35 +19,34 @@ enum FliteSpeaker: Int, CaseIterable {
     case rms
     /// A man, Scottish.
     case awb
-    /// A man, American; diphones, and audibly a machine.
+    /// A man, American; made of diphones, so it sounds artificial.
     case kal16
 
     fileprivate var name: String { ["slt", "rms", "awb", "kal16"][rawValue] }
 }
 
-/// A copy of a voice: 16 kHz, mono. It is never freed, as flite would free the shared data with it;
-/// whoever makes one keeps it for later.
+/// A copy of a voice: 16 kHz, mono. It is never freed, because flite would free the shared data
+/// with it: keep it for reuse.
 struct FliteVoice {
-    /// Samples of a streamed piece. 1,600 (100 ms): their synthesis takes about 1 ms, so smaller
-    /// ones would hardly come sooner and cost a thread change each.
+    /// Samples of a streamed piece. 1,600 (100 ms): their synthesis takes about 1 ms. Smaller
+    /// pieces would arrive hardly sooner, and each costs a change of threads.
     static let pieceSamples: Int32 = 1_600
 
-    /// What flite's callback needs while it speaks.
-    private struct Listener {
+    /// The state of flite's callback during one call of `speak`.
+    private struct SampleReceiver {
         var deliver: (UnsafeBufferPointer<Int16>) -> Bool
     }
 
     private let voice: UnsafeMutablePointer<cst_voice>
-    /// Owned by the voice's features.
+    /// The streaming settings of flite; the voice's features own them.
     private let streaming: UnsafeMutablePointer<cst_audio_streaming_info>
 
-    /// The registered voices, from which copies are made; nil where flite cannot make one. Nothing
-    /// speaks through them. A voice's library is opened with its first use: its tables are 2 MB
-    /// that a server which does not speak need not hold.
+    /// The registered voices, from which copies are made; nil before the first use. They are never
+    /// used to speak. A voice's library is opened with its first use, because its tables take 2 MB.
     private static let registered = Mutex<[Registration?]>(
         Array(repeating: nil, count: FliteSpeaker.allCases.count))
 
-    /// A voice as flite knows it, or why there is none.
+    /// A voice that flite has registered; nil where its library is missing.
     private struct Registration: @unchecked Sendable {
         let voice: UnsafeMutablePointer<cst_voice>?
     }
@@ -76,7 +75,7 @@ struct FliteVoice {
         return unsafeBitCast(register, to: Register.self)(nil)
     }
 
-    /// Copies a registered voice, or returns nil when there is none.
+    /// Copies the registered voice; nil when its library is missing.
     init?(_ speaker: FliteSpeaker) {
         guard let registered = Self.registered(speaker), let copy = new_voice() else { return nil }
         copy.pointee.name = registered.pointee.name
@@ -87,22 +86,22 @@ struct FliteVoice {
         streaming.pointee.min_buffsize = Self.pieceSamples
         streaming.pointee.asc = { wave, start, count, _, info in
             guard let wave, let samples = wave.pointee.samples, count > 0,
-                let listener = info?.pointee.userdata?.assumingMemoryBound(to: Listener.self)
+                let receiver = info?.pointee.userdata?.assumingMemoryBound(to: SampleReceiver.self)
             else { return Int32(CST_AUDIO_STREAM_CONT) }
             let piece = UnsafeBufferPointer(start: samples + Int(start), count: Int(count))
-            return listener.pointee.deliver(piece)
+            return receiver.pointee.deliver(piece)
                 ? Int32(CST_AUDIO_STREAM_CONT) : Int32(CST_AUDIO_STREAM_STOP)
         }
         Self.set("streaming_info", to: audio_streaming_info_val(streaming), in: copy)
         voice = copy
     }
 
-    /// Speaks a piece of text, which must be ASCII and have something to say in it.
+    /// Speaks a piece of text, which must be ASCII and contain a letter or digit.
     /// - Parameters:
-    ///   - speed: 1 is the voice's own rate; flite stretches durations by its inverse.
-    ///   - pitch: 1 is the voice's own. `rms` has no other.
-    ///   - deliver: receives runs of samples at 16 kHz as they are made; false ends it.
-    /// - Returns: false when `deliver` ended it.
+    ///   - speed: 1 is the voice's own rate; flite stretches durations by the inverse.
+    ///   - pitch: 1 is the voice's own; `rms` supports no other.
+    ///   - deliver: receives runs of samples at 16 kHz as they are made; returns false to stop.
+    /// - Returns: false when `deliver` stopped it.
     func speak(
         _ text: String, speed: Double, pitch: Double = 1,
         deliver: (UnsafeBufferPointer<Int16>) -> Bool
@@ -111,14 +110,14 @@ struct FliteVoice {
         Self.set("duration_stretch", to: float_val(Float(1 / speed)), in: voice)
         var isWanted = true
         withoutActuallyEscaping(deliver) { deliver in
-            var listener = Listener { piece in
-                // flite may call once more after it was told to stop.
+            var receiver = SampleReceiver { piece in
+                // flite may call once more after the callback has asked it to stop.
                 if isWanted { isWanted = deliver(piece) }
                 return isWanted
             }
-            withUnsafeMutablePointer(to: &listener) { listener in
-                streaming.pointee.userdata = UnsafeMutableRawPointer(listener)
-                // flite also returns the whole wave, all of which has been delivered by now.
+            withUnsafeMutablePointer(to: &receiver) { receiver in
+                streaming.pointee.userdata = UnsafeMutableRawPointer(receiver)
+                // flite also returns the whole wave, which has been delivered by now.
                 if let wave = flite_text_to_wave(text, voice) { delete_wave(wave) }
                 streaming.pointee.userdata = nil
             }
@@ -126,7 +125,7 @@ struct FliteVoice {
         return isWanted
     }
 
-    /// flite keeps the name by its address: it must be static.
+    /// Sets a feature. The name must be static, because flite keeps its address.
     private static func set(
         _ name: StaticString, to value: UnsafePointer<cst_val>?,
         in voice: UnsafeMutablePointer<cst_voice>
@@ -136,7 +135,7 @@ struct FliteVoice {
         }
     }
 
-    /// Copies features so that no counted reference is shared; what they point to is.
+    /// Copies features without sharing counted references. The data that they point to is shared.
     private static func copyFeatures(
         of source: UnsafeMutablePointer<cst_features>?,
         into destination: UnsafeMutablePointer<cst_features>?
@@ -151,7 +150,7 @@ struct FliteVoice {
     }
 
     private static func copy(of value: UnsafePointer<cst_val>) -> UnsafePointer<cst_val> {
-        // Lists and compiled-in constants are not counted.
+        // flite counts no references to lists and compiled-in constants.
         guard cst_val_consp(value) == 0, value.pointee.c.a.ref_count != -1 else { return value }
         let type = Int32(value.pointee.c.a.type)
         let copy: UnsafeMutablePointer<cst_val>? =

@@ -1,6 +1,6 @@
-// Which of flite's voices a client's name means. Clients of the protocol name the voices of another
-// service; each is one of four speakers at a pitch of its own, so that two names sound like two
-// people. The voice itself is in FliteVoice.
+// The flite voice for each voice name of a client. Clients of the protocol use the names of another
+// service's voices. Each name is one of four speakers at a pitch of its own, so that two names
+// sound different. FliteVoice is the voice itself.
 
 /// A speaker at a pitch.
 struct FliteVoiceChoice: Hashable {
@@ -11,10 +11,10 @@ struct FliteVoiceChoice: Hashable {
 
 /// The voices by name.
 enum FliteVoiceTable {
-    /// What is spoken with where a name is not known, as with the protocol's default.
+    /// The voice for unknown names, and for `marin`, the protocol's default.
     static let standard = FliteVoiceChoice(speaker: .slt, pitch: 1)
 
-    /// The protocol's names, and the speakers' own. `rms` has one pitch only.
+    /// The protocol's names, and the speakers' own names. `rms` supports one pitch only.
     static let all: [String: FliteVoiceChoice] = [
         "marin": standard,
         "alloy": FliteVoiceChoice(speaker: .slt, pitch: 0.88),
@@ -35,6 +35,6 @@ enum FliteVoiceTable {
         "kal16": FliteVoiceChoice(speaker: .kal16, pitch: 1),
     ]
 
-    /// The voice that a name means.
+    /// The voice for a client's name.
     static func choice(named name: String) -> FliteVoiceChoice { all[name] ?? standard }
 }

@@ -1,24 +1,24 @@
-// The checksums of a folder of models, in the file SHA256SUMS that `make models` writes there and
-// `sha256sum --check` reads. They are compared before a model is loaded, because sherpa-onnx and
-// the dynamic linker do not survive every damaged file: sherpa-onnx ends the process for a table of
-// tokens that it cannot read, and a library that was cut off ends it with SIGBUS.
+// The checksums of a folder of models: the file SHA256SUMS, which `make models` writes and
+// `sha256sum --check` reads. They are compared before a model is loaded, because some damaged files
+// end the process: sherpa-onnx exits over a table of tokens that it cannot read, and a truncated
+// library raises SIGBUS.
 //
-// Invariant: a folder without the file is not checked; with it, a file that it does not list is
-// damaged.
+// A folder without SHA256SUMS is not checked. In a folder with it, a file that it does not list
+// counts as damaged.
 
 import CLinux
 import Codec
 
-/// What the files of a folder of models are to be.
+/// The expected checksums of the files in a folder of models.
 struct ModelChecksums {
     /// Name of the file in the folder.
     static let fileName = "SHA256SUMS"
-    /// Bytes of that file that are read: 64 KiB, hundreds of lines.
+    /// Most bytes of that file that are read: 64 KiB, hundreds of lines.
     private static let maxBytes = 64 << 10
-    /// Bytes of a model that are read at once. 256 KiB, beyond which larger pieces are no faster.
+    /// Bytes of a model that are read at once. 256 KiB: larger pieces are no faster.
     private static let pieceBytes = 256 << 10
 
-    /// A file as the kernel describes it: a file that is written anew, or replaced, has another.
+    /// Identifies one state of a file: it changes when the file is written or replaced.
     struct Stamp: Equatable {
         private let device: UInt64
         private let inode: UInt64
@@ -26,7 +26,7 @@ struct ModelChecksums {
         private let changedSeconds: Int
         private let changedNanoseconds: Int
 
-        /// nil where there is no such file.
+        /// Nil when there is no such file.
         init?(path: String) {
             var status = stat()
             guard stat(path, &status) == 0 else { return nil }
@@ -40,18 +40,19 @@ struct ModelChecksums {
 
     /// What is wrong with a file.
     enum Fault: Equatable {
-        /// It is not what it is to be, or is no file.
+        /// The file is missing, is not a regular file, or has another checksum.
         case damaged(String)
-        /// It cannot be read now, as where the process has no descriptor left; this may pass.
+        /// The file cannot be read now, for example because the process has no descriptor left. A
+        /// later attempt may succeed.
         case unreadable(String)
     }
 
     private let directory: String
     private var digests: [Substring: SHA256Digest] = [:]
-    /// Whether the file of checksums was read.
+    /// Whether SHA256SUMS could be read.
     private var isReadable = true
 
-    /// Reads the checksums of a folder; nil where it has none.
+    /// Reads the checksums of a folder; nil when it has no SHA256SUMS.
     init?(directory: String) {
         self.directory = directory
         var content: [UInt8] = []
@@ -67,13 +68,12 @@ struct ModelChecksums {
             let fields = line.split(separator: " ", maxSplits: 1)
             guard fields.count == 2, let digest = SHA256Digest(hexadecimal: fields[0])
             else { continue }
-            // Two spaces, or a space and `*`, stand before the path.
+            // Two spaces, or a space and `*`, precede the path.
             digests[fields[1].drop { $0 == " " || $0 == "*" }] = digest
         }
     }
 
-    /// What is wrong with the first of some paths in the folder that is not as it should be; nil:
-    /// all are.
+    /// The first fault among some files of the folder; nil when there is none.
     func firstFault(of paths: [String]) -> Fault? {
         guard isReadable else { return .unreadable(Self.fileName) }
         for path in paths {
@@ -87,10 +87,10 @@ struct ModelChecksums {
         return nil
     }
 
-    /// What came of reading a file.
+    /// The outcome of reading a file.
     private enum Reading { case whole, noFile, failed }
 
-    /// Hands a file over in pieces. A pipe or a device is no file: reading it might never end.
+    /// Reads a file in pieces. A pipe or a device counts as missing: reading it might never end.
     private static func read(
         _ path: String, _ body: (UnsafeRawBufferPointer) -> Void
     ) -> Reading {

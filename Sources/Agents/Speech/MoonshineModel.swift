@@ -1,7 +1,8 @@
-// The Moonshine model in memory, behind sherpa-onnx: samples in, text out. Loading at the right
-// moment, long utterances and the worker pool are MoonshineRecognizer's.
+// The Moonshine model in memory, run by sherpa-onnx: samples in, text out. MoonshineRecognizer
+// decides when to load it, cuts long utterances, and uses the worker pool.
 //
-// Invariant: between two decodes the process holds the weights and nothing of the last decode.
+// Invariant: between two decodes the process keeps the weights in memory and nothing of the last
+// decode.
 
 import CLinux
 import CSherpa
@@ -9,16 +10,16 @@ import Session
 
 /// A loaded model. `transcribe` may run on several threads at once; each decode uses one thread.
 final class MoonshineModel: @unchecked Sendable {
-    /// Where a model's parts lie, under the server's models directory.
+    /// The paths of a model's files in the server's models directory.
     struct Files {
         private static let libraryPath = "sherpa-onnx/lib/libsherpa-onnx-c-api.so"
-        // sherpa-onnx tells formats apart by the names: these must end in `.onnx`.
+        // sherpa-onnx recognises the format by the name, which must end in `.onnx`.
         private static let encoderPath = "moonshine-base-en/encoder_model.onnx"
         private static let decoderPath = "moonshine-base-en/decoder_model_merged.onnx"
         private static let tokensPath = "moonshine-base-en/tokens.txt"
         /// The files that loading opens, as paths in the directory.
         static let paths = [libraryPath, encoderPath, decoderPath, tokensPath]
-        /// Those, and the ONNX runtime, which the library opens by itself.
+        /// `paths`, and the ONNX runtime, which the library opens by itself.
         static let checkedPaths = paths + ["sherpa-onnx/lib/libonnxruntime.so"]
 
         let directory: String
@@ -28,7 +29,7 @@ final class MoonshineModel: @unchecked Sendable {
         var decoder: String { path(of: Self.decoderPath) }
         var tokens: String { path(of: Self.tokensPath) }
 
-        /// When each file, and the file of their checksums, was last changed.
+        /// The state of each file, and of SHA256SUMS.
         var stamps: [ModelChecksums.Stamp?] {
             (Self.checkedPaths + [ModelChecksums.fileName]).map { .init(path: path(of: $0)) }
         }
@@ -36,19 +37,19 @@ final class MoonshineModel: @unchecked Sendable {
         func path(of file: String) -> String { "\(directory)/\(file)" }
     }
 
-    /// Bytes that the loaded model holds between decodes. 220 MB: the weights as the ONNX runtime
-    /// lays them out, and its library (LoadTests/RESULTS.md, "Memory of the recogniser").
+    /// Resident bytes of the loaded model between decodes. 220 MB: the weights in the ONNX
+    /// runtime's layout, and its library (LoadTests/RESULTS.md, "Memory of the recogniser").
     static let loadedBytes = 220_000_000
 
-    /// Bytes that one decode holds beside them until it ends, for the longest segment that
-    /// `MoonshineRecognizer` makes. 60 MB for 15 s; they grow with the square of the length.
+    /// Additional bytes during one decode of the longest segment that `MoonshineRecognizer` makes.
+    /// 60 MB for 15 s; they grow with the square of the length.
     static let decodeBytes = 60_000_000
 
     private let sherpa: SherpaLibrary
     private let recognizer: SherpaLibrary.Recognizer
 
-    /// Loads a model, or returns nil when sherpa-onnx refuses it. It reports why on standard error
-    /// only.
+    /// Loads a model; nil when sherpa-onnx refuses it. sherpa-onnx gives the reason on standard
+    /// error only.
     init?(files: Files, sherpa: SherpaLibrary) {
         self.sherpa = sherpa
         let options = RuntimeOptions()
@@ -64,7 +65,7 @@ final class MoonshineModel: @unchecked Sendable {
             configuration.model_config.num_threads = 1
             configuration.model_config.provider = texts[3]
             configuration.decoding_method = texts[4]
-            // The options' file is read in this call only.
+            // This call reads the options' file; later calls do not.
             return withExtendedLifetime(options) {
                 sherpa.createOfflineRecognizer(&configuration)
             }
@@ -75,7 +76,8 @@ final class MoonshineModel: @unchecked Sendable {
 
     deinit { sherpa.destroyOfflineRecognizer(recognizer) }
 
-    /// Transcribes samples at 16 kHz, at most about 30 s of them: the model was trained on no more.
+    /// Transcribes samples at 16 kHz, at most 30 s of them, the longest that the model was trained
+    /// on.
     /// - Throws: `AgentError.malformedReply` when the library gives no result.
     func transcribe(_ samples: ArraySlice<Int16>) throws(AgentError) -> String {
         let failure = AgentError.malformedReply(
@@ -92,7 +94,7 @@ final class MoonshineModel: @unchecked Sendable {
         return String(cString: result.pointee.text)
     }
 
-    /// Gives `body` C copies of strings that live as long as it runs.
+    /// Calls `body` with C copies of strings, which are freed when it returns.
     private static func withCStrings<Result>(
         _ strings: [String], _ body: ([UnsafePointer<CChar>]) -> Result
     ) -> Result {
@@ -108,20 +110,20 @@ final class MoonshineModel: @unchecked Sendable {
     }
 }
 
-/// The options of the ONNX runtime's sessions. sherpa-onnx takes them from a file that the name of
-/// the provider carries behind a colon; this is one without a name, which lives as long as the
-/// object.
+/// The options of the ONNX runtime's sessions. sherpa-onnx reads them from a file, whose path
+/// follows the provider's name and a colon. This is an anonymous file in memory, which exists as
+/// long as the object.
 private final class RuntimeOptions {
-    /// Tensors come from the allocator, which gives large ones back as soon as they are freed. The
-    /// runtime's own arena never shrinks: two threads made it keep 155 MB at segments of 15 s and
-    /// 270 MB at 28 s. Allocating each tensor makes a decode of 5 to 15 s a fifth slower. Memory
+    /// Tensors come from the allocator, which returns the memory of large ones as soon as they are
+    /// freed. The runtime's own arena never shrinks: with two threads it kept 155 MB at segments of
+    /// 15 s and 270 MB at 28 s. Without the arena, a decode of 5 to 15 s is a fifth slower. Memory
     /// patterns would reserve a block for each length of input, and gain nothing without the arena.
     private static let content = "EnableCpuMemArena=0\nEnableMemPattern=0\n"
 
     private let file: Int32
-    /// What sherpa-onnx takes as the provider. Plain "cpu", with the arena, where the file cannot
-    /// be made or `/proc` is not mounted: sherpa-onnx ends the process over a file that it cannot
-    /// open.
+    /// The provider's name for sherpa-onnx. It is plain "cpu", which means the arena, where the
+    /// file cannot be made or `/proc` is not mounted: sherpa-onnx ends the process over a file that
+    /// it cannot open.
     let provider: String
 
     init() {

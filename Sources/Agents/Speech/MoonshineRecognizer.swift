@@ -1,34 +1,35 @@
-// The embedded speech recognition: Moonshine on the worker pool, loaded when first needed. The
-// model itself is in MoonshineModel, cutting long utterances in UtteranceSplitter.
+// The embedded speech recognition: Moonshine on the worker pool, loaded when first needed.
+// MoonshineModel is the model itself; UtteranceSplitter cuts long utterances.
 
 import CLinux
 import Session
 import Synchronization
 
-/// Recognises English offline, one model shared by all sessions: about 0.05 s of CPU per second of
-/// speech, 220 MB once loaded and at most 60 MB for each decode that runs.
+/// Recognises English offline, with one model shared by all sessions. It takes about 0.05 s of CPU
+/// per second of speech, 220 MB once loaded, and at most 60 MB more for each decode in progress.
 public final class MoonshineRecognizer: SpeechRecognizer {
-    /// Shorter utterances hold no word; the model would make one up. 100 ms.
+    /// 100 ms. A shorter utterance contains no word, and the model would invent one.
     private static let minSamples = 1_600
-    /// Moonshine was trained on up to 30 s, but the memory and the time of a decode grow with the
-    /// square of its length: 15 s take 60 ms of CPU a second, 28 s take 134. No word of 602 s of
-    /// speech changed from 28 s to 15 s (LoadTests/RESULTS.md).
+    /// Segments of at most 15 s. Moonshine was trained on up to 30 s, but the memory and the time
+    /// of a decode grow with the square of its length: at 15 s a second of speech takes 60 ms of
+    /// CPU, at 28 s it takes 134. Over 602 s of speech both gave the same words
+    /// (LoadTests/RESULTS.md).
     private static let splitter = UtteranceSplitter(
         maxSamples: 15 * 16_000, searchSamples: 6 * 16_000, quietSamples: 3_200)
     private static let notInstalled = AgentError.unavailable(
         message: "Speech recognition is not installed: run `make models`.")
 
-    /// What is known of the model.
+    /// The state of the model.
     private enum State {
         case notLoaded
         case loaded(MoonshineModel)
-        /// The file was found to be damaged. It is looked at again once files have changed.
+        /// A file is damaged. The files are checked again once one of them has changed.
         case damaged(file: String, stamps: [ModelChecksums.Stamp?])
     }
 
     private let files: MoonshineModel.Files
-    /// The lock is held while the model loads: utterances that need it meanwhile wait on worker
-    /// threads, and it is loaded once.
+    /// Locked while the model loads, so that it is loaded once. Utterances that need it meanwhile
+    /// wait on worker threads.
     private let state = Mutex(State.notLoaded)
 
     /// Creates a recogniser; nothing is loaded yet.
@@ -37,18 +38,18 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         files = MoonshineModel.Files(directory: modelsDirectory)
     }
 
-    /// A hypothesis costs only processor time of this machine that is free otherwise.
+    /// True: a hypothesis costs only processor time that is otherwise free.
     public var makesHypotheses: Bool { true }
 
-    /// The model, and a decode of the longest segment on every worker thread.
+    /// The memory of the model, and of a decode of the longest segment on every worker thread.
     public func serverBytes(workers: Int) -> Int {
         MoonshineModel.loadedBytes + workers * MoonshineModel.decodeBytes
     }
 
-    /// Whether the model's files are there. They are not opened.
+    /// Whether the model's files exist and may be read. They are not opened.
     public var isInstalled: Bool { missingFile == nil }
 
-    /// The first of the model files that cannot be read, and why, in one line; nil: all are there.
+    /// The first of the model files that cannot be read, and why, in one line; nil when all can.
     public var missingFile: String? {
         for path in MoonshineModel.Files.paths.map(files.path(of:)) where access(path, R_OK) != 0 {
             return "\(path): \(String(cString: strerror(parley_errno())))"
@@ -56,12 +57,12 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         return nil
     }
 
-    /// Whether the model's files are compared with checksums before they are loaded. Where they are
-    /// not, a damaged file may end the process.
+    /// Whether the model's files are compared with checksums before they are loaded. Without that,
+    /// a damaged file may end the process.
     public var hasChecksums: Bool { ModelChecksums(directory: files.directory) != nil }
 
-    /// Loads the model unless it is loaded, which takes about half a second: call it on a worker
-    /// thread. Without it, the first utterance loads the model.
+    /// Loads the model unless it is loaded. This takes about half a second: call it on a worker
+    /// thread. If it is not called, the first utterance loads the model.
     /// - Throws: `AgentError.unavailable`; a later call tries again.
     public func prepare() throws(AgentError) { _ = try model() }
 
@@ -70,8 +71,8 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         try? await host.compute { try self.prepare() }
     }
 
-    /// Transcribes an utterance; one longer than 15 s is cut at quiet points. The hints are of no
-    /// use to this model.
+    /// Transcribes an utterance; one longer than 15 s is cut at quiet points. This model ignores
+    /// the language and the prompt.
     public func transcribe(
         _ utterance: Utterance, on host: any AgentHost
     ) async throws -> String {
@@ -87,8 +88,8 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         }
         let samples = try await host.compute { try utterance.samples() }
         var texts: [String] = []
-        // One job per segment: other sessions get their turn between two, and so does a
-        // cancellation.
+        // One job per segment, so that other sessions' jobs run between two segments, and a
+        // cancellation takes effect there.
         for segment in Self.splitter.segments(of: samples) {
             let text = try await host.compute { try self.words(in: samples[segment]) }
             let words = text.split(whereSeparator: \.isWhitespace)
@@ -97,7 +98,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         return texts.joined(separator: " ")
     }
 
-    /// What is said in samples at 16 kHz, at most 15 s; on a worker thread.
+    /// The words in at most 15 s of samples at 16 kHz. Call it on a worker thread.
     func words(in samples: ArraySlice<Int16>) throws(AgentError) -> String {
         try model().transcribe(samples)
     }
@@ -111,7 +112,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
             do throws(SherpaLibrary.LoadingError) {
                 sherpa = try SherpaLibrary(path: files.library)
             } catch {
-                // The linker names files by their whole path, which is not the client's business.
+                // The linker names files by their whole path, which the client must not learn.
                 let reason = error.message.replacing(files.directory + "/", with: "")
                 throw .unavailable(
                     message: "The speech recognition library cannot be opened: \(reason).")
@@ -125,7 +126,8 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         }
     }
 
-    /// Refuses damaged files: 0.1 to 0.4 s for their 175 MB, once per change.
+    /// Throws where a file is damaged. Reading the 175 MB takes 0.1 to 0.4 s, once per change of
+    /// the files.
     private func checkFiles(_ state: inout State) throws(AgentError) {
         let stamps = files.stamps
         if case .damaged(let file, stamps) = state { throw Self.damaged(file) }
@@ -142,7 +144,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
         guard Self.hasDescriptorsToLoad else { throw Self.unreadable("no file descriptor is free") }
     }
 
-    /// Whether as many files can be opened as loading opens at once.
+    /// Whether as many descriptors are free as loading needs at once.
     private static var hasDescriptorsToLoad: Bool {
         let opened = (0..<8).map { _ in parley_open_readonly("/dev/null") }
         defer { for descriptor in opened where descriptor >= 0 { close(descriptor) } }

@@ -1,7 +1,7 @@
-// A form with a file, as RFC 7578 has it. Written only; nothing is parsed here.
+// Writes a form with a file (`multipart/form-data`, RFC 7578). Nothing is parsed here.
 //
-// Invariant: no value can end its part, as the boundary is drawn anew for every form: a client's
-// prompt must not become a field of a request that its server pays for.
+// Invariant: no value can end its part, because every form has a new random boundary. A client's
+// prompt thus cannot add a field to the request.
 
 /// Collects the parts of a form.
 struct MultipartForm {
@@ -17,7 +17,7 @@ struct MultipartForm {
     var contentType: String { "multipart/form-data; boundary=\(boundary)" }
 
     /// Adds a field.
-    /// - Parameter name: ours, without quotes.
+    /// - Parameter name: without quotes; never from a peer.
     mutating func append(_ name: String, _ value: String) {
         begin(name, parameters: "", contentType: nil)
         end(Array(value.utf8))

@@ -1,23 +1,23 @@
 // Speech synthesis behind any server that speaks OpenAI's `POST /audio/speech`: one request per
-// clause, the sound passed on as it comes. Samples and Opus packets out of the bytes are made in
-// SpeechReply.
+// clause, the sound passed on while it arrives. SpeechReply turns the bytes into samples and Opus
+// packets.
 //
 // Source: OpenAI API reference, "Create speech".
 
 import Codec
 import Session
 
-/// The formats in which a service is asked for speech.
+/// The formats that a service can be asked for.
 public enum SpeechServiceFormat: String, CaseIterable, Sendable {
-    /// 16-bit samples, mono, at 24 kHz, without a header; a WAV file's header is understood.
+    /// 16-bit samples, mono, at 24 kHz, without a header. A WAV file is accepted too.
     case pcm
-    /// Opus in Ogg (RFC 7845). Its packets go to clients of Opus as they are.
+    /// Opus in Ogg (RFC 7845). Clients of Opus get its packets without transcoding.
     case opus
 }
 
 /// Speaks through `POST {baseURL}/audio/speech`.
 public struct OpenAISpeech: SpeechSynthesizer {
-    /// Bytes of one answer that are read at most: 64 MiB, 20 minutes of samples.
+    /// Most bytes of one answer. 64 MiB: 20 minutes of samples.
     static let maxReplyBytes = 64 << 20
 
     private let service: UpstreamService
@@ -28,8 +28,8 @@ public struct OpenAISpeech: SpeechSynthesizer {
     /// Creates a client for one service.
     /// - Parameters:
     ///   - model: the model's name at the service.
-    ///   - voice: the voice of all sessions; nil passes on the one that the client named.
-    ///   - format: what is asked for. Samples by default, which every service has.
+    ///   - voice: the voice of all sessions; nil passes on the client's choice.
+    ///   - format: of the answer. Samples by default, which every service offers.
     public init(
         service: UpstreamService, model: String, voice: String? = nil,
         format: SpeechServiceFormat = .pcm
@@ -40,8 +40,8 @@ public struct OpenAISpeech: SpeechSynthesizer {
         self.format = format
     }
 
-    /// Speaks a clause. Markdown is read out, and text without a word makes no sound; numbers are
-    /// left to the service, which knows its language.
+    /// Speaks a clause. Markdown's marks are removed, and text without a letter or digit makes no
+    /// sound. Numbers are left to the service, which knows its language.
     /// - Throws: `AgentError.upstream` when the service cannot be reached, refuses, or breaks off;
     ///   `AgentError.malformedReply` when its answer is not in the format.
     public func speak(

@@ -1,5 +1,6 @@
 // Speech recognition behind any server that speaks OpenAI's `POST /audio/transcriptions`: one
-// multipart request per turn, the audio as WAV, the answer as JSON or, where it streams, as events.
+// multipart request per utterance, with the audio as WAV. The answer is JSON or, when streamed,
+// events.
 //
 // Source: OpenAI API reference, "Create transcription" and its streaming events;
 // multipart/form-data is RFC 7578.
@@ -7,9 +8,9 @@
 import Codec
 import Session
 
-/// Recognises turns through `POST {baseURL}/audio/transcriptions`.
+/// Recognises speech through `POST {baseURL}/audio/transcriptions`.
 public struct OpenAITranscription: SpeechRecognizer {
-    /// Bytes of one answer that are read at most: 1 MiB, hours of speech.
+    /// Most bytes of one answer. 1 MiB: the words of hours of speech.
     static let maxReplyBytes = 1 << 20
 
     private let service: UpstreamService
@@ -19,22 +20,22 @@ public struct OpenAITranscription: SpeechRecognizer {
     /// Creates a client for one service.
     /// - Parameters:
     ///   - model: the model's name at the service.
-    ///   - streams: whether the text is asked for as it is made (`stream`). Services that do not
-    ///     know the field ignore it, most of them.
+    ///   - streams: whether the text is requested in pieces (`stream`). Most services that do not
+    ///     know the field ignore it.
     public init(service: UpstreamService, model: String, streams: Bool = false) {
         self.service = service
         self.model = model
         self.streams = streams
     }
 
-    /// Transcribes a turn; the text comes at once.
+    /// Transcribes an utterance, without partial texts.
     public func transcribe(
         _ utterance: Utterance, on host: any AgentHost
     ) async throws -> String {
         try await transcribe(utterance, on: host) { _ in }
     }
 
-    /// Transcribes a turn.
+    /// Transcribes an utterance.
     /// - Throws: `AgentError.upstream` when the service cannot be reached, refuses, or breaks off;
     ///   `AgentError.malformedReply` when its answer cannot be understood.
     public func transcribe(
@@ -79,27 +80,27 @@ public struct OpenAITranscription: SpeechRecognizer {
                     message: "The transcription service's answer is too large.")
             }
             let parts = try answer.append(chunk)
-            host.charge(answer.heldBytes, insteadOf: &charged)
+            host.charge(answer.bufferedBytes, insteadOf: &charged)
             for part in parts { try await partial(part) }
         }
         return try answer.finish()
     }
 }
 
-/// Collects one answer: a JSON object, or events.
+/// Reads one answer: a JSON object, or events.
 private struct TranscriptionReply {
     private var events = ServerSentEventsParser()
     private let parser = JSONParser()
-    /// Whether it is an object, which no event stream begins with; nil before its first byte.
+    /// Whether the answer is a JSON object, told by its first character; nil before that.
     private var isObject: Bool?
     private var object: [UInt8] = []
     private var said = ""
     private var whole: String?
 
-    /// Bytes of what has come and could not be read yet.
-    var heldBytes: Int { object.heapBytes + events.heldBytes }
+    /// Memory of the bytes that have arrived and could not be read yet.
+    var bufferedBytes: Int { object.heapBytes + events.heldBytes }
 
-    /// Takes more of the answer; returns the text that it adds.
+    /// Reads the next piece of the answer; returns the text in it.
     mutating func append(_ chunk: [UInt8]) throws(AgentError) -> [String] {
         if isObject == nil {
             isObject = chunk.first { $0 > 32 }.map { $0 == UInt8(ascii: "{") }
@@ -123,7 +124,7 @@ private struct TranscriptionReply {
         return parts
     }
 
-    /// The answer is over: its text.
+    /// The answer is over; returns its whole text.
     mutating func finish() throws(AgentError) -> String {
         if isObject == true {
             guard let text = try parse(object.span.bytes)["text"]?.string else {
@@ -144,7 +145,7 @@ private struct TranscriptionReply {
         switch event["type"]?.string {
         case "transcript.text.delta":
             guard let delta = event["delta"]?.string, !delta.isEmpty else { return nil }
-            // What the client is shown adds up to the final text, which begins with a word.
+            // The partial texts must add up to the final text, which begins with a word.
             let part = said.isEmpty ? String(delta.drop(while: \.isWhitespace)) : delta
             said += part
             return part.isEmpty ? nil : part
@@ -156,7 +157,7 @@ private struct TranscriptionReply {
                 message: "The transcription service broke off: "
                     + (ServiceErrorBody.message(of: event) ?? "it gave no reason"))
         default:
-            // Servers that stream whole segments send objects with their text.
+            // Some servers stream whole segments, as objects with a `text` and no `type`.
             if let text = event["text"]?.string, event["type"] == nil { whole = text }
         }
         return nil

@@ -1,63 +1,65 @@
-// The body of a speech service's answer that was asked for as bare samples → samples, as its bytes
-// come. Some services send a WAV file all the same: its header is read and passed over. What is
-// plainly something else is refused, since as samples it would be noise.
+// The body of a speech service's answer in the format `pcm` → samples, while the bytes arrive. Some
+// services send a WAV file instead, whose header is read. Another known format is refused, since it
+// would be heard as noise.
 
 import Codec
 import Session
 
-/// Reads one answer in the format `pcm`: 16-bit samples, little-endian, mono, at 24 kHz unless a
-/// WAV header says otherwise.
+/// Reads one answer: 16-bit samples, little-endian, mono, at 24 kHz unless a WAV header gives
+/// another rate.
 struct PCMSpeechReply {
-    /// How files begin that are no samples: Ogg, FLAC, and MP3 with a tag.
+    /// The first bytes of other formats: Ogg, FLAC, and MP3 with a tag.
     private static let foreignMarks = ["OggS", "fLaC", "ID3\u{2}", "ID3\u{3}", "ID3\u{4}"]
         .map { Array($0.utf8) }
     private static let markBytes = 4
 
     private var isBeginning = true
-    private var held: [UInt8] = []
+    private var buffer: [UInt8] = []
     private var rate = SampleRate.hz24000
     /// Bytes of samples that are still to come where a header says how many; what follows is none.
     private var remainingBytes: Int?
 
-    /// Takes more of the answer; returns the speech in it.
+    /// Reads the next piece of the answer; returns the speech in it.
     mutating func append(_ bytes: [UInt8]) throws(AgentError) -> [SpeechChunk] {
-        held += bytes
+        buffer += bytes
         if isBeginning {
-            guard held.count >= Self.markBytes, try passHeader() else { return [] }
+            guard buffer.count >= Self.markBytes, try passHeader() else { return [] }
             isBeginning = false
         }
-        let count = min(held.count, remainingBytes ?? .max) / 2
+        let count = min(buffer.count, remainingBytes ?? .max) / 2
         defer { dropSurplus() }
         guard count > 0 else { return [] }
         let samples = [Int16](unsafeUninitializedCapacity: count) { samples, filled in
             for index in 0..<count {
-                samples[index] = Int16(held[2 * index]) | Int16(held[2 * index + 1]) << 8
+                samples[index] = Int16(buffer[2 * index]) | Int16(buffer[2 * index + 1]) << 8
             }
             filled = count
         }
-        held.removeFirst(2 * count)
+        buffer.removeFirst(2 * count)
         if let remainingBytes { self.remainingBytes = remainingBytes - 2 * count }
         return [SpeechChunk(samples: samples, rate: rate)]
     }
 
-    /// The answer is over. Half a sample at its end says nothing, half a header is no speech.
+    /// The answer is over. Half a sample at its end is ignored; an incomplete header is an error.
     func finish() throws(AgentError) {
-        guard isBeginning, WAVHeader.canBegin(held), held.count >= Self.markBytes else { return }
+        guard isBeginning, WAVHeader.canBegin(buffer), buffer.count >= Self.markBytes else {
+            return
+        }
         throw Self.unreadable("the file ends inside its header")
     }
 
-    /// Looks at what the answer begins with, and passes over a WAV file's header.
-    /// - Returns: false where more is needed to tell.
+    /// Reads the beginning of the answer, and removes a WAV file's header.
+    /// - Returns: false when more bytes are needed.
     private mutating func passHeader() throws(AgentError) -> Bool {
-        if Self.foreignMarks.contains(where: { held.starts(with: $0) }) {
+        if Self.foreignMarks.contains(where: { buffer.starts(with: $0) }) {
             throw .malformedReply(
                 message: "The speech service does not answer in the format \"pcm\".")
         }
-        guard WAVHeader.canBegin(held) else { return true }
+        guard WAVHeader.canBegin(buffer) else { return true }
         let header: WAVHeader
         do throws(WAVError) {
-            guard let read = try WAVHeader(beginning: held) else {
-                guard held.count <= WAVHeader.maxBytes else { throw .missingChunk("data") }
+            guard let read = try WAVHeader(beginning: buffer) else {
+                guard buffer.count <= WAVHeader.maxBytes else { throw .missingChunk("data") }
                 return false
             }
             header = read
@@ -67,13 +69,13 @@ struct PCMSpeechReply {
         guard header.channels == 1 else { throw Self.unreadable("\(header.channels) channels") }
         rate = header.rate
         remainingBytes = header.dataBytes
-        held.removeFirst(header.byteCount)
+        buffer.removeFirst(header.byteCount)
         return true
     }
 
-    /// Nothing behind the samples is kept.
+    /// Drops the bytes behind the last sample of a WAV file.
     private mutating func dropSurplus() {
-        if let remainingBytes, remainingBytes < 2 { held = [] }
+        if let remainingBytes, remainingBytes < 2 { buffer = [] }
     }
 
     private static func unreadable(_ detail: String) -> AgentError {

@@ -1,6 +1,5 @@
-// sherpa-onnx's C API, opened at run time: a server without speech models neither needs the
-// library nor pays for it. Only the calls that offline recognition takes; what is recognised and
-// when is in MoonshineRecognizer.
+// sherpa-onnx's C API, opened at run time, so that a server without speech models does not need the
+// library. Only the functions for offline recognition are here; MoonshineModel calls them.
 
 import CLinux
 import CSherpa
@@ -22,13 +21,13 @@ struct SherpaLibrary: Sendable {
     let getOfflineStreamResult: @convention(c) (Stream) -> Result?
     let destroyOfflineRecognizerResult: @convention(c) (Result) -> Void
 
-    /// Why the library cannot be used, in the dynamic linker's words.
+    /// The dynamic linker's message when the library cannot be used.
     struct LoadingError: Error, Equatable {
         var message: String
     }
 
-    /// Opens the library, which stays open for the life of the process. Its ONNX runtime lies
-    /// beside it and is found by the library's own search path.
+    /// Opens the library, which stays open for the life of the process. The library finds its ONNX
+    /// runtime beside it, through its own search path.
     /// - Throws: `LoadingError`.
     init(path: String) throws(LoadingError) {
         guard let handle = dlopen(path, RTLD_NOW | RTLD_LOCAL) else { throw Self.lastError() }

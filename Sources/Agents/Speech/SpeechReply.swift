@@ -1,10 +1,10 @@
-// The body of a speech service's answer → runs of speech, as its bytes come. Requests are
-// OpenAISpeech's, samples are PCMSpeechReply's, the container is OggOpusReader's, packets of 20 ms
-// are OpusRepacketizer's.
+// The body of a speech service's answer → runs of speech, while the bytes arrive. OpenAISpeech
+// makes the request. PCMSpeechReply reads samples, OggOpusReader the container, and
+// OpusRepacketizer makes packets of 20 ms.
 //
-// Opus passes through without a decoder until it cannot: from the first packet on that no packets
-// of 20 ms can be made of, the rest of the answer is decoded, and a stream that asks for a gain is
-// decoded from its beginning. Invariant: nothing is passed on again once something was decoded.
+// Opus packets are passed on without a decoder as long as possible. From the first packet that
+// cannot be cut into packets of 20 ms, the rest of the answer is decoded. A stream with an output
+// gain is decoded from its beginning. Invariant: no packet is passed on after one was decoded.
 
 import Codec
 import Glibc
@@ -15,8 +15,8 @@ struct SpeechReply: ~Copyable {
     static let tooLarge = AgentError.malformedReply(
         message: "The speech service's answer is too large.")
 
-    /// Types of bodies that are no speech in either format, whatever they begin with. A type that
-    /// says nothing, or says it wrongly of sound, is not held against a service.
+    /// Content types that are refused without a look at the body: they are neither of the two
+    /// formats. A missing, general or inexact audio type is accepted.
     private static let foreignTypes = [
         "application/json", "application/xml", "application/xhtml+xml", "audio/mpeg", "audio/mp3",
         "audio/aac", "audio/flac",
@@ -28,7 +28,7 @@ struct SpeechReply: ~Copyable {
     private var isEmpty = true
 
     /// - Parameter contentType: the answer's `Content-Type` field, or nil.
-    /// - Throws: `AgentError.malformedReply` where it says that the body is no speech.
+    /// - Throws: `AgentError.malformedReply` where the type is not speech in one of the formats.
     init(format: SpeechServiceFormat, contentType: String?) throws(AgentError) {
         pcm = PCMSpeechReply()
         opus = format == .opus ? OpusReply() : nil
@@ -44,14 +44,14 @@ struct SpeechReply: ~Copyable {
             || type.hasSuffix("+json") || type.hasSuffix("+xml")
     }
 
-    /// Takes more of the answer; returns the speech in it.
+    /// Reads the next piece of the answer; returns the speech in it.
     mutating func append(_ bytes: [UInt8]) throws(AgentError) -> [SpeechChunk] {
         isEmpty = isEmpty && bytes.isEmpty
         return try opus != nil ? opus!.append(bytes) : pcm.append(bytes)
     }
 
     /// The answer is over.
-    /// - Throws: `AgentError.malformedReply` where it is not complete, or nothing at all.
+    /// - Throws: `AgentError.malformedReply` where it is incomplete or empty.
     mutating func finish() throws(AgentError) {
         guard !isEmpty else {
             throw .malformedReply(message: "The speech service's answer is empty.")
@@ -60,7 +60,7 @@ struct SpeechReply: ~Copyable {
     }
 }
 
-/// Opus in Ogg.
+/// Reads one answer in Ogg Opus.
 private struct OpusReply: ~Copyable {
     private var reader = OggOpusReader()
     private var repacketizer = OpusRepacketizer()
@@ -89,7 +89,7 @@ private struct OpusReply: ~Copyable {
         var run = OpusPackets()
         for packet in packets {
             if decoder == nil, reader.outputGain == 0, try pass(packet, into: &run) { continue }
-            // From the first packet that cannot be passed on, the rest is decoded.
+            // Once a packet is decoded, `pass` is not tried again.
             if run.count > 0 { chunks.append(SpeechChunk(packets: run)) }
             run = OpusPackets()
             chunks += try decode(packet)
@@ -98,7 +98,7 @@ private struct OpusReply: ~Copyable {
         return chunks
     }
 
-    /// Passes a packet on; false: the stream must be decoded.
+    /// Adds a packet to the run; false when the stream must be decoded from here on.
     private mutating func pass(
         _ packet: OggOpusPacket, into run: inout OpusPackets
     ) throws(AgentError) -> Bool {
@@ -121,7 +121,7 @@ private struct OpusReply: ~Copyable {
         do throws(OpusError) {
             if decoder == nil { decoder = try OpusDecoder(rate: .hz24000) }
             var failure: OpusError?
-            // Samples are counted at 48 kHz.
+            // The packet counts samples at 48 kHz; the decoder works at half that rate.
             let count = packet.samples / 2
             let decoded = [Int16](unsafeUninitializedCapacity: count) { samples, filled in
                 do throws(OpusError) {
@@ -161,7 +161,7 @@ private struct OpusReply: ~Copyable {
 }
 
 extension OggError {
-    /// What a client is told.
+    /// The message for the client.
     fileprivate var sentence: String {
         switch self {
         case .notOgg, .unsupportedVersion, .notOpus:

@@ -1,13 +1,13 @@
-// Cuts a long utterance where a recogniser with a limited span can take it: at its quiet points.
-// Pure arithmetic on samples; which span is good is the recogniser's to say.
+// Cuts a long utterance at quiet points into segments that a recogniser can take. Pure arithmetic
+// on samples; the recogniser chooses the lengths.
 
 /// Cuts utterances into segments of bounded length.
 struct UtteranceSplitter {
-    /// Samples of the longest segment.
+    /// Most samples of a segment.
     var maxSamples: Int
-    /// How far before the limit a cut may be, in samples; the rest is never cut.
+    /// How far before the limit a cut may be, in samples.
     var searchSamples: Int
-    /// Length over which loudness is measured, in samples: about a pause between words.
+    /// Length of the stretch whose loudness is measured, in samples: about a pause between words.
     var quietSamples: Int
 
     /// The segments of an utterance, in order and without gaps; a cut lies in the middle of the

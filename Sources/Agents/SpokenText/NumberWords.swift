@@ -1,4 +1,4 @@
-// Numbers as an English speaker says them. Pure: which number a text means is SpokenWords' to find.
+// Numbers in words, as an English speaker says them. SpokenWords finds the numbers in a text.
 
 /// Words for numbers.
 enum NumberWords {
@@ -16,11 +16,12 @@ enum NumberWords {
         "nine": "ninth", "twelve": "twelfth",
     ]
 
-    /// Digits of the longest number that is said as one: 999 trillion. Longer ones are digits.
+    /// Digits of the longest number that is said as one number: 999 trillion. Longer ones are said
+    /// digit by digit.
     static let maxDigits = 15
 
     /// "1234" → "one thousand two hundred thirty-four".
-    /// - Precondition: ASCII digits only. More than `maxDigits` are said one by one.
+    /// - Precondition: ASCII digits only. More than `maxDigits` are said digit by digit.
     static func cardinal(_ digits: Substring) -> String {
         guard digits.count <= maxDigits, let value = Int(digits) else {
             return self.digits(digits)
@@ -86,7 +87,7 @@ enum NumberWords {
     }
 
     /// "3.50" → "three point five zero"; "-2" → "minus two"; thousands' commas are skipped.
-    /// - Returns: nil when the text is no number.
+    /// - Returns: nil when the text is not a number.
     static func decimal(_ text: Substring) -> String? {
         guard let number = Number(text) else { return nil }
         let sign = number.isNegative ? "minus " : ""
@@ -94,7 +95,7 @@ enum NumberWords {
         return sign + cardinal(number.whole) + " point " + digits(fraction)
     }
 
-    /// A number as it is written, taken apart.
+    /// The parts of a written number.
     struct Number {
         var isNegative = false
         /// Digits without commas, at least one.
@@ -120,7 +121,7 @@ enum NumberWords {
             whole = first.isEmpty ? "0" : Substring(first.filter { $0 != "," })
         }
 
-        /// Whether there are digits, with commas only where thousands are separated.
+        /// Whether the text is digits, with commas only between thousands.
         private static func isWhole(_ text: Substring) -> Bool {
             let groups = text.split(separator: ",", omittingEmptySubsequences: false)
             guard let first = groups.first, !first.isEmpty,
@@ -136,7 +137,7 @@ enum NumberWords {
 }
 
 extension Character {
-    /// 0…9, and no digit of another script.
+    /// 0…9; digits of other scripts are not.
     var isASCIIDigit: Bool { ("0"..."9").contains(self) }
     /// A…Z, a…z.
     var isASCIILetter: Bool { ("a"..."z").contains(self) || ("A"..."Z").contains(self) }

@@ -1,15 +1,15 @@
-// Addresses as they are read out: web, e-mail, telephone.
+// Web addresses, e-mail addresses and telephone numbers in words.
 
 /// Addresses of pages and mailboxes.
 enum SpokenAddress {
     private static let schemes = ["https://", "http://", "ftp://", "mailto:", "www."]
-    /// What a name must end in to be taken for one without a scheme.
+    /// A name without a scheme is taken for an address only if it ends in one of these.
     private static let domains: Set<String> = [
         "com", "org", "net", "edu", "gov", "io", "dev", "ai", "app", "co", "uk", "de", "fr", "eu",
         "info", "me", "tv", "us", "ca", "ch", "at", "nl", "es", "it", "jp", "cn", "in", "au",
     ]
-    /// Letters and digits of an address that is read out whole; nobody remembers a longer one, so
-    /// of those only the host is said.
+    /// Bytes of the longest address that is read out whole. Of a longer one only the host is said,
+    /// because a listener would not remember the rest.
     private static let maxReadBytes = 60
 
     /// "https://example.com/docs" → "example dot com slash docs"; nil for other words.
@@ -53,7 +53,7 @@ enum SpokenAddress {
         func finishRun() {
             guard !run.isEmpty else { return }
             let isNumber = run.allSatisfy(\.isASCIIDigit)
-            words.append(isNumber ? numberWords(run) : SpokenNumber.parted(run))
+            words.append(isNumber ? numberWords(run) : SpokenNumber.separated(run))
             run = ""
         }
         for character in address {
@@ -79,11 +79,11 @@ enum SpokenAddress {
     ]
 }
 
-/// A telephone number, which may be several words.
+/// A telephone number, which may consist of several words.
 struct SpokenPhone {
-    /// How it is said: digit by digit, with a pause after each group.
+    /// The number in words: digit by digit, with a pause after each group.
     let spoken: String
-    /// Words that it takes.
+    /// How many words of the text it consists of.
     let wordCount: Int
 
     /// Understands "+1 (555) 123-4567", "555-123-4567", "(030) 1234567", "555-1234".
@@ -100,7 +100,7 @@ struct SpokenPhone {
                 taken == 0 || core.first != "+", core.first != "-"
             else { break }
             let found = core.split { !$0.isASCIIDigit }
-            // A number of its own, after a telephone number or instead of one.
+            // This word is a number of its own, not a part of the telephone number.
             guard taken == 0 || isMarked || core.contains("(") else { break }
             isMarked =
                 isMarked || (core.first == "+" && taken == 0) || core.contains("(")
@@ -120,7 +120,7 @@ struct SpokenPhone {
         wordCount = taken
     }
 
-    /// Groups as telephones have them: 3-4 or 3-3-4 digits.
+    /// Whether the groups have the lengths of a telephone number: 3-4, 3-3-4 or 1-3-3-4 digits.
     private static func isPhone(_ groups: [Substring]) -> Bool {
         let lengths = groups.map(\.count)
         return lengths == [3, 4] || lengths == [3, 3, 4] || lengths == [1, 3, 3, 4]

@@ -1,23 +1,23 @@
-// Markdown → the sentences that a person would read out of it: headings, lists, tables, code,
-// links, emphasis (CommonMark 0.31 and GitHub's tables, as far as models write them). What numbers
-// and signs sound like is SpokenWords'.
+// Markdown → the sentences that a person would read out: headings, lists, tables, code, links,
+// emphasis (CommonMark 0.31 and GitHub's tables, as far as models write them). SpokenWords then
+// replaces numbers and signs.
 //
-// It sees one clause at a time, so that a construct that is cut in two reads as plain text. Any
-// text ends in some text; nothing fails.
+// The input is one clause at a time, so a construct that is cut in two is read as plain text. Every
+// input gives some output; nothing fails.
 
-/// Reads Markdown out.
+/// Turns Markdown into plain text.
 enum SpokenMarkdown {
-    /// What is said instead of a block of code: that there is one.
+    /// Said in place of a block of code.
     static let codeBlock = "Code example."
 
-    /// The text without its marks, lines joined to sentences.
+    /// The text without Markdown's marks, its lines joined to sentences.
     static func plain(_ text: String) -> String {
         var sentences: [String] = []
         var isInCode = false
         for line in text.split(whereSeparator: \.isNewline) {
             let content = line.drop { $0 == " " || $0 == "\t" }
             if let fence = content.firstRange(of: "```") ?? content.firstRange(of: "~~~") {
-                // A fence that is not alone in its line was never one for a reader either.
+                // Text before an opening fence in the same line is read out.
                 let before = content[..<fence.lowerBound]
                 if !isInCode, !before.isEmpty { sentences.append(inline(before)) }
                 if !isInCode { sentences.append(codeBlock) }
@@ -38,7 +38,8 @@ enum SpokenMarkdown {
         if rest.first == "|" { return tableRow(rest) }
         let unmarked = withoutBlockMark(rest)
         let text = inline(unmarked)
-        // Headings and items end without a mark, and would run into what follows.
+        // Headings and items often end without punctuation. Without a full stop they would run into
+        // the next sentence.
         let isBlock = unmarked.startIndex != rest.startIndex || isNumbered(rest)
         return isBlock ? ended(text) : text
     }
@@ -54,7 +55,7 @@ enum SpokenMarkdown {
         return cells.isEmpty ? "" : ended(cells.joined(separator: ", "))
     }
 
-    /// Without `#`s, an item's mark, and a task's box. "1." stays: it is said.
+    /// The line without `#`s, an item's mark, and a task's box. "1." stays, because it is said.
     private static func withoutBlockMark(_ line: Substring) -> Substring {
         let hashes = line.prefix { $0 == "#" }
         if (1...6).contains(hashes.count), line[hashes.endIndex...].first == " " {
@@ -79,7 +80,7 @@ enum SpokenMarkdown {
         return (1...3).contains(digits.count) && (mark == ". " || mark == ") ")
     }
 
-    /// Text that ends as a sentence.
+    /// The text with a full stop, unless it ends in punctuation.
     private static func ended(_ text: String) -> String {
         guard let last = text.last else { return "" }
         return ".!?:;,…".contains(last) ? text : text + "."
@@ -87,14 +88,15 @@ enum SpokenMarkdown {
 
     // MARK: Within a line
 
-    /// Links become their text, images their description, tags nothing, marks of emphasis nothing.
+    /// The text of a line: links become their text, and images their description. Tags and marks of
+    /// emphasis are left out.
     static func inline(_ text: Substring) -> String {
         var result = ""
         var rest = text
         while let character = rest.first {
             switch character {
             case "\\":
-                // An escaped mark is meant as it stands.
+                // An escaped character is plain text.
                 rest.removeFirst()
                 if let next = rest.popFirst() { result.append(next) }
             case "!" where rest.dropFirst().first == "[":
@@ -112,8 +114,8 @@ enum SpokenMarkdown {
         return result
     }
 
-    /// `[text](url)` and `[text][id]` are their text; `[^1]` and `[1](url)`, as sources are cited,
-    /// nothing; other brackets themselves.
+    /// `[text](url)` and `[text][id]` become their text. Citations, `[^1]` and `[1](url)`, are left
+    /// out. Of other brackets the content stays.
     private static func appendLink(_ rest: inout Substring, to result: inout String) {
         guard let close = matchingBracket(in: rest) else {
             rest.removeFirst()
@@ -135,7 +137,7 @@ enum SpokenMarkdown {
         result += inline(label)
     }
 
-    /// The end of the brackets that a text begins with, nested ones passed over.
+    /// The closing bracket of the bracket that the text begins with; nil when there is none.
     private static func matchingBracket(in text: Substring) -> Substring.Index? {
         var depth = 0
         for index in text.indices {
@@ -146,7 +148,8 @@ enum SpokenMarkdown {
         return nil
     }
 
-    /// `<https://…>` is its address, `<br>` and other tags nothing, "<" alone itself.
+    /// `<https://…>` becomes its address. `<br>` and other tags become a space. A "<" that begins
+    /// no tag stays.
     private static func appendTag(_ rest: inout Substring, to result: inout String) {
         let inner = rest.dropFirst()
         guard let first = inner.first, first.isASCIILetter || first == "/" || first == "!",
@@ -165,8 +168,8 @@ enum SpokenMarkdown {
         rest = inner[inner.index(after: close)...]
     }
 
-    /// Marks of emphasis vanish; a sign between spaces or digits is one, and a line between letters
-    /// joins two words.
+    /// Marks of emphasis are left out. `*` between spaces or digits is a sign and becomes `×`; `~`
+    /// before a digit stays; `_` within a word becomes a space.
     private static func appendMark(_ rest: inout Substring, to result: inout String) {
         let mark = rest.removeFirst()
         let before = result.last ?? " "

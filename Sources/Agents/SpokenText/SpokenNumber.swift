@@ -1,5 +1,5 @@
-// Numbers with what belongs to them: currencies, percentages, ordinals, ranges, units. One word, or
-// a number and the word after it; which words belong together is SpokenWords'.
+// Numbers with currencies, percentages, ordinals, ranges and units, in words. The input is one
+// word, or a number and the word after it; SpokenWords decides which words belong together.
 
 /// An amount of money.
 struct SpokenAmount {
@@ -73,7 +73,7 @@ struct SpokenAmount {
 
 /// Units of measure after a number.
 enum SpokenUnits {
-    /// Symbol → what one and what many are called.
+    /// Symbol → name of one and of many.
     private static let units: [String: (one: String, many: String)] = [
         "%": ("percent", "percent"), "°": ("degree", "degrees"),
         "°C": ("degree Celsius", "degrees Celsius"),
@@ -104,7 +104,8 @@ enum SpokenUnits {
         "mA": ("milliampere", "milliamperes"), "kcal": ("kilocalorie", "kilocalories"),
         "USD": ("US dollar", "US dollars"), "EUR": ("euro", "euros"), "GBP": ("pound", "pounds"),
     ]
-    /// Too short to be a unit where they stand alone: "5 s" is, but "chapter 5 B" is not.
+    /// Letters that are a unit only directly after a number, as in "5s": in "chapter 5 B" the
+    /// letter is none.
     private static let joinedOnly: Set<String> = ["B", "s", "h", "V", "W", "L", "l", "g"]
 
     /// "5" and "km".
@@ -130,7 +131,7 @@ enum SpokenUnits {
     }
 }
 
-/// Numbers that nothing belongs to.
+/// Numbers without a currency or unit.
 enum SpokenNumber {
     /// Understands "12", "1,234.5", "1984", "21st", "5-10", "3/8", "1.2.3", "#5", "5x",
     /// "~20", "B2".
@@ -146,14 +147,15 @@ enum SpokenNumber {
             return number + " plus"
         }
         return ordinal(word) ?? plain(word) ?? range(word) ?? fraction(word) ?? version(word)
-            ?? parted(word)
+            ?? separated(word)
     }
 
     /// "1,234", "3.5", "1984", "007".
     private static func plain(_ word: Substring) -> String? {
         if word.allSatisfy(\.isASCIIDigit) {
             if word.count > 1, word.first == "0" { return NumberWords.digits(word) }
-            // Four digits of these centuries are mostly years, and understood when they are not.
+            // Four digits that begin with 19 or 20 are mostly years, and are understood when they
+            // are not.
             if word.count == 4, word.hasPrefix("19") || word.hasPrefix("20") {
                 return NumberWords.year(word)
             }
@@ -186,7 +188,7 @@ enum SpokenNumber {
         return words.hasSuffix("y") ? words.dropLast() + "ies" : words + "s"
     }
 
-    /// "5-10", "1990-1995": two numbers of up to four digits.
+    /// "5-10", "1990-1995": two numbers of up to seven characters.
     static func range(_ word: Substring) -> String? {
         let ends = word.split(separator: "-", omittingEmptySubsequences: false)
         guard ends.count == 2, ends.allSatisfy({ (1...7).contains($0.count) }),
@@ -217,9 +219,9 @@ enum SpokenNumber {
         return isNamed ? "version " + numbers : numbers
     }
 
-    /// Letters and digits are parted, so that each is said in its own way: "B2" → "B two". More
-    /// than four digits in a row are a code, and said one by one.
-    static func parted(_ word: some StringProtocol) -> String {
+    /// Separates letters and digits: "B2" → "B two". More than four digits in a row are a code, and
+    /// are said one by one.
+    static func separated(_ word: some StringProtocol) -> String {
         var parts: [String] = []
         var rest = Substring(word)
         while let first = rest.first {

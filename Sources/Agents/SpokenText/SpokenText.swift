@@ -1,16 +1,16 @@
-// Text as an English synthesiser can speak it: ASCII words and punctuation, in pieces of bounded
-// length. Markdown is read out by SpokenMarkdown, numbers and addresses by SpokenWords; here only
-// the writing is changed, not what is said. No synthesiser lives here.
+// Text in a form that an English synthesiser can speak: ASCII words and punctuation, in pieces of
+// bounded length. SpokenMarkdown removes the marks of Markdown, and SpokenWords replaces numbers
+// and addresses by words; this file changes only the spelling. The synthesiser is FliteSynthesizer.
 
-/// Makes a model's text speakable.
+/// Converts a model's text into pieces for a synthesiser.
 enum SpokenText {
-    /// UTF-8 bytes of one piece, at most. A synthesiser makes a whole piece ready before its first
-    /// sound, so a long one delays it: 300 bytes are about 20 s of speech.
+    /// Most UTF-8 bytes of one piece. A synthesiser analyses a whole piece before its first sound,
+    /// so a long piece delays the sound. 300 bytes are about 20 s of speech.
     static let maxPieceBytes = 300
 
-    /// The pieces in which a text is spoken, none when nothing in it can be: it has no letter and
-    /// no digit.
-    /// - Parameter maxBytes: of one piece, at least 1.
+    /// The pieces in which a text is spoken. A piece without a letter or digit makes no sound and
+    /// is left out.
+    /// - Parameter maxBytes: most bytes of one piece, at least 1.
     static func pieces(of text: String, maxBytes: Int = maxPieceBytes) -> [String] {
         var pieces: [String] = []
         var piece: [UInt8] = []
@@ -22,7 +22,7 @@ enum SpokenText {
         }
         let words = SpokenWords.spoken(SpokenMarkdown.plain(text))
         for word in ascii(words).split(separator: UInt8(ascii: " ")) {
-            // A "word" longer than a piece is no word: cut it anywhere.
+            // A word longer than a piece may be cut anywhere.
             var rest = word[...]
             while !rest.isEmpty {
                 let part = rest.prefix(maxBytes)
@@ -40,8 +40,8 @@ enum SpokenText {
         return pieces
     }
 
-    /// ASCII bytes that read the same: control characters, Markdown's marks and what has no
-    /// counterpart become spaces.
+    /// The text in ASCII. Control characters, Markdown's marks and characters without an ASCII
+    /// spelling become spaces.
     private static func ascii(_ text: String) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.utf8.count)
@@ -65,7 +65,7 @@ enum SpokenText {
         }
     }
 
-    /// What models write beyond ASCII: typography, signs, and the letters of Latin-1.
+    /// ASCII spellings of typographic characters, signs, and accented Latin letters.
     private static let spellings: [Unicode.Scalar: String] = {
         var table: [Unicode.Scalar: String] = [
             "‘": "'", "’": "'", "‚": ",", "“": "\"", "”": "\"", "„": "\"", "«": "\"", "»": "\"",

@@ -1,5 +1,6 @@
-// Times of day and dates, as an English speaker says them. Dates in digits are read as ISO 8601, or
-// as Americans write them: month, day, year; a day above 12 in front shows that it is the day.
+// Times of day and dates in words, as an English speaker says them. Dates in digits are read as ISO
+// 8601 (year, month, day) or in the American order (month, day, year). A first number above 12, or
+// dots between the numbers, means day, month, year.
 
 /// Times and dates.
 enum SpokenTimes {
@@ -8,8 +9,8 @@ enum SpokenTimes {
         "October", "November", "December",
     ]
 
-    /// The month's full name; nil for another word. "Mar" and "may" may be words of their own, so
-    /// that a number must stand beside them.
+    /// The month's full name; nil for another word. Callers require a number beside it, since
+    /// "March" and "May" may be other words.
     static func month(_ word: Substring) -> String? {
         var word = word
         if word.last == "." { word.removeLast() }
@@ -80,7 +81,7 @@ enum SpokenTimes {
         }
     }
 
-    /// "10:30", and "10:30:15", whose seconds nobody says.
+    /// "10:30", and "10:30:15", whose seconds are left out.
     private static func time(_ word: Substring) -> Time? {
         let parts = word.split(separator: ":", omittingEmptySubsequences: false)
         guard (2...3).contains(parts.count), (1...2).contains(parts[0].count),
@@ -99,7 +100,7 @@ enum SpokenTimes {
             }
             if parts[0].count == 4 { return date(year: parts[0], parts[1], parts[2]) }
             guard parts[2].count == 4 else { continue }
-            // Dots are how Europeans write dates, the day in front.
+            // European dates have dots, and the day first.
             let isDayFirst = separator == "." || (Int(parts[0]) ?? 0) > 12
             return isDayFirst
                 ? date(year: parts[2], parts[1], parts[0])

@@ -1,16 +1,17 @@
-// Numbers, amounts, times, addresses and signs of a plain text, as an English speaker says them.
-// Markdown is gone by now (SpokenMarkdown); letters beyond ASCII are still there (SpokenText).
+// Replaces the numbers, amounts, times, addresses and signs of a plain text by words, as an English
+// speaker says them. SpokenMarkdown has removed Markdown before; SpokenText replaces letters beyond
+// ASCII afterwards.
 //
-// Word by word: what stands around a word (quotes, brackets, the mark at a sentence's end) is set
-// aside, the first rule that knows the rest respells it, and any other word stays as it is. A word
-// after it may belong to it ("5 km", "$3 million", "May 3rd").
+// The text is read word by word. Quotes, brackets and punctuation around a word are set aside. The
+// first rule that fits the rest, or the rest and the next word ("5 km", "$3 million", "May 3rd"),
+// replaces it. A word that fits no rule stays as it is.
 
-/// Respells a text.
+/// Replaces the words of one text.
 struct SpokenWords {
     private let words: [Substring]
     private var spoken: [String] = []
 
-    /// The text in words that are all spoken as they are written.
+    /// The text with every number and sign replaced by words.
     static func spoken(_ text: String) -> String {
         var speaker = SpokenWords(words: spaced(text).split(whereSeparator: \.isWhitespace))
         return speaker.speak()
@@ -18,8 +19,8 @@ struct SpokenWords {
 
     private init(words: [Substring]) { self.words = words }
 
-    /// The text with spaces around dashes and signs that join words; a dash between digits is the
-    /// "to" of a range.
+    /// The text with spaces around dashes and signs that join words. A dash between digits becomes
+    /// the "to" of a range.
     private static func spaced(_ text: String) -> String {
         var result = ""
         var previous: Character = " "
@@ -46,7 +47,7 @@ struct SpokenWords {
             }
             let word = Word(words[index])
             let following = index + 1 < words.count ? Word(words[index + 1]) : nil
-            // A mark between two words parts them, unless it is that of an abbreviated month.
+            // Punctuation separates two words, except for the dot of an abbreviated month.
             let isJoined = word.tail.isEmpty || (word.tail == "." && word.core.count <= 4)
             let isNear = isJoined && following?.lead.isEmpty == true
             if isNear, let following,
@@ -65,7 +66,7 @@ struct SpokenWords {
 
     // MARK: Rules
 
-    /// Two words that are said as one thing.
+    /// Two words that belong together.
     /// - Parameter isPlain: whether nothing stands between them, not even a dot.
     private static func pair(
         _ word: Substring, _ next: Substring, isPlain: Bool
@@ -96,7 +97,7 @@ struct SpokenWords {
             ?? SpokenUnits.spoken(joined: word) ?? SpokenNumber.spoken(word)
     }
 
-    /// Abbreviations that flite spells out or mistakes.
+    /// Abbreviations that flite spells out or misreads.
     private static let abbreviations: [String: String] = [
         "e.g": "for example", "e.g.": "for example", "i.e": "that is", "i.e.": "that is",
         "etc": "et cetera", "etc.": "et cetera", "vs": "versus", "vs.": "versus",
@@ -106,7 +107,7 @@ struct SpokenWords {
         "1/4": "one quarter", "3/4": "three quarters", "1/3": "one third", "2/3": "two thirds",
     ]
 
-    /// A word, and what stands around it.
+    /// A word, and the punctuation around it.
     private struct Word {
         let lead: String
         let core: Substring
@@ -121,7 +122,7 @@ struct SpokenWords {
             {
                 end = core.index(before: end)
             }
-            // The dot of "e.g." and "p.m." is its own.
+            // The last dot of "e.g." and "p.m." belongs to the word.
             if SpokenWords.abbreviations[String(core[..<end])] != nil, core[..<end].contains(".") {
                 self.core = core[..<end]
                 tail = String(core[end...].drop { $0 == "." })

@@ -1,4 +1,4 @@
-// What the demo agent says, and when it calls a function.
+// The demo agent's replies and function calls.
 
 import Agents
 import Codec
@@ -35,7 +35,7 @@ import Testing
         ("Please count up to 3!", "1, 2, 3."),
         ("You can count on me to be there", "You said: You can count on me to be there."),
     ])
-    func answersWhatWasSaid(text: String, expected: String) async throws {
+    func answersTheLastMessage(text: String, expected: String) async throws {
         #expect(try await answer([.system("Be nice."), .user(text)]) == expected)
     }
 
@@ -43,21 +43,21 @@ import Testing
         ("What is Parley?", "voice session server"), ("Who are you?", "demo agent"),
         ("What can you do?", "repeat"), ("What time is it?", "no clock"),
     ])
-    func knowsAFewThings(text: String, part: String) async throws {
+    func answersQuestionsAboutItself(text: String, part: String) async throws {
         #expect(try await answer([.user(text)]).contains(part))
     }
 
-    @Test func greetsWhoSaysNothing() async throws {
+    @Test func greetsWhereTheUserHasSaidNothing() async throws {
         #expect(try await answer([]).hasPrefix("Hello!"))
         #expect(try await answer([.system("x")]).hasPrefix("Hello!"))
     }
 
-    @Test func neverCountsFurtherThanAHundred() async throws {
+    @Test func countsToAHundredAtMost() async throws {
         #expect(try await answer([.user("count to 99999999999")]).hasSuffix("99, 100."))
         #expect(try await answer([.user("count to 99999999999999999999")]).hasPrefix("You said"))
     }
 
-    @Test func streamsWordByWordAndCountsThem() async throws {
+    @Test func streamsWordByWordAndCountsTheWords() async throws {
         let request = ModelRequest(model: "demo", messages: [.user("Testing one two")])
         #expect(
             try await deltas(request) == [
@@ -76,7 +76,7 @@ import Testing
             ])
     }
 
-    /// Its work must not grow with what a client sends.
+    /// The agent's work must not grow with the length of a message.
     @Test(arguments: ["word ", "\u{e9}\u{301}", "🇩🇪", "x"])
     func readsOnlyTheBeginningOfALongMessage(unit: String) async throws {
         let text = String(repeating: unit, count: 1_000_000 / unit.utf8.count)
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test func stopsBetweenWordsWhenItIsCancelled() async throws {
+    @Test func stopsBetweenWordsWhenCancelled() async throws {
         let request = ModelRequest(model: "demo", messages: [.user("count to 100")])
         let replied = Collected<ModelDelta>()
         let task = Task {
@@ -129,7 +129,7 @@ import Testing
     }
 
     @Test(arguments: ["getWeather", "get-weather", "weather", "GET_WEATHER"])
-    func knowsHowNamesAreWritten(name: String) async throws {
+    func recognisesFunctionNamesInAnyStyle(name: String) async throws {
         let deltas = try await call("weather please", tools: [FunctionTool(name: name)])
         #expect(
             deltas == [
@@ -138,7 +138,7 @@ import Testing
             ])
     }
 
-    @Test func callsOnlyWhatItShould() async throws {
+    @Test func obeysTheToolChoice() async throws {
         #expect(try await call("Hello there friend", tools: [weather]).count > 2)
         #expect(try await call("the weather", tools: [weather], choice: .none).count > 2)
         let other = FunctionTool(name: "turn_on_light")
@@ -173,7 +173,7 @@ import Testing
         ("It is sunny.", "Get weather answered: It is sunny."),
         ("", "Get weather answered nothing."), ("[]", "Get weather answered nothing."),
     ])
-    func speaksWhatAFunctionAnswered(output: String, expected: String) async throws {
+    func speaksTheOutputOfAFunction(output: String, expected: String) async throws {
         let messages: [ModelMessage] = [
             .user("the weather"),
             .functionCall(callID: "1", name: "get_weather", arguments: "{}"),

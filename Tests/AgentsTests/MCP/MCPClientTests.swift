@@ -1,5 +1,5 @@
-// The client of MCP servers over streamable HTTP, against scripted answers: the greeting, lists,
-// calls, what answers may look like, and every way in which a server can go wrong.
+// The client of MCP servers over streamable HTTP, against scripted answers: the handshake, lists,
+// calls, the forms of answers, and the failures of servers.
 //
 // Source: MCP 2025-06-18.
 
@@ -24,7 +24,7 @@ struct MCPClientTests {
         Answer(chunks: pieces.map { Array($0.utf8) }, contentType: "text/event-stream; charset=x")
     }
 
-    private func greeting(_ session: String? = "s1") -> [ScriptedAgentHost.Answer] {
+    private func handshake(_ session: String? = "s1") -> [ScriptedAgentHost.Answer] {
         [
             json(
                 #"{"jsonrpc":"2.0","id":"initialize","result":{"protocolVersion":"2025-06-18","#
@@ -48,7 +48,7 @@ struct MCPClientTests {
     private func call(
         _ answers: [ScriptedAgentHost.Answer]
     ) async throws -> (text: String, host: ScriptedAgentHost) {
-        let host = ScriptedAgentHost(answers: greeting() + answers)
+        let host = ScriptedAgentHost(answers: handshake() + answers)
         let text = try await client.call("add", arguments: #"{"a":1}"#, id: "item_1", on: host)
         return (text, host)
     }
@@ -66,7 +66,7 @@ struct MCPClientTests {
         request.headers.first { $0.name == name }?.value
     }
 
-    @Test func greetsOnceAndNamesItsSessionInEveryRequest() async throws {
+    @Test func shakesHandsOnceAndSendsTheSessionIDAfterwards() async throws {
         let text = #"{"content":[{"type":"text","text":"3"},{"type":"text","text":"!"}]}"#
         let (answer, host) = try await call([json(result(text))])
         #expect(answer == "3\n!")
@@ -89,13 +89,13 @@ struct MCPClientTests {
         }
     }
 
-    @Test func listsAllPagesAndKeepsSchemasAsTheyAre() async throws {
+    @Test func listsAllPagesAndKeepsSchemasUnchanged() async throws {
         let first =
             #"{"tools":[{"name":"add","description":"Adds.","inputSchema":{"type":"#
             + #""object"},"annotations":{"readOnlyHint":true}},{"name":"bad"}],"nextCursor":"c"}"#
         let second = #"{"tools":[{"name":"sub","inputSchema":{}}]}"#
         let host = ScriptedAgentHost(
-            answers: greeting() + [
+            answers: handshake() + [
                 json(result(first, id: "list-1")), json(result(second, id: "list-2")),
             ])
         let tools = try await client.listTools(on: host)
@@ -105,7 +105,7 @@ struct MCPClientTests {
             String(decoding: host.requests[3].body, as: UTF8.self).contains(#"{"cursor":"c"}"#))
     }
 
-    @Test func anEventStreamMayBringOtherThingsFirstAndComeInAnyPieces() async throws {
+    @Test func anEventStreamMayHoldOtherMessagesAndBeSplitAnywhere() async throws {
         let answer = stream(
             "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\"}\n",
             "\n: still here\n\ndata: {\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"ping\"}\n\nda",
@@ -129,19 +129,19 @@ struct MCPClientTests {
         (#"{"content":[{"type":"resource_link","uri":"a:b"}]}"#, "[resource a:b]"),
         (#"{}"#, ""),
     ])
-    func readsContent(_ content: String, _ text: String) async throws {
+    func turnsContentIntoText(_ content: String, _ text: String) async throws {
         #expect(try await call([json(result(content))]).text == text)
     }
 
-    @Test func aForgottenSessionIsGreetedAnew() async throws {
+    @Test func aForgottenSessionIsReplacedOnce() async throws {
         let answers =
-            [Answer(status: 404)] + greeting("s2")
+            [Answer(status: 404)] + handshake("s2")
             + [json(result(#"{"content":[{"type":"text","text":"again"}]}"#))]
         let (text, host) = try await call(answers)
         #expect(text == "again")
         #expect(field(host.requests.last!, "Mcp-Session-Id") == "s2")
-        // A server that forgets at once is not asked for ever.
-        let endless = [Answer(status: 404)] + greeting("s2") + [Answer(status: 404)]
+        // A server that forgets the new session too is not tried again.
+        let endless = [Answer(status: 404)] + handshake("s2") + [Answer(status: 404)]
         do {
             _ = try await call(endless)
             Issue.record("it did not fail")
@@ -163,7 +163,7 @@ struct MCPClientTests {
                 == .http(code: 503, message: "The MCP server answered with status 503."))
     }
 
-    @Test func answersThatAreNoneAreMalformed() async {
+    @Test func invalidAnswersAreMalformedReplies() async {
         let broken: [ScriptedAgentHost.Answer] = [
             json("{"), json("5"), json(#"{"id":"item_1","result":{}}"#),
             json(result("{}", id: "other")), json(#"{"jsonrpc":"2.0","id":"item_1"}"#),
@@ -192,7 +192,7 @@ struct MCPClientTests {
         }
     }
 
-    @Test func aVersionThatNobodyKnowsIsRefused() async {
+    @Test func anUnknownVersionIsRefused() async {
         let host = ScriptedAgentHost(answers: [
             json(
                 #"{"jsonrpc":"2.0","id":"initialize","result":{"protocolVersion":"1999-01-01"}}"#)
@@ -200,10 +200,12 @@ struct MCPClientTests {
         await #expect(throws: AgentError.self) { try await client.listTools(on: host) }
     }
 
-    @Test func cancelsByNameAndEndsTheSession() async throws {
+    @Test func cancelsACallByItsIDAndEndsTheSession() async throws {
         let client = client
         let host = ScriptedAgentHost(
-            answers: greeting() + [json(result(#"{"content":[]}"#)), Answer(status: 202), Answer()])
+            answers: handshake() + [
+                json(result(#"{"content":[]}"#)), Answer(status: 202), Answer(),
+            ])
         _ = try await client.call("add", arguments: "{}", id: "item_1", on: host)
         await client.cancelCall(id: "item_1", on: host)
         await client.close(on: host)
@@ -216,7 +218,7 @@ struct MCPClientTests {
         #expect(requests.last?.method == "DELETE" && host.requests.count == 5)
     }
 
-    @Test func aConfigurationNamesProgramsAndAddresses() throws {
+    @Test func readsAConfigurationFile() throws {
         let file = #"""
             {"mcpServers":{"files":{"command":"python3","args":["s.py"],"env":{"A":"b"}},
             "docs":{"type":"http","url":"https://d.example/mcp","headers":{"X":"y"}}}}

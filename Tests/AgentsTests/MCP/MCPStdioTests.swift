@@ -1,5 +1,5 @@
-// MCP over stdio with a program that is scripted: the greeting comes first, sessions share the
-// program and do not mix, and whoever waits is told of its end.
+// MCP over stdio with a scripted program: the handshake comes first, the sessions' requests do not
+// mix, and waiting requests fail when the program ends.
 
 import Codec
 import Session
@@ -8,12 +8,12 @@ import Testing
 
 @testable import Agents
 
-/// A program that answers lines by a rule, at once.
+/// A program that answers each line at once, by a rule.
 private final class ScriptedProgram: LineProgram {
     private struct State {
         var lines: [String] = []
         var isRunning = false
-        var isHeldBack = false
+        var isPaused = false
     }
 
     private let state = Mutex(State())
@@ -35,8 +35,8 @@ private final class ScriptedProgram: LineProgram {
             defer { state.isRunning = true }
             return !state.isRunning
         }
-        if state.withLock({ $0.isHeldBack }) {
-            throw AgentError.unavailable(message: "held back")
+        if state.withLock({ $0.isPaused }) {
+            throw AgentError.unavailable(message: "paused")
         }
         if begins { handler(.started) }
     }
@@ -47,20 +47,20 @@ private final class ScriptedProgram: LineProgram {
         if let answer = answer(text) { handler(.line(Array(answer.utf8))) }
     }
 
-    func stop() { end(isHeldBack: true) }
+    func stop() { end(isPaused: true) }
 
     func say(_ line: String) { handler(.line(Array(line.utf8))) }
 
-    func end(isHeldBack: Bool) {
+    func end(isPaused: Bool) {
         state.withLock {
             $0.isRunning = false
-            $0.isHeldBack = isHeldBack
+            $0.isPaused = isPaused
         }
         handler(.ended(reason: "it has ended"))
     }
 }
 
-/// Time does not pass here, and those who sleep wake when they are cancelled.
+/// A host whose clock stands still: `sleep` ends only by cancellation.
 private final class TimelessHost: HostWithoutServices {
     private let sleepers = Mutex<(next: Int, waiting: [Int: CheckedContinuation<Void, Never>])>(
         (0, [:]))
@@ -87,12 +87,12 @@ private final class TimelessHost: HostWithoutServices {
 }
 
 struct MCPStdioTests {
-    private static let greeting =
+    private static let handshake =
         #"{"jsonrpc":"2.0","id":"initialize","result":{"protocolVersion":"2025-06-18"}}"#
 
-    /// Greets, and answers each call with its own id.
+    /// Answers the handshake, and each call with the call's id.
     private static let wellBehaved: @Sendable (String) -> String? = { line in
-        if line.contains(#""method":"initialize""#) { return greeting }
+        if line.contains(#""method":"initialize""#) { return handshake }
         guard line.contains("tools/call"), let start = line.firstRange(of: #""id":""#) else {
             return nil
         }
@@ -117,7 +117,7 @@ struct MCPStdioTests {
         MCPClient(transport: program.transport(), timeouts: MCPTimeouts())
     }
 
-    @Test func greetsBeforeAnythingElseAndTellsSessionsApart() async throws {
+    @Test func shakesHandsFirstAndKeepsSessionsApart() async throws {
         let (program, scripted) = make(Self.wellBehaved)
         let host = TimelessHost()
         let first = try await client(program).call("t", arguments: "{}", id: "item_1", on: host)
@@ -130,7 +130,7 @@ struct MCPStdioTests {
             methods == ["initialize", "notifications/initialized", "tools/call", "tools/call"])
     }
 
-    @Test func namesACancelledCallAsItWasSent() async throws {
+    @Test func cancelsACallByTheIDThatWasSent() async throws {
         let (program, scripted) = make(Self.wellBehaved)
         let host = TimelessHost()
         let client = client(program)
@@ -139,7 +139,7 @@ struct MCPStdioTests {
         #expect(scripted.lines.last?.contains(#"{"requestId":"1.item_1"}"#) == true)
     }
 
-    @Test func aProgramThatEndsFailsWhoeverWaitsAndIsGreetedAnew() async throws {
+    @Test func theProgramsEndFailsWaitingRequestsAndItsRestartShakesHandsAgain() async throws {
         let silent: @Sendable (String) -> String? = { line in
             line.contains("never") ? nil : Self.wellBehaved(line)
         }
@@ -151,28 +151,28 @@ struct MCPStdioTests {
             try await client.call("never", arguments: "{}", id: "item_2", on: host)
         }
         while !scripted.lines.contains(where: { $0.contains("never") }) { await Task.yield() }
-        scripted.end(isHeldBack: false)
+        scripted.end(isPaused: false)
         await #expect(throws: AgentError.self) { try await waiting.value }
         let again = try await client.call("t", arguments: "{}", id: "item_3", on: host)
         #expect(again == "1.item_3")
         #expect(scripted.lines.count { $0.contains(#""method":"initialize""#) } == 2)
-        scripted.end(isHeldBack: true)
+        scripted.end(isPaused: true)
         await #expect(throws: AgentError.self) {
             try await client.call("t", arguments: "{}", id: "item_4", on: host)
         }
     }
 
-    @Test func linesThatAreNoMessagesMeanNothingAndPingsAreAnswered() async throws {
+    @Test func linesThatAreNotMessagesAreIgnoredAndPingsAreAnswered() async throws {
         let (program, scripted) = make(Self.wellBehaved)
         let host = TimelessHost()
         _ = try await client(program).call("t", arguments: "{}", id: "item_1", on: host)
         scripted.say("Listening...")
-        scripted.say(#"{"jsonrpc":"2.0","id":"nobody","result":{}}"#)
+        scripted.say(#"{"jsonrpc":"2.0","id":"unknown","result":{}}"#)
         scripted.say(#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)
         #expect(scripted.lines.last == #"{"jsonrpc":"2.0","id":1,"result":{}}"#)
     }
 
-    @Test func aCancelledWaitEnds() async throws {
+    @Test func cancellationEndsAWaitingRequest() async throws {
         let (program, scripted) = make { line in
             line.contains("never") ? nil : Self.wellBehaved(line)
         }

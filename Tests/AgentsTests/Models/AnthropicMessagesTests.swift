@@ -1,5 +1,4 @@
-// Anthropic's Messages against scripted answers, split in every way, and what is asked of the
-// service, to the byte.
+// Anthropic's Messages: scripted answers, split in every way, and requests to the byte.
 
 import Agents
 import Codec
@@ -72,7 +71,7 @@ import Testing
         try await expect(Self.text, gives: [.text("Hé"), .text("llo 👋"), Self.usage])
     }
 
-    @Test func streamsCallsOneAfterTheOtherAndPassesOverThoughts() async throws {
+    @Test func streamsCallsInOrderAndSkipsReasoning() async throws {
         try await expect(
             Self.parallelCalls,
             gives: [
@@ -110,9 +109,9 @@ import Testing
             [Self.start] + Self.end(stop), gives: [.incomplete(reason: reason), Self.usage])
     }
 
-    /// A service may write any number, and the server must survive their sum.
+    /// A service may send any number, and the sum of two must not overflow.
     @Test(arguments: ["9223372036854775807", "-1", "1000000001", "1e300", "1.5", #""7""#])
-    func countsThatNoServiceMeansAreNone(count: String) async throws {
+    func implausibleTokenCountsAreIgnored(count: String) async throws {
         let whole =
             #"{"type":"message","content":[{"type":"text","text":"Hi"}],"#
             + #""stop_reason":"end_turn","usage":{"input_tokens":\#(count),"#
@@ -124,7 +123,7 @@ import Testing
             ])
     }
 
-    @Test func takesAWholeAnswerThatIsNotStreamed() async throws {
+    @Test func readsAnAnswerThatIsNotStreamed() async throws {
         let whole =
             #" {"type":"message","content":[{"type":"text","text":"Hi"},{"type":"tool_use","#
             + #""id":"t","name":"f","input":{"a":1}}],"stop_reason":"tool_use","#
@@ -138,7 +137,7 @@ import Testing
             ])
     }
 
-    @Test func anAnswerThatIsCutOffFailsWhereverThatIs() async throws {
+    @Test func anAnswerThatIsCutOffAnywhereFails() async throws {
         let bytes = Self.stream(Self.text)
         let messageDelta = try #require(
             String(decoding: bytes, as: UTF8.self).range(of: "end_turn"))
@@ -172,7 +171,7 @@ import Testing
     }
 
     @Test(arguments: [("overloaded_error", 529), ("rate_limit_error", 429), ("new_error", 0)])
-    func anErrorWithinTheStreamHasTheStatusOfItsKind(type: String, status: Int) async {
+    func anErrorWithinTheStreamHasTheStatusOfItsType(type: String, status: Int) async {
         let error = #"{"type":"error","error":{"type":"\#(type)","message":"Overloaded"}}"#
         let failure = await failure(of: .init(chunks: [Self.stream([Self.start, error])]))
         #expect(
@@ -180,7 +179,7 @@ import Testing
                 == .upstream(status: status, message: "The model server broke off: Overloaded"))
     }
 
-    @Test func aRefusedRequestIsToldToTheOperator() async {
+    @Test func aRefusalIsReportedToTheOperator() async {
         let body = #"{"type":"error","error":{"type":"overloaded_error","message":"Busy"}}"#
         let failure = await failure(of: .init(status: 529, chunks: [Array(body.utf8)]))
         #expect(failure == .upstream(status: 529, message: "Busy"))
@@ -254,7 +253,7 @@ import Testing
                 + Self.user("e") + "]}")
     }
 
-    @Test func speakersAlternateWhateverTheConversation() async throws {
+    @Test func rolesAlternateInEveryConversation() async throws {
         #expect(try await messages([]) == "[" + Self.user("(The conversation begins.)") + "]")
         let assistant = #"{"role":"assistant","content":[{"type":"text","text":"a"}]}"#
         #expect(
@@ -268,7 +267,7 @@ import Testing
                 + Self.mark + "}]}]")
     }
 
-    @Test func resultsBeginTheMessageAfterTheirCalls() async throws {
+    @Test func resultsAreWrittenInTheMessageAfterTheirCalls() async throws {
         let written = try await messages([
             .user("?"), .assistant("Let me see."),
             .functionCall(callID: "1", name: "f", arguments: #"{"a":1}"#),
@@ -287,7 +286,7 @@ import Testing
                 + #"{"type":"text","text":"And?"\#(Self.mark)}]}]"#)
     }
 
-    @Test func writesImagesAsTheirDataOrTheirURL() async throws {
+    @Test func writesImagesAsDataOrURL() async throws {
         let written = try await messages([
             .userParts([
                 .image(url: "data:image/jpeg;base64,AQID", detail: .low),

@@ -1,4 +1,4 @@
-// What is asked of a chat completions service: headers, and the body to the byte.
+// Requests to a chat completions service: the headers, and the body to the byte.
 
 import Agents
 import Codec
@@ -57,8 +57,8 @@ import Testing
         (ToolChoice.auto, #""auto""#), (.none, #""none""#), (.required, #""required""#),
         (.function(name: "f"), #"{"type":"function","function":{"name":"f"}}"#),
     ])
-    func passesToolsOn(choice: ToolChoice, written: String) async throws {
-        // Odd white space and key order show that the schema is passed on, not rewritten.
+    func writesToolsAndTheirSchemasUnchanged(choice: ToolChoice, written: String) async throws {
+        // The odd white space and key order show that the schema is not rewritten.
         let schema = RawJSON(#"{ "type":"object",  "properties":{"b":{},"a":{}} }"#)
         let request = ModelRequest(
             model: "m", messages: [.user("Hi")],
@@ -85,7 +85,7 @@ import Testing
                 + #"{"role":"user","content":"b"}]"#)
     }
 
-    @Test func writesWhatWasSaidForAModelThatHears() async throws {
+    @Test func writesAudioForAModelThatHears() async throws {
         let audio = HeardAudio(samples: (0..<800).map { Int16($0 % 50 * 40 - 1_000) })
         let written = try await messages([
             .user("typed"), .userAudio(audio), .assistant("a"), .userAudio(HeardAudio()),
@@ -119,19 +119,19 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func passesOnWhetherCallsMayBeParallel(isAllowed: Bool) async throws {
+    func writesWhetherCallsMayBeParallel(isAllowed: Bool) async throws {
         var request = ModelRequest(model: "m", messages: [], parallelToolCalls: isAllowed)
         func field() async throws -> Bool? {
             let body = String(decoding: try await sent(request).body, as: UTF8.self)
             return try JSONParser().parse(body)["parallel_tool_calls"]?.bool
         }
-        // Services refuse it where there are no tools.
+        // Services refuse the field without tools.
         #expect(try await field() == nil)
         request.tools = [FunctionTool(name: "f")]
         #expect(try await field() == isAllowed)
     }
 
-    @Test func gathersParallelCallsAndTheirOutputs() async throws {
+    @Test func writesParallelCallsInOneMessage() async throws {
         let written = try await messages([
             .assistant("Let me see."),
             .functionCall(callID: "1", name: "f", arguments: "{}"),
@@ -149,7 +149,7 @@ import Testing
                 + #"{"role":"user","content":"And?"}]"#)
     }
 
-    @Test func keepsCallsThatFollowedAnOutputInAMessageOfTheirOwn() async throws {
+    @Test func writesCallsAfterAnOutputInAMessageOfTheirOwn() async throws {
         let written = try await messages([
             .functionCall(callID: "1", name: "f", arguments: "{}"),
             .functionOutput(callID: "1", output: "one"),

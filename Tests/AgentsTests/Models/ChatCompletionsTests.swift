@@ -1,4 +1,4 @@
-// Chat completions against scripted answers: every stream whole, byte by byte and at random splits.
+// Chat completions against scripted answers: every stream whole, byte by byte and in random splits.
 
 import Agents
 import Codec
@@ -92,7 +92,7 @@ import Testing
             ])
     }
 
-    @Test func tellsCallsApartThatShareAnIndexOrHaveNone() async throws {
+    @Test func separatesCallsThatShareAnIndexOrHaveNone() async throws {
         let both =
             #"{"id":"a","index":0,"function":{"name":"f","arguments":"1"}},"#
             + #"{"id":"b","index":0,"function":{"name":"g","arguments":"2"}}"#
@@ -111,7 +111,7 @@ import Testing
         }
     }
 
-    @Test func givesACallWithoutAnIDOne() async throws {
+    @Test func makesAnIDForACallWithoutOne() async throws {
         try await expect(
             [
                 Self.call(#""index":0,"id":null,"function":{"name":"f","arguments":"{}"}"#),
@@ -129,7 +129,7 @@ import Testing
             gives: [.text("Once"), .incomplete(reason: reason)])
     }
 
-    @Test func takesTheLastUsageAndNeedsNoDone() async throws {
+    @Test func keepsTheLastUsageAndNeedsNoDoneMark() async throws {
         let usage = #""usage":{"prompt_tokens":1,"completion_tokens":"#
         try await expect(
             [
@@ -141,7 +141,7 @@ import Testing
             ])
     }
 
-    @Test func ignoresCommentsAndWhatFollowsDone() async throws {
+    @Test func ignoresCommentsAndEventsAfterDone() async throws {
         let bytes =
             Array(": ping\r\n\r\ndata: \(Self.chunk(#"{"content":"x"}"#))\r\n\r\n".utf8)
             + Self.stream(["[DONE]", "not json"])
@@ -151,7 +151,7 @@ import Testing
         }
     }
 
-    @Test func takesAnAnswerThatWasNotStreamed() async throws {
+    @Test func readsAnAnswerThatIsNotStreamed() async throws {
         let body = #"""
              {"id":"c9","choices":[{"message":{"role":"assistant","content":"Hi","tool_calls":
             [{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]},
@@ -168,7 +168,7 @@ import Testing
         }
     }
 
-    @Test func stopsWhenTheReplyIsNotWanted() async throws {
+    @Test func stopsWhenTheReplyIsRefused() async throws {
         let host = ScriptedAgentHost(answers: [
             .init(chunks: [Self.stream([Self.chunk(#"{"content":"x"}"#), "[DONE]"])])
         ])
@@ -194,7 +194,7 @@ import Testing
         (502, "<html>\n <h1>Bad Gateway</h1>\n</html>", "<html> <h1>Bad Gateway</h1> </html>"),
         (500, "", "it gave no reason"),
     ])
-    func passesOnWhatTheServiceSays(status: Int, body: String, message: String) async {
+    func reportsTheServicesErrorMessage(status: Int, body: String, message: String) async {
         await expect(
             .init(status: status, chunks: body.utf8.map { [$0] }),
             fails: .upstream(status: status, message: message))
@@ -228,7 +228,7 @@ import Testing
     @Test(arguments: [
         "data: {\"choices\":[\n\n", "data: nonsense\n\n", "{\"choices\":[}", "data: 7\n\n",
     ])
-    func failsOnAnAnswerThatIsNoJSON(body: String) async throws {
+    func failsOnAnAnswerThatIsNotJSON(body: String) async throws {
         let host = ScriptedAgentHost(answers: [.init(chunks: [Array(body.utf8)])])
         do {
             _ = try await model.deltas(for: question, on: host)
@@ -256,7 +256,7 @@ import Testing
     }
 }
 
-/// A small seeded generator, so that a failing split can be had again.
+/// A small seeded generator, so that a failing split can be reproduced.
 struct SplitMix: RandomNumberGenerator {
     var state: UInt64
 

@@ -1,5 +1,5 @@
-// Which provider answers, who takes over, and when one is left alone. Providers are scripted; the
-// time is a number.
+// Which provider answers, when a fallback takes over, and when a provider is paused. The providers
+// are scripted, and the test sets the clock.
 
 import Session
 import Synchronization
@@ -9,7 +9,7 @@ import Testing
 
 /// A provider that answers with its name, or fails as scripted.
 private final class ScriptedProvider: LanguageModel {
-    /// Thrown by the turns in order; nil: the turn is answered.
+    /// The outcomes of the requests in order; nil: the request is answered.
     private let failures: Mutex<[AgentError?]>
     private let requests = Mutex(0)
     private let words: [String]
@@ -17,7 +17,7 @@ private final class ScriptedProvider: LanguageModel {
 
     var asked: Int { requests.withLock { $0 } }
 
-    /// - Parameter words: what it says before it fails.
+    /// - Parameter words: the text before it fails.
     init(_ failures: [AgentError?] = [], saying words: [String] = [], seesImages: Bool = false) {
         self.failures = Mutex(failures)
         self.words = words
@@ -49,7 +49,7 @@ private final class ClockHost: HostWithoutServices {
 
     func pass(_ duration: Duration) { time.withLock { $0 = $0 + duration } }
 
-    /// Nobody has to wait for long.
+    /// Ends at once and moves the clock.
     func sleep(for duration: Duration) async throws { pass(duration) }
 
     func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse {
@@ -58,7 +58,7 @@ private final class ClockHost: HostWithoutServices {
     }
 }
 
-/// An answer that never says a word, and is never silent.
+/// An answer that consists of pings without end.
 private final class EndlessPings: UpstreamResponse {
     let status = 200
 
@@ -93,7 +93,7 @@ private final class EndlessPings: UpstreamResponse {
     @Test(arguments: ["", "a*b", "**"])
     func otherPatternsAreNone(text: String) { #expect(ModelNamePattern(text) == nil) }
 
-    @Test func theFirstPatternThatMatchesAnswersAndTheStandardHasTheOthers() async throws {
+    @Test func theFirstMatchingPatternSelectsAndTheDefaultAnswersOtherNames() async throws {
         let models = (0..<3).map { _ in ScriptedProvider() }
         let router = ModelRouter(
             providers: [
@@ -108,7 +108,7 @@ private final class EndlessPings: UpstreamResponse {
         #expect(router.providers.map(\.completed) == [2, 2, 1])
     }
 
-    @Test func aNameThatNobodyHasIsRefused() async {
+    @Test func aNameWithoutAProviderIsRefused() async {
         let model = ScriptedProvider()
         let router = ModelRouter(
             providers: [ModelProvider(name: "a", patterns: patterns("x"), model: model)])
@@ -118,7 +118,7 @@ private final class EndlessPings: UpstreamResponse {
         #expect(router.abilities(of: "y") == ModelAbilities())
     }
 
-    @Test func abilitiesAreThoseOfTheNamesProvider() {
+    @Test func abilitiesAreThoseOfTheSelectedProvider() {
         let router = ModelRouter(
             providers: [
                 ModelProvider(
@@ -138,13 +138,13 @@ private final class EndlessPings: UpstreamResponse {
                 ModelProvider(
                     name: "a", patterns: patterns("*"), model: first, fallback: "b",
                     health: health),
-                // Falling back in a circle ends.
+                // A circle of fallbacks ends.
                 ModelProvider(name: "b", model: second, fallback: "a"),
             ])
     }
 
     @Test(arguments: [0, 401, 404, 429, 500, 503, 529])
-    func anotherTakesOverBeforeTheFirstWord(status: Int) async throws {
+    func theFallbackTakesOverBeforeTheFirstWord(status: Int) async throws {
         let first = ScriptedProvider([.upstream(status: status, message: "")])
         let second = ScriptedProvider(saying: ["b"])
         let router = pair(first, second)
@@ -154,10 +154,10 @@ private final class EndlessPings: UpstreamResponse {
         #expect(router.providers.map(\.fallbacks) == [0, 1])
     }
 
-    /// The same as in test_models.py, on a clock of the test's own: the first provider never says a
-    /// word, and its first-token limit is what ends the wait.
+    /// The same as in test_models.py, on the test's clock: the first provider sends no word, and
+    /// its first-token limit ends the wait.
     @Test(.timeLimit(.minutes(5)))
-    func anotherTakesOverAfterTheFirstTokenTimeout() async throws {
+    func theFallbackTakesOverAfterTheFirstTokenTimeout() async throws {
         let limits = AnswerTimeLimits(firstToken: .milliseconds(400))
         let spare = ScriptedProvider(saying: ["hello"])
         let router = ModelRouter(
@@ -177,7 +177,7 @@ private final class EndlessPings: UpstreamResponse {
         #expect(router.providers[1].fallbacks == 1)
     }
 
-    @Test func afterTheFirstWordNobodyTakesOver() async {
+    @Test func afterTheFirstWordThereIsNoFallback() async {
         let second = ScriptedProvider()
         let router = pair(ScriptedProvider([down], saying: ["Once"]), second)
         await #expect(throws: down) {
@@ -187,7 +187,7 @@ private final class EndlessPings: UpstreamResponse {
     }
 
     @Test(arguments: [AgentError.upstream(status: 400, message: ""), .overloaded])
-    func aWrongRequestIsNotAskedElsewhere(error: AgentError) async {
+    func aFaultyRequestIsNotSentToTheFallback(error: AgentError) async {
         let second = ScriptedProvider()
         let router = pair(ScriptedProvider([error]), second)
         await #expect(throws: error) {
@@ -196,7 +196,7 @@ private final class EndlessPings: UpstreamResponse {
         #expect(second.asked == 0)
     }
 
-    @Test func theLastErrorIsTold() async {
+    @Test func theLastErrorIsThrown() async {
         let last = AgentError.upstream(status: 500, message: "b")
         let router = pair(ScriptedProvider([down]), ScriptedProvider([last]))
         await #expect(throws: last) {
@@ -204,7 +204,7 @@ private final class EndlessPings: UpstreamResponse {
         }
     }
 
-    @Test func oneThatSeesNothingTakesNoImageOver() async {
+    @Test func aFallbackWithoutVisionIsSkippedForImages() async {
         let blind = ScriptedProvider()
         let router = pair(ScriptedProvider([down], seesImages: true), blind)
         let image = ModelMessage.userParts([.image(url: "https://a.test", detail: .auto)])
@@ -214,33 +214,33 @@ private final class EndlessPings: UpstreamResponse {
         #expect(blind.asked == 0)
     }
 
-    @Test func afterFailuresInARowAProviderIsLeftAloneAndThenTriedOnce() async throws {
+    @Test func failuresInARowPauseAProviderUntilATrial() async throws {
         let first = ScriptedProvider([down, nil, down, down, down])
         let router = pair(
             first, ScriptedProvider(), health: ProviderHealth(maxFailures: 2, pause: .seconds(30)))
         let host = ClockHost()
-        func turns(_ count: Int) async throws {
+        func respond(_ count: Int) async throws {
             for _ in 0..<count { _ = try await router.deltas(for: request("m"), on: host) }
         }
-        // A success in between begins the count anew.
-        try await turns(4)
+        // A success in between resets the count.
+        try await respond(4)
         #expect(first.asked == 4)
         #expect(router.providers[0].isPaused)
-        try await turns(5)
+        try await respond(5)
         #expect(first.asked == 4)
         #expect(router.providers[0].skipped == 5)
         #expect(router.providers[1].fallbacks == 8)
-        // One tries it, in vain.
+        // The trial fails.
         host.pass(.seconds(30))
-        try await turns(3)
+        try await respond(3)
         #expect(first.asked == 5)
         host.pass(.seconds(30))
-        try await turns(3)
+        try await respond(3)
         #expect(first.asked == 8)
         #expect(!router.providers[0].isPaused)
     }
 
-    @Test func whileOneTurnTriesAProviderTheOthersGoPastIt() {
+    @Test func duringATrialTheOtherRequestsSkipTheProvider() {
         let health = ProviderHealth(maxFailures: 1, pause: .seconds(30))
         health.handleFailed(.ordinary, isItsFault: true, at: .milliseconds(0))
         #expect(health.permit(at: .milliseconds(29_999)) == nil)
@@ -263,7 +263,7 @@ private final class EndlessPings: UpstreamResponse {
         #expect(first.asked == 6)
     }
 
-    @Test func aTrialWithoutAResultMakesTheNextTurnTheTrial() {
+    @Test func aTrialWithoutAResultMakesTheNextRequestTheTrial() {
         let health = ProviderHealth(maxFailures: 1, pause: .seconds(30))
         health.handleFailed(.ordinary, isItsFault: true, at: .milliseconds(0))
         #expect(health.permit(at: .milliseconds(30_000)) == .trial)
@@ -271,15 +271,15 @@ private final class EndlessPings: UpstreamResponse {
         #expect(health.permit(at: .milliseconds(30_101)) == .trial)
         health.handleFailed(.trial, isItsFault: false, at: .milliseconds(30_200))
         #expect(health.permit(at: .milliseconds(30_201)) == .trial)
-        // Turns that began before the pause do not end it.
+        // Requests that began before the pause do not end it.
         health.handleCancelled(.ordinary, hasAnswered: false, at: .milliseconds(30_300))
         #expect(health.permit(at: .milliseconds(30_301)) == nil)
-        // A trial that was interrupted while it answered has shown that the provider works.
+        // A trial that is cancelled during its answer has shown that the provider works.
         health.handleCancelled(.trial, hasAnswered: true, at: .milliseconds(30_400))
         #expect(health.permit(at: .milliseconds(30_401)) == .ordinary)
     }
 
-    @Test func oneWithoutAStandInIsAskedHoweverItFares() async {
+    @Test func aProviderWithoutAFallbackIsNeverPaused() async {
         let only = ScriptedProvider(Array(repeating: down, count: 9))
         let router = ModelRouter(
             providers: [
@@ -296,7 +296,7 @@ private final class EndlessPings: UpstreamResponse {
     }
 
     @Test(.timeLimit(.minutes(5)))
-    func aServiceThatOnlyPingsIsGivenUpAfterTheFirstTokenTimeout() async {
+    func aServiceThatOnlyPingsFailsAfterTheFirstTokenTimeout() async {
         let model = AnthropicMessages(
             baseURL: "http://a.test", limits: AnswerTimeLimits(firstToken: .milliseconds(250)),
             retries: RetryPolicy())
@@ -307,7 +307,7 @@ private final class EndlessPings: UpstreamResponse {
         ) {
             try await model.deltas(for: request("m"), on: host)
         }
-        // It would not say more if it were asked again.
+        // There is no retry after the limit.
         #expect(host.requests == 1)
     }
 }

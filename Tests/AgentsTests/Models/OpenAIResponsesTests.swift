@@ -1,5 +1,4 @@
-// OpenAI's Responses against scripted answers, split in every way, and what is asked of the
-// service, to the byte.
+// OpenAI's Responses: scripted answers, split in every way, and requests to the byte.
 
 import Agents
 import Codec
@@ -74,7 +73,7 @@ import Testing
             ])
     }
 
-    @Test func takesFromWholeItemsWhatDidNotComeInPieces() async throws {
+    @Test func passesOnWholeItemsThatDidNotArriveInPieces() async throws {
         try await expect(
             [Self.done(0, Self.told), Self.done(1, Self.call(1, "{}")), Self.end()],
             gives: [
@@ -101,13 +100,13 @@ import Testing
             gives: [.incomplete(reason: reason), Self.usage])
     }
 
-    @Test func aRefusalIsItsText() async throws {
+    @Test func aRefusalIsPassedOnAsText() async throws {
         let refusal =
             #"{"type":"response.refusal.delta","output_index":0,"content_index":0,"delta":"No."}"#
         try await expect([refusal, Self.end()], gives: [.text("No."), Self.usage])
     }
 
-    @Test func failuresHaveTheStatusOfTheirCode() async {
+    @Test func errorsHaveTheStatusOfTheirCode() async {
         let failed = Self.end(
             "failed", #","error":{"code":"rate_limit_exceeded","message":"Slow down."}"#)
         #expect(
@@ -119,7 +118,7 @@ import Testing
                 == .upstream(status: 500, message: "The model server broke off: Oh."))
     }
 
-    @Test func anAnswerThatIsCutOffFailsWhereverThatIs() async throws {
+    @Test func anAnswerThatIsCutOffAnywhereFails() async throws {
         let bytes = Self.stream(Self.textAndCalls)
         for count in stride(from: 0, to: bytes.count - Self.end().utf8.count, by: 7) {
             let host = ScriptedAgentHost(answers: [.init(chunks: [Array(bytes[..<count])])])

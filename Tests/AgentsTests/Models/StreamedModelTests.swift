@@ -1,15 +1,15 @@
-// What the tests of services that stream named events share: the stream itself, and that an answer
-// means the same in whatever pieces it comes (Splits).
+// Shared by the tests of services that stream named events: building a stream, and checking that an
+// answer gives the same result however it is split (Splits).
 
 import Session
 import Testing
 
-/// A suite about one such service.
+/// A suite of tests for one such service.
 protocol StreamedModelTests {
     associatedtype Model: LanguageModel
     /// The client of the service.
     var model: Model { get }
-    /// Any question; what is answered does not depend on it.
+    /// A request; the scripted answer does not depend on it.
     var question: ModelRequest { get }
 }
 
@@ -23,7 +23,7 @@ extension StreamedModelTests {
             }.joined().utf8)
     }
 
-    /// Checks what events mean, split in every way.
+    /// Checks the deltas of a stream of events, split in every way.
     func expect(
         _ events: [String], gives expected: [ModelDelta],
         sourceLocation: SourceLocation = #_sourceLocation

@@ -1,4 +1,4 @@
-// When a request is made again. The host counts the requests and the delays; no time passes.
+// When a request is retried. The host records the requests and delays; its clock stands still.
 
 import Session
 import Synchronization
@@ -9,7 +9,7 @@ import Testing
 @Suite struct RetryPolicyTests {
     private let failure = AgentError.upstream(status: 503, message: "busy")
 
-    /// What became of attempts that end as scripted; `nil` succeeds.
+    /// The result of a request whose attempts end as scripted; `nil` is a success.
     private func run(
         _ outcomes: [AgentError?], policy: RetryPolicy, delivers: Bool = false,
         retryAfter: Duration? = nil
@@ -43,7 +43,7 @@ import Testing
     }
 
     @Test(arguments: [0, 408, 425, 429, 500, 502, 503, 504])
-    func whatMayPassIsTriedAgain(status: Int) async {
+    func transientFailuresAreRetried(status: Int) async {
         let error = AgentError.upstream(status: status, message: "")
         let done = await run([error, error, nil], policy: policy())
         #expect(done.attempts == 3 && done.error == nil)
@@ -55,55 +55,55 @@ import Testing
         .upstream(status: 404, message: ""), .malformedReply(message: ""), .overloaded,
         .unavailable(message: ""),
     ])
-    func whatWillNotPassIsNot(error: AgentError) async {
+    func otherFailuresAreNotRetried(error: AgentError) async {
         let done = await run([error, nil], policy: policy())
         #expect(done.attempts == 1 && done.error == error)
     }
 
-    @Test func theLastErrorIsTold() async {
+    @Test func theLastErrorIsThrown() async {
         let last = AgentError.upstream(status: 429, message: "")
         let done = await run([failure, failure, last], policy: policy())
         #expect(done.attempts == 3 && done.error == last)
     }
 
-    @Test func nothingIsTriedAgainOnceSomethingWasPassedOn() async {
+    @Test func thereIsNoRetryAfterADelivery() async {
         let done = await run([failure, nil], policy: policy(), delivers: true)
         #expect(done.attempts == 1 && done.error == failure)
     }
 
-    @Test func delaysHaveARandomHalf() async {
+    @Test func halfOfEachDelayIsRandom() async {
         var policy = policy(retries: 6, budget: RetryBudget(percent: 100))
         policy.drawMilliseconds = { _ in 0 }
         let done = await run(Array(repeating: failure, count: 7), policy: policy)
         #expect(done.delays == [50, 100, 200, 400, 800, 1_000])
     }
 
-    @Test func theServicesWishIsRespected() async {
+    @Test func aServicesRetryAfterIsRespected() async {
         let soon = await run([failure, nil], policy: policy(), retryAfter: .seconds(1))
         #expect(soon.delays == [1_000] && soon.error == nil)
-        // Never sooner than without a wish; at the very end of patience, too.
+        // The delay is never shorter than without the field, and at most `maxDelay`.
         let hasty = await run([failure, nil], policy: policy(), retryAfter: .milliseconds(10))
         #expect(hasty.delays == [100])
         let patient = await run([failure, nil], policy: policy(), retryAfter: .seconds(2))
         #expect(patient.delays == [2_000] && patient.error == nil)
-        // Nobody waits for a minute in a conversation.
+        // A minute is longer than `maxDelay`.
         let late = await run([failure, nil], policy: policy(), retryAfter: .seconds(60))
         #expect(late.attempts == 1 && late.error == failure)
     }
 
-    @Test func anOutageIsNotMetWithMoreThanATenthOfRetries() async {
+    @Test func retriesInAnOutageStayWithinABurstAndATenth() async {
         let budget = RetryBudget(percent: 10)
         var attempts = 0
         for _ in 0..<1_000 {
             attempts += await run([failure, failure, failure], policy: policy(budget: budget))
                 .attempts
         }
-        // The burst, then a tenth.
+        // First the burst, then a tenth of the requests.
         #expect(attempts <= 1_000 + RetryBudget.burst + 100)
         #expect(attempts >= 1_000 + 100)
     }
 
-    @Test func quietTimesSaveNoMoreThanTheBurst() async {
+    @Test func successesFillTheBudgetToTheBurstOnly() async {
         let budget = RetryBudget(percent: 100)
         for _ in 0..<100 { _ = await run([nil], policy: policy(budget: budget)) }
         var retries = 0
@@ -111,12 +111,12 @@ import Testing
         #expect(retries == RetryBudget.burst)
     }
 
-    @Test func aBudgetOfNothingAllowsNoRetry() async {
+    @Test func aBudgetOfZeroPercentAllowsNoRetry() async {
         let done = await run([failure, nil], policy: policy(budget: RetryBudget(percent: 0)))
         #expect(done.attempts == 1)
     }
 
-    @Test func cancellationEndsTheWaiting() async {
+    @Test func cancellationEndsTheDelay() async {
         let task = Task { await run([failure, nil], policy: policy()) }
         task.cancel()
         #expect(await task.value.attempts <= 1)

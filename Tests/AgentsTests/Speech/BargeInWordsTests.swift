@@ -1,6 +1,6 @@
-// The first word of somebody who speaks over a reply: a real recording goes through a session that
-// is speaking, with the real voice activity model, and what the session hands to the recogniser is
-// recognised. Without the padding before the onset the word would be cut.
+// The first word of a barge-in must be recognised. A real recording is sent to a session that is
+// speaking, with the real voice activity model, and the recogniser gets the session's utterance.
+// Without the padding before the onset the word would be cut.
 
 import Agents
 import Codec
@@ -9,7 +9,7 @@ import Session
 import Testing
 
 @Suite struct BargeInWordsTests {
-    /// What a session has recognised of a recording that is spoken over its reply.
+    /// The utterance of a session when a recording is spoken over its reply.
     private func utterance(of recording: Recording) throws -> Utterance? {
         let weights = try Data(
             contentsOf: URL(filePath: modelsDirectory).appending(path: "silero_vad.bin"))
@@ -20,7 +20,7 @@ import Testing
             parameters: SessionParameters(model: "test"), context: context, seed: 1)
         var heard: Utterance?
         var isInterrupted = false
-        func drain(_ now: Int) {
+        func takeOutputs(_ now: Int) {
             while let output = session.nextOutput() {
                 switch output {
                 case .command(.transcribe(_, let utterance)): heard = utterance
@@ -32,7 +32,7 @@ import Testing
         }
         var responseID = ""
         session.start(at: .milliseconds(0))
-        drain(0)
+        takeOutputs(0)
         session.handle(
             .responseCreate(ResponseParameters()), eventID: nil, audio: RawSpan(),
             at: .milliseconds(0))
@@ -48,7 +48,7 @@ import Testing
                 SpeechChunk(samples: [Int16](repeating: 9, count: 16_000 * 9), rate: .hz16000)),
         ] {
             session.handle(event, at: .milliseconds(10))
-            drain(10)
+            takeOutputs(10)
         }
         var resampler = try Resampler(from: .hz16000, to: .hz24000)
         let samples = try recording.samples() + [Int16](repeating: 0, count: 16_000)
@@ -61,14 +61,14 @@ import Testing
                 [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)]
             }
             session.handleAudioPacket(bytes.span.bytes, at: .milliseconds(1_000 + 20 * index))
-            drain(1_000 + 20 * index)
+            takeOutputs(1_000 + 20 * index)
         }
         #expect(isInterrupted)
         return heard
     }
 
     @Test(arguments: [("goforward.raw", "go"), ("something.raw", "go"), ("cards/001.wav", "ten")])
-    func theFirstWordIsHeard(file: String, first: String) async throws {
+    func theFirstWordIsRecognised(file: String, first: String) async throws {
         let recording = try #require(Recording.all.first { $0.file == file })
         let utterance = try #require(try utterance(of: recording))
         let recognizer = MoonshineRecognizer(modelsDirectory: modelsDirectory)

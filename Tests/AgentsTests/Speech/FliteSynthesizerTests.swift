@@ -1,5 +1,5 @@
-// The embedded synthesis with its real voice. Whether it is understood is checked by recognising
-// it again.
+// The embedded synthesis with its real voice. The recogniser checks that its speech is
+// intelligible.
 
 import Agents
 import Codec
@@ -24,8 +24,8 @@ import Testing
         try await chunks(text, speed: speed).flatMap(\.samples)
     }
 
-    /// How much two runs differ: the energy of the difference by the energy of the first; 2 where
-    /// they have nothing in common. flite's hiss is random, the rest is not.
+    /// How much two runs differ: the energy of the difference divided by the energy of the first.
+    /// It is 2 for unrelated runs. flite's noise is random, so equal texts do not give 0.
     private func difference(_ left: [Int16], _ right: [Int16]) -> Double {
         guard left.count == right.count else { return .infinity }
         var energy = 0.0
@@ -47,17 +47,17 @@ import Testing
         #expect(samples.contains { abs(Int($0)) > 3_000 })
     }
 
-    @Test func isUnderstood() async throws {
+    @Test func itsSpeechIsRecognised() async throws {
         let text = "The quick brown fox jumps over the lazy dog."
         let recognizer = MoonshineRecognizer(modelsDirectory: modelsDirectory)
         try #require(recognizer.isInstalled, "no speech models: run `make models`")
         let transcript = try await recognizer.transcribe(
             Utterance(samples: try await samples(text)), on: ScriptedAgentHost())
-        // The voice's hiss is random, so that one word in nine may now and then be heard wrong.
+        // flite's noise is random, so one word in nine may sometimes be misrecognised.
         #expect(Recording(file: "flite", words: text).wordErrors(in: transcript) <= 1)
     }
 
-    @Test func saysTheSameForTheSameText() async throws {
+    @Test func makesTheSameSoundForTheSameText() async throws {
         let first = try await samples("Once more.")
         let difference = difference(first, try await samples("Once more."))
         #expect(difference < 0.1)
@@ -85,7 +85,7 @@ import Testing
         let normal = Double(try await samples(text).count)
         #expect((1.7...2.3).contains(Double(try await samples(text, speed: 0.5).count) / normal))
         #expect((0.6...0.75).contains(Double(try await samples(text, speed: 1.5).count) / normal))
-        // A speed out of range is brought into it, and does not stay for the next request.
+        // A speed out of range is clamped, and does not affect the next request.
         let fastest = try await samples(text, speed: 1.5)
         #expect(fastest.count == (try await samples(text, speed: 100).count))
         #expect(Double(try await samples(text).count) == normal)
@@ -96,7 +96,7 @@ import Testing
         #expect(try await chunks(text).isEmpty)
     }
 
-    @Test func stopsWhenNobodyListens() async throws {
+    @Test func stopsWhenItsSoundIsRefused() async throws {
         let text = String(repeating: "A long sentence that nobody listens to. ", count: 4)
         #expect(try await chunks(text).count > 10)
         #expect(try await chunks(text, wantedPieces: 3).count == 3)

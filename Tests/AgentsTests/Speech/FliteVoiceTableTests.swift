@@ -1,6 +1,6 @@
-// The embedded voices as they sound: who asks for another voice hears another person, and who asks
-// for another speed hears it. The sound is measured, not the table: pitch by autocorrelation, speed
-// by length. Whether a voice is understood is FliteSynthesizerTests'.
+// The sound of the embedded voices: each voice name sounds different, and the speed has its effect.
+// The tests measure the sound: pitch by autocorrelation, speed by length. FliteSynthesizerTests
+// checks that the speech is intelligible.
 
 import Codec
 import Session
@@ -11,7 +11,7 @@ import Testing
 @Suite struct FliteVoiceTableTests {
     private static let text = "The weather will be fine and warm all over the valley."
 
-    /// The voices that the protocol names: each is to be a person of its own.
+    /// The voices that the protocol names; each must sound like another person.
     private static let protocolNames = [
         "alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx",
         "sage", "shimmer", "verse",
@@ -25,10 +25,10 @@ import Testing
         return collected.all.flatMap(\.samples)
     }
 
-    /// The median pitch of what a voice says, in hertz.
+    /// The median pitch of a voice, in hertz.
     private func pitch(_ voice: String) async throws -> Double {
         let samples = try await samples(voice)
-        // 8 kHz is enough, and half the work twice over.
+        // 8 kHz is enough for the pitch, and a quarter of the work.
         let slow = stride(from: 0, to: samples.count - 1, by: 2).map {
             Double(samples[$0]) + Double(samples[$0 + 1])
         }
@@ -43,7 +43,7 @@ import Testing
     private static let longest = 133
     private static let shortest = 20
 
-    /// The pitch at a place by normalised autocorrelation; nil where there is none.
+    /// The pitch at a sample by normalised autocorrelation; nil where the sound has none.
     private static func pitch(of samples: [Double], at start: Int) -> Double? {
         samples.withUnsafeBufferPointer { samples in
             func product(_ left: Int, _ right: Int) -> Double {
@@ -65,20 +65,20 @@ import Testing
                 found[$0] >= 0.9 * best && found[$0] >= found[$0 - 1] && found[$0] >= found[$0 + 1]
             }
             guard let peak else { return nil }
-            // A parabola through the peak and its neighbours finds it between the samples.
+            // A parabola through the peak and its neighbours gives a fraction of a sample.
             let (left, right) = (found[peak - 1], found[peak + 1])
             let shift = (left - right) / (2 * (left - 2 * found[peak] + right) - 1e-9)
             return 8_000 / (Double(peak + shortest) + shift)
         }
     }
 
-    @Test func everyVoiceOfTheProtocolIsAPersonOfItsOwn() throws {
+    @Test func theProtocolsVoicesAllDiffer() throws {
         let choices = try Self.protocolNames.map { try #require(FliteVoiceTable.all[$0]) }
         #expect(Set(choices).count == Self.protocolNames.count)
         #expect(choices.contains(FliteVoiceTable.choice(named: "nobody knows this one")))
     }
 
-    @Test func oneSpeakersVoicesDifferInPitchAsTheTableSays() async throws {
+    @Test func aSpeakersVoicesHaveThePitchesOfTheTable() async throws {
         for speaker in FliteSpeaker.allCases {
             let names = Self.protocolNames.filter { FliteVoiceTable.all[$0]?.speaker == speaker }
             #expect(!names.isEmpty)
@@ -99,14 +99,14 @@ import Testing
             pitches.append(try await pitch(name))
             lengths.insert(try await samples(name).count)
         }
-        // A woman's voice, and three of men, who speak each at a pace of their own.
+        // One woman's voice, and three men's voices that differ in pace.
         #expect((150...230).contains(pitches[0]), "\(pitches)")
         #expect(pitches.dropFirst().allSatisfy { (75...145).contains($0) }, "\(pitches)")
         #expect(lengths.count == 4)
     }
 
     @Test(arguments: ["slt", "rms", "awb", "kal16"])
-    func everySpeakerKeepsToTheSpeed(voice: String) async throws {
+    func everySpeakerFollowsTheSpeed(voice: String) async throws {
         let usual = Double(try await samples(voice).count)
         for speed in [0.5, 0.8, 1.25, 1.5] {
             let stretched = Double(try await samples(voice, speed: speed).count) / usual

@@ -1,5 +1,5 @@
-// Whether recognition understands what is kept of a user's audio as well as the samples themselves,
-// on every recording, in both of its forms.
+// Compares the transcripts of stored user audio with those of the original samples, for both forms
+// of storage and every recording.
 
 import Codec
 import Testing
@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test(arguments: Recording.all)
-    func codesAreUnderstoodAsSamplesAre(recording: Recording) throws {
+    func storedCodesAreRecognisedLikeSamples(recording: Recording) throws {
         let samples = try recording.samples()
         let kept = try HeardAudio(samples: samples).samples()
         let (signal, noise) = zip(samples, kept).reduce((0.0, 1.0)) { sums, pair in
@@ -31,7 +31,7 @@ import Testing
     }
 
     @Test(arguments: Recording.all)
-    func packetsAreUnderstoodAsTheyWereHeard(recording: Recording) throws {
+    func storedPacketsAreRecognisedLikeDecodedSamples(recording: Recording) throws {
         let samples = try recording.samples()
         var encoder = try OpusEncoder(rate: .hz16000)
         var decoder = try OpusInput()

@@ -1,4 +1,4 @@
-// Files of models against the checksums beside them, in a folder of the test's own.
+// Checks files against SHA256SUMS, in a temporary folder.
 
 import Foundation
 import Testing
@@ -37,17 +37,17 @@ import Testing
         }
     }
 
-    @Test func filesAreComparedInBothFormsOfALine() throws {
+    @Test func bothFormsOfALineAreRead() throws {
         #expect(try firstDamaged("a.onnx", "b.txt") == nil)
     }
 
     @Test(arguments: ["abd", "ab", "abcd", ""])
-    func aFileThatIsAnotherIsDamaged(content: String) throws {
+    func aFileWithOtherContentIsDamaged(content: String) throws {
         try write(content, to: "a.onnx")
         #expect(try firstDamaged("b.txt", "a.onnx") == "a.onnx")
     }
 
-    @Test func aFileThatIsMissingOrNotListedIsDamaged() throws {
+    @Test func aMissingOrUnlistedFileIsDamaged() throws {
         try write("abc", to: "c.txt")
         #expect(try firstDamaged("c.txt") == "c.txt")
         try FileManager.default.removeItem(at: folder.appending(path: "b.txt"))

@@ -1,12 +1,12 @@
-// The embedded recogniser with its real model on real speech. Without the models these tests fail:
-// a recogniser that was not tried is not known to work.
+// The embedded recogniser with its real model on real speech. Without the models these tests fail
+// instead of being skipped.
 
 import Agents
 import Session
 import Testing
 
 @Suite struct MoonshineRecognizerTests {
-    /// One for all tests: loading takes a second and 220 MB.
+    /// Shared by all tests: loading takes a second and 220 MB.
     private static let recognizer = MoonshineRecognizer(modelsDirectory: modelsDirectory)
 
     private func transcript(of samples: [Int16]) async throws -> String {
@@ -17,7 +17,7 @@ import Testing
             Utterance(samples: samples), on: ScriptedAgentHost())
     }
 
-    @Test func hearsRecordedSpeechWithAWordErrorRateOfAtMostEightPercent() async throws {
+    @Test func recognisesSpeechWithAWordErrorRateOfAtMostEightPercent() async throws {
         var errors = 0
         var words = 0
         var report: [String] = []
@@ -31,7 +31,7 @@ import Testing
         #expect(errors * 100 <= words * 8, "\(errors) of \(words) words; \(report)")
     }
 
-    @Test func hearsEveryWordOfALongUtteranceThatMustBeCut() async throws {
+    @Test func recognisesEveryWordOfALongUtteranceThatIsCut() async throws {
         let parts = Recording.all.filter { $0.file.hasPrefix("librivox") }
         let pause = [Int16](repeating: 0, count: 4_000)
         var samples: [Int16] = []
@@ -57,12 +57,12 @@ import Testing
     }
 
     @Test(arguments: [0, 1, 1_599, 1_600, 16_000, 80_000])
-    func hearsNothingInSilence(sampleCount: Int) async throws {
+    func recognisesNothingInSilence(sampleCount: Int) async throws {
         let silence = [Int16](repeating: 0, count: sampleCount)
         #expect(try await transcript(of: silence) == "")
     }
 
-    @Test func saysWhatToDoWhenItIsNotInstalled() async throws {
+    @Test func theErrorSaysHowToInstallTheModels() async throws {
         let recognizer = MoonshineRecognizer(modelsDirectory: "/nonexistent")
         let expected = AgentError.unavailable(
             message: "Speech recognition is not installed: run `make models`.")

@@ -1,5 +1,5 @@
-// Speech services against scripted answers: samples, Opus that passes through, Opus that must be
-// decoded, and answers that are neither.
+// Speech services against scripted answers: samples, Opus that is passed on, Opus that is decoded,
+// and answers in other formats.
 
 import Agents
 import Codec
@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func asksForTheClause() async throws {
+    @Test func sendsTheClause() async throws {
         let host = ScriptedAgentHost(answers: [.init(chunks: [[1, 0, 2, 0]])])
         _ = try await spoken(on: host, .pcm)
         let request = try #require(host.requests.first)
@@ -56,7 +56,7 @@ import Testing
                 + #""response_format":"pcm","speed":1.25}"#)
     }
 
-    @Test func asksForTheConfiguredVoice() async throws {
+    @Test func sendsTheConfiguredVoice() async throws {
         let host = ScriptedAgentHost(answers: [.init(chunks: [[1, 0, 2, 0]])])
         try await synthesizer(.pcm, voice: "af_sky").speak(
             SpeechRequest(text: "Hi.", voice: "marin"), on: host
@@ -66,7 +66,7 @@ import Testing
     }
 
     @Test(arguments: ["", " ", "```", "👍 …"])
-    func asksForNothingWhereNothingIsToBeSaid(text: String) async throws {
+    func sendsNoRequestWithoutAWordToSay(text: String) async throws {
         let host = ScriptedAgentHost()
         try await synthesizer(.pcm).speak(
             SpeechRequest(text: text == "```" ? "---" : text, voice: ""), on: host
@@ -74,7 +74,7 @@ import Testing
         #expect(host.requests.isEmpty)
     }
 
-    @Test func samplesComeOutHoweverTheyAreCut() async throws {
+    @Test func readsSamplesHoweverTheyAreSplit() async throws {
         let samples = (0..<500).map { Int16($0 * 60 - 15_000) }
         let bytes = samples.flatMap {
             [UInt8(truncatingIfNeeded: $0), UInt8(truncatingIfNeeded: $0 >> 8)]
@@ -92,7 +92,7 @@ import Testing
         Array(WAVFile(rate: .hz24000, samples: [1]).encoded().prefix(30)),
         Array("RIFF\0\0\0\0AVI LIST".utf8), [],
     ])
-    func whatIsNotSamplesIsRefused(body: [UInt8]) async {
+    func otherFormatsAreRefused(body: [UInt8]) async {
         for size in [1, 3, 1_000] {
             await #expect(throws: AgentError.self) {
                 try await spoken(body, as: .pcm, pieceBytes: size)
@@ -100,8 +100,8 @@ import Testing
         }
     }
 
-    /// Its rate counts, and neither its header nor what follows its samples is heard.
-    @Test func aWAVFileIsReadHoweverItIsCut() async throws {
+    /// Its rate is used, and neither its header nor the bytes after its samples become sound.
+    @Test func readsAWAVFileHoweverItIsSplit() async throws {
         let samples = (0..<300).map { Int16($0 * 90 - 13_000) }
         let whole = WAVFile(rate: .hz16000, samples: samples).encoded()
         var unknown = whole
@@ -116,7 +116,7 @@ import Testing
     }
 
     @Test(arguments: SpeechServiceFormat.allCases)
-    func aTypeThatIsNoSpeechIsRefused(format: SpeechServiceFormat) async throws {
+    func otherContentTypesAreRefused(format: SpeechServiceFormat) async throws {
         let body =
             format == .pcm
             ? [1, 0, 2, 0]
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    @Test func opusPassesThroughUntouched() async throws {
+    @Test func opusPacketsArePassedOnUnchanged() async throws {
         let packets = try OggSamples.packets(milliseconds: 20, count: 10)
         for size in [1, 50, 5_000] {
             let chunks = try await spoken(
@@ -164,7 +164,7 @@ import Testing
             Self.packets(in: try await spoken(OggSamples.stream(long).bytes, as: .opus)).count == 9)
     }
 
-    @Test func opusThatCannotPassIsDecoded() async throws {
+    @Test func opusThatCannotBePassedOnIsDecoded() async throws {
         // SILK in frames of 60 ms.
         let packets = try OggSamples.packets(milliseconds: 60, count: 3, bitrate: 12_000)
         let chunks = try await spoken(OggSamples.stream(packets).bytes, as: .opus)
@@ -185,11 +185,11 @@ import Testing
     }
 
     @Test(arguments: [[UInt8](), Array("not Ogg".utf8), Array("OggS".utf8)])
-    func refusesWhatItCannotRead(body: [UInt8]) async {
+    func refusesInvalidOgg(body: [UInt8]) async {
         await #expect(throws: AgentError.self) { try await spoken(body, as: .opus) }
     }
 
-    @Test func triesAgainBeforeTheFirstSoundOnly() async throws {
+    @Test func retriesOnlyBeforeTheFirstSound() async throws {
         let reset = AgentError.upstream(status: 0, message: "reset")
         let late = ScriptedAgentHost(answers: [
             .init(failure: reset), .init(chunks: [[1, 0, 2, 0]], failure: reset), .init(),
@@ -199,7 +199,7 @@ import Testing
     }
 }
 
-/// Ogg Opus by libopus's encoder, in pages as RFC 7845 has them.
+/// Makes Ogg Opus (RFC 7845) with libopus's encoder.
 enum OggSamples {
     static func packets(
         milliseconds: Int, count: Int, bitrate: Int = 64_000

@@ -1,4 +1,4 @@
-// Transcription against scripted answers: what is sent, and what the answers mean.
+// Transcription services against scripted answers: the request, and the reading of answers.
 
 import Agents
 import Codec
@@ -30,7 +30,7 @@ import Testing
         return (text, parts.all)
     }
 
-    @Test func sendsTheTurnAsAForm() async throws {
+    @Test func sendsTheUtteranceAsAForm() async throws {
         let host = ScriptedAgentHost(answers: [.init(chunks: [Array(#"{"text":"Hi"}"#.utf8)])])
         #expect(try await recognizer(streams: true).transcribe(utterance, on: host) == "Hi")
         let request = try #require(host.requests.first)
@@ -99,7 +99,7 @@ import Testing
         "", "{", #"{"txt":"a"}"#, #"{"text":5}"#, "Hello", "data: nonsense\n\n",
         "data: {\"type\":\"transcript.text.delta\",\"delta\":\"a\"}\n\n",
     ])
-    func refusesWhatItCannotRead(body: String) async {
+    func refusesInvalidAnswers(body: String) async {
         do {
             _ = try await heard(body)
             Issue.record("the answer was accepted")
@@ -117,7 +117,7 @@ import Testing
         #expect(try await heard("data: {\"text\":\"Whole.\"}\n\n").text == "Whole.")
     }
 
-    @Test func anErrorWithinAStreamIsTheServices() async {
+    @Test func anErrorWithinAStreamIsReported() async {
         let error = "data: {\"type\":\"error\",\"error\":{\"message\":\"no GPU\"}}\n\n"
         await #expect(
             throws: AgentError.upstream(
@@ -125,7 +125,7 @@ import Testing
         ) { try await heard(error) }
     }
 
-    @Test func saysWhatTheServiceSaysToTheOperatorOnly() async throws {
+    @Test func theServicesMessageGoesToTheOperatorOnly() async throws {
         let body = #"{"error":{"message":"Incorrect API key provided: sk-123 at http://x"}}"#
         do {
             _ = try await heard(body, status: 401)
@@ -138,7 +138,7 @@ import Testing
         }
     }
 
-    @Test func triesAgain() async throws {
+    @Test func retriesAFailedRequest() async throws {
         let host = ScriptedAgentHost(answers: [
             .init(status: 503), .init(failure: .upstream(status: 0, message: "reset")),
             .init(chunks: [Array(#"{"text":"Hi"}"#.utf8)]),
@@ -147,7 +147,7 @@ import Testing
         #expect(host.requests.count == 3)
     }
 
-    @Test func waitsAsLongAsTheServiceAsks() async throws {
+    @Test func waitsForTheServicesRetryAfter() async throws {
         let host = ScriptedAgentHost(answers: [
             .init(status: 429, retryAfter: .milliseconds(1_700)),
             .init(chunks: [Array(#"{"text":"Hi"}"#.utf8)]),
@@ -163,7 +163,7 @@ import Testing
         #expect(late.requests.count == 1 && late.sleeps.isEmpty)
     }
 
-    @Test func asksForAnAnswerWithinItsLimits() async throws {
+    @Test func sendsItsTimeLimits() async throws {
         let host = ScriptedAgentHost(answers: [.init(chunks: [Array(#"{"text":"Hi"}"#.utf8)])])
         let service = UpstreamService(
             baseURL: "http://speech.test", timeout: .seconds(3), totalTimeout: .seconds(7))
@@ -173,7 +173,7 @@ import Testing
         #expect(host.requests.map(\.totalTimeout) == [.seconds(7)])
     }
 
-    @Test func doesNotTryAgainAfterTextThatWasPassedOn() async throws {
+    @Test func doesNotRetryAfterAPartialText() async throws {
         let delta = "data: {\"type\":\"transcript.text.delta\",\"delta\":\"a\"}\n\n"
         let failure = AgentError.upstream(status: 0, message: "reset")
         let host = ScriptedAgentHost(answers: [

@@ -1,5 +1,5 @@
 // Real speech for the tests: the recordings of Debian's pocketsphinx-testdata (16 kHz, 16 bit,
-// mono), what is said in them, and the word error rate of a transcript.
+// mono), their words, and the word errors of a transcript.
 
 import Foundation
 import Testing
@@ -52,7 +52,7 @@ struct Recording: CustomTestStringConvertible {
         }
     }
 
-    /// Insertions, deletions and substitutions against what is said.
+    /// The number of insertions, deletions and substitutions in a transcript.
     func wordErrors(in transcript: String) -> Int {
         let spoken = Self.normalised(words)
         let heard = Self.normalised(transcript)
@@ -72,7 +72,7 @@ struct Recording: CustomTestStringConvertible {
 
     var wordCount: Int { Self.normalised(words).count }
 
-    /// Words in lower case without punctuation; numbers and titles as they are spoken.
+    /// The words in lower case without punctuation, with numbers and titles spelled out.
     static func normalised(_ text: String) -> [String] {
         let spellings = ["mr": "mister", "10": "ten", "metres": "meters"]
         let digits = [

@@ -1,4 +1,4 @@
-// Cuts of long utterances, on made-up loudness.
+// Where long utterances are cut. The samples are synthetic: loud, with quiet pauses.
 
 import Testing
 
@@ -8,7 +8,7 @@ import Testing
     private let splitter = UtteranceSplitter(
         maxSamples: 1_000, searchSamples: 400, quietSamples: 50)
 
-    /// Loud everywhere but in `pauses`.
+    /// Samples that are loud except in `pauses`.
     private func speech(_ count: Int, pauses: [Range<Int>] = []) -> [Int16] {
         (0..<count).map { index in pauses.contains { $0.contains(index) } ? 0 : 8_000 }
     }

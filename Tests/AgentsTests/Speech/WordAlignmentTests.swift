@@ -1,5 +1,5 @@
-// How well the transcript of a reply that is cut off holds what was heard of it: replies in the
-// embedded voice, cut every 40 ms, against the ends of words as the synthesiser made them. Prints
+// How well the transcript of an interrupted reply agrees with the words that were heard. Replies in
+// the embedded voice are cut every 40 ms and compared with the synthesiser's own word times. Prints
 // the figures of LoadTests/RESULTS.md:
 //
 //   swift test --filter WordAlignmentTests
@@ -13,7 +13,7 @@ import Testing
 @testable import Session
 
 @Suite struct WordAlignmentTests {
-    /// What a voice agent says, all of it in words that are said as they are written.
+    /// Typical replies of a voice agent, without numbers or signs that are spoken in other words.
     private static let replies = [
         "Yes, of course. I have found a table for four people on Friday evening, close to the "
             + "window. Shall I book it for you?",
@@ -33,7 +33,7 @@ import Testing
             + "had to be content with the cat, which seemed to him a very poor inheritance.",
     ]
 
-    /// A reply, spoken: where its clauses end, and where each of its words does.
+    /// A spoken reply: the ends of its clauses and of its words.
     private struct SpokenReply {
         let text: String
         var marks: [Conversation.SpokenMark] = []
@@ -41,14 +41,14 @@ import Testing
         var ends: [Double] = []
         var starts: [Double] = []
 
-        /// Words of the transcript of a reply that is cut off.
+        /// The words in the transcript when the reply is cut at a time.
         func kept(at milliseconds: Int) -> Int {
             Conversation.heard(text, marks: marks, audioMilliseconds: milliseconds)
                 .split(separator: " ").count
         }
     }
 
-    /// Speaks as a response does: clause by clause.
+    /// Speaks a text clause by clause, as a response does.
     private func spoken(
         _ text: String, speed: Double, by voice: UnsafeMutablePointer<cst_voice>
     ) async throws -> SpokenReply {
@@ -82,7 +82,7 @@ import Testing
         return chunks.all.reduce(0) { $0 + $1.samples.count }
     }
 
-    /// The times of the words: flite's tokens are what spaces part.
+    /// Adds the times of the words. flite's tokens are separated by spaces.
     private func addWords(
         of piece: String, at offset: Double, to reply: inout SpokenReply, speed: Double,
         by voice: UnsafeMutablePointer<cst_voice>
@@ -105,9 +105,9 @@ import Testing
         }
     }
 
-    /// flite's own copy of the voice, through which nobody else speaks.
+    /// flite's own copy of the voice, which the synthesiser never uses to speak.
     private func registeredVoice() async throws -> UnsafeMutablePointer<cst_voice> {
-        // The synthesiser registers it, and so keeps two threads from doing so at once.
+        // The synthesiser registers the voice, so that two threads do not do so at the same time.
         await FliteSynthesizer().prepareVoice(on: ScriptedAgentHost())
         typealias Register =
             @convention(c) (UnsafePointer<CChar>?) -> UnsafeMutablePointer<cst_voice>?
@@ -116,7 +116,7 @@ import Testing
         return try #require(unsafeBitCast(symbol, to: Register.self)(nil))
     }
 
-    @Test func aCutTranscriptHoldsTheWordsThatWereHeard() async throws {
+    @Test func aCutTranscriptEndsWithTheLastWordHeard() async throws {
         let voice = try await registeredVoice()
         var errors: [Int] = []
         var unheard = 0

@@ -1,4 +1,4 @@
-// Text on its way to a synthesiser: what is left out, respelled and cut.
+// Text for a synthesiser: what is left out, respelled and cut.
 
 import Testing
 
@@ -14,12 +14,12 @@ import Testing
         ("20 °C for 5€", "twenty degrees Celsius for five euros"),
         ("ok 👍 then 好", "ok then"),
     ])
-    func writesTextAsItIsSpoken(text: String, spoken: String) {
+    func spellsTextForTheSynthesiser(text: String, spoken: String) {
         #expect(SpokenText.pieces(of: text) == [spoken])
     }
 
     @Test(arguments: ["", " ", "\n\t", "...", "?! — …", "👍", "**", "好的。"])
-    func findsNothingToSay(text: String) {
+    func textWithoutALetterOrDigitGivesNoPiece(text: String) {
         #expect(SpokenText.pieces(of: text) == [])
     }
 
@@ -32,7 +32,7 @@ import Testing
         #expect(pieces.joined(separator: " ") + " " == String(repeating: sentence, count: 40))
     }
 
-    @Test func cutsAWordWithoutEnd() {
+    @Test func cutsAWordThatIsLongerThanAPiece() {
         let pieces = SpokenText.pieces(of: String(repeating: "a", count: 1_000))
         #expect(pieces.map(\.utf8.count) == [300, 300, 300, 100])
     }

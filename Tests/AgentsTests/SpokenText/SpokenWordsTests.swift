@@ -1,4 +1,4 @@
-// What numbers, addresses and Markdown sound like, as tables.
+// Tables of numbers, addresses and Markdown, and the words spoken for them.
 
 import Testing
 
@@ -122,7 +122,7 @@ import Testing
         ("a & b", "a and b"), ("2 + 2 = 4", "two plus two equals four"), ("5×3", "five × three"),
         ("5, km", "five, km"), ("1 + 1,5", "one plus one point five"),
     ])
-    func whatStandsAroundANumberStays(written: String, spoken: String) { expect(written, spoken) }
+    func punctuationAroundANumberStays(written: String, spoken: String) { expect(written, spoken) }
 
     private func expect(
         _ written: String, _ spoken: String, sourceLocation: SourceLocation = #_sourceLocation
@@ -150,8 +150,8 @@ import Testing
         #expect(SpokenMarkdown.plain(written) == plain)
     }
 
-    /// Any text ends in some text, whatever it is made of.
-    @Test func survivesAnything() {
+    /// Random text gives some output and never traps.
+    @Test func survivesRandomText() {
         var random = SplitMix(state: 7)
         let alphabet = Array("0123456789.,:-/%$€()[]!*_`#|<>@+ab AM\n\\~°²é語🎉".unicodeScalars)
         for _ in 0..<3_000 {

@@ -1,12 +1,12 @@
-// What a model's client says to hold beside its conversation: the body that may have to be sent
-// again, and an answer that cannot be read before it is complete; and that it lets go of both.
+// The memory that a request to a model charges to its session: the body, which may be sent again,
+// and an incomplete answer. Both charges end with the response.
 
 import Session
 import Testing
 
 @testable import Agents
 
-@Suite struct HeldAnswerTests {
+@Suite struct AnswerMemoryTests {
     private let model = ChatCompletions(baseURL: "http://models.test/v1", apiKey: nil)
 
     private func question(_ words: Int) -> ModelRequest {
@@ -21,7 +21,7 @@ import Testing
         }
     }
 
-    @Test func aBodyIsHeldUntilTheFirstWord() async throws {
+    @Test func theBodyIsChargedUntilTheFirstWord() async throws {
         let event = #"data: {"choices":[{"index":0,"delta":{"content":"Hi"}}]}"# + "\n\n"
         let host = ScriptedAgentHost(
             answers: [.init(chunks: [Array(event.utf8), Array("data: [DONE]\n\n".utf8)])])
@@ -32,7 +32,7 @@ import Testing
         #expect(host.charged.now == 0)
     }
 
-    @Test func anAnswerThatIsNotStreamedIsHeldAsItComes() async throws {
+    @Test func anAnswerThatIsNotStreamedIsChargedAsItArrives() async throws {
         let words = String(repeating: "w", count: 300_000)
         let answer =
             #"{"choices":[{"index":0,"message":{"role":"assistant","content":"\#(words)"},"#
@@ -43,7 +43,7 @@ import Testing
         #expect(host.charged.now == 0)
     }
 
-    @Test func anEventThatDoesNotEndIsHeld() async throws {
+    @Test func anEventThatDoesNotEndIsCharged() async throws {
         let text = "data: " + String(repeating: "w", count: 200_000)
         let host = ScriptedAgentHost(answers: [.init(chunks: pieces(text))])
         _ = try? await model.respond(to: question(1), on: host) { _ in }
