@@ -114,8 +114,7 @@ enum DemoToolUse {
             json.beginArray()
             json.endArray()
         } else if property["type"]?.isString("object") == true {
-            json.beginObject()
-            json.endObject()
+            json.object { _ in }
         } else {
             json.string(subject(of: words))
         }

@@ -8,17 +8,12 @@ import Session
 
 /// A message from a server.
 enum JSONRPCMessage: Equatable {
-    /// The answer to a request of ours. The id is nil when the server could not read the request's.
+    /// The answer to a request of ours. The id is nil when the server could not read the request's
+    /// id.
     case response(id: String?, Result<RawJSON, MCPCallError>)
     /// A request of the server, which needs an answer. The id is kept as the server wrote it.
     case request(id: RawJSON, method: String)
     case notification(method: String)
-
-    private static let limits: JSONLimits = {
-        var limits = JSONLimits()
-        limits.retainedDocumentBytes = 4 << 10
-        return limits
-    }()
 
     /// Reads the messages of a document: one message, or an array, which protocol versions before
     /// 2025-06-18 allow.
@@ -26,9 +21,9 @@ enum JSONRPCMessage: Equatable {
     static func all(in bytes: UnsafeRawBufferPointer) throws -> [JSONRPCMessage] {
         let root: JSONValue
         do throws(JSONError) {
-            root = try JSONParser(limits: limits).parse(bytes)
+            root = try JSONParser(limits: .ofAnAnswer).parse(bytes)
         } catch {
-            throw malformed("no JSON: \(error.explanation)")
+            throw malformed("not JSON: \(error.explanation)")
         }
         guard let elements = root.elements else { return [try JSONRPCMessage(root)] }
         return try elements.map { try JSONRPCMessage($0) }
@@ -41,7 +36,7 @@ enum JSONRPCMessage: Equatable {
 
     private init(_ value: JSONValue) throws {
         guard value.kind == .object, value["jsonrpc"]?.isString("2.0") == true else {
-            throw Self.malformed("no JSON-RPC 2.0")
+            throw Self.malformed("not JSON-RPC 2.0")
         }
         let id = value["id"]
         if let method = value["method"]?.string {
@@ -64,7 +59,7 @@ enum JSONRPCMessage: Equatable {
         } else if let result = value["result"], result.kind == .object {
             self = .response(id: name, .success(result.raw))
         } else {
-            throw Self.malformed("neither a method nor a result")
+            throw Self.malformed("no method and no result")
         }
     }
 
@@ -84,34 +79,29 @@ struct JSONRPCRequest {
 
     /// The message as JSON, on one line.
     var encoded: [UInt8] {
-        var json = JSONWriter(ByteWriter(capacity: 256))
-        json.beginObject()
-        json.member("jsonrpc", "2.0")
-        if let id { json.member("id", id) }
-        json.member("method", method)
-        // The stdio transport ends a message at a line break.
-        if let params { json.member("params", params.onOneLine) }
-        json.endObject()
-        return json.finish().copiedBytes
+        encodedObject { json in
+            json.member("jsonrpc", "2.0")
+            if let id { json.member("id", id) }
+            json.member("method", method)
+            // The stdio transport ends a message at a line break.
+            if let params { json.member("params", params.onOneLine) }
+        }
     }
 
     /// Our answer to a request of a server: an empty result for `ping`, and "method not found" for
     /// everything else, since we have announced no capability.
     static func answer(to id: RawJSON, method: String) -> [UInt8] {
-        var json = JSONWriter(ByteWriter(capacity: 128))
-        json.beginObject()
-        json.member("jsonrpc", "2.0")
-        json.member("id", id.onOneLine)
-        if method == "ping" {
-            json.member("result", RawJSON("{}"))
-        } else {
-            json.key("error")
-            json.beginObject()
-            json.member("code", -32_601)
-            json.member("message", "Method not found")
-            json.endObject()
+        encodedObject { json in
+            json.member("jsonrpc", "2.0")
+            json.member("id", id.onOneLine)
+            if method == "ping" {
+                json.object("result") { _ in }
+            } else {
+                json.object("error") { json in
+                    json.member("code", -32_601)
+                    json.member("message", "Method not found")
+                }
+            }
         }
-        json.endObject()
-        return json.finish().copiedBytes
     }
 }

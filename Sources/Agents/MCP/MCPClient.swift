@@ -26,7 +26,7 @@ protocol MCPTransport: Sendable {
         _ request: JSONRPCRequest, within limit: Duration, on host: any AgentHost
     ) async throws -> RawJSON
 
-    /// Sends a notification. Without a handshake so far, an implementation may drop it.
+    /// Sends a notification. Before a handshake, an implementation may drop it.
     func notify(_ notification: JSONRPCRequest, on host: any AgentHost) async throws
 
     /// Ends the session with the server. Best effort.
@@ -42,21 +42,15 @@ enum MCPVersion {
 
     /// The first message to a server.
     static func initialize(id: String) -> JSONRPCRequest {
-        var json = JSONWriter(ByteWriter(capacity: 256))
-        json.beginObject()
-        json.member("protocolVersion", asked)
-        json.key("capabilities")
-        json.beginObject()
-        json.endObject()
-        json.key("clientInfo")
-        json.beginObject()
-        json.member("name", "parley")
-        json.member("version", "1")
-        json.endObject()
-        json.endObject()
-        return JSONRPCRequest(
-            id: id, method: "initialize",
-            params: RawJSON(String(decoding: json.finish().copiedBytes, as: UTF8.self)))
+        let params = RawJSON.object { json in
+            json.member("protocolVersion", asked)
+            json.object("capabilities") { _ in }
+            json.object("clientInfo") { json in
+                json.member("name", "parley")
+                json.member("version", "1")
+            }
+        }
+        return JSONRPCRequest(id: id, method: "initialize", params: params)
     }
 
     /// The notification that completes the handshake.
@@ -93,11 +87,11 @@ struct MCPClient: ToolServerConnection {
             let result = try await transport.request(
                 JSONRPCRequest(
                     id: "list-\(page)", method: "tools/list",
-                    params: cursor.map { Self.object("cursor", $0) }),
+                    params: cursor.map { cursor in .object { $0.member("cursor", cursor) } }),
                 within: timeouts.list, on: host)
             let list = try JSONParser().parse(result.text)
             guard let elements = list["tools"]?.elements else {
-                throw JSONRPCMessage.malformed("a list of tools without tools")
+                throw JSONRPCMessage.malformed("the list has no member 'tools'")
             }
             for tool in elements.compactMap({ MCPToolDescription(listed: $0) }) {
                 bytes += tool.textBytes
@@ -113,12 +107,10 @@ struct MCPClient: ToolServerConnection {
     func call(
         _ name: String, arguments: String, id: String, on host: any AgentHost
     ) async throws -> String {
-        var json = JSONWriter(ByteWriter(capacity: 256))
-        json.beginObject()
-        json.member("name", name)
-        json.member("arguments", RawJSON(arguments))
-        json.endObject()
-        let params = RawJSON(String(decoding: json.finish().copiedBytes, as: UTF8.self))
+        let params = RawJSON.object { json in
+            json.member("name", name)
+            json.member("arguments", RawJSON(arguments))
+        }
         let result = try await transport.request(
             JSONRPCRequest(id: id, method: "tools/call", params: params), within: timeouts.call,
             on: host)
@@ -133,19 +125,11 @@ struct MCPClient: ToolServerConnection {
     func cancelCall(id: String, on host: any AgentHost) async {
         try? await transport.notify(
             JSONRPCRequest(
-                method: "notifications/cancelled", params: Self.object("requestId", id)),
+                method: "notifications/cancelled", params: .object { $0.member("requestId", id) }),
             on: host)
     }
 
     func close(on host: any AgentHost) async { await transport.close(on: host) }
-
-    private static func object(_ key: StaticString, _ value: String) -> RawJSON {
-        var json = JSONWriter(ByteWriter(capacity: 64))
-        json.beginObject()
-        json.member(key, value)
-        json.endObject()
-        return RawJSON(String(decoding: json.finish().copiedBytes, as: UTF8.self))
-    }
 
     /// A tool's answer as text: its text parts, one per line. Other parts are named by their kind.
     /// An answer with structured content only is returned as its JSON.

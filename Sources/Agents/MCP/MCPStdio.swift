@@ -159,7 +159,7 @@ final class MCPProgram: Sendable {
 
     private func handleHandshake(_ outcome: Result<RawJSON, MCPCallError>) {
         guard case .success(let result) = outcome, (try? MCPVersion.chosen(in: result)) != nil
-        else { return handle(.ended(reason: "it refuses the protocol's greeting")) }
+        else { return handle(.ended(reason: "it refuses the MCP handshake")) }
         sendToProgram(MCPVersion.initialized.encoded)
         let lines = state.withLock { state in
             defer { state.queuedLines = [] }

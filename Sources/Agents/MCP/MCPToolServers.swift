@@ -1,5 +1,5 @@
 // The MCP servers of `parley serve`: those that the operator has configured, by their labels, and
-// those that clients may name by URL. MCPClient speaks to one of them.
+// those that clients may name by URL. MCPClient is the client of one server.
 //
 // The configuration is a JSON file in the form that MCP's own clients share: an object `mcpServers`
 // of labels, each with `command`, `args` and `env`, or with `url` and `headers`.
@@ -37,7 +37,7 @@ public struct MCPServerConfiguration: Equatable, Sendable {
         do throws(JSONError) {
             root = try JSONParser().parse(String(decoding: file, as: UTF8.self))
         } catch {
-            throw MCPConfigurationError("it is no JSON: \(error.explanation)")
+            throw MCPConfigurationError("it is not JSON: \(error.explanation)")
         }
         guard let servers = root["mcpServers"]?.members else {
             throw MCPConfigurationError("it has no object 'mcpServers'")
@@ -48,7 +48,7 @@ public struct MCPServerConfiguration: Equatable, Sendable {
     private init(label: String, _ value: JSONValue) throws {
         guard label.isServerLabel else {
             throw MCPConfigurationError(
-                "'\(label)' is no label: a letter, then letters, digits, '-' and '_'")
+                "'\(label)' is not a valid label: a letter, then letters, digits, '-' and '_'")
         }
         self.label = label
         if let command = value["command"]?.string {
@@ -63,17 +63,20 @@ public struct MCPServerConfiguration: Equatable, Sendable {
             transport = .http(
                 url: url, headers: try Self.pairs(value["headers"], "headers of '\(label)'"))
         } else {
-            throw MCPConfigurationError("'\(label)' has neither a command nor a url of HTTP")
+            throw MCPConfigurationError(
+                "'\(label)' needs a command, or a url with http:// or https://")
         }
     }
 
     private static func texts(_ value: JSONValue?, _ what: String) throws -> [String] {
         guard let value, !value.isNull else { return [] }
         guard let elements = value.elements else {
-            throw MCPConfigurationError("\(what) is no array")
+            throw MCPConfigurationError("\(what) is not an array")
         }
         return try elements.map {
-            guard let text = $0.string else { throw MCPConfigurationError("\(what) has no texts") }
+            guard let text = $0.string else {
+                throw MCPConfigurationError("\(what) must contain only strings")
+            }
             return text
         }
     }
@@ -81,11 +84,11 @@ public struct MCPServerConfiguration: Equatable, Sendable {
     private static func pairs(_ value: JSONValue?, _ what: String) throws -> [MCPTool.Header] {
         guard let value, !value.isNull else { return [] }
         guard let members = value.members else {
-            throw MCPConfigurationError("\(what) is no object")
+            throw MCPConfigurationError("\(what) is not an object")
         }
         return try members.map {
             guard let text = $0.value.string else {
-                throw MCPConfigurationError("\(what) has no texts")
+                throw MCPConfigurationError("\(what) must contain only strings")
             }
             return MCPTool.Header(name: $0.key, value: text)
         }
@@ -94,7 +97,7 @@ public struct MCPServerConfiguration: Equatable, Sendable {
 
 /// The first fault of a configuration file.
 public struct MCPConfigurationError: Error, CustomStringConvertible {
-    /// What is wrong, for the operator.
+    /// Names the fault, for the operator.
     public let description: String
 
     init(_ description: String) { self.description = description }

@@ -24,16 +24,28 @@ enum AnswerParsers {
     ) throws(AgentError) -> Result {
         let parser = free.withLock { $0.popLast() } ?? Parser()
         defer { free.withLock { $0.append(parser) } }
-        return try body(piece(bytes, parser.json))
+        return try body(parse(bytes, parser.json))
     }
 
-    private static func piece(
+    /// Reads a whole answer that was not streamed.
+    static func read<Result>(
+        whole answer: [UInt8], _ body: (JSONValue) throws(AgentError) -> Result
+    ) throws(AgentError) -> Result {
+        try answer.span.bytes.withUnsafeBytes { (bytes) throws(AgentError) in
+            try read(bytes, body)
+        }
+    }
+
+    private static func parse(
         _ bytes: UnsafeRawBufferPointer, _ parser: JSONParser
     ) throws(AgentError) -> JSONValue {
-        do {
-            return try parser.parse(bytes)
-        } catch  where error.reason == .invalidUTF8 {
-            return try parser.piece(String(decoding: bytes, as: UTF8.self))
+        do throws(JSONError) {
+            do throws(JSONError) {
+                return try parser.parse(bytes)
+            } catch {
+                guard error.reason == .invalidUTF8 else { throw error }
+                return try parser.parse(String(decoding: bytes, as: UTF8.self))
+            }
         } catch {
             throw .malformedReply(
                 message: "The model server's answer cannot be read: \(error.explanation).")

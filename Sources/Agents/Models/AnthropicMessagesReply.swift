@@ -26,10 +26,8 @@ struct AnthropicMessagesReply: StreamedAnswer {
     }
 
     mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta] {
-        try body.span.bytes.withUnsafeBytes { (bytes) throws(AgentError) in
-            try AnswerParsers.read(bytes) { (message) throws(AgentError) in
-                try handle(whole: message)
-            }
+        try AnswerParsers.read(whole: body) { (message) throws(AgentError) in
+            try handle(whole: message)
         }
     }
 

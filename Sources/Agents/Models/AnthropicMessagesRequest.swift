@@ -1,9 +1,9 @@
 // The body of a Messages request: a conversation in the form of Anthropic's API. AnthropicMessages
 // sends it.
 //
-// Invariants, which the API demands of every conversation: messages alternate between user and
-// assistant; the first and the last are the user's; none is empty; the results of an assistant's
-// calls begin the message after it; at most four blocks are marked for the cache.
+// Invariants, which the API demands: messages alternate between user and assistant. The first and
+// the last are the user's. None is empty. The results of an assistant's calls begin the message
+// after it. At most four blocks are marked for the cache.
 
 import Codec
 import Session
@@ -23,13 +23,14 @@ struct AnthropicMessagesRequest {
         var blocks: [Block]
     }
 
-    /// The user's message where the conversation has none before the assistant's first.
+    /// Stands in as the user's first message where the assistant speaks first.
     private static let opening = "(The conversation begins.)"
-    /// The user's message where the assistant speaks twice in a row. Without it, the API takes the
-    /// assistant's last message as the beginning of the answer.
+    /// Stands in as the user's last message where the assistant continues after its own words.
+    /// Without it, the API takes these words as the beginning of the answer.
     private static let continuation = "(Go on.)"
-    /// How many of the user's last messages are marked for the cache. 2: the request before this
-    /// one stored everything up to the first of them; this one stores everything up to the second.
+    /// How many of the user's last messages are marked for the cache. 2: the previous request has
+    /// stored everything up to the first of them, and this request stores everything up to the
+    /// second.
     private static let markedUserMessages = 2
 
     private let request: ModelRequest
@@ -76,9 +77,6 @@ struct AnthropicMessagesRequest {
         self.messages = messages
     }
 
-    /// The body.
-    func encoded() -> [UInt8] { encodedJSON { write(to: &$0) } }
-
     /// A part of a user's message; audio becomes an empty text, since the API takes none.
     private static func block(of part: UserPart) -> Block {
         switch part {
@@ -103,95 +101,92 @@ struct AnthropicMessagesRequest {
 
     // MARK: Writing
 
-    private func write(to json: inout JSONWriter) {
-        json.beginObject()
-        json.member("model", model)
-        json.member("max_tokens", maxTokens)
-        json.member("stream", true)
-        if !system.isEmpty {
-            json.key("system")
-            json.beginArray()
-            for (index, text) in system.enumerated() {
-                write(.text(text), isMarked: index == system.count - 1, to: &json)
+    /// The body.
+    func encoded() -> [UInt8] {
+        encodedObject { json in
+            json.member("model", model)
+            json.member("max_tokens", maxTokens)
+            json.member("stream", true)
+            if !system.isEmpty {
+                json.array("system") { json in
+                    for (index, text) in system.enumerated() {
+                        write(.text(text), isMarked: index == system.count - 1, to: &json)
+                    }
+                }
             }
-            json.endArray()
+            writeTools(to: &json)
+            json.array("messages") { writeMessages(to: &$0) }
         }
-        writeTools(to: &json)
-        json.key("messages")
-        json.beginArray()
+    }
+
+    private func writeMessages(to json: inout JSONWriter) {
         var userMessagesLeft = messages.count { $0.isUser }
         for message in messages {
-            json.beginObject()
-            json.member("role", message.isUser ? "user" : "assistant")
-            json.key("content")
-            json.beginArray()
             let isMarked = message.isUser && userMessagesLeft <= Self.markedUserMessages
-            for (index, block) in message.blocks.enumerated() {
-                write(block, isMarked: isMarked && index == message.blocks.count - 1, to: &json)
-            }
             if message.isUser { userMessagesLeft -= 1 }
-            json.endArray()
-            json.endObject()
+            json.object { json in
+                json.member("role", message.isUser ? "user" : "assistant")
+                json.array("content") { json in
+                    let last = message.blocks.count - 1
+                    for (index, block) in message.blocks.enumerated() {
+                        write(block, isMarked: isMarked && index == last, to: &json)
+                    }
+                }
+            }
         }
-        json.endArray()
-        json.endObject()
     }
 
     private func writeTools(to json: inout JSONWriter) {
         guard !request.tools.isEmpty else { return }
-        json.key("tools")
-        json.beginArray()
-        for (index, tool) in request.tools.enumerated() {
-            json.beginObject()
-            json.member("name", tool.name)
-            if let description = tool.description { json.member("description", description) }
-            json.member("input_schema", tool.parameters ?? RawJSON(#"{"type":"object"}"#))
-            if index == request.tools.count - 1 { json.cacheMark() }
-            json.endObject()
+        json.array("tools") { json in
+            for (index, tool) in request.tools.enumerated() {
+                json.object { json in
+                    json.member("name", tool.name)
+                    if let text = tool.description { json.member("description", text) }
+                    json.member("input_schema", tool.parameters ?? RawJSON(#"{"type":"object"}"#))
+                    if index == request.tools.count - 1 { json.cacheMark() }
+                }
+            }
         }
-        json.endArray()
-        json.key("tool_choice")
-        json.beginObject()
-        switch request.toolChoice {
-        case .auto: json.member("type", "auto")
-        case .none: json.member("type", "none")
-        case .required: json.member("type", "any")
-        case .function(let name):
-            json.member("type", "tool")
-            json.member("name", name)
+        json.object("tool_choice") { json in
+            switch request.toolChoice {
+            case .auto: json.member("type", "auto")
+            case .none: json.member("type", "none")
+            case .required: json.member("type", "any")
+            case .function(let name):
+                json.member("type", "tool")
+                json.member("name", name)
+            }
+            if let parallel = request.parallelToolCalls, request.toolChoice != .none {
+                json.member("disable_parallel_tool_use", !parallel)
+            }
         }
-        if let parallel = request.parallelToolCalls, request.toolChoice != .none {
-            json.member("disable_parallel_tool_use", !parallel)
-        }
-        json.endObject()
     }
 
     private func write(_ block: Block, isMarked: Bool, to json: inout JSONWriter) {
-        json.beginObject()
-        switch block {
-        case .text(let text):
-            json.member("type", "text")
-            json.member("text", text)
-        case .image(let url):
-            json.member("type", "image")
-            json.key("source")
-            writeSource(url, to: &json)
-        case .toolUse(let callID, let name, let input):
-            json.member("type", "tool_use")
-            json.member("id", callID)
-            json.member("name", name)
-            json.member("input", Self.object(input))
-        case .toolResult(let callID, let output):
-            json.member("type", "tool_result")
-            json.member("tool_use_id", callID)
-            json.member("content", output)
+        json.object { json in
+            switch block {
+            case .text(let text):
+                json.member("type", "text")
+                json.member("text", text)
+            case .image(let url):
+                json.member("type", "image")
+                json.object("source") { writeSource(url, to: &$0) }
+            case .toolUse(let callID, let name, let input):
+                json.member("type", "tool_use")
+                json.member("id", callID)
+                json.member("name", name)
+                json.member("input", Self.object(input))
+            case .toolResult(let callID, let output):
+                json.member("type", "tool_result")
+                json.member("tool_use_id", callID)
+                json.member("content", output)
+            }
+            if isMarked { json.cacheMark() }
         }
-        if isMarked { json.cacheMark() }
-        json.endObject()
     }
 
     private func writeSource(_ url: String, to json: inout JSONWriter) {
-        json.beginObject()
         // `data:image/png;base64,…`; the session has checked the form.
         let head = url.prefix { $0 != "," }
         if url.hasPrefix("data:"), head.endIndex < url.endIndex {
@@ -202,7 +197,6 @@ struct AnthropicMessagesRequest {
             json.member("type", "url")
             json.member("url", url)
         }
-        json.endObject()
     }
 
     /// A call's arguments as the object that the API requires; an empty one where they are not an
@@ -233,9 +227,6 @@ extension String {
 extension JSONWriter {
     /// Lets the API cache the request up to and including this block.
     fileprivate mutating func cacheMark() {
-        key("cache_control")
-        beginObject()
-        member("type", "ephemeral")
-        endObject()
+        object("cache_control") { $0.member("type", "ephemeral") }
     }
 }

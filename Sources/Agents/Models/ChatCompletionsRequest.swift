@@ -15,42 +15,29 @@ struct ChatCompletionsRequest {
     }
 
     /// The body.
-    func encoded() -> [UInt8] { encodedJSON { write(to: &$0) } }
-
-    private func write(to json: inout JSONWriter) {
-        json.beginObject()
-        json.member("model", model)
-        json.member("stream", true)
-        json.key("stream_options")
-        json.beginObject()
-        json.member("include_usage", true)
-        json.endObject()
-        if let limit = request.maxOutputTokens { json.member("max_tokens", limit) }
-        writeTools(to: &json)
-        json.key("messages")
-        json.beginArray()
-        writeMessages(to: &json)
-        json.endArray()
-        json.endObject()
+    func encoded() -> [UInt8] {
+        encodedObject { json in
+            json.member("model", model)
+            json.member("stream", true)
+            json.object("stream_options") { $0.member("include_usage", true) }
+            if let limit = request.maxOutputTokens { json.member("max_tokens", limit) }
+            writeTools(to: &json)
+            json.array("messages") { writeMessages(to: &$0) }
+        }
     }
 
     private func writeTools(to json: inout JSONWriter) {
         // Services refuse `tool_choice` without tools.
         guard !request.tools.isEmpty else { return }
-        json.key("tools")
-        json.beginArray()
-        for tool in request.tools {
-            json.beginObject()
-            json.member("type", "function")
-            json.key("function")
-            json.beginObject()
-            json.member("name", tool.name)
-            if let description = tool.description { json.member("description", description) }
-            if let parameters = tool.parameters { json.member("parameters", parameters) }
-            json.endObject()
-            json.endObject()
+        json.array("tools") { json in
+            for tool in request.tools {
+                json.function { json in
+                    json.member("name", tool.name)
+                    if let text = tool.description { json.member("description", text) }
+                    if let parameters = tool.parameters { json.member("parameters", parameters) }
+                }
+            }
         }
-        json.endArray()
         if let parallel = request.parallelToolCalls {
             json.member("parallel_tool_calls", parallel)
         }
@@ -59,14 +46,7 @@ struct ChatCompletionsRequest {
         case .auto: json.string("auto")
         case .none: json.string("none")
         case .required: json.string("required")
-        case .function(let name):
-            json.beginObject()
-            json.member("type", "function")
-            json.key("function")
-            json.beginObject()
-            json.member("name", name)
-            json.endObject()
-            json.endObject()
+        case .function(let name): json.function { $0.member("name", name) }
         }
     }
 
@@ -87,80 +67,78 @@ struct ChatCompletionsRequest {
     }
 
     private func write(_ role: String, _ text: String, to json: inout JSONWriter) {
-        json.beginObject()
-        json.member("role", role)
-        json.member("content", text)
-        json.endObject()
+        json.object { json in
+            json.member("role", role)
+            json.member("content", text)
+        }
     }
 
     /// A user's message of several parts ("Create chat completion", content parts).
     private func writeParts(_ parts: [UserPart], to json: inout JSONWriter) {
-        json.beginObject()
-        json.member("role", "user")
-        json.key("content")
-        json.beginArray()
-        for part in parts {
-            json.beginObject()
-            switch part {
-            case .text(let text):
-                json.member("type", "text")
-                json.member("text", text)
-            case .image(let url, let detail):
-                json.member("type", "image_url")
-                json.key("image_url")
-                json.beginObject()
-                json.member("url", url)
-                json.member("detail", detail.rawValue)
-                json.endObject()
-            case .audio(let audio): writeAudio(audio, to: &json)
+        json.object { json in
+            json.member("role", "user")
+            json.array("content") { json in
+                for part in parts { json.object { write(part, to: &$0) } }
             }
-            json.endObject()
         }
-        json.endArray()
-        json.endObject()
     }
 
-    private func writeAudio(_ audio: HeardAudio, to json: inout JSONWriter) {
-        json.member("type", "input_audio")
-        json.key("input_audio")
-        json.beginObject()
-        json.key("data")
-        json.wavFile(of: audio)
-        json.member("format", "wav")
-        json.endObject()
+    private func write(_ part: UserPart, to json: inout JSONWriter) {
+        switch part {
+        case .text(let text):
+            json.member("type", "text")
+            json.member("text", text)
+        case .image(let url, let detail):
+            json.member("type", "image_url")
+            json.object("image_url") { json in
+                json.member("url", url)
+                json.member("detail", detail.rawValue)
+            }
+        case .audio(let audio):
+            json.member("type", "input_audio")
+            json.object("input_audio") { json in
+                json.key("data")
+                json.wavFile(of: audio)
+                json.member("format", "wav")
+            }
+        }
     }
 
     private func writeAssistant(
         _ text: String?, calls: [ConversationTurn.AnsweredCall], to json: inout JSONWriter
     ) {
-        json.beginObject()
-        json.member("role", "assistant")
-        json.member("content", text)
-        if !calls.isEmpty {
-            json.key("tool_calls")
-            json.beginArray()
-            for call in calls { write(call, to: &json) }
-            json.endArray()
+        json.object { json in
+            json.member("role", "assistant")
+            json.member("content", text)
+            guard !calls.isEmpty else { return }
+            json.array("tool_calls") { json in
+                for call in calls {
+                    json.function(callID: call.callID) { json in
+                        json.member("name", call.name)
+                        json.member("arguments", call.arguments)
+                    }
+                }
+            }
         }
-        json.endObject()
         for call in calls {
-            json.beginObject()
-            json.member("role", "tool")
-            json.member("tool_call_id", call.callID)
-            json.member("content", call.output)
-            json.endObject()
+            json.object { json in
+                json.member("role", "tool")
+                json.member("tool_call_id", call.callID)
+                json.member("content", call.output)
+            }
         }
     }
+}
 
-    private func write(_ call: ConversationTurn.AnsweredCall, to json: inout JSONWriter) {
-        json.beginObject()
-        json.member("id", call.callID)
-        json.member("type", "function")
-        json.key("function")
-        json.beginObject()
-        json.member("name", call.name)
-        json.member("arguments", call.arguments)
-        json.endObject()
-        json.endObject()
+extension JSONWriter {
+    /// Writes an object of the type `function`, the form of tools, calls and choices.
+    fileprivate mutating func function(
+        callID: String? = nil, _ members: (inout JSONWriter) -> Void
+    ) {
+        object { json in
+            if let callID { json.member("id", callID) }
+            json.member("type", "function")
+            json.object("function", members)
+        }
     }
 }

@@ -1,5 +1,5 @@
-// JSON as an array of bytes, for the bodies of requests and the arguments of functions. JSONWriter
-// (Codec) does the writing.
+// JSON for the bodies of requests and the arguments of functions, as bytes or as `RawJSON`.
+// JSONWriter (Codec) does the writing.
 
 import Codec
 
@@ -8,4 +8,40 @@ func encodedJSON(_ write: (inout JSONWriter) -> Void) -> [UInt8] {
     var json = JSONWriter(ByteWriter(capacity: 1_024))
     write(&json)
     return json.finish().copiedBytes
+}
+
+/// Returns the JSON object whose members `members` writes.
+func encodedObject(_ members: (inout JSONWriter) -> Void) -> [UInt8] {
+    encodedJSON { $0.object(members) }
+}
+
+extension RawJSON {
+    /// Returns the JSON object whose members `members` writes.
+    static func object(_ members: (inout JSONWriter) -> Void) -> RawJSON {
+        RawJSON(String(decoding: encodedObject(members), as: UTF8.self))
+    }
+}
+
+/// Containers that are balanced by construction.
+extension JSONWriter {
+    /// Writes an object as the next value; `members` writes its members.
+    mutating func object(_ members: (inout JSONWriter) -> Void) {
+        beginObject()
+        members(&self)
+        endObject()
+    }
+
+    /// Writes a member with an object; `members` writes the object's members.
+    mutating func object(_ key: StaticString, _ members: (inout JSONWriter) -> Void) {
+        self.key(key)
+        object(members)
+    }
+
+    /// Writes a member with an array; `elements` writes its elements.
+    mutating func array(_ key: StaticString, _ elements: (inout JSONWriter) -> Void) {
+        self.key(key)
+        beginArray()
+        elements(&self)
+        endArray()
+    }
 }

@@ -25,10 +25,8 @@ struct OpenAIResponsesReply: StreamedAnswer {
     }
 
     mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta] {
-        try body.span.bytes.withUnsafeBytes { (bytes) throws(AgentError) in
-            try AnswerParsers.read(bytes) { (response) throws(AgentError) in
-                try handle(whole: response)
-            }
+        try AnswerParsers.read(whole: body) { (response) throws(AgentError) in
+            try handle(whole: response)
         }
     }
 

@@ -20,40 +20,27 @@ struct OpenAIResponsesRequest {
     }
 
     /// The body.
-    func encoded() -> [UInt8] { encodedJSON { write(to: &$0) } }
-
-    private func write(to json: inout JSONWriter) {
-        json.beginObject()
-        json.member("model", model)
-        json.member("stream", true)
-        json.member("store", false)
-        if !request.instructions.isEmpty { json.member("instructions", request.instructions) }
-        if let limit = request.maxOutputTokens {
-            json.member("max_output_tokens", max(limit, Self.minOutputTokens))
+    func encoded() -> [UInt8] {
+        encodedObject { json in
+            json.member("model", model)
+            json.member("stream", true)
+            json.member("store", false)
+            if !request.instructions.isEmpty { json.member("instructions", request.instructions) }
+            if let limit = request.maxOutputTokens {
+                json.member("max_output_tokens", max(limit, Self.minOutputTokens))
+            }
+            writeTools(to: &json)
+            json.array("input") { json in
+                for turn in request.messages.turns { write(turn, to: &json) }
+            }
         }
-        writeTools(to: &json)
-        json.key("input")
-        json.beginArray()
-        for turn in request.messages.turns { write(turn, to: &json) }
-        json.endArray()
-        json.endObject()
     }
 
     private func writeTools(to json: inout JSONWriter) {
         guard !request.tools.isEmpty else { return }
-        json.key("tools")
-        json.beginArray()
-        for tool in request.tools {
-            json.beginObject()
-            json.member("type", "function")
-            json.member("name", tool.name)
-            if let description = tool.description { json.member("description", description) }
-            json.member("parameters", tool.parameters ?? RawJSON(#"{"type":"object"}"#))
-            // The strict form restricts schemas in ways that the Realtime protocol does not.
-            json.member("strict", false)
-            json.endObject()
+        json.array("tools") { json in
+            for tool in request.tools { json.object { write(tool, to: &$0) } }
         }
-        json.endArray()
         if let parallel = request.parallelToolCalls {
             json.member("parallel_tool_calls", parallel)
         }
@@ -63,11 +50,20 @@ struct OpenAIResponsesRequest {
         case .none: json.string("none")
         case .required: json.string("required")
         case .function(let name):
-            json.beginObject()
-            json.member("type", "function")
-            json.member("name", name)
-            json.endObject()
+            json.object { json in
+                json.member("type", "function")
+                json.member("name", name)
+            }
         }
+    }
+
+    private func write(_ tool: FunctionTool, to json: inout JSONWriter) {
+        json.member("type", "function")
+        json.member("name", tool.name)
+        if let description = tool.description { json.member("description", description) }
+        json.member("parameters", tool.parameters ?? RawJSON(#"{"type":"object"}"#))
+        // The strict form restricts schemas in ways that the Realtime protocol does not.
+        json.member("strict", false)
     }
 
     private func write(_ turn: ConversationTurn, to json: inout JSONWriter) {
@@ -82,54 +78,53 @@ struct OpenAIResponsesRequest {
         case .assistant(let text, let calls):
             if let text { writeMessage("assistant", text, to: &json) }
             for call in calls {
-                json.beginObject()
-                json.member("type", "function_call")
-                json.member("call_id", call.callID)
-                json.member("name", call.name)
-                json.member("arguments", call.arguments)
-                json.endObject()
+                json.object { json in
+                    json.member("type", "function_call")
+                    json.member("call_id", call.callID)
+                    json.member("name", call.name)
+                    json.member("arguments", call.arguments)
+                }
             }
             for call in calls {
-                json.beginObject()
-                json.member("type", "function_call_output")
-                json.member("call_id", call.callID)
-                json.member("output", call.output)
-                json.endObject()
+                json.object { json in
+                    json.member("type", "function_call_output")
+                    json.member("call_id", call.callID)
+                    json.member("output", call.output)
+                }
             }
         }
     }
 
     private func writeMessage(_ role: String, _ text: String, to json: inout JSONWriter) {
-        json.beginObject()
-        json.member("type", "message")
-        json.member("role", role)
-        json.member("content", text)
-        json.endObject()
+        json.object { json in
+            json.member("type", "message")
+            json.member("role", role)
+            json.member("content", text)
+        }
     }
 
     private func writeUser(_ parts: [UserPart], to json: inout JSONWriter) {
-        json.beginObject()
-        json.member("type", "message")
-        json.member("role", "user")
-        json.key("content")
-        json.beginArray()
-        for part in parts {
-            json.beginObject()
-            switch part {
-            case .text(let text):
-                json.member("type", "input_text")
-                json.member("text", text)
-            case .image(let url, let detail):
-                json.member("type", "input_image")
-                json.member("image_url", url)
-                json.member("detail", detail.rawValue)
-            case .audio:  // This API takes no audio.
-                json.member("type", "input_text")
-                json.member("text", "")
+        json.object { json in
+            json.member("type", "message")
+            json.member("role", "user")
+            json.array("content") { json in
+                for part in parts { json.object { write(part, to: &$0) } }
             }
-            json.endObject()
         }
-        json.endArray()
-        json.endObject()
+    }
+
+    private func write(_ part: UserPart, to json: inout JSONWriter) {
+        switch part {
+        case .text(let text):
+            json.member("type", "input_text")
+            json.member("text", text)
+        case .image(let url, let detail):
+            json.member("type", "input_image")
+            json.member("image_url", url)
+            json.member("detail", detail.rawValue)
+        case .audio:  // This API takes no audio.
+            json.member("type", "input_text")
+            json.member("text", "")
+        }
     }
 }

@@ -43,8 +43,9 @@ struct AnswerStream<Answer: StreamedAnswer> {
 
     /// Posts a request and passes on the answer while it arrives.
     ///
-    /// This is one function from the request to the last delta, to save memory: each suspended
-    /// function on the way to the next delta costs about 1 kB for every response in progress.
+    /// It is one function from the request to the last delta, to save memory. A further function in
+    /// between would stay suspended until the next delta and cost about 1 kB for every response in
+    /// progress.
     /// - Parameter encoded: makes the request's body.
     func pass(
         _ request: ModelRequest, _ encoded: @escaping @Sendable () -> [UInt8],
@@ -109,7 +110,7 @@ struct AnswerReading<Answer: StreamedAnswer> {
     private(set) var deltas: [ModelDelta] = []
     private var answer = Answer()
     private var events = ServerSentEventsParser()
-    /// The body of an answer that is not streamed: one JSON object. It is told by its first
+    /// The body of an answer that is not streamed: one JSON object. It is recognised by its first
     /// character, which no event stream begins with.
     private var plain: [UInt8] = []
     private var isPlain: Bool?
@@ -200,18 +201,6 @@ extension JSONLimits {
         var limits = JSONLimits()
         limits.retainedDocumentBytes = 4 << 10
         return limits
-    }
-}
-
-extension JSONParser {
-    /// Reads a piece of an answer.
-    func piece(_ text: String) throws(AgentError) -> JSONValue {
-        do {
-            return try parse(text)
-        } catch {
-            throw .malformedReply(
-                message: "The model server's answer cannot be read: \(error.explanation).")
-        }
     }
 }
 

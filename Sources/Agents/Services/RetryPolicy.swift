@@ -46,8 +46,8 @@ public final class RetryBudget: Sendable {
 
 /// Makes requests to one service and retries those that fail for a transient reason.
 public struct RetryPolicy: Sendable {
-    /// Most retries of one request, 0 or more. 2: with the delays below they add about 300 ms,
-    /// which a caller does not yet take for silence.
+    /// Most retries of one request, 0 or more. 2: with the delays below they add about 300 ms, a
+    /// pause that a user on the telephone hardly notices.
     public var maxRetries: Int
     /// The delay before the first retry; each further one doubles it.
     public var firstDelay: Duration = .milliseconds(100)
@@ -69,7 +69,7 @@ public struct RetryPolicy: Sendable {
     /// A policy without retries.
     public static var never: RetryPolicy { RetryPolicy(maxRetries: 0) }
 
-    /// Makes a request. Retries it while the failure is transient, nothing of an answer has been
+    /// Makes a request. Retries it while the failure is transient, no part of an answer has been
     /// passed on, and the budget is not empty.
     /// - Throws: what the last attempt threw.
     func perform<Value: Sendable>(
@@ -105,7 +105,7 @@ public struct RetryPolicy: Sendable {
         return delay
     }
 
-    /// Half of the exponential delay, a random part of the other half, and at least what the
+    /// Half of the exponential delay plus a random part of the other half, but not less than the
     /// service asks for. Nil when the service asks for more than `maxDelay`.
     private func delay(before retry: Int, asked: Duration?) -> Duration? {
         if let asked, asked > maxDelay { return nil }

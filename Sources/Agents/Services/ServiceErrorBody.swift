@@ -5,16 +5,12 @@ import Codec
 
 /// Finds the message in an error's body.
 enum ServiceErrorBody {
-    private static let limits: JSONLimits = {
-        var limits = JSONLimits()
-        limits.retainedDocumentBytes = 4 << 10
-        return limits
-    }()
-
     /// The message of an error body, or the beginning of the body when it holds none.
     static func message(in body: [UInt8]) -> String {
-        if let value = try? body.withUnsafeBytes({ try JSONParser(limits: limits).parse($0) }) {
-            if let message = message(of: value) { return message }
+        if let value = try? JSONParser(limits: .ofAnAnswer).parse(body),
+            let message = message(of: value)
+        {
+            return message
         }
         let text = String(decoding: body.prefix(300), as: UTF8.self)
             .split(whereSeparator: \.isWhitespace).joined(separator: " ")

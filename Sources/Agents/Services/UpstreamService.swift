@@ -24,8 +24,8 @@ public struct UpstreamService: Sendable {
     /// - Parameters:
     ///   - baseURL: up to and including the version, for example `http://127.0.0.1:8000/v1`.
     ///   - apiKey: sent as a bearer token when it is neither nil nor empty.
-    ///   - timeout: limit of the silence before the answer and between its pieces. 10 s: speech
-    ///     that has not begun by then is of no use to a conversation.
+    ///   - timeout: longest wait for the answer, and for each further piece of it. 10 s: speech
+    ///     that begins later is of no use to a conversation.
     ///   - totalTimeout: limit of the whole answer, or nil. 60 s: recognising the longest turn, or
     ///     speaking the longest clause, takes a fraction of it.
     ///   - retries: when a failed request is retried.
@@ -33,12 +33,10 @@ public struct UpstreamService: Sendable {
         baseURL: String, apiKey: String? = nil, timeout: Duration = .seconds(10),
         totalTimeout: Duration? = .seconds(60), retries: RetryPolicy = .never
     ) {
-        base = Self.withoutSlashes(baseURL)
         let key = apiKey.flatMap { $0.isEmpty ? nil : "Bearer \($0)" }
-        headers = key.map { [(name: "Authorization", value: $0)] } ?? []
-        self.timeout = timeout
-        self.totalTimeout = totalTimeout
-        self.retries = retries
+        self.init(
+            baseURL: baseURL, headers: key.map { [(name: "Authorization", value: $0)] } ?? [],
+            timeout: timeout, totalTimeout: totalTimeout, retries: retries)
     }
 
     /// Creates a service that requires header fields of its own instead of a bearer token.
@@ -46,17 +44,13 @@ public struct UpstreamService: Sendable {
         baseURL: String, headers: [(name: String, value: String)], timeout: Duration,
         totalTimeout: Duration?, retries: RetryPolicy
     ) {
-        base = Self.withoutSlashes(baseURL)
+        var base = baseURL[...]
+        while base.hasSuffix("/") { base.removeLast() }
+        self.base = String(base)
         self.headers = headers
         self.timeout = timeout
         self.totalTimeout = totalTimeout
         self.retries = retries
-    }
-
-    private static func withoutSlashes(_ url: String) -> String {
-        var base = url[...]
-        while base.hasSuffix("/") { base.removeLast() }
-        return String(base)
     }
 
     /// Posts a body and returns the answer once its status is known to be 2xx.

@@ -70,14 +70,12 @@ public struct OpenAISpeech: SpeechSynthesizer {
     }
 
     private func body(_ text: String, _ request: SpeechRequest) -> [UInt8] {
-        encodedJSON { json in
-            json.beginObject()
+        encodedObject { json in
             json.member("model", model)
             json.member("input", text)
             json.member("voice", voice ?? request.voice)
             json.member("response_format", format.rawValue)
             if request.speed != 1 { json.member("speed", number: request.speed) }
-            json.endObject()
         }
     }
 }

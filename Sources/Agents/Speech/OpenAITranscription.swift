@@ -91,7 +91,7 @@ public struct OpenAITranscription: SpeechRecognizer {
 private struct TranscriptionReply {
     private var events = ServerSentEventsParser()
     private let parser = JSONParser()
-    /// Whether the answer is a JSON object, told by its first character; nil before that.
+    /// Whether the answer is a JSON object, recognised by its first character; nil before that.
     private var isObject: Bool?
     private var object: [UInt8] = []
     private var said = ""

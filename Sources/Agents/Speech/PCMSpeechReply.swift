@@ -16,7 +16,8 @@ struct PCMSpeechReply {
     private var isBeginning = true
     private var buffer: [UInt8] = []
     private var rate = SampleRate.hz24000
-    /// Bytes of samples that are still to come where a header says how many; what follows is none.
+    /// Bytes of samples that are still to come, where a WAV header gives their number. The bytes
+    /// after them are not samples.
     private var remainingBytes: Int?
 
     /// Reads the next piece of the answer; returns the speech in it.

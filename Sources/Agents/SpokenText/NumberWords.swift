@@ -137,7 +137,7 @@ enum NumberWords {
 }
 
 extension Character {
-    /// 0…9; digits of other scripts are not.
+    /// Whether the character is 0…9. Digits of other scripts do not count.
     var isASCIIDigit: Bool { ("0"..."9").contains(self) }
     /// A…Z, a…z.
     var isASCIILetter: Bool { ("a"..."z").contains(self) || ("A"..."Z").contains(self) }

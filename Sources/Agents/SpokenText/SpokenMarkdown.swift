@@ -124,16 +124,11 @@ enum SpokenMarkdown {
         }
         let label = rest[rest.index(after: rest.startIndex)..<close]
         var after = rest[rest.index(after: close)...]
-        var isLink = false
-        if after.first == "(", let end = after.firstIndex(of: ")") {
-            after = after[after.index(after: end)...]
-            isLink = true
-        } else if after.first == "[", let end = after.firstIndex(of: "]") {
-            after = after[after.index(after: end)...]
-            isLink = true
-        }
+        let closing: Character? = after.first == "(" ? ")" : after.first == "[" ? "]" : nil
+        let end = closing.flatMap { after.firstIndex(of: $0) }
+        if let end { after = after[after.index(after: end)...] }
         rest = after
-        if label.first == "^" || (isLink && label.allSatisfy(\.isASCIIDigit)) { return }
+        if label.first == "^" || (end != nil && label.allSatisfy(\.isASCIIDigit)) { return }
         result += inline(label)
     }
 

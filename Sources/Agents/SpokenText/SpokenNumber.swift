@@ -104,8 +104,8 @@ enum SpokenUnits {
         "mA": ("milliampere", "milliamperes"), "kcal": ("kilocalorie", "kilocalories"),
         "USD": ("US dollar", "US dollars"), "EUR": ("euro", "euros"), "GBP": ("pound", "pounds"),
     ]
-    /// Letters that are a unit only directly after a number, as in "5s": in "chapter 5 B" the
-    /// letter is none.
+    /// Letters that are a unit only directly after a number, as in "5s". In "chapter 5 B" the
+    /// letter is not a unit.
     private static let joinedOnly: Set<String> = ["B", "s", "h", "V", "W", "L", "l", "g"]
 
     /// "5" and "km".

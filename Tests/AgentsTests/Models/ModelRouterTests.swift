@@ -279,7 +279,7 @@ private final class EndlessPings: UpstreamResponse {
         #expect(health.permit(at: .milliseconds(30_401)) == .ordinary)
     }
 
-    @Test func aProviderWithoutAFallbackIsNeverPaused() async {
+    @Test func aProviderWithoutAFallbackIsUsedEvenWhilePaused() async {
         let only = ScriptedProvider(Array(repeating: down, count: 9))
         let router = ModelRouter(
             providers: [
