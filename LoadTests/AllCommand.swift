@@ -1,6 +1,6 @@
-// `parley-load all`: every scenario at a reduced size, each against a server of its own, one table.
-// It shows that everything works and which way the figures point; the sizes that count are those of
-// `run`, `scale` and `far`.
+// `parley-load all`: every scenario at a reduced size, each against a server of its own, in one
+// table. It shows that everything works, and gives rough figures; `run`, `scale` and `far` give the
+// figures to quote.
 
 import ArgumentParser
 
@@ -10,7 +10,7 @@ struct AllCommand: ParsableCommand {
         commandName: "all",
         abstract: "Run every scenario at a reduced size; one table.",
         discussion: """
-            Each scenario has a Parley of its own, so that none inherits the memory of the one \
+            Each scenario starts a new Parley, so that none inherits the memory of the one \
             before. Takes about four minutes. `make load` builds and runs it.
 
             EXAMPLES
@@ -45,7 +45,7 @@ struct AllCommand: ParsableCommand {
         }
     }
 
-    /// A scenario that takes some ten seconds and leaves a machine of two cores room.
+    /// A scenario that takes about ten seconds and does not fill a machine with two cores.
     static func reduced(_ kind: Scenario.Kind, scale: Double) -> Scenario {
         var scenario = Scenario(kind)
         func times(_ count: Int) -> Int { max(1, Int((Double(count) * scale).rounded())) }

@@ -1,16 +1,16 @@
-// What the harness's loops share below the level of connections: waiting for events with a deadline
-// in nanoseconds, listening, and the limits of the process.
+// System calls that the harness's loops share: waiting for events until a deadline in nanoseconds,
+// listening, and raising the limit of descriptors.
 
 import CLinux
 
-/// Waits for events until a moment.
-/// - Returns: how many there are; 0 when the moment has come.
+/// Waits for events until a deadline.
+/// - Returns: the number of events; 0 when the deadline has passed.
 /// - Throws: `LoadFailure` when the kernel refuses.
 func waitForEvents(
     _ epoll: Int32, _ events: inout [epoll_event], until deadline: Int64
 ) throws(LoadFailure) -> Int {
     let left = max(0, deadline - monotonicNanoseconds())
-    // Nanoseconds, where epoll_wait has milliseconds: a packet leaves when it is due.
+    // epoll_wait takes only milliseconds; packets must be sent more precisely than that.
     var time = timespec(
         tv_sec: Int(left / 1_000_000_000), tv_nsec: Int(left % 1_000_000_000))
     let count = epoll_pwait2(epoll, &events, Int32(events.count), &time, nil)
@@ -54,8 +54,8 @@ func withLoopbackName<Result>(
     }
 }
 
-/// Lets this process, and those that it starts, open as many descriptors as it may.
-/// - Returns: how many these are.
+/// Raises the limit of open descriptors to the hard limit, for this process and those it starts.
+/// - Returns: the new limit.
 @discardableResult
 func raiseDescriptorLimit() -> Int {
     let descriptors = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)

@@ -1,5 +1,5 @@
-// `parley-load far`: as many sessions as a machine holds, over several server processes, as each
-// process has a limit of descriptors.
+// `parley-load far`: as many sessions as a machine can hold, divided among several server
+// processes, because each process has a limit of descriptors.
 
 import ArgumentParser
 import CLinux
@@ -10,7 +10,7 @@ struct FarCommand: ParsableCommand {
         commandName: "far",
         abstract: "Hold 100,000 sessions on this machine, over six server processes.",
         discussion: """
-            First the kernel's limits are listed, with what the run needs of each; where one is \
+            First the kernel's limits are listed beside what the run needs; where one is \
             too small, nothing is started. Then the servers come up on ports of their own, all \
             sessions are opened at 2,000 a second from source addresses 127.0.1.1…200, one in a \
             thousand takes turns against the scripted model, and memory (of the servers, and of \
@@ -69,7 +69,7 @@ struct FarCommand: ParsableCommand {
             let kernelBefore = SystemLimit.kernelBytes
             var peak = 0
             var options = load
-            // Everything shares all cores: no process is worth a core of its own here.
+            // There are more processes than cores, so none gets a core of its own.
             options.pinned = false
             let result = try options.run(scenario, processes: processes) {
                 peak = max(peak, SystemLimit.kernelBytes ?? 0)
@@ -82,13 +82,13 @@ struct FarCommand: ParsableCommand {
             if let output = load.output {
                 try ReportFolder(output).write([result], heading: heading)
             }
-            try result.checkNobodyWasLost()
+            try result.checkNoSessionWasLost()
         }
     }
 
     private static func kernel(before: Int?, peak: Int, sessions: Int) -> String {
         guard let before, peak > before, sessions > 0 else {
-            return "The kernel does not say what it holds."
+            return "The kernel's memory could not be measured."
         }
         let each = (peak - before) / sessions
         return

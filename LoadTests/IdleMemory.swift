@@ -1,6 +1,5 @@
-// Memory of idle connections: a server alone, then with many WebSockets that say nothing. The
-// difference of what the kernel says the process holds, per connection. The sockets themselves are
-// the kernel's and are not in it.
+// Memory per idle connection: the growth of a server's memory, as the kernel reports it, when many
+// silent WebSockets are open. The sockets' own memory belongs to the kernel and is not included.
 
 import ArgumentParser
 import CLinux
@@ -14,7 +13,7 @@ struct IdleMemoryCommand: ParsableCommand {
         discussion: """
             Starts a server of its own, opens the connections (all of them first, and only then \
             upgrades them, as after a restart), and prints the growth of its anonymous memory per \
-            connection (smaps_rollup). Some connections come and go first, so that buffers that \
+            connection (smaps_rollup). Some connections are opened and closed first, so that buffers that \
             all connections share are not counted.
             """)
 
@@ -84,7 +83,7 @@ struct IdleMemoryCommand: ParsableCommand {
         return descriptors
     }
 
-    /// Lets the server finish what it has begun.
+    /// Waits a second, until the server has finished its work.
     private func settle() { poll(nil, 0, 1_000) }
 }
 

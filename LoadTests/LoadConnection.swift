@@ -1,11 +1,11 @@
-// One WebSocket connection on the generator's loop: connecting, TLS, upgrade, framing, writes that
-// wait for room. It keeps little, as a process has thousands: what all can share is in LoadServer.
-// What the messages mean is not known here.
+// One WebSocket connection on the generator's event loop: connecting, TLS, upgrade, framing, and
+// pending writes. A process has thousands of connections, so each keeps little memory; LoadServer
+// has what they share. The content of messages is not read here.
 
 import CLinux
 import Codec
 
-/// What a connection hands to its owner.
+/// A message that a connection passes to its owner.
 enum LoadMessage {
     /// A whole event, as JSON.
     case text(UnsafeRawBufferPointer)
@@ -13,14 +13,14 @@ enum LoadMessage {
     case binary(UnsafeRawBufferPointer)
 }
 
-/// A server's address, and what all connections to it share.
+/// A server's address, and the state that all connections to it share.
 final class LoadServer {
     let address: ServerAddress
-    /// One for all: a random key per connection would tell nothing.
+    /// One key for all connections: a random key for each would test nothing more.
     fileprivate let key = WebSocketHandshake.makeKey()
     fileprivate let request: [UInt8]
     fileprivate let tls: LoadTLSContext?
-    /// Where frames are made.
+    /// The buffer in which frames are built.
     fileprivate var frames = ByteWriter(capacity: 4_096)
     fileprivate var masks = SplitMix64(state: 1)
     private var connections = 0
@@ -44,19 +44,18 @@ final class LoadServer {
 
 /// A WebSocket connection that never blocks.
 final class LoadConnection {
-    /// How far it has come; `failed` keeps the reason.
+    /// The phase of the connection; `failed` has the reason.
     enum State: Equatable {
         case connecting, securing, upgrading, open
         case failed(String)
     }
 
-    /// What is needed until the upgrade is done.
+    /// The state of an upgrade in progress.
     private struct Upgrade {
         var head: [UInt8] = []
         var parser = HTTPResponseParser()
     }
 
-    /// The socket.
     let descriptor: Int32
     private(set) var state = State.connecting
     private let server: LoadServer
@@ -66,12 +65,12 @@ final class LoadConnection {
     private var upgrade: Upgrade?
     private let noWait = Int32(MSG_NOSIGNAL | MSG_DONTWAIT)
 
-    /// Begins to connect; the owner reports when the socket has room (`handleRoom`).
+    /// Begins to connect. The owner calls `handleWritable` when the socket is writable.
     /// - Parameters:
-    ///   - offset: added to the connection's number, which chooses its source address: several
-    ///     processes should not begin at the same one.
-    ///   - receiveBytes: the kernel's buffer for what comes; nil: as it is.
-    /// - Throws: `LoadFailure` when it is refused at once, or descriptors have run out.
+    ///   - offset: added to the connection's number, which selects its source address, so that
+    ///     several processes use different ones.
+    ///   - receiveBytes: size of the socket's receive buffer; nil: the kernel's default.
+    /// - Throws: `LoadFailure` when the connection is refused at once, or no descriptor is free.
     init(
         to server: LoadServer, offset: Int = 0, receiveBytes: Int32? = nil
     ) throws(LoadFailure) {
@@ -90,11 +89,11 @@ final class LoadConnection {
 
     deinit { close(descriptor) }
 
-    /// Whether the owner should report when the socket has room.
+    /// Whether the owner must wait for the socket to become writable.
     var wantsWrite: Bool { state == .connecting || !unsent.isEmpty }
 
-    /// The socket has room, or is connected, or is not going to be.
-    func handleRoom() {
+    /// The socket is writable: it is connected, it could not connect, or it takes more bytes.
+    func handleWritable() {
         if state == .connecting {
             var code: Int32 = 0
             var bytes = socklen_t(MemoryLayout<Int32>.size)
@@ -149,13 +148,13 @@ final class LoadConnection {
         server.frames.withUnsafeBytes { write($0) }
     }
 
-    /// Says goodbye, code 1000. The owner drops the connection.
-    func sayGoodbye() {
+    /// Sends a Close frame with code 1000. The owner then drops the connection.
+    func sendClose() {
         let code: [UInt8] = [0x03, 0xE8]
         code.withUnsafeBytes { send(.close, $0) }
     }
 
-    /// Writes what waits, as far as there is room.
+    /// Writes pending bytes, as many as the socket takes.
     func flush() {
         guard !unsent.isEmpty else { return }
         let waiting = unsent
@@ -190,12 +189,12 @@ final class LoadConnection {
 
     // MARK: Receiving
 
-    /// Reads what has come and hands over its messages.
+    /// Reads from the socket and delivers complete messages.
     func receive(
         into buffer: UnsafeMutableRawBufferPointer, _ deliver: (LoadMessage) -> Void
     ) {
         if state == .securing { return shakeHands() }
-        // OpenSSL may hold what the socket does not show any more.
+        // OpenSSL may have bytes that it has already read from the socket.
         repeat {
             let outcome: LoadTLS.Outcome
             if let tls {
@@ -260,7 +259,7 @@ final class LoadConnection {
                 case .text(let payload): deliver(.text(payload))
                 case .binary(let payload): deliver(.binary(payload))
                 case .ping(let payload): send(.pong, payload)
-                // Compression is never offered, so that the codec lets no such message pass.
+                // Compression is never offered, so the codec refuses compressed messages.
                 case .pong, .compressed: break
                 case .close(let code, _):
                     fail("closed by the server with \(code?.rawValue ?? 1005)")

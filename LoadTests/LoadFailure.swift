@@ -1,13 +1,12 @@
-// Why a load test could not be carried out, and what else the whole generator shares: its clock,
-// its error output. What a server did wrong under load is a result, not a failure:
-// see ScenarioResult.
+// The error of a load test that could not be carried out, and the generator's clock and error
+// output. A server's errors under load are results, not failures: see ScenarioResult.
 
 import CLinux
 import Codec
 
 /// A load test that could not be carried out.
 struct LoadFailure: Error {
-    /// One line for a person. Words of a server in it are visible.
+    /// One line for the operator. Control characters from a server are made visible.
     let reason: String
 
     init(_ reason: String) { self.reason = reason.visible() }
@@ -25,7 +24,7 @@ func monotonicNanoseconds() -> Int64 {
     return Int64(now.tv_sec) * 1_000_000_000 + Int64(now.tv_nsec)
 }
 
-/// Writes a line about progress or a failure as it is; the table alone goes to standard output.
+/// Writes progress or a failure to standard error. Standard output has only the table.
 func printError(_ text: String) {
     var text = text
     text.withUTF8 { _ = write(2, $0.baseAddress, $0.count) }

@@ -1,11 +1,11 @@
-// TLS for the generator: OpenSSL on a socket that it does not own. Nobody's certificate is
-// checked, as a load test measures servers with self-signed ones. What a connection keeps between
-// two messages is as little as OpenSSL allows, as there are thousands of them.
+// TLS for the generator: OpenSSL on a socket that another object owns. Certificates are not
+// checked, because load tests use self-signed ones. OpenSSL is set to keep as little memory as
+// possible between messages, because there are thousands of connections.
 
 import CLinux
 import COpenSSL
 
-/// What all connections share.
+/// The OpenSSL context of all connections.
 final class LoadTLSContext {
     fileprivate let context: OpaquePointer
 
@@ -28,15 +28,15 @@ final class LoadTLSContext {
 
 /// The client's side of TLS on one socket.
 final class LoadTLS {
-    /// What a call came to.
+    /// The outcome of a call.
     enum Outcome {
-        /// So many bytes; 0 when the peer has ended the stream.
+        /// The number of bytes; 0 when the peer has ended the stream.
         case done(Int)
-        /// Nothing yet: the socket has nothing to read, or no room.
+        /// Not possible yet: the socket has nothing to read, or takes no more bytes.
         case waits(forRoom: Bool)
         case failed(String)
 
-        /// The bytes of a call that was done.
+        /// The number of bytes of a successful call, or nil.
         var count: Int? {
             if case .done(let count) = self { count } else { nil }
         }
@@ -53,17 +53,17 @@ final class LoadTLS {
 
     deinit { SSL_free(ssl) }
 
-    /// Whether a read finds something that the socket does not show any more.
+    /// Whether OpenSSL has bytes that it has already read from the socket.
     var hasPending: Bool { SSL_pending(ssl) > 0 }
 
-    /// Goes on agreeing on keys.
+    /// Continues the handshake.
     func shakeHands() -> Outcome {
         ERR_clear_error()
         let status = SSL_connect(ssl)
         return status == 1 ? .done(0) : outcome(of: status)
     }
 
-    /// Reads what has come.
+    /// Reads the bytes that have arrived.
     func read(into buffer: UnsafeMutableRawBufferPointer) -> Outcome {
         ERR_clear_error()
         let count = SSL_read(ssl, buffer.baseAddress, Int32(clamping: buffer.count))

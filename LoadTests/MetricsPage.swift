@@ -1,5 +1,5 @@
-// The server's /metrics, as far as the tables need it: sums of samples, and the quantiles of what a
-// histogram counted between two fetches.
+// Reads the server's /metrics: sums of samples, and the quantiles of a histogram's values between
+// two fetches.
 
 import Codec
 
@@ -10,12 +10,12 @@ struct MetricsPage {
     private var buckets: [String: [(bound: Double, count: Double)]] = [:]
 
     /// Fetches the page.
-    /// - Throws: `LoadFailure` when there is none.
+    /// - Throws: `LoadFailure` when it cannot be fetched.
     init(of server: ServerAddress) throws(LoadFailure) {
         self.init(parsing: try server.get("/metrics"))
     }
 
-    /// Reads a page; lines that are no samples are left out.
+    /// Reads a page; lines that are not samples are skipped.
     init(parsing text: String) {
         for line in text.split(separator: "\n") where !line.hasPrefix("#") {
             guard let space = line.lastIndex(of: " "),
@@ -47,8 +47,8 @@ struct MetricsPage {
         series["\(name){\(label)}"] ?? 0
     }
 
-    /// The upper bound, in the histogram's unit, of the bucket that a quantile of what was counted
-    /// since `earlier` lies in; nil when nothing was counted.
+    /// A quantile of the values that the histogram counted since `earlier`: the upper bound of its
+    /// bucket, in the histogram's unit. Nil when nothing was counted.
     func quantile(_ share: Double, of histogram: String, since earlier: MetricsPage) -> Double? {
         var counts: [(bound: Double, count: Double)] = []
         for (bound, count) in buckets[histogram] ?? [] {

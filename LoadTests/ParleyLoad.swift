@@ -1,9 +1,9 @@
-// The load harness's command line. A black box: it knows a server's wire and its /metrics, never
-// its code.
+// The load harness's command line. The harness knows only a server's protocol and its /metrics; it
+// never imports Server.
 
 import ArgumentParser
 
-/// `parley-load`: puts load on servers of voice sessions, and says what that did to them.
+/// `parley-load`: puts load on servers of voice sessions and measures them.
 @main
 struct ParleyLoad: ParsableCommand {
     static let configuration = CommandConfiguration(

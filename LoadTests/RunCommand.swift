@@ -9,23 +9,23 @@ struct RunCommand: ParsableCommand {
         abstract: "Run a scenario against a Parley of its own, or against any server.",
         discussion: """
             SCENARIO is one of
-              idle          sessions that are open and say nothing
+              idle          sessions that are open and silent
               storm         sessions that connect at a high rate
               echo          binary messages on a fixed schedule, sent back by /debug/echo
               chat          turns as text against a scripted model
               voice         Opus packets of 20 ms in real time, spoken replies
               mixed         some speak, some chat, the rest is idle
               barge-in      every reply is interrupted by speech
-              slow-readers  some never read what they are sent (given up after 5 s)
+              slow-readers  some never read what they are sent (counted as lost after 5 s)
               churn         sessions stay for seconds, come and go
               reconnect     all are cut off at once and come back
-            or a file (`parley-load fields` lists what it may say), or the name of one in \
+            or a file (`parley-load fields` lists its fields), or the name of one in \
             LoadTests/scenarios.
 
-            It is an open loop: everything is due by the clock, whatever the server does, and \
-            every latency counts from the moment at which a thing was due. Latencies are of \
+            It is an open loop: actions are due by the clock, whatever the server does, and \
+            every latency counts from the time at which the action was due. Latencies are from \
             histograms with three digits; memory is Anonymous of smaps_rollup, after 64 \
-            sessions have come and gone so that what all share is not counted; the server's \
+            sessions have come and gone, so that shared memory is not counted; the server's \
             own ledger stands beside it where its /metrics has one.
 
             Without --target, the harness starts .build/release/parley on a core of its own, and \
@@ -76,9 +76,9 @@ struct RunCommand: ParsableCommand {
     }
 }
 
-/// Options that all commands share which run scenarios.
+/// The options of all commands that run scenarios.
 struct LoadOptions: ParsableArguments {
-    @Option(help: "Where a server is, as ws://host:port; without, Parley is started.")
+    @Option(help: "A server's address, as ws://host:port; without it, Parley is started.")
     var target: String?
 
     @Option(parsing: .singleValue, help: "A process of that server; may be given several times.")
@@ -110,7 +110,7 @@ struct LoadOptions: ParsableArguments {
     @Flag(inversion: .prefixedNo, help: "Give the server a core of its own.")
     var pinned = true
 
-    @Option(help: "Processes that hold the sessions; without, one for every 5,000.")
+    @Option(help: "Generator processes; without it, one for every 5,000 sessions.")
     var workers: Int?
 
     @Option(help: "What speaking sessions say: a WAV file.")
@@ -128,7 +128,7 @@ struct LoadOptions: ParsableArguments {
         }
     }
 
-    /// The server's set-up that these options ask for.
+    /// The set-up of a local server by these options.
     var setup: LocalParley.Setup {
         var setup = pinned ? LocalParley.Setup.standard : LocalParley.Setup()
         setup.parley = parley
@@ -139,9 +139,9 @@ struct LoadOptions: ParsableArguments {
         return setup
     }
 
-    /// Runs a scenario as these options say.
+    /// Runs a scenario with these options.
     /// - Parameters:
-    ///   - processes: of Parley, where it is started.
+    ///   - processes: number of Parley processes, where it is started.
     ///   - onStep: called twice a second while it runs.
     func run(
         _ scenario: Scenario, processes: Int = 1, onStep: (() -> Void)? = nil
@@ -169,7 +169,7 @@ struct LoadOptions: ParsableArguments {
         return try run.run()
     }
 
-    /// Prints the tables, and writes them where they are wanted.
+    /// Prints the tables, and writes them into the folder of `--output`.
     func report(_ results: [ScenarioResult]) throws(LoadFailure) {
         let report = MarkdownReport(results: results)
         print(report.text)
@@ -177,7 +177,7 @@ struct LoadOptions: ParsableArguments {
     }
 }
 
-/// Lists what scenario files may say.
+/// Lists the fields of scenario files.
 struct FieldsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fields",
@@ -187,7 +187,7 @@ struct FieldsCommand: ParsableCommand {
             Durations are written as 500 ms, 30 s, 2 min; rates as 50 /s; sizes as 160 B, 16 KiB.
 
             EXAMPLE, evening.yaml
-              # 1,000 sessions; every tenth asks something twice a minute.
+              # 1,000 sessions; every tenth sends a message twice a minute.
               scenario: chat
               name: evening
               sessions: 1000

@@ -1,5 +1,5 @@
-// Measured values and their quantiles, kept exactly: a load test has thousands of them, not
-// millions of millions.
+// Measured values and their exact quantiles. All values are kept, so this is for thousands of them;
+// LatencyHistogram is for millions.
 
 /// Values in the order of their measurement.
 struct Samples {
@@ -11,7 +11,7 @@ struct Samples {
     /// Adds a value.
     mutating func append(_ value: Int64) { values.append(value) }
 
-    /// The value that a share of all values do not exceed (nearest rank), or nil without values.
+    /// The value that a share of the values does not exceed (nearest rank); nil without values.
     /// - Precondition: `share` is 0…1.
     func quantile(_ share: Double) -> Int64? {
         precondition((0...1).contains(share))

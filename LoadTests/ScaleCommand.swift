@@ -12,11 +12,11 @@ struct ScaleCommand: ParsableCommand {
             One server process per size. All sessions are open; one in two hundred takes a turn \
             of 100 deltas every 4 s, so that processor time grows with the sessions and latency \
             can be measured. Memory per session is that of the idle sessions, before the first \
-            turn. A straight line is put through the sizes: its slope is the cost of a session, \
-            and the greatest distance from it shows whether there is a cliff. Where a session is \
+            turn. A straight line is fitted to the sizes: its slope is the cost of a session, \
+            and the greatest distance from it shows whether the cost grows faster. Where a session is \
             lost, the table says so and the command fails.
 
-            Takes about two minutes and a half. 19,800 is what fits beside 20,000 descriptors of a \
+            Takes about two and a half minutes. 19,800 sessions fit into the 20,000 descriptors of a \
             process. With --tls the sessions are on TLS, which takes longer to open.
 
             EXAMPLES
@@ -56,7 +56,7 @@ struct ScaleCommand: ParsableCommand {
                 try ReportFolder(output).write(
                     results, heading: heading, plots: ResultPlots.overSessions(results))
             }
-            for result in results { try result.checkNobodyWasLost() }
+            for result in results { try result.checkNoSessionWasLost() }
         }
     }
 
@@ -72,7 +72,7 @@ struct ScaleCommand: ParsableCommand {
         return scenario
     }
 
-    /// The table of sizes, and the lines through them.
+    /// The table of sizes, and the straight lines fitted to them.
     static func heading(_ results: [ScenarioResult]) -> String {
         var lines = [
             "| sessions | lost | anonymous memory, MB | bytes per session | by the ledger "

@@ -1,5 +1,5 @@
-// Where the server is, and connections to it: the generator's, which never block, and a blocking
-// one for a page such as /metrics.
+// A server's address, and connections to it: the generator's, which never block, and a blocking one
+// to fetch a page such as /metrics.
 
 import CLinux
 import Codec
@@ -10,14 +10,14 @@ struct ServerAddress {
     let authority: String
     /// Path and query of the upgrade request.
     let target: String
-    /// Whether it speaks TLS.
+    /// Whether the server uses TLS.
     let isSecure: Bool
     private var address: sockaddr_storage
     private let addressBytes: socklen_t
 
     /// Reads and resolves a URL.
-    /// - Parameter path: asked for where the URL has none.
-    /// - Throws: `LoadFailure` when it is not one, or its host is unknown.
+    /// - Parameter path: used where the URL has none.
+    /// - Throws: `LoadFailure` when the URL is invalid, or its host is unknown.
     init(_ url: String, path: String = "/v1/realtime") throws(LoadFailure) {
         isSecure = url.hasPrefix("wss://")
         guard isSecure || url.hasPrefix("ws://") else {
@@ -52,21 +52,21 @@ struct ServerAddress {
         }
     }
 
-    /// Opens a connection, and waits for it.
-    /// - Throws: `LoadFailure` when nobody listens, or descriptors have run out.
+    /// Opens a connection and waits until it is established.
+    /// - Throws: `LoadFailure` when the connection is refused, or no descriptor is free.
     func connect() throws(LoadFailure) -> Int32 {
         let descriptor = try makeSocket(flags: 0)
         guard connect(descriptor) == 0 else { throw refusal(of: descriptor) }
         return descriptor
     }
 
-    /// Begins a connection and does not wait for it: a full queue of the server's would hold up all
-    /// others for a second.
+    /// Begins a connection and does not wait for it: while the server's accept queue is full,
+    /// connecting takes a second.
     /// - Parameters:
-    ///   - number: the connection's. One source address has 28,000 ports, so that on loopback
-    ///     every 8,000 connections come from the next of 127.0.1.x.
-    ///   - receiveBytes: the kernel's buffer for what comes; nil: as it is.
-    /// - Throws: `LoadFailure` when it is refused at once, or descriptors have run out.
+    ///   - number: the connection's number. One source address has 28,000 ports, so on loopback
+    ///     each 8,000 connections use the next address of 127.0.1.x.
+    ///   - receiveBytes: size of the socket's receive buffer; nil: the kernel's default.
+    /// - Throws: `LoadFailure` when the connection is refused at once, or no descriptor is free.
     func beginConnecting(number: Int, receiveBytes: Int32? = nil) throws(LoadFailure) -> Int32 {
         let descriptor = try makeSocket(flags: SOCK_NONBLOCK.rawValue)
         if var bytes = receiveBytes {

@@ -1,6 +1,6 @@
-// The load tests' random numbers: the same for the same seed, so that a run can be repeated.
+// Seeded random numbers for the load tests, so that a run can be repeated.
 
-/// Random numbers that are the same for the same seed (Steele, Lea and Flood, 2014).
+/// The generator SplitMix64 (Steele, Lea and Flood, 2014): the same numbers for the same seed.
 struct SplitMix64: RandomNumberGenerator {
     var state: UInt64
 

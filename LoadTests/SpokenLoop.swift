@@ -1,10 +1,10 @@
-// What speaking sessions say: a recording and the silence after it as Opus packets, encoded once
-// and shared by all. When packets are due is decided by who says them.
+// The audio of speaking sessions: a recording and the silence after it as Opus packets, encoded
+// once and shared by all sessions. Talker and Speaker decide when packets are due.
 
 import CLinux
 import Codec
 
-/// A recording followed by silence, to be said in a loop.
+/// A recording followed by silence, for repetition.
 struct SpokenLoop {
     /// Duration of one packet.
     static let packetNanoseconds: Int64 = 20_000_000
@@ -35,7 +35,7 @@ struct SpokenLoop {
             }
             let loudest = levels.max() ?? 0
             self.packets = packets
-            // Energy is a level squared: 26 dB are a factor of 400.
+            // The levels are energies, of which 26 dB are a factor of 400.
             speechPackets = (levels.lastIndex { $0 > 0 && $0 >= loudest / 400 } ?? 0) + 1
             firstLoudPacket = levels.firstIndex { $0 > 0 && $0 >= loudest / 400 } ?? 0
         } catch let failure as LoadFailure {

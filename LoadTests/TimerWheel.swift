@@ -1,15 +1,16 @@
-// Numbered timers for loops with tens of thousands of them: a wheel of lists (Varghese and Lauck,
-// 1987). Setting and cancelling cost a few writes each, whatever else is set. No clock here: the
-// time is an argument.
+// Tens of thousands of numbered timers in a wheel of lists (Varghese and Lauck, 1987). Setting and
+// cancelling cost a few writes each, however many are set. No clock is read here: the time is an
+// argument.
 //
-// Invariant: a timer is in the list of the slot of its tick, and in no other; `ticks[timer]` is
-// `unset` exactly for timers that are in none.
+// Invariant: a set timer is in exactly one list, that of its tick's slot. For all other timers
+// `ticks[timer]` is `unset`.
 
 /// Timers that fire once, rounded up to a quarter of a millisecond.
 final class TimerWheel {
-    /// How fine the wheel is. Finer than what a loaded scheduler keeps.
+    /// The wheel's resolution, which is finer than the delays of a loaded scheduler.
     static let tickNanoseconds: Int64 = 250_000
-    /// Two seconds around; what lies further ahead stays in its slot for another round.
+    /// Slots of one round, which takes two seconds. A timer further ahead stays in its slot for
+    /// another round.
     private static let slots = 8_192
     private static let unset = Int64.max
 
@@ -26,14 +27,14 @@ final class TimerWheel {
     /// - Parameter now: nanoseconds on the clock that all other times are on.
     init(now: Int64) { done = now / Self.tickNanoseconds }
 
-    /// When a timer that is asked for at `time` fires, in nanoseconds: a schedule that counts
-    /// delays from here does not count the rounding.
+    /// The time at which a timer set to `time` fires, in nanoseconds. Delays that are counted from
+    /// it do not include the rounding.
     static func rounded(_ time: Int64) -> Int64 {
         (time + tickNanoseconds - 1) / tickNanoseconds * tickNanoseconds
     }
 
     /// Sets a timer, or moves it.
-    /// - Parameter time: nanoseconds; what has passed fires at the next tick.
+    /// - Parameter time: in nanoseconds. A time in the past fires at the next tick.
     func set(_ timer: Int, at time: Int64) {
         cancel(timer)
         while ticks.count <= timer {
@@ -52,7 +53,7 @@ final class TimerWheel {
         occupied[slot / 64] |= 1 << UInt64(slot % 64)
     }
 
-    /// Forgets a timer, set or not.
+    /// Cancels a timer, if it is set.
     func cancel(_ timer: Int) {
         guard timer < ticks.count, ticks[timer] != Self.unset else { return }
         let slot = Int(ticks[timer] % Int64(Self.slots))
@@ -67,12 +68,12 @@ final class TimerWheel {
         ticks[timer] = Self.unset
     }
 
-    /// Takes the timers that are due. Those of one tick come in no particular order.
+    /// Removes and returns the timers that are due. Those of one tick have no particular order.
     func expire(at now: Int64) -> [Int] {
         let last = now / Self.tickNanoseconds
         guard last > done else { return [] }
         fired.removeAll(keepingCapacity: true)
-        // After a pause of a whole round every slot is looked at once.
+        // After a pause of a whole round or more, every slot is visited once.
         let first = max(done + 1, last - Int64(Self.slots) + 1)
         for tick in first...last {
             let slot = Int(tick % Int64(Self.slots))
@@ -88,8 +89,9 @@ final class TimerWheel {
         return fired
     }
 
-    /// When to look again, in nanoseconds: never after the next timer, and at most a round ahead.
-    var nextLook: Int64 {
+    /// The time of the next call of `expire`, in nanoseconds: never after the next timer, and at
+    /// most a round ahead.
+    var nextCheck: Int64 {
         let start = done + 1
         var offset = 0
         while offset < Self.slots {

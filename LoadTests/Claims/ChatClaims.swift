@@ -1,15 +1,15 @@
-// Claims about sessions and turns: all of them runs of the load harness against one stack after
-// another, with the scripted model behind it.
+// Claims about sessions and turns: the load harness runs a scenario against one stack after the
+// other, with the scripted model behind it.
 //
-// A run in which anything failed (a session lost, a turn that did not end well, or was due and
-// never begun) is a failure, not a figure: a server that drops what it cannot do would otherwise
-// look fast.
+// A run in which anything failed (a session was lost, or a turn failed or was never begun) is
+// recorded as a failure, not as a figure. Otherwise a server that drops work under load would look
+// fast.
 
 import CLinux
 
 extension Claim {
-    /// Runs a scenario against a stack of its own.
-    /// - Throws: `LoadFailure` also when anything in it failed.
+    /// Runs a scenario against a newly started server.
+    /// - Throws: `LoadFailure` when it cannot be carried out, or anything in it failed.
     private static func run(
         _ scenario: Scenario, on contender: Contender, _ bench: ClaimBench,
         mayFallBehind: Bool = false
@@ -35,7 +35,7 @@ extension Claim {
     private static let perCore = Measure(
         word: "core", title: "deltas per second of a core", unit: "/s", places: 0, isGain: true)
 
-    /// What a second of the server's processor moves while all turns are in flight.
+    /// Deltas per second of the server's processor time while all turns are in flight.
     private static func deltasPerCore(_ result: ScenarioResult) -> Sample {
         guard let seconds = result.serverCPUSeconds, seconds > 0,
             let deltas = result.latencies[.delta]?.count
@@ -43,8 +43,8 @@ extension Claim {
         return ["core": Double(deltas) / seconds]
     }
 
-    /// Turns that are all in flight: they begin over a second and last past the end; what is
-    /// measured is between.
+    /// A scenario whose turns are all in flight in the measured part: they begin before it, over a
+    /// second, and last past its end.
     static func turnsInFlight(
         _ turns: Int, of sessions: Int, rate: Double, _ size: ClaimSize
     ) -> Scenario {
@@ -58,7 +58,7 @@ extension Claim {
         return scenario
     }
 
-    /// Delays of deltas under a load that all stacks carry.
+    /// Delays of deltas under a load that all stacks can carry.
     static func streaming(_ size: ClaimSize) -> Claim {
         Claim(
             name: "streaming", title: "Delay under streaming load",
@@ -69,7 +69,7 @@ extension Claim {
                 100 sessions, each in one turn that begins before the measured part and ends after \
                 it, 50 deltas a second in each. A delay is from the model's sending of a delta to \
                 its arrival at the client: the model's own time is in none. Deltas per second of a \
-                core: what was moved by the server's CPU time, all its threads.
+                core: the number of deltas by the server's CPU time, all its threads.
                 """
         ) { (bench, contender) throws(LoadFailure) in
             let scenario = turnsInFlight(100, of: 100, rate: 50, size)
@@ -98,12 +98,12 @@ extension Claim {
             contenders: contenders, rounds: 1,
             remarks: """
                 As in "Delay under streaming load". 1,000 turns at 50/s are 50,000 deltas a \
-                second, more than most stacks have a core for: what waits then waits longer and \
-                longer, and the figures say only how far behind they were. Turns not ended: 15 s \
-                after the measured part, where each had two seconds to go at most. The delays are \
-                the generator's and the model's as well, which share the other core: where those \
-                have no core to spare, every row is late. The server's own delay is in Parley's \
-                metrics alone.
+                second, more than most stacks can move with a core: their queues then grow \
+                steadily, and the figures only show how far behind they were. Turns not ended: 15 s \
+                after the measured part, when each had at most two seconds to go. The delays include \
+                the generator's and the model's, which share the other core: where those \
+                fill their core, every row is late. The server's own delay is in Parley's \
+                metrics only.
                 """
         ) { (bench, contender) throws(LoadFailure) in
             let load = size.turns[contender.size - 1]
@@ -119,7 +119,7 @@ extension Claim {
         }
     }
 
-    /// How many sessions a process holds with a light load on them.
+    /// The most sessions that a process can have under a light load.
     static func concurrent(_ size: ClaimSize) -> Claim {
         let bound = 100.0
         let steps = size.sessionSteps
@@ -149,7 +149,7 @@ extension Claim {
                 scenario.chatting = min(100, sessions / 100)
                 (scenario.tokens, scenario.tokenRate, scenario.turnEvery) = (20, 10, 2.5)
                 scenario.seconds = 5
-                // Not to hold so many is the result here, not a failure.
+                // A failure means that the stack cannot hold so many, which is the result.
                 do throws(LoadFailure) {
                     let result = try run(scenario, on: contender, bench)
                     let p99 = try delays(of: result)["p99"] ?? .infinity
@@ -165,7 +165,7 @@ extension Claim {
         }
     }
 
-    /// Sessions opened per second, and what an idle one holds.
+    /// Sessions opened per second, and the memory of an idle one.
     static func opening(_ size: ClaimSize) -> Claim {
         Claim(
             name: "opening", title: "Opening sessions, and their memory",
@@ -194,7 +194,7 @@ extension Claim {
         }
     }
 
-    /// What a turn takes beyond the model's own time.
+    /// The time of a turn beyond the model's own time.
     static func share(_ size: ClaimSize) -> Claim {
         let ideal = 2_400.0
         return Claim(
@@ -209,7 +209,7 @@ extension Claim {
             remarks: """
                 20 sessions in turns of 101 deltas, the first 400 ms after the request and the \
                 others 20 ms apart: 2,400 ms of the model. From the user's message to the end of \
-                the response at the client, less those; what the model's timers are late is in it.
+                the response at the client, less those. The lateness of the model's timers is included.
                 """
         ) { (bench, contender) throws(LoadFailure) in
             var scenario = Scenario(.chat)

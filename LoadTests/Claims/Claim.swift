@@ -1,7 +1,7 @@
-// What a claim is: what was published, who is compared, which figures tell, and how one sample of
-// them is taken. How the samples of all are taken in turns is ClaimsRun's, how they are shown is
-// ClaimsReport's. The claims themselves are in the files whose names end in Claim or Claims; their
-// list is in ClaimsCommand.
+// A published claim about servers: its source, the contenders that are compared, the figures, and
+// how one sample is taken. ClaimsRun takes the samples of all contenders, ClaimsReport shows them.
+// The claims themselves are in the files whose names end in Claim or Claims; ClaimsCommand lists
+// them.
 
 /// A figure that is measured for each contender of a claim.
 struct Measure: Codable, Hashable, Sendable {
@@ -20,7 +20,7 @@ struct Measure: Codable, Hashable, Sendable {
 /// A row of a claim's table: a stack, under one size of the load where there are several.
 struct Contender: Codable, Hashable, Sendable {
     let stack: Stack
-    /// What sets it apart from the stack's other rows, as `300 turns`.
+    /// Distinguishes it from the stack's other rows, as in `300 turns`.
     var variant: String?
     /// The variant as a number.
     var size = 0
@@ -29,30 +29,30 @@ struct Contender: Codable, Hashable, Sendable {
     var title: String { variant.map { "\(stack.title), \($0)" } ?? stack.title }
 }
 
-/// A claim about stacks that people run, and how it is measured.
+/// A published claim about stacks, and how it is measured.
 struct Claim {
     /// Figures by `Measure.word`.
     typealias Sample = [String: Double]
 
-    /// Its word on the command line.
+    /// Its name on the command line.
     let name: String
     /// The heading of its table.
     let title: String
-    /// What comparisons of these stacks publish.
+    /// The figures that comparisons of these stacks publish.
     let published: String
-    /// The first is the one that the summary shows.
+    /// The columns; the summary shows the first.
     let measures: [Measure]
     /// The rows.
     let contenders: [Contender]
-    /// Samples of each contender, taken in turns.
+    /// Samples of each contender.
     let rounds: Int
-    /// What the table must say of itself: the load, and what is not the same for all.
+    /// The text beside the table: the load, and what differs between the contenders.
     let remarks: String
     /// Takes one sample of one contender.
     let sample: (ClaimBench, Contender) throws(LoadFailure) -> Sample
 }
 
-/// What a claim's run found.
+/// The result of measuring a claim.
 struct ClaimOutcome: Codable {
     /// One figure of one contender.
     struct Cell: Codable {
@@ -68,7 +68,7 @@ struct ClaimOutcome: Codable {
     let remarks: String
     let command: String
     var cells: [Cell] = []
-    /// What went wrong, by contender's title: never left out, never replaced by a number.
+    /// The failures, by contender's title. The report shows them in place of figures.
     var failures: [String: [String]] = [:]
 
     /// The contenders, in the table's order.

@@ -1,5 +1,5 @@
-// A claim's first figure as bars: an SVG of its own, without scripts, that follows the viewer's
-// light or dark colours. What the bars mean is the report's: see ClaimsReport.
+// A bar chart of a claim's first figure: an SVG file without scripts that follows the viewer's
+// light or dark colours.
 
 /// Horizontal bars, one per contender that has a figure.
 struct ClaimBars {
@@ -8,7 +8,7 @@ struct ClaimBars {
     private let labelWidth = 300
     private let barWidth = 420
 
-    /// The picture; nil when nobody has a figure.
+    /// The chart; nil when no contender has a figure.
     var svg: String? {
         guard let measure = outcome.measures.first else { return nil }
         let rows = outcome.contenders.compactMap { contender in

@@ -1,16 +1,16 @@
-// What all claims share while they are measured: the scripted model, servers that are started for
-// one sample and ended after it, ports, and which core is whose.
+// The bench of all claims: the scripted model, the servers that are started for one sample and
+// ended after it, their ports, and the cores of all processes.
 //
-// The server under test has one core, the load and the model the other, so that neither takes the
-// other's time. A stack that could use more cores is so measured per core; all but Parley and
-// SwiftNIO are one thread anyway.
+// The server under test has one core; the load and the model have the other, so that neither takes
+// the other's time. All stacks are thus measured on one core, although Parley and SwiftNIO could
+// use more.
 
 import CLinux
 import Foundation
 
-/// A server under test; ends with its owner.
+/// A server under test. Its process ends when the object is freed.
 final class ClaimServer {
-    /// What runs.
+    /// The program that runs.
     let stack: Stack
     let port: UInt16
     let process: PinnedProcess
@@ -21,14 +21,14 @@ final class ClaimServer {
         self.process = process
     }
 
-    /// Where its sessions are, for the load harness.
+    /// Its address and process, for scenarios.
     var target: Target {
         Target(
             name: stack.title, url: "ws://127.0.0.1:\(port)", processes: [process.identifier],
             hasMetrics: stack == .parley)
     }
 
-    /// Its port for connections that are made by hand.
+    /// Its address, for connections outside scenarios.
     func connections(path: String) -> EchoTarget {
         EchoTarget(wire: .webSocket(path: path), port: port, process: process.identifier)
     }
@@ -93,8 +93,8 @@ final class ClaimBench {
         return lines
     }
 
-    /// Every server has a port of its own, so that none waits for the last one's connections to
-    /// be forgotten.
+    /// Returns an unused port. No port is reused, because the kernel keeps closed connections for a
+    /// while.
     private func takePort() -> UInt16 {
         defer { nextPort += 1 }
         return nextPort

@@ -1,13 +1,12 @@
-// The claims' use of the load harness: a scenario against a server under test, everything but that
-// server on the load's core.
+// Runs a scenario against a server under test, with the generator on the load's core.
 
 import CLinux
 
 extension ClaimBench {
     /// Runs a scenario once.
-    /// - Parameter mayFallBehind: whether turns may be open at the end, which the claim then
-    ///   reports; otherwise they are a failure.
-    /// - Throws: `LoadFailure` when it cannot be carried out, or anything in it went wrong.
+    /// - Parameter mayFallBehind: whether turns may be open at the end, because the claim reports
+    ///   them. Otherwise they are a failure.
+    /// - Throws: `LoadFailure` when it cannot be carried out, or a session or turn has failed.
     func run(
         _ scenario: Scenario, against server: ClaimServer, mayFallBehind: Bool = false
     ) throws(LoadFailure) -> ScenarioResult {
@@ -36,7 +35,7 @@ extension ClaimBench {
         return most.map { ": \($0.key) (\($0.value) times)" } ?? ""
     }
 
-    /// Puts this process and those that it starts on the load's core.
+    /// Pins this process, and those that it starts, to the load's core.
     func keepToLoadCore() throws(LoadFailure) {
         let words = ["-acp", "\(Self.loadCore)", "\(getpid())"]
         let process = try PinnedProcess(

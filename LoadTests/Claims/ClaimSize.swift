@@ -1,13 +1,13 @@
-// How thoroughly claims are measured: the full table, and a reduced one that only shows that
-// everything works and which way the figures point.
+// The sizes of the claims' loads: those of the full table, and those of a quick run that shows that
+// everything works.
 
-/// Turns that are in flight while more sessions are open.
+/// A number of turns in progress while more sessions are open.
 struct TurnLoad {
     var turns: Int
     var sessions: Int
     /// Deltas a second in each turn.
     var rate: Double
-    /// Whether stacks take part that no published figure is about.
+    /// Whether stacks without a published figure take part too.
     var isForAll = false
 
     /// The load in a row's title.
@@ -20,27 +20,27 @@ struct TurnLoad {
 struct ClaimSize {
     /// Samples of each contender.
     var rounds = 3
-    /// Milliseconds of a turn of echoes.
+    /// Milliseconds of one measurement of echoes.
     var slice = 2_000
     var wrkSeconds = 4
     /// Documents parsed in a round.
     var parses = 60
-    /// Who takes part where sessions are chatted with, which takes longest.
+    /// The stacks that take part in claims about chats, which take longest.
     var stacks = Stack.allCases
     /// The measured part of a run of chats.
     var chatSeconds = 8.0
-    /// Rounds of runs of chats, which take a quarter of a minute each.
+    /// Rounds of claims about chats, which take a quarter of a minute each.
     var longRounds = 2
-    /// Sessions at once: the most that a stack holds is looked for from the top.
+    /// Numbers of sessions to try, from the top, until a stack can hold them.
     var sessionSteps = [19_800, 10_000, 4_000, 2_000, 1_000]
     /// Deltas of a stream of server-sent events, one a second.
     var streamDeltas = 8
-    /// Streams of server-sent events at once. Each is two descriptors of the 20,000 of a process.
+    /// Numbers of concurrent streams of server-sent events. Each takes two of the 20,000
+    /// descriptors of a process.
     var streams = [1_000, 4_000, 9_500]
     /// Sessions that are opened at once.
     var storm = 4_000
-    /// Turns in flight, the sessions that are open meanwhile, these included, and deltas a second
-    /// of a turn.
+    /// The loads of the claim about turns in progress.
     var turns = [
         TurnLoad(turns: 100, sessions: 1_000, rate: 50),
         TurnLoad(turns: 300, sessions: 3_000, rate: 50),
@@ -48,10 +48,10 @@ struct ClaimSize {
         TurnLoad(turns: 1_000, sessions: 10_000, rate: 50),
     ]
 
-    /// The full table.
+    /// The sizes of the full table.
     static let full = ClaimSize()
 
-    /// The reduced one.
+    /// The sizes of a quick run.
     static var quick: ClaimSize {
         var size = ClaimSize()
         size.rounds = 1

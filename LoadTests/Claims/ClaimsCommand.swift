@@ -1,19 +1,18 @@
 // `parley-load claims`: the command line of the claims table, the list of all claims, and the files
-// that a run writes: Markdown, JSON, a chart per claim. What a claim is, is in Claim.swift; how
-// they are measured in turns, in ClaimsRun.
+// that a run writes (Markdown, JSON, a chart for each claim). ClaimsRun measures them.
 
 import ArgumentParser
 import CLinux
 import Foundation
 
-/// Published claims about the stacks that people run, measured on them and on Parley.
+/// Measures published claims about other stacks, on them and on Parley.
 struct ClaimsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "claims",
         abstract: "Measure published claims about Node, FastAPI and others, beside Parley.",
         discussion: """
             Starts each stack's agent server (LoadTests/peers) and Parley's beside a scripted \
-            model, in turns, and prints a table in Markdown; --output also writes it with the \
+            model, one at a time, and prints a table in Markdown; --output also writes it with the \
             figures as JSON and a bar chart per claim. `make claims` installs and builds what it \
             takes and runs it from the repository's root: 25 minutes with nothing else running, \
             ARGS=--quick 4 minutes. The server under test is pinned to core 0, the load to core 1.
@@ -32,7 +31,7 @@ struct ClaimsCommand: ParsableCommand {
     @Option(help: "Stacks that take part; all without it.", transform: ClaimsCommand.words)
     var stacks: [String] = []
 
-    @Flag(help: "Small loads and one round: whether it works, not how fast it is.")
+    @Flag(help: "Small loads and one round: shows that it works; the figures are rough.")
     var quick = false
 
     @Option(help: "Rounds of each claim, instead of its own number.")
@@ -53,7 +52,7 @@ struct ClaimsCommand: ParsableCommand {
     @Option(help: "The first of the ports used; every server has one of its own.")
     var firstPort: UInt16 = 9400
 
-    @Option(help: "Seed of the order of turns.")
+    @Option(help: "Seed of the order in which stacks are measured.")
     var seed: UInt64 = 1
 
     func validate() throws {
@@ -123,7 +122,7 @@ struct ClaimsCommand: ParsableCommand {
 }
 
 extension Claim {
-    /// All of them, in the table's order.
+    /// All claims, in the table's order.
     static func all(_ size: ClaimSize) -> [Claim] {
         [
             concurrent(size), streams(size), echo(size), streaming(size), idleWorker(size),
@@ -132,10 +131,10 @@ extension Claim {
         ]
     }
 
-    /// Their words on the command line.
+    /// Their names on the command line.
     static var names: [String] { all(.full).map(\.name) }
 
-    /// The same claim with other rounds, and of the rows only those of some stacks.
+    /// The same claim with another number of rounds, and with the rows of some stacks only.
     /// - Parameter stacks: empty: all.
     func limited(to stacks: [Stack], rounds: Int?) -> Claim {
         Claim(

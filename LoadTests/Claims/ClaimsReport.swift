@@ -1,7 +1,7 @@
-// The claims as Markdown: a summary with a row per claim, then a table per claim with every figure
-// of every contender. What failed is named where its figure would be, and nothing is left out.
+// The claims as Markdown: a summary with a row for each claim, then a table for each claim with
+// every figure of every contender. Failures are listed in place of figures.
 
-/// Outcomes, and where and when they were measured.
+/// The outcomes of all claims, the machine and the date.
 struct ClaimsReport: Codable {
     let machine: String
     let date: String
@@ -17,14 +17,14 @@ struct ClaimsReport: Codable {
 
             The server under test has one core, the load and the scripted model the other; each \
             stack is one process, started anew for every sample. Figures are medians (least … \
-            greatest) of the rounds, in which all take turns in a new order. In the summary, a \
-            stack that was measured in several ways has all of them, by name, and the ratio is to \
+            greatest) of the rounds; each round measures the stacks in a new order. In the summary, a \
+            stack that was measured in several ways has a figure for each, and the ratio is to \
             the last.
             """
         return ([opening, summary] + outcomes.map(table)).joined(separator: "\n\n") + "\n"
     }
 
-    /// What is published, and what the named stacks and Parley do here.
+    /// The published figures beside those measured here.
     private var summary: String {
         let head = """
             | claim | published | Node 24, measured | FastAPI, measured | Parley \
@@ -58,9 +58,10 @@ struct ClaimsReport: Codable {
             + "| `\(outcome.command)` |"
     }
 
-    /// The rows that the summary shows of a stack. Of sizes, the largest load that all named
-    /// stacks have figures for, so that like is put beside like; of ways to do the same, all: the
-    /// last is what compares with Parley's, which does such work on its pool too.
+    /// The rows of a stack that the summary shows. Where rows differ in the size of the load, it is
+    /// the largest load for which all stacks in the summary have figures. Where they differ in the
+    /// way of working, it is all rows. The last of them is compared with Parley: it works in a
+    /// thread, as Parley does.
     private func rows(of stack: Stack, in outcome: ClaimOutcome) -> [Contender] {
         guard let measure = outcome.measures.first else { return [] }
         let rows = outcome.contenders.filter { $0.stack == stack }

@@ -1,6 +1,6 @@
-// The course of a run: claim after claim, and within a claim all contenders in turns, in a new
-// order each round, because the machine's own speed drifts by more than some of them differ.
-// A sample that cannot be taken is kept as a failure, and the run goes on.
+// The course of a run: one claim after the other, and in each round all contenders in a new order.
+// The order changes because the machine's speed drifts by more than some contenders differ. A
+// sample that cannot be taken is recorded as a failure, and the run goes on.
 
 import CLinux
 
@@ -8,12 +8,12 @@ import CLinux
 struct ClaimsRun {
     let claims: [Claim]
     let bench: ClaimBench
-    /// How the table says that a row can be made again.
+    /// The command in the table that repeats a claim.
     let command: (Claim) -> String
     var generator: SplitMix64
 
-    /// Measures everything, and says on standard error what it is at.
-    /// - Parameter keep: is given all that there is after each claim: a run is long.
+    /// Measures all claims, and reports its progress on standard error.
+    /// - Parameter keep: called with all outcomes so far after each claim, because a run is long.
     mutating func run(
         _ keep: ([ClaimOutcome]) throws(LoadFailure) -> Void
     ) throws(LoadFailure) {

@@ -1,21 +1,21 @@
-// Clients of server-sent events, thousands on one epoll loop: each posts a chat completion and
-// reads its stream to the end. Every delta is the moment at which the model sent it.
+// Thousands of clients of server-sent events on one epoll loop. Each posts a chat completion and
+// reads its stream to the end. The text of every delta is the time at which the model sent it.
 //
-// Bodies are read by lines, not by chunks: all servers here write whole events, so that the framing
-// of chunks is only ever between lines.
+// Bodies are read by lines, and the framing of HTTP chunks is ignored: all servers here write whole
+// events, so the framing is always between lines.
 
 import CLinux
 
-/// Streams that begin evenly over some seconds and are read to their ends.
+/// Streams that begin evenly over four seconds and are read to their ends.
 final class EventStreamCrowd {
     /// One stream's reading.
     private struct Stream {
         let descriptor: Int32
-        /// When it was to begin.
+        /// The scheduled time of its beginning.
         let begin: Int64
         var deltas = 0
         var isOpen = true
-        /// Of a line that is not whole yet.
+        /// The beginning of an incomplete line.
         var rest: [UInt8] = []
     }
 

@@ -1,10 +1,10 @@
-// The claim about work for the processor: one session keeps the machine busy, and what counts is
-// how long the deltas of the others take.
+// The claim about CPU-heavy work: one session keeps the processor busy, and the delay of the other
+// sessions' deltas is measured.
 
 import CLinux
 
 extension Claim {
-    /// One session's hot work beside the others' turns.
+    /// One session's CPU-heavy work beside the other sessions' turns.
     static func hot(_ size: ClaimSize) -> Claim {
         let (inLoop, aside) = ("in its loop", "in a thread")
         return Claim(

@@ -1,6 +1,6 @@
-// The claim about JSON: a payload of 1 MB, read by each language's own parser in a loop, once built
-// as values and once with every value visited. Parley's parser lays a document out flat and makes a
-// String only where one is asked for, so the second is the fairer one.
+// The claim about JSON: each language's parser reads a payload of 1 MB, once without and once with
+// visiting every value. The second figure is the fairer comparison, because Parley's parser makes a
+// string only when it is read.
 
 import ArgumentParser
 import Codec
@@ -55,7 +55,7 @@ extension Claim {
 
 /// The document that is parsed.
 enum JSONPayload {
-    /// Records like those of an API, of exactly so many bytes (white space fills up the end).
+    /// An array of records like those of an API, filled up with white space to exactly `bytes`.
     static func make(_ bytes: Int) -> Data {
         var text = "["
         var index = 0
@@ -72,7 +72,7 @@ enum JSONPayload {
     }
 }
 
-/// `parley-load parse-json`: not for people.
+/// `parley-load parse-json`: started by the claim about JSON.
 struct ParseJSONCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "parse-json",
@@ -84,7 +84,7 @@ struct ParseJSONCommand: ParsableCommand {
 
     func run() throws {
         let bytes = [UInt8](try Data(contentsOf: URL(fileURLWithPath: path)))
-        // A session's limit is lower; a body of this size would be refused for its count alone.
+        // The default limit of values would refuse this document.
         var limits = JSONLimits()
         limits.maxValues = 1 << 20
         let parser = JSONParser(limits: limits)
@@ -104,7 +104,7 @@ struct ParseJSONCommand: ParsableCommand {
         print(decimal(parse, 4), decimal(visit, 4))
     }
 
-    /// The sum of all numbers, and of all strings' lengths; nobody makes a copy of a string for it.
+    /// The sum of all numbers and of all strings' lengths. No string is copied for it.
     private static func visit(_ value: JSONValue) -> Double {
         if let elements = value.elements { return elements.reduce(0) { $0 + visit($1) } }
         if let members = value.members { return members.reduce(0) { $0 + visit($1.value) } }

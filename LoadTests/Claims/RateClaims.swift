@@ -1,6 +1,6 @@
 // Claims about rates that need no model: echoes over WebSocket, and the smallest answers over HTTP.
-// Both are closed loops, one request in flight on each connection: they say what a core moves, and
-// nothing about latency under a given load.
+// Both are closed loops with one request in flight on each connection. They measure the throughput
+// of a core, not the latency under a given load.
 
 import CLinux
 import Foundation
@@ -18,8 +18,8 @@ extension Claim {
             ],
             contenders: Stack.allCases.map { Contender(stack: $0) }, rounds: size.rounds,
             remarks: """
-                100 connections, 160 bytes, one message in flight on each, \(size.slice) ms a \
-                turn; every byte is checked. `make bench-echo` compares echoes more closely.
+                100 connections, 160 bytes, one message in flight on each, \(size.slice) ms each \
+                time; every byte is checked. `make bench-echo` compares echoes more closely.
                 """
         ) { (bench, contender) throws(LoadFailure) in
             let server = try bench.start(contender.stack)
@@ -82,7 +82,7 @@ extension Claim {
         }
     }
 
-    /// Reads what wrk prints.
+    /// Reads the output of wrk.
     /// - Throws: `LoadFailure` when a request failed, or nothing was measured.
     static func readWrk(_ lines: [String]) throws(LoadFailure) -> Sample {
         var sample: Sample = [:]

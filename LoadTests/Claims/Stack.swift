@@ -1,14 +1,14 @@
-// The stacks that the claims compare, as commands: each a server of agent sessions that speaks the
-// same part of the Realtime protocol and calls the same scripted model. Their programs are in
-// LoadTests/peers; scripts/setup-peers.sh makes what they need.
+// The stacks that the claims compare. Each is a server of agent sessions that implements the same
+// part of the Realtime protocol and calls the same scripted model. The programs are in
+// LoadTests/peers; scripts/setup-peers.sh installs what they need.
 
-/// Where the programs are, from the repository's root.
+/// The paths of the programs, relative to the repository's root.
 struct StackPaths {
     /// Parley's release binary.
     var parley = ".build/release/parley"
-    /// The virtual environment with what comes from PyPI.
+    /// The Python environment with the packages from PyPI.
     var environment = ".venv-peers"
-    /// What SwiftPM made of LoadTests/peers/nio.
+    /// The binary that SwiftPM builds from LoadTests/peers/nio.
     var nio = ".build-nio/release/nio-agent"
     /// The peers' sources.
     var peers = "LoadTests/peers"
@@ -30,10 +30,10 @@ enum Stack: String, CaseIterable, Codable, Sendable {
         }
     }
 
-    /// Where it echoes WebSocket messages.
+    /// The path that echoes WebSocket messages.
     var echoPath: String { self == .parley ? "/debug/echo" : "/echo" }
 
-    /// Its smallest answer over HTTP; nil where the stack has none.
+    /// The path of its smallest answer over HTTP; nil where the stack has none.
     var helloPath: String? {
         switch self {
         case .parley: "/healthz"
@@ -44,15 +44,15 @@ enum Stack: String, CaseIterable, Codable, Sendable {
 
     /// The program and its arguments.
     /// - Parameters:
-    ///   - port: where it shall listen.
+    ///   - port: the port to listen on.
     ///   - model: the scripted model's base URL, which ends in `/v1`.
     func command(port: UInt16, model: String, paths: StackPaths) -> [String] {
         let (python, peers) = ("\(paths.environment)/bin/python", paths.peers)
         let arguments = ["\(port)", "\(model)/chat/completions"]
         return switch self {
         case .parley:
-            // One shard, as the others are one thread. The limits are raised to what a process can
-            // have here.
+            // One shard, because the other stacks run one thread. The limits allow as many
+            // connections as the process has descriptors.
             [
                 paths.parley, "serve", "--host", "127.0.0.1", "--port", "\(port)", "--shards", "1",
                 "--llm-url", model, "--debug-echo", "true", "--log-level", "warning",

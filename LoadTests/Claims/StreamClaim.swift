@@ -1,10 +1,10 @@
-// The claims about server-sent events: many streamed replies over HTTP at once, from
-// POST /v1/chat/completions of each stack, which has it from the scripted model.
+// The claim about server-sent events: many concurrent replies to POST /v1/chat/completions, which
+// each stack streams from the scripted model.
 
 import CLinux
 
 extension Claim {
-    /// Streams of server-sent events at once.
+    /// Concurrent streams of server-sent events.
     static func streams(_ size: ClaimSize) -> Claim {
         let stacks = size.stacks.filter { $0.helloPath != nil }
         return Claim(

@@ -1,5 +1,4 @@
-// Claims about a worker that does nothing or has just begun: its memory, and how long it takes to
-// start.
+// Claims about an idle worker's memory, and about the time that a worker takes to start.
 
 import CLinux
 
@@ -43,7 +42,7 @@ extension Claim {
                 3 ms of each are taskset's and setpriv's.
                 """
         ) { (bench, contender) throws(LoadFailure) in
-            // The model is not part of the start.
+            // Starts the model, whose start must not be measured.
             _ = try bench.modelURL()
             let begin = monotonicNanoseconds()
             let server = try bench.launch(contender.stack)

@@ -1,12 +1,12 @@
-// The benchmark's course: every peer is up from the beginning to the end, and all take turns of
-// about a second, in a new order each round, because the machine's own speed drifts by more than
-// the peers differ. All servers are pinned to one core, all generators to another; only one of each
-// has anything to do at a time.
+// The course of the benchmark. All servers run from the beginning to the end. In each round every
+// server is measured for a slice of about a second, in a new order, because the machine's speed
+// drifts by more than the peers differ. All servers are pinned to one core, all generators to
+// another; only one of each is busy at a time.
 
 import CLinux
 import Foundation
 
-/// One cell of the result: a peer under one load.
+/// The results of one peer under one load.
 struct EchoMeasurement: Codable {
     /// The load.
     struct Load: Codable, Hashable {
@@ -22,13 +22,13 @@ struct EchoMeasurement: Codable {
     var rounds: [SliceResult] = []
 }
 
-/// What is measured, and how thoroughly.
+/// The loads and the number of rounds.
 struct EchoPlan {
     var bytes = [20, 160, 1024]
     var connections = [100, 5_000]
     var depth = 1
     var rounds = 5
-    /// Milliseconds of a turn that count, and those before them that do not.
+    /// Milliseconds of a slice that are measured, and of the warm-up before them.
     var length = 1_000
     var warmUp = 250
     var includesHandshakes = true
@@ -52,7 +52,7 @@ final class EchoBenchmark {
     private var generator: SplitMix64
 
     /// Starts the servers.
-    /// - Parameter executable: this program, which is also the generators'.
+    /// - Parameter executable: this program, which is also started as the generators.
     init(_ peers: [EchoPeer], plan: EchoPlan, executable: String) throws(LoadFailure) {
         self.plan = plan
         self.executable = executable
@@ -86,7 +86,7 @@ final class EchoBenchmark {
         return all
     }
 
-    /// A generator per server, its connections open.
+    /// Starts a generator for each server, and waits until its connections are open.
     private func open(connections: Int) throws(LoadFailure) -> [PinnedProcess] {
         var generators: [PinnedProcess] = []
         for server in servers {

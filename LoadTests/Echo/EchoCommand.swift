@@ -4,18 +4,18 @@ import ArgumentParser
 import CLinux
 import Foundation
 
-/// Parley's echo against a raw TCP echo and other WebSocket servers, in turns.
+/// Compares Parley's echo with a raw TCP echo and other WebSocket servers.
 struct EchoCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "echo",
         abstract: "Compare Parley's echo with a raw TCP echo and other WebSocket servers.",
         discussion: """
-            Starts all servers, pins them to one core and the generator to another, and lets them \
-            take turns of a second in several rounds. `make bench-echo` builds and installs what \
-            it takes and runs it; run it from the repository's root.
+            Starts all servers, pins them to one core and the generator to another, and measures \
+            each for a second in several rounds. `make bench-echo` builds and installs what \
+            it needs and runs it; run it from the repository's root.
             """)
 
-    @Option(help: "Who takes part, besides the raw echo.", transform: words)
+    @Option(help: "Peers that take part, besides the raw echo.", transform: words)
     var peers = ["parley", "c", "bun", "picows", "node", "fastapi"]
 
     @Option(help: "Bytes of a message.", transform: numbers)
@@ -27,13 +27,13 @@ struct EchoCommand: ParsableCommand {
     @Option(help: "Messages that a connection sends at once.")
     var depth = 1
 
-    @Option(help: "Turns of each peer under each load.")
+    @Option(help: "Slices of each peer under each load.")
     var rounds = 5
 
-    @Option(help: "Milliseconds of a turn.")
+    @Option(help: "Milliseconds of a slice.")
     var slice = 1_000
 
-    @Flag(help: "Two rounds of 0.3 s, 100 connections: whether it works, not how fast.")
+    @Flag(help: "Two rounds of 0.3 s, 100 connections: shows that it works; rough figures.")
     var quick = false
 
     @Flag(inversion: .prefixedNo, help: "Measure handshakes as well.")
@@ -51,10 +51,10 @@ struct EchoCommand: ParsableCommand {
     @Option(help: "Where the programs from PyPI are.")
     var environment = ".venv-peers"
 
-    @Option(help: "Also write every turn to this file, as JSON.")
+    @Option(help: "Also write every slice to this file, as JSON.")
     var json: String?
 
-    @Option(help: "Seed of the order of turns.")
+    @Option(help: "Seed of the order in which peers are measured.")
     var seed: UInt64 = 1
 
     func validate() throws {

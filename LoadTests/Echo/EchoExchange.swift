@@ -1,35 +1,36 @@
-// The bytes of the echo benchmark: what a connection sends in one go, and what must come back.
-// Every message carries the numbers of its connection and of its turn, so that an answer that is
-// late, lost or another's is not taken for the right one. No socket here.
+// The bytes of the echo benchmark: the messages that a connection sends at once, and the expected
+// answers. Every message contains the number of its connection and of its lap (one pass over all
+// connections), so that a late or misdirected answer is detected. No socket is used here.
 
 import Codec
 
-/// What a peer of the benchmark speaks.
+/// The protocol of a peer of the benchmark.
 enum EchoWire: Equatable {
-    /// Bytes, as they came.
+    /// Bytes are echoed unchanged.
     case raw
     /// WebSocket messages, at this path.
     case webSocket(path: String)
 }
 
-/// `depth` messages that are sent at once and the answers to them. Owns both buffers.
+/// `depth` messages that are sent at once, and their answers. Owns both buffers.
 final class EchoExchange {
-    /// Fixed: a random key per message would cost the generator and tells nothing.
+    /// A fixed mask: a random one for each message would cost the generator time and test nothing
+    /// more.
     private static let mask: UInt32 = 0x37FA_213D
 
-    /// What a connection sends.
+    /// The bytes that a connection sends.
     let request: UnsafeMutableRawBufferPointer
-    /// What it must receive.
+    /// The bytes that it must receive.
     let reply: UnsafeMutableRawBufferPointer
-    /// Messages in one go.
+    /// Messages that are sent at once.
     let depth: Int
-    /// From a message's beginning to its stamp, and to the next message.
+    /// Bytes from a message's beginning to its stamp, and to the next message.
     private let requestHeader: Int, requestStride: Int
     private let replyHeader: Int, replyStride: Int
     private let requestKey: UInt64, replyKey: UInt64
 
     /// Makes the buffers.
-    /// - Precondition: `payloadBytes` has room for the stamp, 8 bytes.
+    /// - Precondition: `payloadBytes` is at least 8, the bytes of the stamp.
     init(wire: EchoWire, payloadBytes: Int, depth: Int) {
         precondition(payloadBytes >= 8 && depth > 0)
         let payload = (0..<payloadBytes).map { UInt8(truncatingIfNeeded: $0 &* 31 &+ 7) }
@@ -50,20 +51,20 @@ final class EchoExchange {
         reply.deallocate()
     }
 
-    /// Writes the numbers of a connection and its turn into the request.
+    /// Writes the numbers of a connection and a lap into the request.
     @inline(__always)
-    func stampRequest(connection: Int, turn: UInt32) {
-        let stamp = (UInt64(turn) << 32 | UInt64(connection)) ^ requestKey
+    func stampRequest(connection: Int, lap: UInt32) {
+        let stamp = (UInt64(lap) << 32 | UInt64(connection)) ^ requestKey
         for index in 0..<depth {
             request.storeBytes(
                 of: stamp, toByteOffset: index * requestStride + requestHeader, as: UInt64.self)
         }
     }
 
-    /// Writes the same into what is expected back.
+    /// Writes the same numbers into the expected reply.
     @inline(__always)
-    func stampReply(connection: Int, turn: UInt32) {
-        let stamp = (UInt64(turn) << 32 | UInt64(connection)) ^ replyKey
+    func stampReply(connection: Int, lap: UInt32) {
+        let stamp = (UInt64(lap) << 32 | UInt64(connection)) ^ replyKey
         for index in 0..<depth {
             reply.storeBytes(
                 of: stamp, toByteOffset: index * replyStride + replyHeader, as: UInt64.self)

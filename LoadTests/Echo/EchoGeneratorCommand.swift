@@ -1,14 +1,14 @@
-// The generator as a process of its own, one per peer: only so can 5,000 connections to each of
-// seven peers be open at once (a process has 20,000 descriptors). The benchmark starts it, pins it
-// to a core, and tells it by lines of text when its peer's turn is.
+// The generator as a process of its own, one for each peer, so that 5,000 connections to each of
+// seven peers can be open at once (a process has 20,000 descriptors). The benchmark starts it, pins
+// it to a core, and sends it a line of text for each slice.
 
 import ArgumentParser
 import CLinux
 import Foundation
 
-/// What the benchmark asks of a generator, a line of JSON each.
+/// An order of the benchmark to a generator, sent as a line of JSON.
 struct SliceOrder: Codable {
-    /// What is done.
+    /// The kind of load.
     enum Kind: String, Codable {
         /// Messages of `bytes` bytes, `depth` at once.
         case echo
@@ -19,12 +19,12 @@ struct SliceOrder: Codable {
     var kind: Kind
     var bytes = 0
     var depth = 1
-    /// Milliseconds that are not counted, and that are.
+    /// Milliseconds of the warm-up, and of the measured part after it.
     var warmUp: Int
     var length: Int
 }
 
-/// What the generator says, a line of JSON each.
+/// An answer of the generator, sent as a line of JSON.
 enum GeneratorLine: Codable {
     /// The connections are open.
     case ready
@@ -32,7 +32,7 @@ enum GeneratorLine: Codable {
     case failed(String)
 }
 
-/// `parley-load echo-generator`: not for people.
+/// `parley-load echo-generator`: started by the benchmark.
 struct EchoGeneratorCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "echo-generator", abstract: "The generator of `parley-load echo`.",

@@ -1,10 +1,11 @@
-// The generator's echoes: a closed loop over all connections, in their order. Each sends as soon as
-// its answer has come, so the server always has the others' messages before it.
+// The generator's echoes: a closed loop over all connections in order. Each connection sends again
+// as soon as its answer has arrived, so the server always has messages of the others to handle.
 //
-// It has to be cheaper than any server: no epoll, one recv and one send per exchange, and it polls
-// instead of sleeping, so that no server pays for waking it. It is alone on its core.
+// The generator must use less processor time than any server: no epoll, and one recv and one send
+// for each exchange. It polls instead of sleeping, so that no server spends time on waking it. It
+// has a core of its own.
 //
-// Invariant: every connection has exactly one exchange under way during a slice, none before and
+// Invariant: every connection has exactly one exchange in flight during a slice, and none before or
 // after it.
 
 import CLinux
@@ -13,7 +14,7 @@ import CLinux
 final class EchoLoop {
     private let descriptors: [Int32]
     private let process: Int32
-    private var turn: UInt32 = 0
+    private var lap: UInt32 = 0
     private let buffer = UnsafeMutableRawBufferPointer.allocate(
         byteCount: 256 << 10, alignment: 64)
 
@@ -28,58 +29,58 @@ final class EchoLoop {
         buffer.deallocate()
     }
 
-    /// Takes a turn.
+    /// Runs one slice.
     /// - Throws: `LoadFailure` when an answer is wrong or does not come.
     func run(
         _ exchange: EchoExchange, warmUp: Int, length: Int
     ) throws(LoadFailure) -> SliceResult {
         var clock = SliceClock(process: process, warmUp: warmUp, length: length)
-        for connection in descriptors.indices { try send(exchange, on: connection, turn: turn) }
+        for connection in descriptors.indices { try send(exchange, on: connection, lap: lap) }
         while true {
             for connection in descriptors.indices {
-                try receive(exchange, on: connection, turn: turn, &clock)
+                try receive(exchange, on: connection, lap: lap, &clock)
                 clock.add(exchange.depth)
                 if connection & 7 == 0 { clock.tick(monotonicNanoseconds()) }
                 guard !clock.isOver else {
                     try finish(exchange, after: connection, &clock)
                     return clock.result
                 }
-                try send(exchange, on: connection, turn: turn &+ 1)
+                try send(exchange, on: connection, lap: lap &+ 1)
             }
-            turn &+= 1
+            lap &+= 1
         }
     }
 
-    /// Sends on every connection while the server is stopped, so that it finds all messages at
-    /// once, however busy the machine is; then receives on every connection.
+    /// Sends on every connection while the server is stopped, then receives on every connection.
+    /// The server thus finds all messages at once, however busy the machine is.
     /// - Throws: `LoadFailure` when an answer is wrong or does not come.
     func exchangeOnce(_ exchange: EchoExchange) throws(LoadFailure) {
         var clock = SliceClock(process: process, warmUp: 0, length: 0)
         kill(process, SIGSTOP)
-        for connection in descriptors.indices { try send(exchange, on: connection, turn: turn) }
+        for connection in descriptors.indices { try send(exchange, on: connection, lap: lap) }
         kill(process, SIGCONT)
         for connection in descriptors.indices {
-            try receive(exchange, on: connection, turn: turn, &clock)
+            try receive(exchange, on: connection, lap: lap, &clock)
         }
-        turn &+= 1
+        lap &+= 1
     }
 
-    /// Takes the answers that are still to come: those before `connection` are a turn ahead.
+    /// Receives the outstanding answers. Connections before `connection` are a lap ahead.
     private func finish(
         _ exchange: EchoExchange, after connection: Int, _ clock: inout SliceClock
     ) throws(LoadFailure) {
         for other in descriptors.indices where other != connection {
             try receive(
-                exchange, on: other, turn: other < connection ? turn &+ 1 : turn, &clock)
+                exchange, on: other, lap: other < connection ? lap &+ 1 : lap, &clock)
         }
-        turn &+= 2
+        lap &+= 2
     }
 
     @inline(__always)
     private func send(
-        _ exchange: EchoExchange, on connection: Int, turn: UInt32
+        _ exchange: EchoExchange, on connection: Int, lap: UInt32
     ) throws(LoadFailure) {
-        exchange.stampRequest(connection: connection, turn: turn)
+        exchange.stampRequest(connection: connection, lap: lap)
         let request = exchange.request
         guard
             parley_send(descriptors[connection], request.baseAddress, request.count)
@@ -89,9 +90,9 @@ final class EchoLoop {
 
     @inline(__always)
     private func receive(
-        _ exchange: EchoExchange, on connection: Int, turn: UInt32, _ clock: inout SliceClock
+        _ exchange: EchoExchange, on connection: Int, lap: UInt32, _ clock: inout SliceClock
     ) throws(LoadFailure) {
-        exchange.stampReply(connection: connection, turn: turn)
+        exchange.stampReply(connection: connection, lap: lap)
         var received = 0
         while received < exchange.reply.count {
             let count = recv(
@@ -106,7 +107,7 @@ final class EchoLoop {
         }
     }
 
-    /// - Returns: how many bytes of the reply these were.
+    /// - Returns: the number of bytes that were checked.
     @inline(__always)
     private func check(
         _ bytes: UnsafeRawBufferPointer, against exchange: EchoExchange, at offset: Int,
@@ -121,7 +122,7 @@ final class EchoLoop {
         return try checkBehindPing(bytes, against: exchange, at: offset, on: connection)
     }
 
-    /// A server may ask between two messages whether we live.
+    /// Handles a ping, which a server may send between two messages.
     @inline(never)
     private func checkBehindPing(
         _ bytes: UnsafeRawBufferPointer, against exchange: EchoExchange, at offset: Int,

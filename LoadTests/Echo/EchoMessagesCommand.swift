@@ -1,5 +1,5 @@
-// A number of echoes instead of a time: for counting what each costs the server. A server under
-// callgrind is 50 times slower, so nothing here looks at a clock.
+// Sends a fixed number of echoes, to count the server's instructions for each. A server under
+// callgrind is 50 times slower, so no time is measured here.
 
 import ArgumentParser
 import CLinux

@@ -1,24 +1,25 @@
-// The servers of the echo benchmark, and their processes. Their programs are in LoadTests/peers,
-// written as their documentation has them; scripts/setup-peers.sh makes what they need.
+// The servers of the echo benchmark, and their processes. The programs are in LoadTests/peers,
+// written as in each library's documentation; scripts/setup-peers.sh installs what they need.
 
 import CLinux
 import Foundation
 
-/// A server of the benchmark: how to start it, and what it speaks.
+/// A server of the benchmark: its command and its protocol.
 struct EchoPeer {
     /// Its name in the table.
     let name: String
-    /// Its word on the command line.
+    /// Its name on the command line.
     let word: String
-    /// A function of the port it shall listen on.
+    /// The command that starts it on a port.
     let command: (UInt16) -> [String]
     let wire: EchoWire
 
-    /// All of them, the raw echo first: the others' rates are also given as ratios to its.
+    /// All peers. The raw echo is the first, because the other rates are also given as ratios to
+    /// its rate.
     /// - Parameters:
     ///   - parley: Parley's binary.
-    ///   - built: where set-up has compiled the C programs.
-    ///   - environment: the virtual environment with what comes from PyPI.
+    ///   - built: the folder of the compiled C programs.
+    ///   - environment: the Python environment with the packages from PyPI.
     static func all(parley: String, built: String, environment: String) -> [EchoPeer] {
         let peers = "LoadTests/peers"
         let root = EchoWire.webSocket(path: "/")
@@ -57,7 +58,7 @@ struct EchoPeer {
     }
 }
 
-/// A child process on a core of its own. Ends with its owner.
+/// A child process that is pinned to a core. It is terminated when the object is freed.
 final class PinnedProcess {
     private let process = Process()
     /// Its standard output, if asked for.
@@ -70,11 +71,11 @@ final class PinnedProcess {
 
     /// Starts a program.
     /// - Parameters:
-    ///   - core: where it runs; nil: wherever there is room.
-    ///   - isTalking: whether it is talked with; otherwise its output goes nowhere.
+    ///   - core: the core that it is pinned to; nil: none.
+    ///   - isTalking: whether its input and output are pipes; otherwise both are /dev/null.
     init(_ command: [String], core: Int?, isTalking: Bool = false) throws(LoadFailure) {
         process.executableURL = URL(fileURLWithPath: "/usr/bin/taskset")
-        // It ends with this process even when this one is killed.
+        // The child is terminated even when this process is killed.
         process.arguments =
             [
                 "-c", core.map { "\($0)" } ?? "0-1023", "/usr/bin/setpriv", "--pdeathsig", "TERM",
@@ -113,7 +114,7 @@ final class PinnedProcess {
             guard isRunning else { break }
             if let descriptor = try? target.connect() {
                 close(descriptor)
-                // Another may have had the port, and this one no chance.
+                // Another process may listen on the port; then this one is about to end.
                 poll(nil, 0, 50)
                 if isRunning { return }
             }

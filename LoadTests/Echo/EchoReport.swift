@@ -1,7 +1,8 @@
-// The benchmark's result as Markdown: a table per number of connections, one for the handshakes.
-// Ratios are to the raw echo's turn of the same round, so that the machine's drift is in neither.
+// The benchmark's result as Markdown: a table for each load, and one for the handshakes. Ratios are
+// to the raw echo's slice of the same round, so that the drift of the machine's speed does not
+// affect them.
 
-/// What a run of EchoBenchmark found.
+/// The tables of a run of EchoBenchmark.
 struct EchoReport {
     let measurements: [EchoMeasurement]
 
@@ -55,7 +56,7 @@ struct EchoReport {
     }
 }
 
-/// The middle and the ends of some values.
+/// The median, the least and the greatest of some values.
 struct Spread {
     let least: Double, median: Double, greatest: Double
 
@@ -71,7 +72,7 @@ struct Spread {
     }
 }
 
-/// A number with so many digits behind the point.
+/// A number with the given digits behind the point.
 func decimal(_ value: Double, _ places: Int) -> String {
     var scale = 1.0
     for _ in 0..<places { scale *= 10 }

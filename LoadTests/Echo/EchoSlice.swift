@@ -1,29 +1,29 @@
-// One peer's turn in the benchmark: its length, and what was counted in it. The clock of a turn is
-// here, so that the echoes and the handshakes are counted alike.
+// A slice: the time in which one peer is measured, and its result. Echoes and handshakes share the
+// clock of a slice, so that both are counted in the same way.
 
 import CLinux
 import Glibc
 
-/// What one peer did in one turn.
+/// The result of one slice.
 struct SliceResult: Codable {
     /// Messages echoed, or connections opened and closed.
     var count = 0
-    /// How long that took.
+    /// The length of the measured part.
     var nanoseconds: Int64 = 0
-    /// How long the generator waited meanwhile. Near zero, the generator was what set the pace.
+    /// How long the generator waited meanwhile. Near zero, the generator was the bottleneck.
     var waitedNanoseconds: Int64 = 0
-    /// What the server's process, all its threads, spent of its core.
+    /// Processor time of the server's process, all its threads.
     var serverNanoseconds: Int64 = 0
 
     /// Messages, or connections, per second.
     var rate: Double { Double(count) * 1e9 / Double(nanoseconds) }
-    /// Microseconds of the server's core for each.
+    /// Microseconds of the server's processor time for each.
     var serverMicroseconds: Double { Double(serverNanoseconds) / 1_000 / Double(count) }
-    /// The share of the time in which the generator had something to do.
+    /// The share of the time in which the generator was busy.
     var generatorShare: Double { 1 - Double(waitedNanoseconds) / Double(nanoseconds) }
 }
 
-/// A turn in progress: a beginning that is not counted, then the part that is.
+/// The clock of a slice in progress: a warm-up, then the measured part.
 struct SliceClock {
     private let process: Int32
     private let countFrom: Int64
@@ -31,16 +31,16 @@ struct SliceClock {
     private var isCounting = false
     private var begin: Int64 = 0
     private var serverAtBegin: Int64 = 0
-    /// Whether the turn is over.
+    /// Whether the slice is over.
     private(set) var isOver = false
-    /// What was counted; complete once the turn is over.
+    /// The result; complete once the slice is over.
     private(set) var result = SliceResult()
 
-    /// Begins a turn.
+    /// Begins a slice.
     /// - Parameters:
-    ///   - process: the server's.
-    ///   - warmUp: what is not counted, in milliseconds.
-    ///   - length: what is counted, in milliseconds.
+    ///   - process: the server's process.
+    ///   - warmUp: milliseconds that are not measured.
+    ///   - length: milliseconds that are measured.
     init(process: Int32, warmUp: Int, length: Int) {
         self.process = process
         countFrom = monotonicNanoseconds() + Int64(warmUp) * 1_000_000
@@ -52,8 +52,9 @@ struct SliceClock {
     mutating func add(_ count: Int) { if isCounting { result.count += count } }
 
     /// Polls until a socket can be read, and counts the wait. `poll` does not take the socket's
-    /// lock, which the server would find taken when it sends.
-    /// - Throws: `LoadFailure` after 20 s: 5,000 connections take the slowest peer less than one.
+    /// lock, for which the server would have to wait when it sends.
+    /// - Throws: `LoadFailure` after 20 s. The slowest peer needs less than one second for 5,000
+    ///   connections.
     @inline(never)
     mutating func waitToRead(_ descriptor: Int32) throws(LoadFailure) {
         let begin = monotonicNanoseconds()
@@ -68,7 +69,7 @@ struct SliceClock {
         }
     }
 
-    /// Takes note of the time.
+    /// Begins or ends the measured part when its time has come.
     mutating func tick(_ now: Int64) {
         if isCounting {
             guard now >= end, !isOver else { return }
@@ -84,8 +85,8 @@ struct SliceClock {
     }
 }
 
-/// What all threads of a process have spent of the processor: the first number of their
-/// /proc/PID/task/TID/schedstat, which is exact where /proc/PID/stat counts ticks of 10 ms.
+/// Processor time of all threads of a process: the sum of the first numbers in
+/// /proc/PID/task/TID/schedstat. It is exact, whereas /proc/PID/stat counts ticks of 10 ms.
 func processorNanoseconds(of process: Int32) -> Int64 {
     let path = "/proc/\(process)/task"
     guard let folder = opendir(path) else { return 0 }
@@ -95,7 +96,7 @@ func processorNanoseconds(of process: Int32) -> Int64 {
         let name = withUnsafeBytes(of: &entry.pointee.d_name) {
             String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
         }
-        // ".." has a schedstat as well: that of the first thread, once more.
+        // "..", too, has a schedstat, which repeats that of the first thread.
         guard !name.hasPrefix("."), let text = readSmallFile("\(path)/\(name)/schedstat")
         else { continue }
         sum += text.split(separator: " ").first.flatMap { Int64($0) } ?? 0
@@ -103,7 +104,7 @@ func processorNanoseconds(of process: Int32) -> Int64 {
     return sum
 }
 
-/// The first 8 KiB of a file of /proc; nil when it is gone.
+/// The first 8 KiB of a file; nil when it cannot be read.
 func readSmallFile(_ path: String) -> String? {
     let descriptor = parley_open_readonly(path)
     guard descriptor >= 0 else { return nil }

@@ -1,13 +1,13 @@
-// Where the generator of the echo benchmark connects to, and how.
+// The address of a peer, and connections to it.
 
 import CLinux
 import Codec
 
-/// A peer that listens, seen from the generator.
+/// A listening peer on this machine.
 final class EchoTarget {
-    /// What it speaks.
+    /// Its protocol.
     let wire: EchoWire
-    /// Its process, whose use of the processor is counted.
+    /// Its process, whose processor time is measured.
     let process: Int32
     private let port: UInt16
     private var opened: UInt32 = 0
@@ -19,8 +19,8 @@ final class EchoTarget {
         self.process = process
     }
 
-    /// Opens connections, and upgrades them unless they are raw. In groups that a listener's queue
-    /// has room for: one at a time, each would wait for the scheduler twice.
+    /// Opens connections, and upgrades them unless they are raw. They are opened in groups that fit
+    /// into a listener's queue: one at a time, each would wait for the scheduler twice.
     func open(_ count: Int) throws(LoadFailure) -> [Int32] {
         var descriptors: [Int32] = []
         while descriptors.count < count {
@@ -32,7 +32,7 @@ final class EchoTarget {
         return descriptors
     }
 
-    /// Makes connections WebSockets.
+    /// Upgrades connections to WebSockets.
     func upgrade(_ descriptors: [Int32]) throws(LoadFailure) {
         let key = WebSocketHandshake.makeKey()
         let request = upgradeRequest(key: key)
@@ -55,7 +55,7 @@ final class EchoTarget {
             do {
                 let answer = try head.withUnsafeBytes { try parser.parse($0) }
                 guard let (response, _) = answer else { continue }
-                // What follows is a session's first event, which nobody here reads.
+                // The bytes that follow are a session's first event, which is ignored.
                 try WebSocketHandshake.validate(response, key: key)
                 return
             } catch {
@@ -64,7 +64,7 @@ final class EchoTarget {
         }
     }
 
-    /// The request for a WebSocket; to the raw echo just so many bytes.
+    /// The upgrade request. The raw echo gets the same bytes.
     func upgradeRequest(key: String) -> [UInt8] {
         var path = "/"
         if case .webSocket(let given) = wire { path = given }
@@ -74,8 +74,8 @@ final class EchoTarget {
         return writer.copiedBytes
     }
 
-    /// Opens a TCP connection. Their source addresses rotate, as one has only 28,000 ports, each of
-    /// which rests for a while after use.
+    /// Opens a TCP connection. The source addresses rotate, because each has only 28,000 ports, and
+    /// a port cannot be reused for a while.
     func connect() throws(LoadFailure) -> Int32 {
         let descriptor = socket(
             AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)

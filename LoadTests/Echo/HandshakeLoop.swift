@@ -1,12 +1,12 @@
-// The generator's handshakes: connect, upgrade, Close and the end of the stream, over and over,
-// with some connections under way at once. Like EchoLoop it goes round in order and never sleeps.
+// The generator's handshakes: connect, upgrade, Close and the end of the stream, repeatedly, on
+// several connections at the same time. Like EchoLoop, it visits them in order and never sleeps.
 
 import CLinux
 import Codec
 
-/// Connections to one peer that come and go.
+/// Opens and closes connections to one peer.
 final class HandshakeLoop {
-    /// How far a connection is.
+    /// The stage of a connection.
     private enum Stage {
         /// The request is sent. Next: `closing`.
         case upgrading
@@ -20,14 +20,14 @@ final class HandshakeLoop {
         var received = 0
     }
 
-    /// Connections under way. 32: enough that a server never waits for the next.
+    /// Connections in progress. 32: enough that a server never waits for the next.
     static let width = 32
 
     private let target: EchoTarget
     private var slots: [Slot] = []
     private let request: [UInt8]
     private let answerEnd = Array("\r\n\r\n".utf8)
-    /// What proves that the key was read, NUL-terminated.
+    /// The expected `Sec-WebSocket-Accept`, NUL-terminated.
     private let accept: [CChar]
     /// A Close with code 1000, masked with zeros.
     private let close: [UInt8] = [0x88, 0x82, 0, 0, 0, 0, 0x03, 0xE8]
@@ -41,7 +41,7 @@ final class HandshakeLoop {
         accept = Array(WebSocketHandshake.acceptKey(for: key).utf8CString)
     }
 
-    /// Takes a turn.
+    /// Runs one slice.
     /// - Throws: `LoadFailure` when a server refuses, or does not answer.
     func run(warmUp: Int, length: Int) throws(LoadFailure) -> SliceResult {
         var clock = SliceClock(process: target.process, warmUp: warmUp, length: length)
@@ -86,7 +86,8 @@ final class HandshakeLoop {
         }
     }
 
-    /// The whole head of a 101 with the right key; of the raw echo as many bytes as were sent.
+    /// Receives the head of a 101 with the right key, or from the raw echo as many bytes as were
+    /// sent.
     private func receiveAnswer(_ index: Int, _ clock: inout SliceClock) throws(LoadFailure) {
         var answer = ArraySlice<UInt8>()
         repeat {
@@ -95,12 +96,12 @@ final class HandshakeLoop {
             answer += buffer[..<count]
             if target.wire == .raw, answer.count >= request.count { return }
         } while target.wire == .raw || answer.suffix(4) != answerEnd[...]
-        guard answer.starts(with: "HTTP/1.1 101 ".utf8), proves(answer) else {
+        guard answer.starts(with: "HTTP/1.1 101 ".utf8), hasAcceptKey(answer) else {
             throw LoadFailure("the upgrade was refused: \(String(decoding: answer, as: UTF8.self))")
         }
     }
 
-    private func proves(_ answer: ArraySlice<UInt8>) -> Bool {
+    private func hasAcceptKey(_ answer: ArraySlice<UInt8>) -> Bool {
         let text = answer + [0]
         return text.withUnsafeBufferPointer { text in
             text.withMemoryRebound(to: CChar.self) { strstr($0.baseAddress!, accept) != nil }
@@ -113,7 +114,7 @@ final class HandshakeLoop {
         while true {
             let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
             if count >= 0 { return count }
-            // A reset instead of the end: some servers are in a hurry after their Close.
+            // Some servers reset the connection after their Close.
             if parley_errno() == ECONNRESET, slots[index].stage == .closing { return 0 }
             guard parley_errno() == EAGAIN else { throw .system("recv") }
             try clock.waitToRead(descriptor)

@@ -9,19 +9,19 @@ struct ModelCommand: ParsableCommand {
         abstract: "Serve a scripted model: OpenAI's chat completions, and speech services.",
         discussion: """
             POST /v1/chat/completions answers with server-sent events at a given pace (or as one \
-            object, without "stream": true). Every delta is a space and the moment at which it \
+            object, without "stream": true). Every delta is a space and the time at which it \
             was sent, in nanoseconds of the machine's monotonic clock: a client on the same \
-            machine subtracts it from its own clock and knows how long the delta was under way. \
-            Deltas that a client held up by not reading have the moments at which they were due. \
+            machine subtracts it from its own clock and gets the delay of the delta. \
+            Deltas that are late because a client did not read have the times at which they were due. \
             The last user message may change the script of its answer: "tokens=500 rate=20 \
             first=1000" (first in milliseconds).
 
-            POST /v1/audio/transcriptions answers with one text whatever it hears, POST \
+            POST /v1/audio/transcriptions answers with the same text for any audio, POST \
             /v1/audio/speech with a tone as long as the text (pcm, 24 kHz), so that a server can \
             hold spoken conversations without models.
 
-            One process has room for 19,900 connections here (`ulimit -n`); start several on \
-            ports of their own for more.
+            One process can have 19,900 connections here (`ulimit -n`); start several on \
+            different ports for more.
 
             EXAMPLES
               parley-load model --port 9300 --tokens 500 --rate 50
@@ -42,19 +42,19 @@ struct ModelCommand: ParsableCommand {
     @Option(help: "Milliseconds to the first delta, 0…600000.")
     var first = 200.0
 
-    @Flag(help: "Deltas are words instead of moments.")
+    @Flag(help: "Deltas are words instead of times.")
     var plain = false
 
-    @Option(help: "What every transcript says.")
+    @Option(help: "The text of every transcript.")
     var transcript = "what is the weather like today"
 
     @Option(help: "Milliseconds to a transcript, 0…600000.")
     var transcriptAfter = 50.0
 
-    @Option(help: "Letters that are spoken per second, 1…1000; an answer has 60 s at most.")
+    @Option(help: "Letters spoken per second, 1…1000; an answer lasts at most 60 s.")
     var speech = 15.0
 
-    @Flag(help: "Say nothing at the start.")
+    @Flag(help: "Print nothing at the start.")
     var quiet = false
 
     func validate() throws {
@@ -88,7 +88,7 @@ struct ModelCommand: ParsableCommand {
     }
 }
 
-/// Runs a command's work, and ends the program with a line when it cannot be done.
+/// Runs a command's work. On a failure it prints the reason and ends the program with code 1.
 func reportingFailures(_ work: () throws(LoadFailure) -> Void) throws {
     do throws(LoadFailure) { try work() } catch {
         printError("parley-load: \(error.reason)\n")

@@ -1,4 +1,5 @@
-// What the scripted model says, and when. No socket and no clock here: see ScriptedModel.
+// The script of the model: the content and the times of its deltas. No socket and no clock is used
+// here: see ScriptedModel.
 
 import Codec
 
@@ -10,13 +11,13 @@ struct ModelScript: Equatable, Sendable {
     var tokensPerSecond = 50.0
     /// Milliseconds from the request to the first delta.
     var firstTokenMilliseconds = 200.0
-    /// Whether deltas are words. Otherwise each is a space and the moment at which it was sent, in
-    /// nanoseconds of the machine's monotonic clock, so that any client on the machine can tell
-    /// how long it was under way.
+    /// Whether deltas are words. Otherwise each is a space and the time at which it was sent, in
+    /// nanoseconds of the machine's monotonic clock, so that a client on the machine can compute
+    /// its delay.
     var isPlain = false
 
-    /// The script of one request: `tokens=50 rate=20 first=300` in the last user message go before
-    /// what the command line says. Other words, and numbers that make no sense, are left alone.
+    /// The script of one request: `tokens=50 rate=20 first=300` in the last user message override
+    /// the command line. Other words, and numbers out of range, are ignored.
     func overridden(by message: String) -> ModelScript {
         var script = self
         for word in message.split(separator: " ") {
@@ -38,7 +39,7 @@ struct ModelScript: Equatable, Sendable {
         Int64(firstTokenMilliseconds * 1e6 + Double(token) * 1e9 / tokensPerSecond)
     }
 
-    /// What the deltas of a plain answer say, again and again.
+    /// The words of a plain answer, which are repeated.
     private static let words = [
         "The", "harbour", "is", "quiet", "this", "morning,", "and", "the", "first", "boats", "are",
         "coming", "home.",
@@ -48,9 +49,9 @@ struct ModelScript: Equatable, Sendable {
     static func word(_ token: Int) -> String { " " + words[token % words.count] }
 }
 
-/// What the model server needs to know of a chat completions request.
+/// The fields of a chat completions request that the model server uses.
 struct ModelRequest {
-    /// What the user said last; empty without a message of the user.
+    /// The text of the last user message; empty when there is none.
     var lastUserMessage = ""
     var streams = false
     var wantsUsage = false
@@ -59,7 +60,7 @@ struct ModelRequest {
 
 extension ModelRequest {
     /// Reads a body.
-    /// - Returns: nil when it is not such a request.
+    /// - Returns: nil when it is not a chat completions request.
     init?(_ body: [UInt8], with parser: JSONParser) {
         self.init()
         guard let root = try? parser.parse(body), let messages = root["messages"]?.elements else {

@@ -1,12 +1,12 @@
-// One connection to the scripted model: its requests, the answer that is under way, and bytes that
-// wait for room in the socket. When what is said is ScriptedModel's.
+// One connection to the scripted model: its requests, the answer in progress, and the bytes that
+// the socket does not take yet. ScriptedModel keeps the times.
 
 import CLinux
 import Codec
 
 /// A client of the model server.
 final class ModelStream {
-    /// An answer under way.
+    /// An answer in progress.
     struct Answer {
         let script: ModelScript
         let request: ModelRequest
@@ -15,14 +15,15 @@ final class ModelStream {
         let number: Int
         /// Deltas that have been sent.
         var sent = 0
-        /// Whether the client did not read, so that what is due now is late by its fault.
-        var wasHeldUp = false
+        /// Whether the client did not read, so that the deltas that are due now are late because of
+        /// it.
+        var wasStalled = false
     }
 
-    /// The socket; closed with its owner.
+    /// The socket; closed when the object is freed.
     let descriptor: Int32
     var answer: Answer?
-    /// What is still to be sent of the sound that is the same for all.
+    /// The part of the model's sound that is still to be sent.
     var speech: Range<Int>?
     private var parser: HTTPRequestParser
     private var received: [UInt8] = []
@@ -32,19 +33,19 @@ final class ModelStream {
     init(_ descriptor: Int32) {
         self.descriptor = descriptor
         var limits = HTTPLimits()
-        // A conversation of many turns, or the recording of one.
+        // Enough for a conversation of many turns, or a recording of one.
         limits.maxBodyBytes = 32 << 20
         parser = HTTPRequestParser(limits: limits)
     }
 
     deinit { close(descriptor) }
 
-    /// Whether bytes wait for room in the socket.
+    /// Whether bytes wait until the socket is writable.
     var isStalled: Bool { !unsent.isEmpty || speech != nil }
 
-    /// Takes what was received.
+    /// Adds received bytes.
     /// - Returns: the next request, once it is complete.
-    /// - Throws: `HTTPError` for what is not HTTP.
+    /// - Throws: `HTTPError` when the bytes are not HTTP.
     func nextRequest(
         adding bytes: UnsafeRawBufferPointer
     ) throws(HTTPError) -> HTTPRequest? {
@@ -74,7 +75,7 @@ final class ModelStream {
         return request
     }
 
-    /// Sends bytes; what does not fit waits.
+    /// Sends bytes, and queues those that the socket does not take.
     /// - Returns: false when the connection is lost.
     func send(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard unsent.isEmpty else {
@@ -87,8 +88,8 @@ final class ModelStream {
         return true
     }
 
-    /// Sends what waits, as far as there is room.
-    /// - Parameter sound: what `speech` counts in.
+    /// Sends queued bytes, as many as the socket takes.
+    /// - Parameter sound: the sound that `speech` is a range of.
     /// - Returns: false when the connection is lost.
     func flush(_ sound: [UInt8]) -> Bool {
         if !unsent.isEmpty {
@@ -109,7 +110,8 @@ final class ModelStream {
         return true
     }
 
-    /// - Returns: how many bytes were taken, 0 without room, or -1 when the connection is lost.
+    /// - Returns: the number of bytes sent, 0 when the socket takes none, -1 when the connection is
+    ///   lost.
     private func write(_ bytes: UnsafeRawBufferPointer) -> Int {
         let count = CLinux.send(
             descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL | MSG_DONTWAIT))

@@ -1,30 +1,31 @@
 // The scripted model server: OpenAI's chat completions as server-sent events, and the two speech
-// services, from a script instead of a model. One thread, one epoll, one timer per stream, so that
-// it costs little beside the server under test: a delta takes about 5 µs, nearly all in the kernel.
+// services, from a script instead of a model. It has one thread, one epoll and one timer for each
+// stream, so that it takes little from the server under test: a delta takes about 5 µs, nearly all
+// in the kernel.
 //
-// Invariant: a stream has a timer exactly while its answer waits for the next delta's time, and
-// none while its socket has no room: what a client does not read is not made.
+// Invariant: a stream has a timer exactly while its answer waits for the next delta's time. While
+// its socket is not writable it has none, so no deltas are made for a client that does not read.
 
 import CLinux
 import Codec
 
 /// A model server on one port.
 final class ScriptedModel {
-    /// What the speech services say.
+    /// The script of the speech services.
     struct Speech {
         /// The text of every transcript.
         var transcript = "what is the weather like today"
         var transcriptMilliseconds = 50.0
-        /// How fast a text is spoken.
+        /// The speed at which a text is spoken.
         var lettersPerSecond = 15.0
     }
 
-    /// Seconds of sound in one answer, at most.
+    /// Most seconds of sound in one answer.
     private static let longestSpeech = 60.0
 
     private let script: ModelScript
     private let speech: Speech
-    /// 24 kHz, 16 bits, one channel: what the services call `pcm`.
+    /// 24 kHz, 16 bits, one channel: the format `pcm` of the speech services.
     private let sound: [UInt8]
     private let listener: Int32
     private let epoll: Int32
@@ -33,11 +34,11 @@ final class ScriptedModel {
     private let parser = JSONParser()
     private var answers = 0
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
-    /// One event and one message, used again and again.
+    /// Reused buffers for one event and for one write.
     private var event = ByteWriter(capacity: 1_024)
     private var output = ByteWriter(capacity: 4_096)
 
-    /// Listens.
+    /// Listens on the port.
     /// - Throws: `LoadFailure` when the port is taken.
     init(port: UInt16, script: ModelScript, speech: Speech) throws(LoadFailure) {
         self.script = script
@@ -56,12 +57,12 @@ final class ScriptedModel {
         close(epoll)
     }
 
-    /// A quiet tone: loud enough to be speech for whoever measures levels.
+    /// A quiet tone, which is still loud enough to be taken for speech by its level.
     private static func tone(seconds: Double) -> [UInt8] {
         let period = 120
         let wave = (0..<period).map { index -> Int16 in
             let phase = Double(index) / Double(period)
-            // A parabola on either half is near enough to a sine.
+            // Two parabolas approximate a sine.
             let half = phase < 0.5 ? phase : phase - 0.5
             let value = 16 * half * (0.5 - half) * 9_000
             return Int16(phase < 0.5 ? value : -value)
@@ -72,12 +73,12 @@ final class ScriptedModel {
         }
     }
 
-    /// Serves for ever.
+    /// Serves until the process ends.
     /// - Throws: `LoadFailure` when the kernel refuses to wait.
     func run() throws(LoadFailure) -> Never {
         var events = [epoll_event](repeating: epoll_event(), count: 512)
         while true {
-            let count = try waitForEvents(epoll, &events, until: wheel.nextLook)
+            let count = try waitForEvents(epoll, &events, until: wheel.nextCheck)
             for event in events.prefix(count) {
                 let token = Int(event.data.u64)
                 token == 0 ? accept() : handle(token, event.events)
@@ -128,7 +129,7 @@ final class ScriptedModel {
 
     private func take(_ bytes: UnsafeRawBufferPointer, from stream: ModelStream, _ token: Int) {
         do throws(HTTPError) {
-            // A client that sends its next request before the answer's end waits for that.
+            // A request that arrives before the end of an answer waits for that end.
             if let request = try stream.nextRequest(adding: bytes), stream.answer == nil {
                 begin(request, on: stream, token)
             }
@@ -173,7 +174,7 @@ final class ScriptedModel {
         }
     }
 
-    /// A timer's moment has come: everything that is due is said.
+    /// Sends all deltas that are due, when a stream's timer has fired.
     private func speak(_ token: Int) {
         guard let stream = streams[token], var answer = stream.answer, !stream.isStalled else {
             return
@@ -190,18 +191,18 @@ final class ScriptedModel {
         while answer.sent < answer.script.tokens {
             let due = answer.begin + answer.script.offset(of: answer.sent)
             guard due <= now else { break }
-            // What a client did not read in time was under way since it was due.
-            let moment = answer.wasHeldUp ? due : stamp
-            writeDelta(of: answer, stamp: answer.script.isPlain ? nil : moment)
+            // A delta that waited for a client counts from the time at which it was due.
+            let sendTime = answer.wasStalled ? due : stamp
+            writeDelta(of: answer, stamp: answer.script.isPlain ? nil : sendTime)
             answer.sent += 1
         }
-        answer.wasHeldUp = false
+        answer.wasStalled = false
         let isOver = answer.sent >= answer.script.tokens
         if isOver { writeEnd(of: answer) }
         stream.answer = isOver ? nil : answer
         guard output.withUnsafeBytes({ stream.send($0) }) else { return drop(token) }
         if stream.isStalled {
-            stream.answer?.wasHeldUp = true
+            stream.answer?.wasStalled = true
             watch(stream, forRoom: true)
         } else if !isOver {
             wheel.set(token, at: answer.begin + answer.script.offset(of: answer.sent))
@@ -210,7 +211,7 @@ final class ScriptedModel {
         }
     }
 
-    /// The whole answer as one object, for requests that do not stream.
+    /// Sends the whole answer as one object, for requests that do not stream.
     private func speakAtOnce(_ answer: ModelStream.Answer, _ stream: ModelStream, _ token: Int) {
         let end = answer.begin + answer.script.offset(of: max(0, answer.script.tokens - 1))
         guard monotonicNanoseconds() >= end else { return wheel.set(token, at: end) }
@@ -242,7 +243,7 @@ final class ScriptedModel {
     private func sendSpeech(_ body: [UInt8], _ stream: ModelStream, _ token: Int) {
         let letters = (try? parser.parse(body))?["input"]?.string?.count ?? 1
         let seconds = min(Double(letters) / speech.lettersPerSecond, Self.longestSpeech)
-        // Whole samples, of two bytes.
+        // A whole number of samples, which are two bytes each.
         let end = min(max(1, Int(seconds * 24_000)) * 2, sound.count)
         output.removeAll()
         output.append("HTTP/1.1 200 OK\r\nContent-Type: audio/pcm\r\nContent-Length: ")

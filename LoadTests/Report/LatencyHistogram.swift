@@ -1,6 +1,6 @@
-// Latencies as histograms of high dynamic range: three digits from a microsecond to ten minutes, in
-// memory that does not grow, so that no run is too long to be measured. Processes hand them on as
-// the few buckets that are not empty.
+// Latencies as histograms of high dynamic range: three digits, from a microsecond to ten minutes,
+// in a fixed amount of memory, so that a run may be of any length. Between processes only the
+// buckets that are not empty are sent.
 
 import Histogram
 
@@ -10,20 +10,20 @@ struct LatencyHistogram: Sendable {
     private static let longestMicroseconds: UInt64 = 600_000_000
     private var histogram = Histogram<UInt32>(highestTrackableValue: longestMicroseconds)
 
-    /// The longest, exactly: a bucket only knows its bounds. Microseconds.
+    /// The longest latency exactly, in microseconds; a bucket has only bounds.
     private var longest: UInt64 = 0
 
-    /// How many were recorded.
+    /// The number of recorded latencies.
     var count: Int { Int(clamping: histogram.totalCount) }
 
-    /// Adds a latency. What is negative counts as none, what is too long as the longest.
+    /// Adds a latency. A negative one counts as zero, one out of range as the longest.
     mutating func record(nanoseconds: Int64) {
         let microseconds = min(UInt64(clamping: nanoseconds) / 1_000, Self.longestMicroseconds)
         longest = max(longest, microseconds)
         histogram.record(microseconds)
     }
 
-    /// Adds what another one has recorded.
+    /// Adds the latencies of another histogram.
     mutating func add(_ other: Buckets) {
         longest = max(longest, other.longest)
         for (value, count) in zip(other.values, other.counts) {
@@ -31,13 +31,14 @@ struct LatencyHistogram: Sendable {
         }
     }
 
-    /// Forgets everything.
+    /// Removes all latencies.
     mutating func reset() {
         histogram.reset()
         longest = 0
     }
 
-    /// The latency that a share of all do not exceed, in milliseconds; nil without any.
+    /// The latency that the given percentage does not exceed, in milliseconds; nil without
+    /// latencies.
     func milliseconds(atPercentile percentile: Double) -> Double? {
         count == 0 ? nil : Double(histogram.valueAtPercentile(percentile)) / 1_000
     }
@@ -57,7 +58,7 @@ struct LatencyHistogram: Sendable {
     var summary: LatencySummary? {
         guard count > 0 else { return nil }
         func at(_ percentile: Double) -> Double {
-            // A bucket's upper bound may be beyond what was recorded in it.
+            // A bucket's upper bound may be above the longest latency in it.
             Double(min(histogram.valueAtPercentile(percentile), longest)) / 1_000
         }
         return LatencySummary(
@@ -65,7 +66,7 @@ struct LatencyHistogram: Sendable {
             p99: at(99), p999: at(99.9), max: Double(longest) / 1_000)
     }
 
-    /// What a histogram holds, in few bytes.
+    /// The content of a histogram in few bytes.
     struct Buckets: Codable, Equatable, Sendable {
         /// Microseconds.
         var values: [UInt64] = []
@@ -78,7 +79,7 @@ struct LatencyHistogram: Sendable {
 struct LatencyRecorder: Sendable {
     private var histograms: [LatencyHistogram?] = .init(
         repeating: nil, count: LatencyKind.allCases.count)
-    /// The kind whose latencies are also kept by the interval.
+    /// The kind whose latencies are also recorded for each interval.
     private let watched: LatencyKind?
     private var interval = LatencyHistogram()
 
@@ -92,7 +93,7 @@ struct LatencyRecorder: Sendable {
         histograms[index]?.record(nanoseconds: nanoseconds)
     }
 
-    /// Adds what another process recorded.
+    /// Adds the latencies of another process.
     mutating func add(_ other: [LatencyKind: LatencyHistogram.Buckets]) {
         for (kind, buckets) in other {
             var histogram = histograms[kind.index] ?? LatencyHistogram()
@@ -101,14 +102,14 @@ struct LatencyRecorder: Sendable {
         }
     }
 
-    /// What the watched kind had since this was asked last.
+    /// The latencies of the watched kind since the last call.
     mutating func takeInterval() -> LatencyHistogram.Buckets {
         let buckets = interval.buckets
         if !buckets.values.isEmpty { interval.reset() }
         return buckets
     }
 
-    /// Forgets everything.
+    /// Removes all latencies.
     mutating func reset() {
         for index in histograms.indices { histograms[index]?.reset() }
     }
@@ -116,7 +117,7 @@ struct LatencyRecorder: Sendable {
     /// The histogram of a kind; nil when nothing was recorded.
     subscript(_ kind: LatencyKind) -> LatencyHistogram? { histograms[kind.index] }
 
-    /// All that was recorded, for another process.
+    /// All latencies, for another process.
     var buckets: [LatencyKind: LatencyHistogram.Buckets] {
         var all: [LatencyKind: LatencyHistogram.Buckets] = [:]
         for kind in LatencyKind.allCases {
@@ -127,7 +128,7 @@ struct LatencyRecorder: Sendable {
         return all
     }
 
-    /// All that was recorded, for people.
+    /// The percentiles of all kinds, for reports.
     var summaries: [LatencyKind: LatencySummary] {
         var all: [LatencyKind: LatencySummary] = [:]
         for kind in LatencyKind.allCases { all[kind] = histograms[kind.index]?.summary }
@@ -136,7 +137,7 @@ struct LatencyRecorder: Sendable {
 }
 
 extension LatencyKind {
-    /// Its place in tables.
+    /// Its position in tables.
     fileprivate var index: Int {
         switch self {
         case .connect: 0

@@ -1,5 +1,5 @@
-// The straight line through some points, and how far they are from it: whether cost grows with the
-// number of sessions and with nothing else.
+// The straight line that fits some points, and their distance from it. It shows whether cost grows
+// in proportion to the number of sessions.
 
 /// A line by least squares.
 struct LinearFit: Equatable {
@@ -8,7 +8,7 @@ struct LinearFit: Equatable {
     /// The greatest distance of a point from the line, as a share of the greatest value.
     let greatestDeviation: Double
 
-    /// - Returns: nil for fewer than two different places.
+    /// - Returns: nil for fewer than two different x values.
     init?(_ points: [(x: Double, y: Double)]) {
         let count = Double(points.count)
         let xMean = points.reduce(0) { $0 + $1.x } / max(1, count)

@@ -1,18 +1,18 @@
-// What a person sees while a run goes on: one line that is written anew on a terminal, a line every
-// few seconds elsewhere. On standard error, as the tables alone go to standard output.
+// The progress of a run, on standard error: one line that is rewritten on a terminal, or a line
+// every few seconds elsewhere. Standard output has only the tables.
 
 import CLinux
 
 /// The line of a run in progress.
 final class LiveProgress {
-    /// Seconds between two lines where there is no terminal.
+    /// Seconds between two lines without a terminal.
     private static let plainInterval = 5.0
 
     private let title: String
     private let isQuiet: Bool
     private let isTerminal = isatty(2) == 1
     private var lastPlain = -LiveProgress.plainInterval
-    /// What the run is about at the moment.
+    /// The current phase of the run.
     var phase = "" {
         didSet { lastPlain = -Self.plainInterval }
     }
@@ -22,7 +22,7 @@ final class LiveProgress {
         self.isQuiet = isQuiet
     }
 
-    /// Shows how it stands.
+    /// Shows the latest figures.
     func show(_ point: TimelinePoint, errors: Int) {
         guard !isQuiet else { return }
         let line = Self.line(title: title, phase: phase, point, errors: errors)
@@ -34,7 +34,7 @@ final class LiveProgress {
         }
     }
 
-    /// Leaves the line as it is.
+    /// Ends the line.
     func finish() { if isTerminal, !isQuiet { printError("\r\u{1B}[K") } }
 
     /// The line's text.

@@ -1,9 +1,9 @@
-// What a report says of the machine that it was made on, and of the command.
+// The machine and the command, as reports name them.
 
 import CLinux
 import Foundation
 
-/// This machine, in words.
+/// This machine, and this program.
 enum Machine {
     /// Processors, memory and system, as "2 × Intel(R) Xeon(R) Processor, 24 GiB, Linux 6.1".
     static var description: String {
@@ -19,19 +19,19 @@ enum Machine {
             + "\(Int(gibibytes.rounded())) GiB, Linux \(kernel)"
     }
 
-    /// Now, ISO 8601 in UTC.
+    /// The current time, ISO 8601 in UTC.
     static var date: String { Date().formatted(.iso8601) }
 
-    /// This program's file: what its children are.
+    /// The file of this program, which is also started as its child processes.
     static var executable: String {
         let path = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
         return path ?? CommandLine.arguments[0]
     }
 
-    /// How many processors there are.
+    /// The number of processors.
     static var processors: Int { max(1, ProcessInfo.processInfo.activeProcessorCount) }
 
-    /// A word as a shell would want it.
+    /// A word, quoted for a shell where needed.
     static func shellWord(_ word: String) -> String {
         let plain = word.utf8.allSatisfy {
             UInt8(ascii: "-")...UInt8(ascii: ":") ~= $0

@@ -1,12 +1,12 @@
-// Results as Markdown, ready to be put into a document: tables, the command, the date, the machine.
-// What a result knows is shown whole, the unpleasant as well: what was lost, failed, or never
-// begun. Sums behind the figures are ScenarioResult's.
+// Results as Markdown for a document: tables, the command, the date, the machine. A result is shown
+// completely, including everything that was lost, failed, or never begun. ScenarioResult computes
+// the figures.
 
 /// The tables of some results.
 struct MarkdownReport {
     let results: [ScenarioResult]
 
-    /// Everything.
+    /// The whole report.
     var text: String {
         var parts = [Self.overview(results)]
         parts += results.map(Self.details)
@@ -38,7 +38,7 @@ struct MarkdownReport {
         return lines.joined(separator: "\n")
     }
 
-    /// All that one result knows.
+    /// All figures of one result.
     static func details(_ result: ScenarioResult) -> String {
         let scenario = result.scenario
         let title =
@@ -173,7 +173,7 @@ struct MarkdownReport {
 
     // MARK: Cells
 
-    /// Milliseconds, with the digits that mean something.
+    /// Milliseconds, with two decimals below 100.
     static func latency(_ value: Double?) -> String {
         guard let value else { return "–" }
         return value < 100 ? decimal(value, 2) : grouped(Int(value.rounded()))

@@ -1,6 +1,6 @@
-// The files of a run: results.json (all of it, to be read by programs), results.md, and plots. An
-// earlier run's files of the same names are replaced; others in the folder are left alone. What is
-// in them is MarkdownReport's and ResultPlots's.
+// The files of a run: results.json (complete, for programs), results.md, and plots. They replace an
+// earlier run's files of the same names; other files in the folder stay. MarkdownReport and
+// ResultPlots make their content.
 
 import Foundation
 
@@ -8,7 +8,7 @@ import Foundation
 struct ReportFolder {
     private let path: String
 
-    /// Makes the folder where there is none.
+    /// Makes the folder unless it exists.
     init(_ path: String) throws(LoadFailure) {
         self.path = path
         do {

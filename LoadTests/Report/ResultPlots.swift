@@ -1,8 +1,8 @@
-// Which plots belong to a result, and to several of growing size.
+// The plots of one result, and of several results of growing size.
 
 /// Plots by file names.
 enum ResultPlots {
-    /// Of one run: sessions, messages, latency and memory over time.
+    /// The plots of one run: sessions, messages, latency and memory over time.
     static func all(of result: ScenarioResult) -> [(name: String, plot: String)] {
         let name = fileName(result)
         let title = "\(result.scenario.name), \(result.target)"
@@ -48,7 +48,7 @@ enum ResultPlots {
         return plots
     }
 
-    /// Of several runs that differ in their number of sessions.
+    /// The plots of several runs with different numbers of sessions.
     static func overSessions(_ results: [ScenarioResult]) -> [String: String] {
         func series(
             _ name: String, _ value: (ScenarioResult) -> Double?

@@ -1,9 +1,9 @@
 // A line plot as SVG: labelled axes with units, a grid at round numbers, a legend. Pure: values in,
-// text out. It looks right on white and on dark pages, as it brings its own white.
+// text out. It has a white background of its own, for pages of any colour.
 
 /// A plot of lines over a common axis.
 struct SVGPlot {
-    /// A line, or points with it.
+    /// A line, with or without marked points.
     struct Series {
         var name: String
         var points: [(x: Double, y: Double)]
@@ -12,17 +12,17 @@ struct SVGPlot {
     }
 
     var title: String
-    /// With their units, as "memory, MB".
+    /// The titles of the axes with their units, as "memory, MB".
     var xLabel: String
     var yLabel: String
     var series: [Series]
 
     private static let width = 760.0, height = 420.0
     private static let left = 86.0, right = 24.0, top = 52.0, bottom = 86.0
-    /// Colours that the colour-blind can tell apart (Okabe and Ito).
+    /// Colours that colour-blind readers can distinguish (Okabe and Ito).
     private static let colours = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9"]
 
-    /// The picture.
+    /// The plot as SVG.
     var text: String {
         let all = series.flatMap(\.points)
         let xAxis = Axis(covering: all.map(\.x), fromZero: false)
@@ -119,14 +119,14 @@ struct SVGPlot {
         ]
     }
 
-    /// Under the plot, in a row: it hides no line there.
+    /// The legend, in a row under the plot, where it covers no line.
     private func legend() -> [String] {
         guard series.count > 1 else { return [] }
         var place = Self.left
         return series.enumerated().map { index, line in
             let colour = Self.colours[index % Self.colours.count]
             let start = place
-            // About the width of a letter at this size.
+            // The approximate width of a letter at this size.
             place += 46 + Double(line.name.count) * 7.2
             return """
                 <line x1="\(Self.digits(start))" y1="402" x2="\(Self.digits(start + 22))" y2="402" \
@@ -136,7 +136,7 @@ struct SVGPlot {
         }
     }
 
-    /// A coordinate: tenths are finer than any screen.
+    /// A coordinate, rounded to tenths.
     static func digits(_ value: Double) -> String { decimal(value) }
 
     static func escaped(_ text: String) -> String {
@@ -146,12 +146,12 @@ struct SVGPlot {
 
 /// An axis with round numbers.
 struct Axis: Equatable {
-    /// From the first to the last tick.
+    /// The first and the last tick.
     private(set) var range: ClosedRange<Double>
     private let step: Double
 
     /// Chooses ends and steps of 1, 2 or 5 times a power of ten.
-    /// - Parameter fromZero: whether the axis begins at zero, as lengths must to be compared.
+    /// - Parameter fromZero: whether the axis begins at zero, so that lengths can be compared.
     init(covering values: [Double], fromZero: Bool) {
         var low = values.min() ?? 0
         var high = values.max() ?? 1
@@ -165,13 +165,13 @@ struct Axis: Equatable {
         range = (low / step).rounded(.down) * step...(high / step).rounded(.up) * step
     }
 
-    /// Where the grid is.
+    /// The values of the grid lines.
     var ticks: [Double] {
         let count = Int(((range.upperBound - range.lowerBound) / step).rounded())
         return (0...max(1, count)).map { range.lowerBound + Double($0) * step }
     }
 
-    /// 0 at the axis's beginning, 1 at its end.
+    /// The position of a value: 0 at the axis's beginning, 1 at its end.
     func share(of value: Double) -> Double {
         (value - range.lowerBound) / (range.upperBound - range.lowerBound)
     }

@@ -1,23 +1,23 @@
-// The kernel's limits that many connections on one machine run into, what a run needs of each, and
-// what it has. Said before a large run, so that what stops it is known and not guessed.
+// The kernel's limits for many connections on one machine, and what a run needs of each. They are
+// printed before a large run, so that a limit that is too small is found before it stops the run.
 
 import CLinux
 
 /// A limit, and whether it suffices.
 struct SystemLimit: Equatable {
     var name: String
-    /// As the kernel has it; nil: it has no such limit here.
+    /// The kernel's value; nil when there is no such limit here.
     var value: Int?
     var needed: Int
     var reason: String
 
-    /// Whether the run goes through.
+    /// Whether the limit is large enough for the run.
     var suffices: Bool { value.map { $0 >= needed } ?? true }
 
-    /// All that matter for so many sessions on loopback.
+    /// The limits that matter for sessions on loopback.
     /// - Parameters:
-    ///   - servers: processes that the sessions are spread over.
-    ///   - workers: processes that hold the other ends.
+    ///   - servers: server processes that the sessions are divided among.
+    ///   - workers: generator processes.
     static func all(sessions: Int, servers: Int, workers: Int) -> [SystemLimit] {
         let perServer = (sessions + servers - 1) / servers
         let perWorker = (sessions + workers - 1) / workers
@@ -57,7 +57,7 @@ struct SystemLimit: Equatable {
         ]
     }
 
-    /// All as a table.
+    /// The limits as a table.
     static func table(_ limits: [SystemLimit]) -> String {
         let head = "| limit | is | needed | for |\n|---|---|---|---|\n"
         return head
@@ -68,8 +68,8 @@ struct SystemLimit: Equatable {
             }.joined(separator: "\n")
     }
 
-    /// What the kernel's objects take that are in use (sockets, files, entries of tables), in
-    /// bytes. Only root is told; nil for others.
+    /// Bytes of the kernel's objects in use (sockets, files, entries of tables). Nil unless the
+    /// process runs as root.
     static var kernelBytes: Int? {
         guard let bytes = try? readWholeFile("/proc/slabinfo") else { return nil }
         var sum = 0

@@ -1,28 +1,29 @@
-// A Parley server of the harness's own, and the scripted model behind it, as a scenario needs them.
-// Both end with this process.
+// The Parley server and the scripted model that the harness starts for a scenario. Both end with
+// this process.
 
 import CLinux
 
-/// Parley on a core of its own, the model beside the generator.
+/// Parley on one core, the model and the generator on another.
 final class LocalParley {
-    /// What is started, and where.
+    /// The number, the options and the cores of the processes.
     struct Setup {
         /// Parley's binary.
         var parley = ".build/release/parley"
         var shards = 1
         /// Server processes, each on a port of its own.
         var processes = 1
-        /// Whether sessions are on TLS, with a certificate made for the run.
+        /// Whether sessions use TLS, with a certificate made for the run.
         var isSecure = false
-        /// Whether speech is recognised and made by Parley's own models, instead of the script's.
+        /// Whether Parley's own models recognise and synthesise speech, instead of the scripted
+        /// ones.
         var usesOwnSpeech = false
-        /// The server's core, and that of the model and the generator; nil: wherever there is room.
+        /// The core of the server, and the core of the model and the generator; nil: not pinned.
         var serverCore: Int?
         var generatorCore: Int?
         /// Further options of `parley serve`.
         var options: [String] = []
 
-        /// As this machine has room: with two cores or more, the server has one to itself.
+        /// The default: on a machine with two or more cores, the server has one of them alone.
         static var standard: Setup {
             var setup = Setup()
             if Machine.processors > 1 { (setup.serverCore, setup.generatorCore) = (0, 1) }
@@ -30,21 +31,21 @@ final class LocalParley {
         }
     }
 
-    /// What is put under load.
+    /// The servers, for the run.
     let target: Target
     private let servers: [PinnedProcess]
     private let model: PinnedProcess?
 
-    /// Starts them.
-    /// - Throws: `LoadFailure` when one does not come up.
+    /// Starts the processes.
+    /// - Throws: `LoadFailure` when one does not start.
     init(_ setup: Setup, for scenario: Scenario) throws(LoadFailure) {
         var options = setup.options
         let roles = scenario.roles
         if roles.chatting > 0 || roles.speaking > 0 {
             let port = try freePort()
             var command = [Machine.executable, "model", "--quiet", "--port", "\(port)"]
-            // Spoken replies are a sentence, of words or of moments, that ends before the user's
-            // next one begins. Those that chat say how long theirs are.
+            // A spoken reply is a short sentence, so that it ends before the user speaks again.
+            // Sessions that chat set the length of their replies in the request.
             command += roles.chatting == 0 ? ["--plain", "--tokens", "13"] : ["--tokens", "4"]
             let model = try PinnedProcess(command, core: setup.generatorCore)
             try model.awaitListening(on: port, name: "the scripted model")
@@ -56,9 +57,9 @@ final class LocalParley {
             model = nil
         }
         if setup.isSecure { options += try Self.certificate() }
-        // A minute, the default, is longer than most runs.
+        // The default, a minute, is longer than most runs.
         if scenario.kind == .slowReaders { options += ["--slow-reader-timeout-ms", "5000"] }
-        // What --serve says comes later, and counts.
+        // Options of --serve come later, so that they override these.
         options = Self.room(for: scenario, in: setup.processes) + options
         var servers: [PinnedProcess] = []
         var urls: [String] = []
@@ -80,16 +81,16 @@ final class LocalParley {
             urls: urls, processes: servers.map(\.identifier), hasMetrics: true)
     }
 
-    /// Limits of a server that has its share of a plan: the default of 10,000 sessions would
-    /// turn away what the plan is about. Those of the warm-up may not have gone yet, and questions
-    /// for /metrics are connections too.
+    /// Options that raise a server's limits to its share of the scenario's sessions: the default is
+    /// 10,000 sessions. The margin is for sessions of the warm-up that are not closed yet, and for
+    /// requests for /metrics.
     static func room(for scenario: Scenario, in processes: Int) -> [String] {
         let share = (scenario.sessions + processes - 1) / processes
         let room = max(10_000, share + 200)
         return ["--max-connections", "\(room + 100)", "--max-sessions", "\(room)"]
     }
 
-    /// Options for a certificate that the run makes for itself.
+    /// Makes a self-signed certificate for the run, and returns the options for it.
     private static func certificate() throws(LoadFailure) -> [String] {
         let folder = ".build/load"
         let (key, certificate) = ("\(folder)/key.pem", "\(folder)/cert.pem")
@@ -110,7 +111,7 @@ final class LocalParley {
     }
 }
 
-/// A port on which nobody listens at the moment.
+/// A port that is free at the moment.
 func freePort() throws(LoadFailure) -> UInt16 {
     let listener = try listenOnLoopback(0)
     defer { close(listener) }

@@ -1,81 +1,83 @@
-// What a load run does, as a value: how many sessions, what they do, for how long. How it is done
-// is ScenarioRun's; how a person writes one is ScenarioFile's, which also knows every field's
-// range.
+// The plan of a load run, as a value: the number of sessions, what they do, and for how long.
+// ScenarioRun carries it out. ScenarioFile reads it from a file, and ScenarioField has every
+// field's range.
 
 /// A load run's plan. Times are in seconds, rates per second, sizes in bytes.
 struct Scenario: Codable, Equatable, Sendable {
     /// What the sessions do.
     enum Kind: String, CaseIterable, Codable, Sendable {
-        /// They are open and say nothing.
+        /// They are open and silent.
         case idle
-        /// They connect at a high rate; what counts is how long that takes.
+        /// They connect at a high rate; the time to open a session is measured.
         case storm
-        /// They send binary messages on a fixed schedule, and get them back.
+        /// They send binary messages on a fixed schedule, and receive them back.
         case echo
         /// They take turns as text against a model.
         case chat
-        /// They speak in real time, as Opus packets of 20 ms, and may be answered.
+        /// They speak in real time, in Opus packets of 20 ms, and may get replies.
         case voice
-        /// Some speak, some chat, the rest is idle.
+        /// Some speak, some chat, the others are idle.
         case mixed
         /// They interrupt every reply by speaking.
         case bargeIn = "barge-in"
-        /// Some do not read what they are sent, the others echo.
+        /// Some do not read from their connection, the others echo.
         case slowReaders = "slow-readers"
-        /// They come at a rate, stay for a while, and go.
+        /// They open at a rate, stay for a while, and close.
         case churn
-        /// All are cut off at once, and come back.
+        /// All connections are cut at once, and are opened again.
         case reconnect
     }
 
     var kind: Kind
-    /// What reports call it.
+    /// Its name in reports.
     var name: String
-    /// All of them, whatever they do.
+    /// The number of all sessions.
     var sessions = 1_000
-    /// How fast they are opened.
+    /// Sessions opened per second.
     var connectRate = 1_000.0
-    /// The part that is measured, once all are open.
+    /// Length of the measured part, which begins once all sessions are open.
     var seconds = 10.0
-    /// Rest before memory is measured.
+    /// Pause before memory is measured.
     var settleSeconds = 1.5
-    /// Whether some sessions come and go before memory is measured for the first time.
+    /// Whether some sessions are opened and closed before memory is measured for the first time.
     var warmUp = true
-    /// How many of the sessions chat, and speak. A kind of its own (`chat`, `voice`) has all of
-    /// them do so where this is 0.
+    /// How many of the sessions chat, and how many speak. 0 means all of them in the kinds `chat`,
+    /// and `voice` and `bargeIn`.
     var chatting = 0
     var speaking = 0
-    /// How many do not read (`slowReaders`).
+    /// How many sessions do not read (`slowReaders`).
     var slow = 0
     /// Bytes and rate of a session's messages (`echo`, `slowReaders`).
     var messageBytes = 160
     var messageRate = 5.0
-    /// Model's deltas per answer, their rate, and the time to the first (`chat`).
+    /// The model's deltas per answer, their rate, and the time to the first (`chat`).
     var tokens = 50
     var tokenRate = 50.0
     var firstToken = 0.2
-    /// From the beginning of a session's turn to that of its next (`chat`).
+    /// Time from the beginning of a session's turn to the beginning of its next (`chat`).
     var turnEvery = 5.0
-    /// The time over which the first turns begin, when every turn lasts past the measured part:
-    /// from then on all of them are in flight, and only then deltas and the server's processor time
-    /// are measured (`chat`). 0: they begin over `turnEvery`, and all of the part is measured.
+    /// With a ramp, the first turns begin over this time and last past the measured part, so that
+    /// afterwards all of them are in flight. Deltas and the server's processor time are measured
+    /// only after it (`chat`). 0: no ramp; turns begin over `turnEvery`, and the whole part is
+    /// measured.
     var ramp = 0.0
-    /// Whether speech is recognised and answered; otherwise it is decoded and listened to.
+    /// Whether speech is recognised and answered; otherwise it is only decoded and passed to the
+    /// voice activity model.
     var replies = true
     /// Silence after each run of the recording.
     var pause = 6.0
-    /// How much of a reply is heard before it is interrupted.
+    /// How much of a reply is played before it is interrupted.
     var interruptAfter = 0.5
-    /// How long a session stays (`churn`); they come at `connectRate`.
+    /// How long a session stays open (`churn`); they are opened at `connectRate`.
     var lifetime = 2.0
-    /// The time over which those who were cut off come back (`reconnect`).
+    /// The time over which the connections are opened again (`reconnect`).
     var jitter = 2.0
-    /// Where the server is asked for a session; nil: /debug/echo for echoes, else /v1/realtime.
+    /// The path of the upgrade request; nil: /debug/echo for echoes, otherwise /v1/realtime.
     var path: String?
-    /// Of everything random: the same for the same seed.
+    /// Seed of all random numbers.
     var seed: UInt64 = 1
 
-    /// The plan of a kind, as it is without a file.
+    /// The default plan of a kind.
     init(_ kind: Kind) {
         self.kind = kind
         name = kind.rawValue
@@ -91,16 +93,16 @@ struct Scenario: Codable, Equatable, Sendable {
         if kind == .churn { (sessions, connectRate) = (1_000, 500) }
     }
 
-    /// From the beginning of the measured part until deltas of all turns come; 0 without a ramp.
+    /// Time from the beginning of the measured part until all turns have deltas; 0 without a ramp.
     var rampSeconds: Double { ramp > 0 ? ramp + firstToken : 0 }
 
-    /// Whether sessions are echoes, of which the server knows no session.
+    /// Whether the connections are echoes, for which the server has no session.
     var isEcho: Bool { kind == .echo || kind == .slowReaders }
 
-    /// The path asked for where the target's URL has none.
+    /// The path used where the target's URL has none.
     var standardPath: String { path ?? (isEcho ? "/debug/echo" : "/v1/realtime?model=scripted") }
 
-    /// Sessions that chat and speak, and those that do not read.
+    /// The numbers of sessions that chat, speak, or do not read.
     var roles: Roles {
         switch kind {
         case .idle, .storm, .churn, .reconnect: Roles(slow: 0, speaking: 0, chatting: 0)
@@ -114,14 +116,14 @@ struct Scenario: Codable, Equatable, Sendable {
         }
     }
 
-    /// The same with a few sessions for a moment.
+    /// The scenario of the warm-up: a few sessions for a short time.
     var warmingUp: Scenario {
         var small = self
         let all = roles
         small.sessions = min(sessions, 64)
         small.connectRate = 500
         (small.chatting, small.speaking) = (min(all.chatting, 16), min(all.speaking, 16))
-        // Servers are not to be full of what is never read.
+        // The warm-up must not fill the server's buffers.
         if kind == .slowReaders { small.kind = .echo }
         (small.tokens, small.tokenRate, small.firstToken, small.turnEvery) = (10, 100, 0.05, 1)
         small.ramp = 0
@@ -129,27 +131,27 @@ struct Scenario: Codable, Equatable, Sendable {
         return small
     }
 
-    /// How many sessions do what; the rest is idle, or echoes.
+    /// How many sessions have which role; the others are idle, or echo.
     struct Roles: Equatable, Sendable {
         var slow: Int
         var speaking: Int
         var chatting: Int
     }
 
-    /// What the last message of the user asks the scripted model for.
+    /// The text of the user's messages, which the scripted model reads as its script.
     var chatPrompt: String {
         "tokens=\(tokens) rate=\(tokenRate) first=\(firstToken * 1_000)"
     }
 }
 
-/// What is put under load: where it is, and which processes it is.
+/// A server under load: its addresses and its processes.
 struct Target: Codable, Equatable, Sendable {
     /// Its name in reports, as `Parley` or `Node 24, ws`.
     var name: String
-    /// `ws://` or `wss://` URLs. Several, when one server is several processes: sessions are
-    /// handed out over them in turns.
+    /// `ws://` or `wss://` URLs. A server of several processes has several, among which the
+    /// sessions are divided evenly.
     var urls: [String]
-    /// The processes whose memory and processor time are its own. Empty: these are not measured.
+    /// The processes whose memory and processor time are measured; empty: none.
     var processes: [Int32]
     /// Whether it is a Parley server, whose /metrics are read.
     var hasMetrics = false

@@ -1,9 +1,9 @@
-// The fields of a scenario as a person writes them, in a file or behind --set: names, units,
-// ranges. One table: reading, checking and the help all go by it.
+// The fields of a scenario as they are written in a file or behind --set: names, units, ranges.
+// Reading, checking and the help all use this table.
 
 /// A field of a scenario.
 struct ScenarioField {
-    /// Where its value goes, and what may be written.
+    /// The property that it sets, and the allowed values.
     enum Storage {
         /// A whole number.
         case count(WritableKeyPath<Scenario, Int>, ClosedRange<Int>)
@@ -23,13 +23,13 @@ struct ScenarioField {
         case seed(WritableKeyPath<Scenario, UInt64>)
     }
 
-    /// As it is written.
+    /// The name in files.
     let name: String
     let storage: Storage
-    /// What it is, in a few words.
+    /// A short explanation.
     let meaning: String
 
-    /// All fields but `scenario`, which says the kind.
+    /// All fields except `scenario`, which is the kind.
     static var all: [ScenarioField] {
         [
             ScenarioField(
@@ -103,7 +103,7 @@ struct ScenarioField {
     }
 
     /// Reads a value.
-    /// - Throws: `LoadFailure` that says what may be written.
+    /// - Throws: `LoadFailure` that names the allowed values.
     func set(_ text: String, in scenario: inout Scenario) throws(LoadFailure) {
         switch storage {
         case .count(let path, let range):
@@ -131,7 +131,7 @@ struct ScenarioField {
         }
     }
 
-    /// What may be written, for the help.
+    /// The allowed values, for the help.
     var domain: String {
         switch storage {
         case .count(_, let range): "\(grouped(range.lowerBound)) … \(grouped(range.upperBound))"
@@ -147,7 +147,7 @@ struct ScenarioField {
         }
     }
 
-    /// Its value, as it would be written.
+    /// Its value in the form of a file.
     func written(in scenario: Scenario) -> String {
         switch storage {
         case .count(let path, _): "\(scenario[keyPath: path])"
@@ -161,7 +161,7 @@ struct ScenarioField {
         }
     }
 
-    /// A number without zeros behind its point.
+    /// A number without trailing zeros.
     static func short(_ value: Double) -> String {
         value == value.rounded() && value.magnitude < 1e15
             ? grouped(Int(value)) : "\(value)"

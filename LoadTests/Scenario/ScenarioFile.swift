@@ -1,16 +1,16 @@
-// Scenario files: YAML (or JSON, which is YAML as well) with `scenario: KIND` and any of the
-// fields of ScenarioField. Every error names the file, the line, and what would be right.
+// Scenario files: YAML (or JSON, which is YAML as well) with `scenario: KIND` and any of the fields
+// of ScenarioField. Every error names the file, the line, and the allowed values.
 
 import Foundation
 import YAML
 
 /// Reads scenarios.
 enum ScenarioFile {
-    /// Where the ready ones are.
+    /// The folder of the provided scenarios.
     static let folder = "LoadTests/scenarios"
 
-    /// The plan behind a word of the command line: a kind, a file, or a file's name in `folder`.
-    /// - Throws: `LoadFailure` when there is none, or it is wrong.
+    /// The scenario that the command line names: a kind, a file, or a file's name in `folder`.
+    /// - Throws: `LoadFailure` when there is none, or it is invalid.
     static func scenario(_ word: String) throws(LoadFailure) -> Scenario {
         if let kind = Scenario.Kind(rawValue: word) { return Scenario(kind) }
         for path in [word, "\(folder)/\(word).yaml"] {
@@ -22,7 +22,7 @@ enum ScenarioFile {
     }
 
     /// Reads a file's text.
-    /// - Throws: `LoadFailure` with the line and what is wrong there.
+    /// - Throws: `LoadFailure` with the line and its fault.
     static func parse(_ text: String, file: String) throws(LoadFailure) -> Scenario {
         let root: YAMLValue?
         do throws(YAMLError) { root = try YAMLValue.document(in: text) } catch {
@@ -68,8 +68,8 @@ enum ScenarioFile {
         return Scenario(kind)
     }
 
-    /// Sets a field as `name=value` says.
-    /// - Throws: `LoadFailure` when there is no such field, or its value is wrong.
+    /// Sets a field, given as `name=value`.
+    /// - Throws: `LoadFailure` when there is no such field, or the value is invalid.
     static func apply(_ setting: String, to scenario: inout Scenario) throws(LoadFailure) {
         guard let equals = setting.firstIndex(of: "=") else {
             throw LoadFailure("--set takes NAME=VALUE, not \"\(setting)\"")
@@ -82,7 +82,7 @@ enum ScenarioFile {
         try field.set(String(setting[setting.index(after: equals)...]), in: &scenario)
     }
 
-    /// Checks what no field knows alone.
+    /// Checks the rules that concern several fields.
     static func check(_ scenario: Scenario) throws(LoadFailure) {
         let roles = scenario.roles
         let busy = roles.slow + roles.speaking + roles.chatting
@@ -116,7 +116,7 @@ enum ScenarioFile {
         return LoadFailure("\(place): there is no \(what) \"\(name)\"\(hint)")
     }
 
-    /// How many letters must be put in, taken out or changed (Levenshtein).
+    /// The number of letters to insert, remove or change (Levenshtein distance).
     static func editDistance(_ first: String, _ second: String) -> Int {
         let second = Array(second)
         var row = Array(0...second.count)

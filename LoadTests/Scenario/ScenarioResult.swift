@@ -1,5 +1,4 @@
-// What a load run found, as a value that is written to a file and read again. How it is shown is in
-// Report/.
+// The result of a load run, as a value that is written to a file and read back. Report/ shows it.
 
 import Foundation
 
@@ -8,50 +7,52 @@ struct ScenarioResult: Codable, Sendable {
     var scenario: Scenario
     var target: String
     var counts: LoadCounts
-    /// What went wrong, and how often.
+    /// The errors, and how often each occurred.
     var errors: [String: Int] = [:]
-    /// By what they measure; see `LatencyKind`.
+    /// Latencies by kind.
     var latencies: [LatencyKind: LatencySummary] = [:]
-    /// The server before the sessions, with them (at the end of the measured part), and after.
+    /// The server before there were sessions.
     var before: ServerSample?
-    /// Once all are open, before they do anything.
+    /// The server once all sessions are open, before they begin their work.
     var opened: ServerSample?
+    /// The server with its sessions, at the end of the measured part.
     var with: ServerSample?
+    /// The server after all sessions were closed.
     var after: ServerSample?
-    /// Seconds of the measured part without its ramp, as they were.
+    /// Measured length of the measured part without its ramp, in seconds.
     var measuredSeconds = 0.0
-    /// What the target's processes spent in these seconds. Nil: unknown.
+    /// Processor time of the target's processes in these seconds; nil when unknown.
     var serverCPUSeconds: Double?
-    /// What they spent while the sessions were opened.
+    /// Their processor time while the sessions were opened.
     var openingCPUSeconds: Double?
-    /// What the generator's own processes spent in the measured part.
+    /// Processor time of the generator's own processes in the measured part.
     var generatorCPUSeconds = 0.0
-    /// How long all sessions took to open, from the first.
+    /// Time from the first connection until all sessions were open.
     var openingSeconds = 0.0
-    /// The run in steps of half a second.
+    /// The course of the run, in steps of half a second.
     var timeline: [TimelinePoint] = []
-    /// When it began, ISO 8601.
+    /// The time of its beginning, ISO 8601.
     var date = ""
-    /// Processors, memory and system.
+    /// The machine's processors, memory and system.
     var machine = ""
-    /// What made it.
+    /// The command that made the result.
     var command = ""
 
-    /// Turns that were due and had not ended well when the run's patience was over.
+    /// Turns that were due and had not completed at the end of the run.
     var turnsOpen: Int { counts.turnsBegun - counts.turnsCompleted + counts.turnsNeverBegun }
 
-    /// Bytes of anonymous memory that the server grew by for each session that was open; nil when
-    /// it was not measured.
+    /// Growth of the server's anonymous memory for each open session, in bytes; nil when not
+    /// measured.
     var bytesPerSession: Double? { perSession(opened) { Double($0.anonymousBytes) } }
 
     /// The same by the server's own ledger.
     var ledgerBytesPerSession: Double? { perSession(opened) { $0.ledgerBytes } }
 
-    /// The same at the end of the measured part, when sessions have done what they do.
+    /// The same at the end of the measured part, after the sessions have worked.
     var busyBytesPerSession: Double? { perSession(with) { Double($0.anonymousBytes) } }
 
-    /// By how much the ledger's growth differs from the process's, in percent of the process's;
-    /// positive when the ledger says more. At the end of the measured part.
+    /// The difference between the ledger's growth and the process's, in percent of the process's;
+    /// positive when the ledger has more. At the end of the measured part.
     var ledgerDifferencePercent: Double? {
         guard let before, let with, let was = before.ledgerBytes, let ledger = with.ledgerBytes
         else { return nil }
@@ -68,13 +69,12 @@ struct ScenarioResult: Codable, Sendable {
         return (second - first) / Double(sample.sessions)
     }
 
-    /// Sessions that were open before the measured part; as many as were planned, where nothing
-    /// was lost.
+    /// Sessions that were open before the measured part: as many as planned, unless some were lost.
     var openSessions: Int { opened?.sessions ?? counts.opened }
 
-    /// - Throws: `LoadFailure` when a session was lost, or never opened: figures for each session
-    ///   would be about others than the plan says.
-    func checkNobodyWasLost() throws(LoadFailure) {
+    /// - Throws: `LoadFailure` when a session was lost or never opened: figures per session would
+    ///   then not be those of the plan.
+    func checkNoSessionWasLost() throws(LoadFailure) {
         guard counts.lost > 0 else { return }
         let most = errors.max { ($0.value, $0.key) < ($1.value, $1.key) }
         throw LoadFailure(
@@ -82,7 +82,7 @@ struct ScenarioResult: Codable, Sendable {
                 + "were lost" + (most.map { ": \($0.key) (\(grouped($0.value)) times)" } ?? ""))
     }
 
-    /// The latency that this kind of scenario is about.
+    /// The main latency of this kind of scenario.
     var mainLatency: (kind: LatencyKind, summary: LatencySummary)? {
         LatencyKind.main(of: scenario.kind).lazy.compactMap { kind in
             latencies[kind].map { (kind, $0) }
@@ -90,13 +90,13 @@ struct ScenarioResult: Codable, Sendable {
     }
 }
 
-/// What happened, counted over all sessions.
+/// Counts over all sessions.
 struct LoadCounts: Codable, Equatable, Sendable {
-    /// Connections begun, sessions that came to be ready, and those lost before the end.
+    /// Connections begun, sessions that became ready, and sessions lost before the end.
     var begun = 0
     var opened = 0
     var lost = 0
-    /// Of those, slow readers that the server closed, which it ought to.
+    /// Slow readers that the server closed, as it should. They are not in `lost`.
     var slowClosed = 0
     var messagesSent = 0
     var messagesReceived = 0
@@ -105,15 +105,15 @@ struct LoadCounts: Codable, Equatable, Sendable {
     var turnsCompleted = 0
     var turnsCancelled = 0
     var turnsFailed = 0
-    /// Turns that were due in the measured part, while the session's turn before was still in
-    /// flight at its end.
+    /// Turns that were due in the measured part but never begun, because the session's previous
+    /// turn was still in flight.
     var turnsNeverBegun = 0
     /// Text deltas.
     var deltas = 0
     var transcripts = 0
     var interruptions = 0
     var audioPackets = 0
-    /// Reply packets that came after the moment at which they should have been heard.
+    /// Reply packets that arrived after their playback time.
     var latePackets = 0
 
     static func += (total: inout LoadCounts, other: LoadCounts) {
@@ -130,30 +130,31 @@ struct LoadCounts: Codable, Equatable, Sendable {
     }
 }
 
-/// What a latency is the time of. All count from the moment at which the step before was intended,
-/// not from when the generator got round to it.
+/// A kind of latency. Every latency counts from the scheduled time of the step before it, not from
+/// the time at which the generator carried it out.
 enum LatencyKind: String, Codable, CaseIterable, CodingKeyRepresentable, Sendable {
-    /// To the end of TCP's handshake, of the upgrade, and to a session that is ready.
+    /// From the beginning of a connection to the end of TCP's handshake, of the upgrade, and to a
+    /// ready session.
     case connect, upgrade, session
-    /// A message and its echo.
+    /// From a message to its echo.
     case echo
-    /// A turn's beginning to its first delta, and to its end.
+    /// From a turn's beginning to its first delta, and to its end.
     case firstDelta = "first-delta"
     case turn
-    /// The model's sending of a delta to its arrival at the client.
+    /// From the model's sending of a delta to its arrival at the client.
     case delta
-    /// End of speech to the transcript, and to the first audio.
+    /// From the end of speech to the transcript, and to the first audio.
     case transcript
     case firstAudio = "first-audio"
-    /// Reply audio against the moment at which it should be heard.
+    /// The lateness of reply audio against its playback time.
     case audioLateness = "audio-lateness"
-    /// The first packet of speech to `speech_started`, and to the last audio of the reply.
+    /// From the first packet of speech to `speech_started`, and to the last audio of the reply.
     case speechStarted = "speech-started"
     case replyStopped = "reply-stopped"
-    /// Of this program: a packet's sending against its time.
+    /// The lateness of this program's own packets against their schedule.
     case generatorLateness = "generator-lateness"
 
-    /// What a report calls it.
+    /// Its name in reports.
     var title: String {
         switch self {
         case .connect: "connect"
@@ -172,7 +173,7 @@ enum LatencyKind: String, Codable, CaseIterable, CodingKeyRepresentable, Sendabl
         }
     }
 
-    /// The latencies that a kind of scenario is about, the first of which is shown.
+    /// The main latencies of a kind of scenario; reports show the first that was measured.
     static func main(of kind: Scenario.Kind) -> [LatencyKind] {
         switch kind {
         case .idle, .storm, .churn, .reconnect: [.session, .upgrade]
@@ -184,7 +185,7 @@ enum LatencyKind: String, Codable, CaseIterable, CodingKeyRepresentable, Sendabl
     }
 }
 
-/// A histogram's essence, in milliseconds.
+/// The percentiles of a histogram, in milliseconds.
 struct LatencySummary: Codable, Equatable, Sendable {
     var count: Int
     var mean: Double
@@ -196,30 +197,31 @@ struct LatencySummary: Codable, Equatable, Sendable {
     var max: Double
 }
 
-/// A server's processes at one moment.
+/// The state of a server's processes at one time.
 struct ServerSample: Codable, Equatable, Sendable {
     /// Sessions that the generator had open.
     var sessions: Int
-    /// Anonymous and Rss of smaps_rollup, all processes together. Not Private_Dirty: of a binary
-    /// that was just written, that counts pages of the file as well, as long as the disk has not.
+    /// Anonymous and Rss of smaps_rollup, summed over all processes. Private_Dirty is not used: for
+    /// a binary that was just built it includes file pages that are not written to disk yet.
     var anonymousBytes: Int
     var residentBytes: Int
-    /// `parley_ledger_total_bytes`, all shards together; nil where the server has none.
+    /// `parley_ledger_total_bytes`, summed over all shards; nil where the server has none.
     var ledgerBytes: Double?
-    /// `parley_allocated_memory_bytes`: without what the allocator only keeps; nil likewise.
+    /// `parley_allocated_memory_bytes`, which leaves out memory that the allocator keeps for reuse;
+    /// nil where the server has none.
     var allocatedBytes: Double?
-    /// What its processes have spent of the processor so far, in seconds.
+    /// Processor time of its processes so far, in seconds.
     var cpuSeconds: Double
 }
 
-/// One step of a run's course.
+/// One step in the course of a run.
 struct TimelinePoint: Codable, Equatable, Sendable {
-    /// Since the first connection.
+    /// Seconds since the first connection.
     var seconds: Double
     var open: Int
     /// Messages, deltas and sessions received since the step before, per second.
     var rate: Double
-    /// Of the scenario's main latency since the step before, in milliseconds.
+    /// Percentiles of the scenario's main latency since the step before, in milliseconds.
     var p50: Double?
     var p99: Double?
     /// Resident bytes of the server.

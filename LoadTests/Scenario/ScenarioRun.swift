@@ -1,14 +1,15 @@
-// The course of a load run: measure the server, open the sessions, measure, let them do what they
-// do, measure, end them, measure. Sessions are the workers'; this keeps the time and the sums.
+// The course of a load run: open the sessions, let them work, end them, and measure the server
+// before and after each step. Worker processes have the sessions; this class keeps the schedule and
+// adds up the results.
 
 import CLinux
 import Foundation
 
 /// One run of a scenario against a target.
 final class ScenarioRun {
-    /// Sessions of one worker, unless it is told otherwise.
+    /// Default number of sessions of one worker.
     private static let sessionsPerWorker = 5_000
-    /// The recording that speaking sessions say, from Debian's pocketsphinx-testdata.
+    /// The recording that speaking sessions send, from Debian's pocketsphinx-testdata.
     static let standardRecording =
         "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0880.wav"
 
@@ -34,9 +35,9 @@ final class ScenarioRun {
 
     /// Plans a run.
     /// - Parameters:
-    ///   - workers: processes that hold the sessions; nil: one for every 5,000.
-    ///   - core: the core that they share; nil: wherever there is room.
-    ///   - isQuiet: whether nothing is shown while it runs.
+    ///   - workers: generator processes; nil: one for every 5,000 sessions.
+    ///   - core: the core that the workers share; nil: not pinned.
+    ///   - isQuiet: whether no progress is shown.
     init(
         scenario: Scenario, target: Target, workers: Int? = nil, core: Int? = nil,
         isQuiet: Bool = false, recording: String = ScenarioRun.standardRecording
@@ -57,8 +58,8 @@ final class ScenarioRun {
     }
 
     /// Runs the scenario once.
-    /// - Throws: `LoadFailure` when it cannot be carried out. What the server did wrong under the
-    ///   load is in the result.
+    /// - Throws: `LoadFailure` when it cannot be carried out. The server's errors under load are in
+    ///   the result.
     func run() throws(LoadFailure) -> ScenarioResult {
         var result = ScenarioResult(scenario: scenario, target: target.name, counts: LoadCounts())
         (result.date, result.machine) = (Machine.date, Machine.description)
@@ -97,11 +98,11 @@ final class ScenarioRun {
             executable: Machine.executable, core: core)
     }
 
-    /// Some sessions of the same kind come and go: what all share, and what a first session alone
-    /// costs, is there before memory is measured.
+    /// Opens and closes some sessions of the same kind before memory is measured, so that shared
+    /// memory and the cost of a first session are not counted.
     private func warmUp() throws(LoadFailure) {
         let workers = try start(scenario.warmingUp, workers: 1)
-        // Nothing of this is shown.
+        // The warm-up is not part of the timeline.
         nextStep = .max
         defer { interval.reset() }
         let patience = monotonicNanoseconds() + 60_000_000_000
@@ -133,7 +134,7 @@ final class ScenarioRun {
         let start = monotonicNanoseconds() + 100_000_000
         let end = start + Int64(scenario.seconds * 1e9)
         try workers.call(.measure(begin: start, end: end))
-        // The server's time is that of the same span as the deltas' delays.
+        // Processor time is measured over the same time as the deltas' delays.
         try pump(workers, until: start + Int64(scenario.rampSeconds * 1e9)) { false }
         let spentBefore = generatorSeconds(workers)
         let serverBefore = probe.cpuSeconds
@@ -194,7 +195,7 @@ final class ScenarioRun {
         }
     }
 
-    /// A point of the course, and the line on the terminal.
+    /// Adds a point to the timeline, and shows the line of progress.
     private func takeStep(at now: Int64) {
         nextStep += 500_000_000
         if nextStep < now { nextStep = now + 500_000_000 }

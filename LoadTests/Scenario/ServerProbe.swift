@@ -1,6 +1,6 @@
-// What a server's processes take, read from outside: /proc, and /metrics where there is one. When
-// that is read is ScenarioRun's. A process that has ended is a failure, never a zero: a server that
-// crashed would otherwise look thrifty.
+// Reads the memory and processor time of a server's processes from /proc, and its ledger from
+// /metrics. ScenarioRun decides when. A process that has ended is a failure, so that a crashed
+// server is not reported with zero memory.
 
 import CLinux
 import Codec
@@ -11,10 +11,10 @@ struct ServerProbe {
 
     init(_ target: Target) { self.target = target }
 
-    /// Whether there is anything to read.
+    /// Whether the target's processes are known.
     var isPossible: Bool { !target.processes.isEmpty }
 
-    /// The processes at this moment; nil when none is known.
+    /// The current state of the processes; nil when none is known.
     /// - Throws: `LoadFailure` when one has ended.
     func sample(sessions: Int) throws(LoadFailure) -> ServerSample? {
         guard isPossible else { return nil }
@@ -30,7 +30,7 @@ struct ServerProbe {
         return sample
     }
 
-    /// What the processes have spent of the processor so far, in seconds.
+    /// Processor time of the processes so far, in seconds.
     var cpuSeconds: Double {
         target.processes.reduce(0) { $0 + Double(processorNanoseconds(of: $1)) / 1e9 }
     }
@@ -48,7 +48,7 @@ struct ServerProbe {
         return sum
     }
 
-    /// The sum of a metric in the servers' /metrics; nil where they have none of the name.
+    /// The sum of a metric over the servers' /metrics; nil where none has it.
     private func sum(of metric: String) throws(LoadFailure) -> Double? {
         guard target.hasMetrics else { return nil }
         var sum: Double?

@@ -1,19 +1,19 @@
-// The parent's side of the workers: starts them, hands out orders and calls, and gathers what they
-// report. What is made of the reports is ScenarioRun's.
+// The parent's side of the worker processes: starts them, sends orders and calls, and receives
+// their reports, which it passes to ScenarioRun.
 
 import CLinux
 import Foundation
 
-/// The worker processes of one run. They end with it.
+/// The worker processes of one run. They end when the object is freed.
 final class WorkerGroup {
     private let processes: [PinnedProcess]
     private var unread: [[UInt8]]
     private var buffer = [UInt8](repeating: 0, count: 256 << 10)
 
-    /// Starts workers and hands out their orders.
+    /// Starts the workers and sends their orders.
     /// - Parameters:
-    ///   - order: as the first one has it.
-    ///   - core: where they all run; nil: wherever there is room.
+    ///   - order: the order; each worker gets it with its own number.
+    ///   - core: the core that they share; nil: not pinned.
     init(
         _ order: WorkerOrder, executable: String, core: Int?
     ) throws(LoadFailure) {
@@ -32,7 +32,7 @@ final class WorkerGroup {
     /// The processes' identifiers.
     var identifiers: [Int32] { processes.map(\.identifier) }
 
-    /// Calls all workers.
+    /// Sends a call to all workers.
     func call(_ call: WorkerCall) throws(LoadFailure) {
         for process in processes { try Self.tell(call, to: process) }
     }
@@ -49,7 +49,7 @@ final class WorkerGroup {
         }
     }
 
-    /// Hands over what workers report until a moment.
+    /// Waits until the deadline for reports, and handles those that arrive.
     /// - Throws: `LoadFailure` when one has ended or failed.
     func gather(
         until deadline: Int64, _ handle: (Int, WorkerReport) -> Void

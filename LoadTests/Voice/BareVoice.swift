@@ -1,23 +1,24 @@
-// The yardstick of `parley-load voice`: the codec and the voice activity network in a loop, with no
-// server around them. As many streams as the server has sessions, one packet of each after the
-// other: a single stream would live in the core's nearest cache, which no server's does.
+// The reference of `parley-load voice`: the codec and the voice activity network in a loop, without
+// a server. It has as many streams as the server has sessions, and handles one packet of each in
+// order. A single stream would stay in the core's first-level cache, which is not possible for a
+// server's streams.
 
 import ArgumentParser
 import CLinux
 import Codec
 import Session
 
-/// `parley-load voice-bare`: not for people.
+/// `parley-load voice-bare`: started by `parley-load voice`.
 struct BareVoiceCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "voice-bare", abstract: "The bare loop of `parley-load voice`.",
         shouldDisplay: false)
 
-    @Option(help: "What is said: a WAV file.") var wav: String
+    @Option(help: "The speech: a WAV file.") var wav: String
     @Option(help: "Streams.") var streams: Int
-    @Option(help: "Where the models are.") var models: String
+    @Option(help: "The folder of the models.") var models: String
 
-    /// A line with milliseconds asks for so long a turn; nanoseconds per packet answer it.
+    /// Each line of input is a length in milliseconds; the answer is nanoseconds per packet.
     func run() throws {
         do throws(LoadFailure) {
             let loop = try BareVoice(
@@ -35,13 +36,13 @@ struct BareVoiceCommand: ParsableCommand {
     }
 }
 
-/// Streams of packets, decoded and listened to.
+/// Streams of packets that are decoded and passed to the voice activity model.
 final class BareVoice {
-    /// One stream: its decoder, its voice activity, and the samples that are not a window yet.
+    /// One stream: its decoder, its voice activity, and its samples.
     private final class Stream {
         var decoder: OpusDecoder
         var activity: GatedVoiceActivity
-        /// What voice activity looks back at, then what is new.
+        /// The samples that voice activity needs as history, then new ones.
         var samples: [Int16] = []
         var analysed = 0
         var next: Int
@@ -57,7 +58,7 @@ final class BareVoice {
     private let packets: [[UInt8]]
     private var streams: [Stream] = []
     private let decoded = UnsafeMutableBufferPointer<Int16>.allocate(capacity: 2_880)
-    /// The sum of all probabilities, so that nothing is computed in vain.
+    /// The sum of all probabilities, so that the compiler cannot remove the computation.
     private(set) var speech: Float = 0
 
     init(streams count: Int, speech: SpokenLoop, models: String) throws(LoadFailure) {

@@ -1,12 +1,13 @@
-// Sessions that speak without a pause: a packet of each every 20 ms, spread evenly over these, by
-// the clock. What the server says is read and thrown away.
+// Sessions that speak without a pause. Each sends a packet every 20 ms, and the sessions are spread
+// evenly over these 20 ms. Messages of the server are read and discarded.
 
 import CLinux
 import Codec
 
-/// Open sessions with something to say.
+/// Open sessions that speak.
 final class SpeakingCrowd {
-    /// Fixed: a random key per message would cost the generator and tells nothing.
+    /// A fixed mask: a random one for each message would cost the generator time and test nothing
+    /// more.
     private static let mask: UInt32 = 0x37FA_213D
 
     private let descriptors: [Int32]
@@ -14,7 +15,7 @@ final class SpeakingCrowd {
     private let messages: [[UInt8]]
     private var round = 0
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
-    /// How long after it was due each packet was sent, in nanoseconds.
+    /// The lateness of each packet, in nanoseconds.
     private(set) var lateness = Samples()
 
     private static let update = """
@@ -30,7 +31,7 @@ final class SpeakingCrowd {
         let update = Self.message(.text, Array(Self.update.utf8))
         for descriptor in descriptors { try Self.send(update, on: descriptor) }
         poll(nil, 0, 500)
-        try drain()
+        try discardInput()
     }
 
     deinit { buffer.deallocate() }
@@ -52,7 +53,7 @@ final class SpeakingCrowd {
     /// Ends the sessions.
     func hangUp() { for descriptor in descriptors { close(descriptor) } }
 
-    /// Speaks for a time, and returns how many packets that took.
+    /// Speaks for a time, and returns the number of packets sent.
     @discardableResult
     func speak(forNanoseconds length: Int64) throws(LoadFailure) -> Int {
         let begin = monotonicNanoseconds()
@@ -62,13 +63,13 @@ final class SpeakingCrowd {
             for (index, descriptor) in descriptors.enumerated() {
                 let spread = SpokenLoop.packetNanoseconds * Int64(index) / Int64(descriptors.count)
                 wait(until: due + spread)
-                // Everybody is somewhere else in the recording.
+                // Each session is at another position in the recording.
                 let message = messages[(round + index * 37) % messages.count]
                 try Self.send(message, on: descriptor)
             }
             round += 1
             rounds += 1
-            if rounds % 10 == 0 { try drain() }
+            if rounds % 10 == 0 { try discardInput() }
         }
         wait(until: begin + rounds * SpokenLoop.packetNanoseconds)
         return Int(rounds) * descriptors.count
@@ -84,7 +85,7 @@ final class SpeakingCrowd {
         lateness.append(-left)
     }
 
-    private func drain() throws(LoadFailure) {
+    private func discardInput() throws(LoadFailure) {
         for descriptor in descriptors {
             let count = recv(
                 descriptor, buffer.baseAddress, buffer.count, Int32(MSG_DONTWAIT))

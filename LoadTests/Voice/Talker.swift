@@ -1,21 +1,21 @@
-// The client of `parley-load voice`'s conversation: says its packets by the clock, and notes when
-// the server's messages come. Which delays that makes is VoiceLatency's.
+// The client of `parley-load voice`'s conversation: sends its packets on schedule, and records when
+// the server's messages arrive. VoiceLatency computes the delays.
 
 import CLinux
 import Codec
 
-/// One session that talks, listens and interrupts.
+/// One session that speaks, listens and interrupts.
 final class Talker {
-    /// How long a turn may take from its first packet to the reply's audio.
+    /// Time limit of a turn, from its first packet to the reply's audio.
     private static let patience: Int64 = 30_000_000_000
 
     private let connection: LoadConnection
     private let speech: SpokenLoop
-    /// The first packet that is loud; an interruption begins with it.
+    /// The first loud packet, with which an interruption begins.
     private let firstLoud: Int
     private var turn = HeardTurn()
-    /// Packets said of the turn in progress, which the interruption before it may have begun.
-    private var said = 0
+    /// Packets sent of the turn in progress, including those of the interruption that began it.
+    private var sentPackets = 0
     private var nextDue: Int64
     private var isReady = false
     private let buffer = UnsafeMutableRawBufferPointer.allocate(
@@ -33,34 +33,34 @@ final class Talker {
         connection.send(text: update)
         try awaitMessages { self.isReady }
         nextDue = monotonicNanoseconds()
-        said = firstLoud
+        sentPackets = firstLoud
     }
 
     deinit { buffer.deallocate() }
 
-    /// Says the utterance, waits for the reply, and interrupts it with the beginning of the next.
-    /// - Parameter interruptAfter: nanoseconds of reply.
+    /// Speaks the utterance, waits for the reply, and interrupts it with the beginning of the next.
+    /// - Parameter interruptAfter: nanoseconds of the reply before the interruption.
     func takeTurn(interruptAfter: Int64) throws(LoadFailure) -> HeardTurn {
         let end = monotonicNanoseconds() + Self.patience
         turn = HeardTurn()
         while turn.audio == nil || monotonicNanoseconds() < turn.audio! + interruptAfter {
             guard monotonicNanoseconds() < end else { break }
-            try sayNext()
+            try sendNext()
         }
-        // The next turn's words are the interruption.
-        said = firstLoud
+        // The interruption is the beginning of the next turn.
+        sentPackets = firstLoud
         turn.interruptionBegan = nextDue
         let heardBy = nextDue + 1_000_000_000
-        while nextDue < heardBy { try sayNext() }
+        while nextDue < heardBy { try sendNext() }
         return turn
     }
 
-    /// Waits until the next packet is due, hearing meanwhile, and says it.
-    private func sayNext() throws(LoadFailure) {
-        try hear(until: nextDue)
-        connection.send(binary: speech.packets[min(said, speech.packets.count - 1)])
-        said += 1
-        if said == speech.speechPackets { turn.endOfSpeech = nextDue }
+    /// Receives until the next packet is due, then sends it.
+    private func sendNext() throws(LoadFailure) {
+        try receive(until: nextDue)
+        connection.send(binary: speech.packets[min(sentPackets, speech.packets.count - 1)])
+        sentPackets += 1
+        if sentPackets == speech.speechPackets { turn.endOfSpeech = nextDue }
         nextDue += SpokenLoop.packetNanoseconds
     }
 
@@ -68,25 +68,25 @@ final class Talker {
         let end = monotonicNanoseconds() + Self.patience
         while !condition() {
             guard monotonicNanoseconds() < end else { throw LoadFailure("the server is silent") }
-            try hear(until: monotonicNanoseconds() + 20_000_000)
+            try receive(until: monotonicNanoseconds() + 20_000_000)
         }
     }
 
-    private func hear(until deadline: Int64) throws(LoadFailure) {
+    private func receive(until deadline: Int64) throws(LoadFailure) {
         while true {
             if case .failed(let reason) = connection.state { throw LoadFailure(reason) }
             let left = deadline - monotonicNanoseconds()
             guard left > 0 else { return }
             let events = POLLIN | (connection.wantsWrite ? POLLOUT : 0)
             var request = pollfd(fd: connection.descriptor, events: Int16(events), revents: 0)
-            // Whole milliseconds, then the rest: packets leave when they are due.
+            // `poll` takes whole milliseconds; a short sleep for the rest sends the packet on time.
             guard left >= 1_000_000 else {
                 var rest = timespec(tv_sec: 0, tv_nsec: Int(left))
                 nanosleep(&rest, nil)
                 return
             }
             guard poll(&request, 1, Int32(left / 1_000_000)) > 0 else { continue }
-            if request.revents & Int16(POLLOUT) != 0 { connection.handleRoom() }
+            if request.revents & Int16(POLLOUT) != 0 { connection.handleWritable() }
             guard request.revents & ~Int16(POLLOUT) != 0 else { continue }
             connection.receive(into: buffer) { message in
                 let now = monotonicNanoseconds()
@@ -115,7 +115,7 @@ final class Talker {
                 turn.interruptionHeard = now
             }
         } else if turn.endOfSpeech == 0 {
-            // Still speaking: an utterance with a pause may be several turns to the server.
+            // Still speaking: the server may take an utterance with a pause for several turns.
             return
         } else if head.contains("speech_stopped\"") {
             turn.decided = now

@@ -1,6 +1,5 @@
-// `parley-load voice`: what speaking sessions cost the server, beside what their codec and voice
-// activity cost by themselves, and how long a conversation waits. The course is in VoiceCost and
-// VoiceLatency.
+// `parley-load voice`: the cost of speaking sessions beside the bare cost of their codec and voice
+// activity, and the delays of a conversation. VoiceCost and VoiceLatency measure them.
 
 import ArgumentParser
 import CLinux
@@ -12,9 +11,9 @@ struct VoiceCommand: ParsableCommand {
         commandName: "voice",
         abstract: "Measure what speaking sessions cost, and the delays of a conversation.",
         discussion: """
-            Cost: sessions speak without a pause, in real time, to a server on one core. In turns \
+            Cost: sessions speak without a pause, in real time, to a server on one core. Alternating \
             with that, a loop on the same core decodes the same packets and computes their voice \
-            activity, and does nothing else. The ratio of both is the result, and the memory that \
+            activity, and does nothing else. The result is the ratio of both, and the memory that \
             a speaking session takes. Delays: one session talks with the embedded parts, and \
             interrupts every reply; each step on the way from voice to voice is named. \
             `make bench-voice` builds and runs it; run it from the repository's root.
@@ -23,10 +22,10 @@ struct VoiceCommand: ParsableCommand {
     @Option(help: "Sessions that speak.")
     var sessions = 150
 
-    @Option(help: "Turns of the sessions, and of the bare loop.")
+    @Option(help: "Measurements of the sessions, and of the bare loop.")
     var rounds = 5
 
-    @Option(help: "Seconds of a turn of the sessions.")
+    @Option(help: "Seconds of each measurement of the sessions.")
     var seconds = 4
 
     @Option(help: "Turns of the conversation; 0: no conversation.")
@@ -41,14 +40,14 @@ struct VoiceCommand: ParsableCommand {
     @Option(help: "Parley's binary.")
     var parley = ".build/release/parley"
 
-    @Option(help: "Where the models are.")
+    @Option(help: "The folder of the models.")
     var models = "models"
 
-    @Option(name: .customLong("wav"), help: "What is said without a pause: a WAV file.")
+    @Option(name: .customLong("wav"), help: "The speech without a pause: a WAV file.")
     var recording =
         "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0870.wav"
 
-    @Option(help: "What is said in the conversation: a WAV file.")
+    @Option(help: "The speech in the conversation: a WAV file.")
     var utterance =
         "/usr/share/pocketsphinx/test/data/librivox/sense_and_sensibility_01_austen_64kb-0880.wav"
 

@@ -1,5 +1,6 @@
-// The cost of speaking sessions against the bare cost of their codec and voice activity: both on
-// one core, in turns, because the machine's speed drifts by more than what is measured.
+// The cost of speaking sessions compared with the bare cost of their codec and voice activity. Both
+// are measured on one core, alternately, because the machine's speed drifts by more than the
+// difference.
 
 import CLinux
 import Foundation
@@ -43,7 +44,8 @@ final class VoiceCost {
             wire: .webSocket(path: address.target), port: port, process: server.identifier)
     }
 
-    /// A folder with the voice activity model alone: recognition is not what is measured here.
+    /// Makes a folder with only the voice activity model, so that the server does not recognise
+    /// speech.
     private static func modelsWithoutRecognition(_ models: String) throws(LoadFailure) -> String {
         let folder = ".build/load/voice-models"
         let link = folder + "/silero_vad.bin"
@@ -62,7 +64,7 @@ final class VoiceCost {
 
     /// Measures, and returns the table.
     func run() throws(LoadFailure) -> String {
-        // Sessions that come and go first: what all share is not counted as theirs.
+        // Some sessions are opened and closed first, so that shared memory is not counted.
         let early = try SpeakingCrowd(min(20, sessions), speech: speech, at: target)
         try early.speak(forNanoseconds: 2_000_000_000)
         early.hangUp()
@@ -74,7 +76,7 @@ final class VoiceCost {
         var results: [Round] = []
         for round in 1...rounds {
             printError("round \(round) of \(rounds)\n")
-            // Decoders that rested have to find their way back into the caches.
+            // Bring the decoders' state back into the caches before measuring.
             try crowd.speak(forNanoseconds: 300_000_000)
             results.append(try measureRound(crowd, before))
         }
@@ -101,8 +103,8 @@ final class VoiceCost {
         try crowd.speak(forNanoseconds: Int64(seconds) * 1_000_000_000)
         let memory = try MemoryMap(of: server.identifier)
         let page = try MetricsPage(of: address)
-        // On a busy machine the server is behind: what it has not done yet is not this turn's
-        // alone, and would be the bare loop's burden.
+        // On a busy machine the server may be behind. Wait for it, so that its remaining work
+        // counts here and does not slow the bare loop.
         let packets = (try awaitQuiet() - heard) * 50
         let spent = processorNanoseconds(of: server.identifier) - begin
         return Round(
@@ -111,8 +113,8 @@ final class VoiceCost {
             audio: page.sum(of: "parley_ledger_total_bytes") / Double(sessions))
     }
 
-    /// Waits until the server has heard all that was said.
-    /// - Returns: the seconds of audio that it has heard so far.
+    /// Waits until the server has decoded all audio that was sent.
+    /// - Returns: the seconds of audio that it has received so far.
     private func awaitQuiet() throws(LoadFailure) -> Double {
         let deadline = monotonicNanoseconds() + 30_000_000_000
         var before = -1.0
@@ -141,7 +143,7 @@ final class VoiceCost {
             return "\(decimal(spread.median, places)) "
                 + "(\(decimal(spread.least, places)) … \(decimal(spread.greatest, places)))"
         }
-        // Nanoseconds per 20 ms are fifty times that per second.
+        // Nanoseconds per packet of 20 ms → milliseconds per second of audio.
         let perSecond = 50 / 1e6
         let lag = last.quantile(0.99, of: "parley_event_loop_lag_seconds", since: first)
         let errors = last.sum(of: "parley_audio_decode_errors_total")

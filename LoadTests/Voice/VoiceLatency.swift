@@ -1,5 +1,5 @@
-// The delays of one conversation, from voice to voice: the client speaks in real time, hears the
-// reply begin, and interrupts it with its next turn. All times are the client's, so that they hold
+// The delays of one conversation, from voice to voice. The client speaks in real time, hears the
+// reply begin, and interrupts it with its next turn. The client takes all times, so they include
 // the way over the socket.
 
 import CLinux
@@ -8,7 +8,7 @@ import Codec
 /// A conversation of several turns with the embedded parts.
 struct VoiceLatency {
     let turns: Int
-    /// Milliseconds.
+    /// Milliseconds of a reply before it is interrupted.
     let interruptAfter: Int
     let port: UInt16
     let parley: String
@@ -32,11 +32,12 @@ struct VoiceLatency {
         return try converse(with: ServerAddress("ws://127.0.0.1:\(port)/v1/realtime"))
     }
 
-    /// The conversation; its session is over on return, so that the server ends without a drain.
+    /// Runs the conversation. The session is closed on return, so that the server can end without a
+    /// drain.
     private func converse(with address: ServerAddress) throws(LoadFailure) -> String {
         let speech = try SpokenLoop(path: utterance, pauseSeconds: 20)
         let talker = try Talker(to: address, speech: speech, update: Self.update)
-        // The first turn waits for the recogniser to be read; it does not count.
+        // The first turn is not counted, because it waits until the recogniser is loaded.
         _ = try talker.takeTurn(interruptAfter: Int64(interruptAfter) * 1_000_000)
         var delays = TurnDelays()
         for turn in 1...turns {
@@ -80,18 +81,18 @@ struct VoiceLatency {
     }
 }
 
-/// When things happened in one turn, by the monotonic clock; nil: they did not.
+/// The times of one turn's steps, on the monotonic clock; nil for a step that did not happen.
 struct HeardTurn {
-    /// When the last loud packet of the turn was due.
+    /// The time at which the last loud packet of the turn was due.
     var endOfSpeech: Int64 = 0
     var decided: Int64?
     var transcript: Int64?
     var token: Int64?
     var audio: Int64?
-    /// The same of the interruption with which the next turn begins.
+    /// The times of the interruption, with which the next turn begins.
     var interruptionBegan: Int64?
     var interruptionHeard: Int64?
-    /// When the last reply audio came, after the interruption began.
+    /// The arrival of the last reply audio after the interruption began; nil when none arrived.
     var lastAudio: Int64?
 }
 
@@ -102,7 +103,7 @@ struct TurnDelays {
     private(set) var audioStep = Samples(), onset = Samples(), stopped = Samples()
     private(set) var stoppedAfterOnset = Samples()
 
-    /// Adds a turn; what did not happen in it is left out.
+    /// Adds the delays of a turn; steps that did not happen are left out.
     mutating func append(_ turn: HeardTurn) {
         func add(_ samples: inout Samples, _ from: Int64?, _ to: Int64?) {
             if let from, let to { samples.append(to - from) }
@@ -116,7 +117,7 @@ struct TurnDelays {
         add(&audioStep, turn.token, turn.audio)
         guard let heard = turn.interruptionHeard else { return }
         add(&onset, turn.interruptionBegan, heard)
-        // No audio since the interruption began: the last byte had come before it.
+        // Without audio after the interruption began, the delay is zero.
         add(&stopped, turn.interruptionBegan, turn.lastAudio ?? turn.interruptionBegan)
         add(&stoppedAfterOnset, heard, max(heard, turn.lastAudio ?? heard))
     }

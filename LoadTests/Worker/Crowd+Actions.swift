@@ -1,11 +1,11 @@
-// What the sessions of a crowd do while they live, and what they make of the server's messages.
+// The actions of a crowd's sessions while they are open, and how they handle the server's messages.
 
 import CLinux
 import Codec
 
 extension Crowd {
-    /// What slow readers send, and how often in nanoseconds: enough that the answers fill every
-    /// buffer on their way within seconds.
+    /// Bytes of a slow reader's messages, and their interval in nanoseconds: the echoes fill all
+    /// buffers on their way within seconds.
     private static let slowMessageBytes = 16 << 10
     private static let slowInterval: Int64 = 25_000_000
 
@@ -17,23 +17,23 @@ extension Crowd {
         {"type":"audio/opus"},"transcription":{"model":"default"},"turn_detection":\
         {"type":"server_vad"}},"output":{"format":{"type":"audio/opus"},"transport":"binary"}}}}
         """
-    /// Speech that nobody answers: decoded, listened to, and no more.
+    /// Speech without replies: the server only decodes it and runs the voice activity model.
     private static let listeningUpdate = """
         {"type":"session.update","session":{"type":"realtime","audio":{"input":{"format":\
         {"type":"audio/opus"},"turn_detection":{"type":"server_vad","create_response":false,\
         "interrupt_response":false}}}}}
         """
 
-    // MARK: What is due
+    // MARK: Scheduled actions
 
-    /// Sets a session's first deed of the measured part, somewhere within its own period, so that
-    /// not all act at once.
+    /// Schedules a session's first action in the measured part, at a random time within its period,
+    /// so that not all sessions act at once.
     func schedule(_ session: LoadSession) {
         guard let window else { return }
         let begin = max(window.lowerBound, monotonicNanoseconds())
         switch scenario.kind {
         case .churn: session.nextDue = begin + spread(lifetime())
-        // All at once, after a second in which they are seen to be there.
+        // All at once, after a second in which the timeline shows them open.
         case .reconnect: session.nextDue = begin + 1_000_000_000
         default:
             switch session.role {
@@ -65,7 +65,7 @@ extension Crowd {
 
     private var messageInterval: Int64 { Int64(1e9 / scenario.messageRate) }
 
-    /// A session's moment has come.
+    /// Carries out the actions of a session that are due.
     func act(_ session: LoadSession, at now: Int64) {
         guard let window else { return }
         if scenario.kind == .churn {
@@ -75,7 +75,7 @@ extension Crowd {
         if scenario.kind == .reconnect {
             return dropOut(session, backAt: session.nextDue + spread(Int64(scenario.jitter * 1e9)))
         }
-        // Whoever is behind does all that was due.
+        // A session that is behind carries out everything that was due.
         while session.phase == .ready, session.nextDue <= now, session.nextDue < window.upperBound {
             let due = TimerWheel.rounded(session.nextDue)
             latencies.record(.generatorLateness, max(0, now - due))
@@ -87,7 +87,7 @@ extension Crowd {
             case .voice: speak(session, due)
             }
         }
-        watchForRoom(session)
+        watchForWritability(session)
         if session.nextDue < window.upperBound { wheel.set(session.index, at: session.nextDue) }
     }
 
@@ -101,7 +101,7 @@ extension Crowd {
     }
 
     private func sendUnread(of session: LoadSession) {
-        // A server that reads no more has what it takes.
+        // Send only while the server still reads.
         if session.connection?.wantsWrite == false {
             session.connection?.send(binary: [UInt8](repeating: 7, count: Self.slowMessageBytes))
             counts.messagesSent += 1
@@ -142,9 +142,9 @@ extension Crowd {
         session.nextDue += SpokenLoop.packetNanoseconds
     }
 
-    // MARK: What comes
+    // MARK: Messages from the server
 
-    /// Follows a message of the server's.
+    /// Handles a message from the server.
     func handle(_ message: LoadMessage, of session: LoadSession) {
         let now = monotonicNanoseconds()
         counts.messagesReceived += 1
@@ -209,8 +209,8 @@ extension Crowd {
             session.chat?.hasFirstDelta = true
             latencies.record(.firstDelta, now - intended)
         }
-        ServerEventHead.moments(in: event, from: start) { sent in
-            // By its sending: a delta that waits past the end is not left out for being late.
+        ServerEventHead.sendTimes(in: event, from: start) { sent in
+            // Decided by the time of sending, so that a delta that arrives late is not left out.
             if steady?.contains(sent) ?? true { latencies.record(.delta, now - sent) }
         }
     }

@@ -1,9 +1,9 @@
-// Thousands of sessions on one epoll and one wheel of timers: a worker process's share of a
-// scenario. This file has their lives (connecting, becoming ready, being lost, leaving); what they
-// do while they live is in Crowd+Deeds. An open loop: everything is due by the clock, whatever the
-// server does, and every latency counts from the moment at which a thing was due.
+// Thousands of sessions on one epoll and one timer wheel: a worker process's share of a scenario.
+// This file has their life cycle (connecting, becoming ready, being lost, closing); Crowd+Actions
+// has their actions in between. The load is an open loop: actions are due by the clock, whatever
+// the server does, and every latency counts from the time at which the action was due.
 //
-// Invariant: `open` is the number of sessions that are `ready`; a session has a connection exactly
+// Invariant: `open` is the number of sessions that are `ready`. A session has a connection exactly
 // in the phases `opening` and `ready`.
 
 import CLinux
@@ -11,9 +11,9 @@ import Codec
 
 /// A worker's sessions.
 final class Crowd {
-    /// How long a session may take to become ready.
+    /// Time limit for a session to become ready.
     static let patience: Int64 = 30_000_000_000
-    /// Different errors that are told apart.
+    /// Most errors that are counted separately.
     private static let maxErrorKinds = 24
 
     let order: WorkerOrder
@@ -29,22 +29,22 @@ final class Crowd {
     var random: SplitMix64
     private(set) var errors: [String: Int] = [:]
     private(set) var open = 0
-    /// Those that are neither ready nor lost yet.
+    /// Sessions that are neither ready nor lost yet.
     private(set) var unsettled: Int
-    /// The measured part, once it is ordered.
+    /// The measured part, once the parent has set it.
     private(set) var window: Range<Int64>?
-    /// The part of it whose deltas are measured, by their sending: the ramp is over, and all turns
-    /// are in flight.
+    /// The part of `window` after the ramp, in which all turns are in flight. Deltas sent in it are
+    /// measured.
     private(set) var steady: Range<Int64>?
-    /// Turns whose end has not come.
+    /// Turns that have begun and not ended.
     var turnsInFlight = 0
-    /// An echo's message, made once.
+    /// The message of echoes; only its time stamp changes.
     var message: [UInt8]
     private let buffer = UnsafeMutableRawBufferPointer.allocate(
         byteCount: 256 << 10, alignment: 16)
 
-    /// Prepares sessions, which connect when their times come.
-    /// - Parameter epoll: reports the sockets by their sessions' indices.
+    /// Prepares the sessions, which connect at their scheduled times.
+    /// - Parameter epoll: the loop's epoll, whose tokens are the sessions' indices.
     /// - Throws: `LoadFailure` when a server's address or the recording cannot be used.
     init(_ order: WorkerOrder, epoll: Int32) throws(LoadFailure) {
         self.order = order
@@ -96,12 +96,12 @@ final class Crowd {
         let session = sessions[index]
         guard let connection = session.connection else { return }
         let before = connection.state
-        if events & EPOLLOUT.rawValue != 0 || before == .connecting { connection.handleRoom() }
+        if events & EPOLLOUT.rawValue != 0 || before == .connecting { connection.handleWritable() }
         if before == .connecting, !connection.state.isFailed, connection.state != .connecting {
             latencies.record(.connect, monotonicNanoseconds() - session.begun)
         }
         if session.role == .slow, session.phase == .ready {
-            // What it is sent stays where it is; only the end is noticed.
+            // A slow reader reads nothing; only the end of its connection is noticed.
             let isOver = events & (EPOLLERR.rawValue | EPOLLHUP.rawValue | EPOLLRDHUP.rawValue) != 0
             if isOver { endSlow(session) }
             return
@@ -117,11 +117,11 @@ final class Crowd {
         if case .failed(let reason) = connection.state {
             lose(session, reason)
         } else if session.connection === connection {
-            watchForRoom(session)
+            watchForWritability(session)
         }
     }
 
-    /// Does what is due.
+    /// Carries out everything that is due.
     func fire(at now: Int64) {
         for index in wheel.expire(at: now) {
             let session = sessions[index]
@@ -147,12 +147,13 @@ final class Crowd {
         if ramp > 0 {
             steady = min(window.lowerBound + ramp, window.upperBound)..<window.upperBound
         }
-        // These are about sessions that come during it, not about those that were there.
+        // These kinds measure only sessions that are opened during the measured part.
         if scenario.kind == .churn || scenario.kind == .reconnect { latencies.reset() }
         for session in sessions where session.phase == .ready { schedule(session) }
     }
 
-    /// Counts the turns that were due and have not begun: the turn before was in flight too long.
+    /// Counts the turns that were due but have not begun, because the turn before was still in
+    /// flight.
     func countOverdue() {
         counts.turnsNeverBegun = sessions.reduce(0) { $0 + ($1.chat?.overdue.count ?? 0) }
     }
@@ -161,15 +162,15 @@ final class Crowd {
     func end() {
         for session in sessions {
             wheel.cancel(session.index)
-            if session.role != .slow { session.connection?.sayGoodbye() }
+            if session.role != .slow { session.connection?.sendClose() }
             session.connection = nil
             session.phase = .gone
         }
         open = 0
     }
 
-    /// Reads what slow readers were sent, to learn which of them the server has given up.
-    func drainSlow() {
+    /// Reads the slow readers' sockets, to find out which of them the server has closed.
+    func readSlowReaders() {
         for session in sessions where session.role == .slow && session.phase == .ready {
             guard let connection = session.connection else { continue }
             for _ in 0..<64 {
@@ -182,7 +183,7 @@ final class Crowd {
         }
     }
 
-    // MARK: Lives
+    // MARK: Life cycle
 
     private func connect(_ session: LoadSession) {
         let now = monotonicNanoseconds()
@@ -194,7 +195,7 @@ final class Crowd {
                 receiveBytes: session.role == .slow ? 4_096 : nil)
             session.connection = connection
             session.phase = .opening
-            session.isRoomWatched = true
+            session.watchesWritability = true
             let isLate = scenario.kind == .churn && window != nil
             wheel.set(session.index, at: isLate ? session.nextDue : now + Self.patience)
             let events = EPOLLIN.rawValue | EPOLLOUT.rawValue
@@ -209,7 +210,7 @@ final class Crowd {
         }
     }
 
-    /// The session is as it should be before it does anything.
+    /// The session is configured and can begin its work.
     func becomeReady(_ session: LoadSession) {
         guard session.phase == .opening else { return }
         session.phase = .ready
@@ -227,17 +228,17 @@ final class Crowd {
         if window != nil, scenario.kind != .reconnect { schedule(session) }
     }
 
-    /// The session ends as it was meant to; another one takes its place at once.
+    /// Closes a session at its scheduled end; another one takes its place at once.
     func leave(_ session: LoadSession, at due: Int64) {
         if session.phase == .ready { open -= 1 } else { unsettled -= 1 }
-        session.connection?.sayGoodbye()
+        session.connection?.sendClose()
         session.connection = nil
         comeBack(session, at: due)
         session.nextDue = due + lifetime()
         connect(session)
     }
 
-    /// The connection is cut, and the session comes back.
+    /// Cuts the connection; the session connects again later.
     func dropOut(_ session: LoadSession, backAt time: Int64) {
         open -= 1
         session.connection = nil
@@ -251,7 +252,7 @@ final class Crowd {
         unsettled += 1
     }
 
-    /// How long a session stays that comes and goes.
+    /// A random length of a session's life (`churn`).
     func lifetime() -> Int64 {
         Int64(scenario.lifetime * Double.random(in: 0.5..<1.5, using: &random) * 1e9)
     }
@@ -268,7 +269,7 @@ final class Crowd {
         session.phase = .gone
         wheel.cancel(session.index)
         if scenario.kind == .churn, let window {
-            // Its successor comes when it should have.
+            // Its successor connects at its scheduled time.
             let next = max(session.nextDue, monotonicNanoseconds() + 100_000_000)
             guard next < window.upperBound else { return }
             comeBack(session, at: next)
@@ -285,21 +286,21 @@ final class Crowd {
         wheel.cancel(session.index)
     }
 
-    /// Counts an error; beyond some kinds they are no longer told apart. A server has a part in the
-    /// reason, which ends up on a terminal.
+    /// Counts an error; beyond `maxErrorKinds`, errors share one entry. Control characters are made
+    /// visible, because the reason may contain a server's text and is shown on a terminal.
     func countError(_ reason: String) {
         let reason = reason.visible()
         let known = errors[reason] != nil || errors.count < Self.maxErrorKinds
         errors[known ? reason : "other errors", default: 0] += 1
     }
 
-    /// Asks for EPOLLOUT only while bytes wait.
-    func watchForRoom(_ session: LoadSession) {
+    /// Watches for EPOLLOUT only while bytes wait to be sent.
+    func watchForWritability(_ session: LoadSession) {
         guard let connection = session.connection, session.phase != .gone,
-            connection.wantsWrite != session.isRoomWatched
+            connection.wantsWrite != session.watchesWritability
         else { return }
-        session.isRoomWatched.toggle()
-        let events = EPOLLIN.rawValue | (session.isRoomWatched ? EPOLLOUT.rawValue : 0)
+        session.watchesWritability.toggle()
+        let events = EPOLLIN.rawValue | (session.watchesWritability ? EPOLLOUT.rawValue : 0)
         _ = parley_epoll_control(
             epoll, EPOLL_CTL_MOD, connection.descriptor, events, UInt64(session.index))
     }

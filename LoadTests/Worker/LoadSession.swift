@@ -1,39 +1,38 @@
-// One session of a crowd: where it is in its life, and what it does. The steps of a life are taken
-// by Crowd; what a session that speaks or chats keeps beyond this is in Speaker and ChatTurns,
-// which only those have.
+// One session of a crowd: its role, its phase and its schedule. Crowd changes the phase. Speaker
+// and ChatTurns have the further state of sessions that speak or chat.
 
-/// A session as the generator sees it.
+/// A session of the generator.
 final class LoadSession {
-    /// What it does once it is ready.
+    /// What the session does once it is ready.
     enum Role: Equatable {
         case idle, echo, chat, voice, slow
     }
 
-    /// Where it is in its life.
+    /// The phase of its life cycle.
     enum Phase: Equatable {
-        /// Its time to connect has not come. Next: `opening`.
+        /// Before its time to connect. Next: `opening`.
         case waiting
         /// Next: `ready`, `gone`.
         case opening
-        /// Next: `gone`, or `waiting` where sessions come and go.
+        /// Next: `gone`, or `waiting` where sessions are opened again.
         case ready
-        /// Lost, or over. Next: none.
+        /// Lost or closed. Next: none, or `waiting` (`churn`).
         case gone
     }
 
-    /// Its place in the crowd, and its timer.
+    /// Its index in the crowd, which is also its timer.
     let index: Int
     let role: Role
-    /// Which of the servers it is opened to.
+    /// The index of its server.
     let server: Int
     var phase = Phase.waiting
     var connection: LoadConnection?
-    /// When its connecting was due.
+    /// The time at which connecting was due.
     var begun: Int64
-    /// When its next deed is due: exactly, and as the timers have it.
+    /// The time at which its next action is due.
     var nextDue: Int64 = 0
-    /// Whether the epoll reports room in the socket.
-    var isRoomWatched = false
+    /// Whether the epoll watches for EPOLLOUT.
+    var watchesWritability = false
     var chat: ChatTurns?
     var speaker: Speaker?
 
@@ -47,10 +46,10 @@ final class LoadSession {
 
 /// The turns of a session that chats, on a schedule that does not wait for the server.
 struct ChatTurns {
-    /// When the turn in flight was intended; nil: none is.
+    /// The scheduled beginning of the turn in flight; nil when there is none.
     var intended: Int64?
     var hasFirstDelta = false
-    /// Turns that were due while another was in flight, the oldest first. Their latency counts
-    /// from when they were due; those that are left at the end are counted as never begun.
+    /// The due times of turns that wait for the turn in flight, the oldest first. Their latency
+    /// counts from these times. Those left at the end are counted as never begun.
     var overdue: [Int64] = []
 }

@@ -1,24 +1,25 @@
-// What the generator reads of a server's event: its type, of a delta the moments in it, and how a
-// response ended. A generator that parsed every event would measure itself; only the one that ends
-// a response is. Pure.
+// The parts of a server's event that the generator reads: the type, the send times in a delta, and
+// the status of a finished response. Only the event that ends a response is parsed: parsing every
+// event would make the generator the bottleneck. Pure.
 
 import CLinux
 import Codec
 
-/// The types that count.
+/// The event types that the generator uses.
 enum ServerEventHead: Equatable {
     case sessionCreated, sessionUpdated
-    /// How a response ended: `responseFailed` is also what was cut short, or does not say.
+    /// The beginning and the end of a response. `responseFailed` includes incomplete responses and
+    /// unknown states.
     case responseCreated, responseCancelled, responseFailed, responseCompleted
-    /// A piece of a reply's text; where its text begins in the event.
+    /// A piece of a reply's text, and the offset of the text in the event.
     case textDelta(at: Int)
     case transcript, speechStarted
     case error
-    /// Any other.
+    /// Any other type.
     case other
 
-    /// Finds an event's type: the first member of that name is its own. Whether a server writes
-    /// blanks around colons does not matter.
+    /// Finds an event's type: the value of its first member `type`, with or without spaces around
+    /// the colon.
     init(_ event: UnsafeRawBufferPointer, _ parser: JSONParser) {
         guard let type = Self.value(of: "\"type\"", in: event, before: 256) else {
             self = .other
@@ -45,8 +46,9 @@ enum ServerEventHead: Equatable {
         }
     }
 
-    /// Calls `body` with every moment in a delta's text: decimal nanoseconds, with blanks between.
-    static func moments(
+    /// Calls `body` with every send time in a delta's text: decimal nanoseconds, separated by
+    /// spaces.
+    static func sendTimes(
         in event: UnsafeRawBufferPointer, from start: Int, _ body: (Int64) -> Void
     ) {
         var value: Int64 = 0
@@ -56,7 +58,8 @@ enum ServerEventHead: Equatable {
                 value = value * 10 + Int64(byte - UInt8(ascii: "0"))
                 digits += 1
             } else {
-                // Fewer digits are a number in a text, not nanoseconds since the machine began.
+                // A number of fewer digits is part of a text, not nanoseconds since the machine's
+                // start.
                 if digits >= 10 { body(value) }
                 (value, digits) = (0, 0)
                 if byte == UInt8(ascii: "\"") { return }
@@ -64,7 +67,7 @@ enum ServerEventHead: Equatable {
         }
     }
 
-    /// Where the text of a member begins, behind its quote.
+    /// The offset of a string member's value, after its quote.
     private static func value(
         of key: StaticString, in event: UnsafeRawBufferPointer, before limit: Int
     ) -> Int? {

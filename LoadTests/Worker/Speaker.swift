@@ -1,34 +1,36 @@
-// What a speaking session says and hears, by the clock. Pure: the time is an argument.
+// The speech of a session and the timing of the replies to it. Pure: the time is an argument.
 //
-// An interrupting speaker says its words once, is silent until it has heard enough of the reply,
-// and then speaks again; another one says the recording and its pause in a loop.
+// An interrupting speaker sends its recording once, is silent until enough of the reply has played,
+// and then speaks again. Any other speaker repeats the recording and its pause.
 
 /// A session's speech, and the reply to it.
 struct Speaker {
-    /// Silence after which a turn without a reply is given up and said anew, in nanoseconds.
+    /// Time without a reply after which a turn counts as failed and is repeated, in nanoseconds.
     private static let patience: Int64 = 15_000_000_000
-    /// How long after an interruption reply audio is waited for.
-    private static let echo: Int64 = 1_000_000_000
+    /// Time after an interruption in which late reply audio is recorded, in nanoseconds.
+    private static let lateAudioWait: Int64 = 1_000_000_000
 
-    /// Nanoseconds of reply after which it interrupts; nil: it never does.
+    /// Nanoseconds of a reply after which it interrupts; nil: it never interrupts.
     let interruptsAfter: Int64?
-    /// Whether a turn without a reply has failed.
+    /// Whether a turn without a reply counts as failed.
     private let awaitsReplies: Bool
     private let packets: Int
     private let speechPackets: Int
     private let firstLoudPacket: Int
-    /// The next packet.
+    /// The number of the next packet in the recording.
     private(set) var position: Int
-    /// When the last loud packet of the turn was due; nil: its reply has begun, or it is said yet.
+    /// The time at which the last loud packet of the turn was due. Nil while the turn is spoken,
+    /// and once its reply has begun.
     private(set) var endOfSpeech: Int64?
     private var awaitsAudio = false
-    /// When the first audio of the reply came.
+    /// The arrival of the reply's first audio.
     private var audioBegan: Int64?
     private var lastAudio: Int64?
-    /// When the first packet of the interruption was due.
+    /// The time at which the first packet of the interruption was due.
     private var interruptionBegan: Int64?
     private var isInterruptionHeard = false
-    /// The reply item whose audio arrives: when its first packet came, and that packet's position.
+    /// The reply item whose audio arrives, the arrival of its first packet, and that packet's
+    /// position.
     private var playing: (item: (UInt64, UInt64), begin: Int64, position: Int)?
 
     init(_ speech: SpokenLoop, interruptsAfter: Int64?, awaitsReplies: Bool) {
@@ -38,8 +40,8 @@ struct Speaker {
             awaitsReplies: awaitsReplies)
     }
 
-    /// A speaker of a recording: so many packets in all, and up to the end of its speech, and the
-    /// first that is loud.
+    /// Creates a speaker of a recording, given as its number of packets, the packets up to the end
+    /// of speech, and the first loud packet.
     init(
         packets: Int, speechPackets: Int, firstLoudPacket: Int, interruptsAfter: Int64?,
         awaitsReplies: Bool = true
@@ -52,7 +54,7 @@ struct Speaker {
         position = interruptsAfter == nil ? 0 : firstLoudPacket
     }
 
-    /// Takes the packet that is due.
+    /// Advances to the packet that is due.
     /// - Returns: its number in the recording.
     mutating func nextPacket(
         due: Int64, into latencies: inout LatencyRecorder, _ counts: inout LoadCounts
@@ -61,7 +63,7 @@ struct Speaker {
         let packet = position
         position += 1
         if position == speechPackets {
-            // The turn before has had all this time, and no reply.
+            // The previous turn has got no reply until now.
             if awaitsReplies, endOfSpeech != nil { counts.turnsFailed += 1 }
             endOfSpeech = due
         }
@@ -72,7 +74,7 @@ struct Speaker {
     private mutating func considerInterrupting(
         _ due: Int64, _ latencies: inout LatencyRecorder, _ counts: inout LoadCounts
     ) {
-        if let began = interruptionBegan, due - began >= Self.echo {
+        if let began = interruptionBegan, due - began >= Self.lateAudioWait {
             latencies.record(.replyStopped, max(0, (lastAudio ?? began) - began))
             interruptionBegan = nil
         }
@@ -89,14 +91,14 @@ struct Speaker {
         }
     }
 
-    /// The server says that it hears speech.
+    /// The server has sent `speech_started`.
     mutating func handleSpeechStarted(at now: Int64, into latencies: inout LatencyRecorder) {
         guard let began = interruptionBegan, !isInterruptionHeard else { return }
         isInterruptionHeard = true
         latencies.record(.speechStarted, now - began)
     }
 
-    /// A transcript has come.
+    /// The server has sent a transcript.
     func handleTranscript(at now: Int64, into latencies: inout LatencyRecorder) {
         if let endOfSpeech { latencies.record(.transcript, now - endOfSpeech) }
     }
@@ -104,7 +106,7 @@ struct Speaker {
     /// A response has begun.
     mutating func handleResponse() { awaitsAudio = true }
 
-    /// A packet of reply audio has come (PROTOCOL.md, binary output).
+    /// A packet of reply audio has arrived (PROTOCOL.md, binary output).
     mutating func handleAudio(
         _ audio: UnsafeRawBufferPointer, at now: Int64, into latencies: inout LatencyRecorder,
         _ counts: inout LoadCounts
@@ -130,7 +132,7 @@ struct Speaker {
             playing = (item, now, samplePosition)
             return
         }
-        // A listener without any buffer hears a packet this long after the item's first.
+        // A player without a buffer plays a packet this long after the item's first.
         let offset = Int64(samplePosition - playing.position) * 1_000_000_000 / 48_000
         let lateness = now - (playing.begin + offset)
         latencies.record(.audioLateness, max(0, lateness))

@@ -1,11 +1,11 @@
 // A worker: a process with one thread, one epoll and a share of a scenario's sessions. ScenarioRun
-// starts several, since a process has 20,000 descriptors at most and a core has its limits.
+// starts several, because a process has at most 20,000 descriptors and a thread at most one core.
 
 import ArgumentParser
 import CLinux
 import Foundation
 
-/// `parley-load worker`: not for people.
+/// `parley-load worker`: started by the commands that run scenarios.
 struct WorkerCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "worker", abstract: "A share of a scenario's sessions.", shouldDisplay: false)
@@ -21,13 +21,13 @@ struct WorkerCommand: ParsableCommand {
 
 /// The worker's loop.
 private final class Worker {
-    /// How often it reports, in nanoseconds.
+    /// Interval of the progress reports, in nanoseconds.
     private static let reportInterval: Int64 = 500_000_000
-    /// How long turns may go on after the measured part.
+    /// Most time that turns may continue after the measured part.
     private static let turnPatience: Int64 = 15_000_000_000
-    /// How long answers to what was sent last are waited for.
+    /// Time in which the last answers may still arrive.
     private static let rest: Int64 = 1_000_000_000
-    /// The epoll's word for the parent's pipe.
+    /// The epoll token of the parent's pipe.
     private static let parentToken = UInt64.max
 
     private let epoll = epoll_create1(0)
@@ -67,10 +67,10 @@ private final class Worker {
         var events = [epoll_event](repeating: epoll_event(), count: 512)
         while true {
             let count = try waitForEvents(
-                epoll, &events, until: min(crowd.wheel.nextLook, nextReport))
+                epoll, &events, until: min(crowd.wheel.nextCheck, nextReport))
             for event in events.prefix(count) {
                 if event.data.u64 == Self.parentToken {
-                    guard try listen() else { return }
+                    guard try readCalls() else { return }
                 } else {
                     crowd.handle(Int(event.data.u64), event.events)
                 }
@@ -81,9 +81,9 @@ private final class Worker {
         }
     }
 
-    /// Does what the parent says.
-    /// - Returns: false when it has gone.
-    private func listen() throws(LoadFailure) -> Bool {
+    /// Carries out the parent's calls.
+    /// - Returns: false when the parent has ended.
+    private func readCalls() throws(LoadFailure) -> Bool {
         var buffer = [UInt8](repeating: 0, count: 4_096)
         let count = read(0, &buffer, buffer.count)
         guard count > 0 else { return false }
@@ -111,7 +111,7 @@ private final class Worker {
         }
         if let window = crowd.window, !saysMeasured, isOver(window, at: now) {
             saysMeasured = true
-            crowd.drainSlow()
+            crowd.readSlowReaders()
             crowd.countOverdue()
             Self.say(
                 .measured(

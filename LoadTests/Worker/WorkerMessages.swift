@@ -1,35 +1,36 @@
-// What the parent and its workers tell each other, a line of JSON each, over the workers' standard
-// input and output.
+// The messages between the parent and its workers: lines of JSON over the workers' standard input
+// and output.
 
-/// A worker's share of a scenario.
+/// The order to a worker, with its share of a scenario.
 struct WorkerOrder: Codable {
     var scenario: Scenario
     var urls: [String]
-    /// Its number, from 0, and how many there are: it has every `workers`-th session.
+    /// The worker's number, from 0. It has every `workers`-th session.
     var worker: Int
     var workers: Int
-    /// When the first session of all connects, on the machine's monotonic clock.
+    /// The time at which the first session of all workers connects, on the machine's monotonic
+    /// clock.
     var start: Int64
-    /// What speaking sessions say: a WAV file.
+    /// The WAV file that speaking sessions send.
     var recording: String
 }
 
-/// What a worker is told after its order.
+/// A call to a worker, after its order.
 enum WorkerCall: Codable {
-    /// The measured part, on the machine's monotonic clock.
+    /// Begin the measured part, whose times are on the machine's monotonic clock.
     case measure(begin: Int64, end: Int64)
     /// End all sessions.
     case end
 }
 
-/// What a worker says.
+/// A report from a worker.
 enum WorkerReport: Codable {
-    /// How it stands, twice a second.
+    /// The current state, twice a second.
     case progress(WorkerProgress)
-    /// All its sessions are ready, or lost.
+    /// All its sessions are ready or lost.
     case opened
-    /// The measured part is over, and what was under way has ended or was given up. The sessions
-    /// are still open.
+    /// The measured part is over, and its turns have ended or their time limit has passed. The
+    /// sessions are still open.
     case measured(WorkerResult)
     /// All its sessions are closed.
     case ended
@@ -41,11 +42,11 @@ struct WorkerProgress: Codable {
     var open: Int
     var counts: LoadCounts
     var errors: Int
-    /// Of the scenario's main latency since the last progress.
+    /// The scenario's main latency since the last report.
     var interval: LatencyHistogram.Buckets
 }
 
-/// A worker's findings.
+/// A worker's results.
 struct WorkerResult: Codable {
     var counts: LoadCounts
     var errors: [String: Int]

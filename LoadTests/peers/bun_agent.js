@@ -1,7 +1,7 @@
-// An agent session server on Bun, as its documentation has it: Bun.serve with `websocket` handlers
-// and per-connection data, the model through fetch, replies over SSE as a ReadableStream.
-// One process, one thread of JavaScript. fetch has at most 256 requests in flight unless
-// BUN_CONFIG_MAX_HTTP_REQUESTS says otherwise, so it is to be set.
+// An agent session server on Bun, written as its documentation recommends: Bun.serve with
+// `websocket` handlers and per-connection data, the model through fetch, replies over SSE as a
+// ReadableStream. One process, one thread of JavaScript. fetch allows 256 requests in flight by
+// default, so BUN_CONFIG_MAX_HTTP_REQUESTS must be set.
 //
 // Serves the part of the Realtime protocol that the claims need, /echo, the same model over SSE at
 // POST /v1/chat/completions, and a hello at every other path.
@@ -9,7 +9,7 @@
 // BUN_CONFIG_MAX_HTTP_REQUESTS=20000 bun bun_agent.js PORT MODEL_URL
 const [port, modelURL] = process.argv.slice(2);
 
-// The work of a tool that needs the processor, for so many milliseconds: "burn=500" in a text.
+// A CPU-heavy tool: "burn=500" in a user's text computes for 500 milliseconds.
 function callTool(text) {
   const call = /\bburn=(\d+)/.exec(text);
   const end = performance.now() + Number(call?.[1] ?? 0);

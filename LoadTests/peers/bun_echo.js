@@ -1,5 +1,5 @@
-// The echo of Bun's documentation (Bun.serve, WebSockets), compression off as by default there.
-// bun bun_echo.js PORT
+// The echo of Bun's documentation (Bun.serve, WebSockets); compression is off, which is its
+// default. bun bun_echo.js PORT
 Bun.serve({
   hostname: '127.0.0.1',
   port: Number(process.argv[2]),

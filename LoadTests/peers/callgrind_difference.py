@@ -1,4 +1,4 @@
-# A row of count-instructions.sh: what one message adds, from two outputs of callgrind.
+# Prints a row of count-instructions.sh: the cost of one message, from two outputs of callgrind.
 # callgrind_difference.py NAME CONNECTIONS BYTES MESSAGES ONCE TWICE
 import re
 import sys

@@ -1,7 +1,7 @@
-# Whether the agent servers of this folder do the same job: each is started beside a scripted model
-# of this script's own and has to serve the events of the subset, keep a conversation of two turns,
-# pass each delta on when it comes, leave the model alone when its client has gone, and serve 100
-# clients at once. `make check-peers` installs what it takes and runs it.
+# Checks that the agent servers of this folder do the same work. Each is started beside a scripted
+# model in this script. It must serve the events of the subset, keep a conversation of two turns,
+# pass on each delta at once, cancel the model's answer when its client disconnects, and serve 100
+# clients at the same time. `make check-peers` installs what it needs and runs it.
 #
 # check_agents.py [NAME…]      of node, bun, fastapi, picows, nio
 import asyncio
@@ -32,7 +32,7 @@ FIRST_PORT = int(os.environ.get("FIRST_PORT", "9450"))
 
 
 class ScriptedModel:
-    """Chat completions over SSE: as many deltas as the last message says, at its rate."""
+    """Chat completions over SSE; the last message sets the number of deltas and their rate."""
 
     def __init__(self) -> None:
         self.asked: list[list[dict]] = []
@@ -105,7 +105,7 @@ async def say(socket: ClientConnection, text: str) -> None:
 
 
 async def hear(socket: ClientConnection, tokens: int) -> tuple[str, float]:
-    """A reply to its end: its text, and the longest that a delta took from the model, seconds."""
+    """Reads a reply: returns its text, and the longest delay of a delta from the model, in seconds."""
     text, slowest = "", 0.0
     for index in range(tokens):
         delta = (await receive(socket, "response.output_text.delta"))["delta"]
@@ -199,7 +199,7 @@ async def main() -> int:
             await until_listening(port)
             await check(name, port, model)
             print(f"{name:16} serves the subset")
-        except Exception as error:  # what a peer does wrong may show as anything
+        except Exception as error:  # a faulty peer may cause any exception
             failed += 1
             print(f"{name:16} FAILED: {error!r}")
         finally:
@@ -216,7 +216,7 @@ async def until_listening(port: int) -> None:
             return
         except OSError:
             await asyncio.sleep(0.05)
-    raise TimeoutError(f"nobody listens on {port}")
+    raise TimeoutError(f"no server listens on {port}")
 
 
 sys.exit(asyncio.run(main()))

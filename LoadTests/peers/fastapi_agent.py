@@ -1,10 +1,10 @@
-# An agent session server on FastAPI, as its documentation has it: a WebSocket endpoint, a
-# StreamingResponse for SSE, a lifespan that owns the HTTP client; uvicorn with its standard extras
-# (uvloop, httptools). One process; users run one such process per core (`--workers`).
+# An agent session server on FastAPI, written as its documentation recommends: a WebSocket endpoint,
+# a StreamingResponse for SSE, a lifespan that owns the HTTP client; uvicorn with its standard
+# extras (uvloop, httptools). One process; users run one such process per core (`--workers`).
 #
-# The model is called through httpx: the client of the openai package and of FastAPI's own
-# documentation. AIOHTTP=1 takes aiohttp, which the openai package offers "for improved
-# concurrency": the claims run it that way, so that the client library is not what is measured.
+# The model is called through httpx, the client of the openai package and of FastAPI's own
+# documentation. AIOHTTP=1 selects aiohttp, which the openai package offers "for improved
+# concurrency". The claims use it, so that the client library is not the bottleneck.
 #
 # Serves the part of the Realtime protocol that the claims need, /echo, the same model over SSE at
 # POST /v1/chat/completions, and a hello at /.
@@ -50,7 +50,7 @@ app = FastAPI(lifespan=lifespan)
 
 
 def burn(milliseconds: int) -> int:
-    """The work of a tool that needs the processor, for so many milliseconds."""
+    """A CPU-heavy tool: computes for the given milliseconds."""
     end = time.monotonic() + milliseconds / 1000
     primes, n = 0, 2
     while time.monotonic() < end:
@@ -202,8 +202,8 @@ async def hello() -> dict:
 
 
 if __name__ == "__main__":
-    # What is off is work that the other peers do not do: a log line per connection, compression.
-    # Pings are off because a generator that is late to answer 10,000 of them is no dead client.
+    # Work that the other peers do not do is switched off: a log line per connection, compression.
+    # Pings are off because a generator may answer 10,000 of them late and would be disconnected.
     with suppress(KeyboardInterrupt):
         uvicorn.run(app, host="127.0.0.1", port=PORT, access_log=False, log_level="warning",
                     ws_per_message_deflate=False, ws_ping_interval=None, backlog=4096)

@@ -18,8 +18,8 @@ async def echo(websocket: WebSocket) -> None:
         pass
 
 
-# What is off is work that the other peers do not do: a log line per connection, compression, and
-# pings every 20 s, which would disturb the others' turns.
+# Work that the other peers do not do is switched off: a log line per connection, compression, and
+# pings every 20 s, which would disturb the measurement of the others.
 uvicorn.run(
     app,
     host="127.0.0.1",

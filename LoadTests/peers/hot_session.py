@@ -1,6 +1,6 @@
-# One session that keeps a server's processor busy until it is ended: its user calls a tool that
-# computes ("burn"), or says a minute of speech at once, which the server's recogniser then hears.
-# Prints "hot" when the first work has been done.
+# One session that keeps a server's processor busy until this program is ended. It calls a CPU-heavy
+# tool ("burn"), or sends a minute of speech at once for the server's recogniser. Prints "hot" when
+# the first work is done.
 #
 # hot_session.py URL burn MILLISECONDS [aside] | hot_session.py URL speech
 import asyncio

@@ -1,11 +1,11 @@
-"""What one long message costs the others on its shard: K clients send it at the same moment, again
-and again, and one echo beside them counts how long its messages take.
+"""Measures how much one long message delays the other clients of its shard: K clients send it at the
+same time, repeatedly, and one echo client beside them measures the delay of its own messages.
 
     long_messages.py [--clients 1,4,12] [--rounds 5] [--messages audio,append,...] BINARY [BINARY]
 
-Servers are tried in turn, each in a process of its own with one shard. A round's figure is the
-longest echo of it; of the rounds the least, the median and the largest are shown, because other
-programs on the machine only add to it."""
+Servers are measured one after the other, each in a process of its own with one shard. A round's figure
+is its longest delay. The table shows the least, the median and the largest of the rounds, because other
+programs on the machine can only make a delay longer."""
 
 import argparse
 import base64
@@ -33,7 +33,7 @@ SILENT = {"type": "realtime", "output_modalities": ["text"]}
 
 
 def speech(rate, width):
-    """Noise whose loudness changes ten times a second: voice activity has to look at all of it."""
+    """Noise whose loudness changes ten times a second, so that voice activity analyses all of it."""
     draw = random.Random(1)
     samples = []
     for _ in range(SECONDS * 10):
@@ -118,7 +118,7 @@ class Echo(threading.Thread):
 
 
 def answered(peer):
-    """Waits for what follows the message: it is then worked off."""
+    """Waits for the event that follows the message: the server has then handled it."""
     peer.socket.sendall(frame(9, b"behind"))
     while peer.next() != (10, b"behind"):
         pass
@@ -151,7 +151,7 @@ def measure(binary, name, setup, data, clients, rounds):
                 thread.start()
             for thread in threads:
                 thread.join()
-            # The echo that the last message held up is counted too.
+            # The echo that the last message delayed is counted too.
             count = echo.count
             while echo.count < count + 2:
                 time.sleep(0.001)

@@ -1,6 +1,6 @@
-// An agent session server on Node: the `ws` package as its README has it (a WebSocketServer beside
-// an http server), the model through the built-in fetch (undici), as the openai package calls it.
-// One process, one thread of JavaScript; users run one such process per core.
+// An agent session server on Node: the `ws` package as in its README (a WebSocketServer beside an
+// http server), the model through the built-in fetch (undici), as in the openai package. One
+// process, one thread of JavaScript; users run one such process per core.
 //
 // Serves the part of the Realtime protocol that the claims need, /echo, the same model over SSE at
 // POST /v1/chat/completions, and a hello at every other path.
@@ -13,7 +13,7 @@ const { WebSocketServer } = require('ws');
 
 const [port, modelURL] = process.argv.slice(2);
 
-// The work of a tool that needs the processor, for so many milliseconds.
+// A CPU-heavy tool: computes for the given milliseconds.
 const burn = (milliseconds) => {
   const end = performance.now() + milliseconds;
   let primes = 0;
@@ -25,8 +25,8 @@ const burn = (milliseconds) => {
   return primes;
 };
 
-// "burn=500" in a user's text calls that tool where the session is, "burn=500 aside" in a thread of
-// its own, which is what Node's documentation says to do.
+// "burn=500" in a user's text calls that tool in the session's thread, "burn=500 aside" in a thread
+// of its own, as Node's documentation recommends.
 async function callTool(text) {
   const call = /\bburn=(\d+)( aside)?/.exec(text);
   if (!call) return;

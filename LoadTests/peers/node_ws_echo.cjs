@@ -1,4 +1,4 @@
-// The echo of the README of ws (Debian's package), permessage-deflate off as by default there.
+// The echo of the README of ws (Debian's package); permessage-deflate is off, which is its default.
 // node node_ws_echo.cjs PORT
 const { WebSocketServer } = require('ws');
 

@@ -1,5 +1,5 @@
-# Times json.loads or orjson.loads on a file: the median in milliseconds of so many parses, then of
-# parses after which every value is visited. python parse_json.py FILE COUNT json|orjson
+# Times json.loads or orjson.loads on a file: prints the median of COUNT parses in milliseconds,
+# then the median of parses that also visit every value. python parse_json.py FILE COUNT json|orjson
 import json
 import statistics
 import sys

@@ -1,4 +1,4 @@
-// What the two C peers of the echo benchmark share: the listener, the epoll, accepting, sending.
+// Shared by the two C peers of the echo benchmark: the listener, the epoll, accepting, sending.
 #pragma once
 #define _GNU_SOURCE
 #include <errno.h>
@@ -49,7 +49,7 @@ static int peer_epoll(int listener) {
 }
 
 /// Accepts and watches one connection.
-/// Returns it, or -1 when nobody waits any more.
+/// Returns it, or -1 when no connection waits.
 static int peer_accept(int epoll, int listener) {
     int fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK), on = 1;
     if (fd < 0) return -1;
@@ -58,8 +58,8 @@ static int peer_accept(int epoll, int listener) {
     return fd;
 }
 
-/// Sends all bytes; false once the connection is broken. It waits where the socket is full, which
-/// in a closed loop never happens.
+/// Sends all bytes; returns false when the connection is broken. When the socket is full it waits,
+/// which never happens in a closed loop.
 static bool peer_send(int fd, const char *bytes, size_t count) {
     while (count > 0) {
         ssize_t sent = send(fd, bytes, count, MSG_NOSIGNAL);

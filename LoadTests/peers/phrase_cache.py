@@ -1,5 +1,5 @@
-"""CPU that the server spends on a reply whose words were said before, with the phrase cache and
-without. Starts the server twice; needs the Python environment of `make test-clients`.
+"""Measures the server's CPU time for a reply whose words it has spoken before, with and without the
+phrase cache. Starts the server twice; needs the Python environment of `make test-clients`.
 
     .venv-clients/bin/python LoadTests/peers/phrase_cache.py
 """
@@ -36,7 +36,7 @@ async def listen(format_type):
             content = [{"type": "input_text", "text": TEXT}]
             item = {"type": "message", "role": "user", "content": content}
             await link.send(json.dumps({"type": "conversation.item.create", "item": item}))
-            # Only what was just said is answered, so that every reply is the same.
+            # The request has only the last message as its input, so that every reply is the same.
             response = {"input": [item]}
             await link.send(json.dumps({"type": "response.create", "response": response}))
             while True:

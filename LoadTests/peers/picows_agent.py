@@ -1,7 +1,7 @@
-# An agent session server on picows, as its README has it (the core API: a WSListener per
-# connection, ws_create_server), on uvloop, the model through aiohttp, which is what users of picows
-# have beside it. One process, one thread. Messages in several frames are not put together: picows
-# leaves that to its user, and no client here sends any.
+# An agent session server on picows, written as its README recommends (the core API: a WSListener
+# per connection, ws_create_server), on uvloop. The model is called through aiohttp, as users of
+# picows do. One process, one thread. Fragmented messages are not supported: picows leaves them to
+# the application, and no client here sends any.
 #
 # Serves the part of the Realtime protocol that the claims need, and /echo; no HTTP.
 #
@@ -23,7 +23,7 @@ PORT, MODEL_URL = int(sys.argv[1]), sys.argv[2]
 
 
 def call_tool(text: str) -> int:
-    """The work of a tool that needs the processor, "burn=500" milliseconds in a user's text."""
+    """A CPU-heavy tool: "burn=500" in a user's text computes for 500 milliseconds."""
     call = re.search(r"\bburn=(\d+)", text)
     end = time.monotonic() + (int(call[1]) / 1000 if call else 0)
     primes, n = 0, 2

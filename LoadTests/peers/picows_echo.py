@@ -1,5 +1,5 @@
-# The echo server of picows' README (the core API, the faster of its two), on uvloop as its
-# benchmark has it. python picows_echo.py PORT
+# The echo server of picows' README (the core API, the faster of its two), on uvloop as in its
+# benchmark. python picows_echo.py PORT
 import sys
 
 import uvloop

@@ -1,11 +1,11 @@
-"""How long one speaker waits for a transcript while sessions of another key keep the embedded
-recogniser busy. Every attacker keeps eight utterances of 10 s waiting; the victim commits one of
-some 4 s, waits for its transcript, and pauses. Needs the Python environment of `make test-clients`.
+"""Measures how long one speaker waits for a transcript while sessions of another key keep the
+embedded recogniser busy. Every attacker always has eight utterances of 10 s in the queue. The
+victim commits one of about 4 s, waits for its transcript, and pauses. Needs the Python environment of `make test-clients`.
 
     .venv-clients/bin/python LoadTests/peers/recogniser_shares.py [NAME=BINARY ...]
 
-Options: --attackers 0,1,5,12  --turns 20 (of the victim, in each round)  --rounds 2. Several
-binaries take turns within each number of attackers. Prints a table.
+Options: --attackers 0,1,5,12  --turns 20 (of the victim, in each round)  --rounds 2. With
+several binaries, each number of attackers is measured on all of them. Prints a table.
 """
 
 import argparse
@@ -28,7 +28,7 @@ WAITING, PAUSE, AFTER_REFUSAL = 8, 0.5, 0.25
 
 
 def speech(seconds):
-    """So much speech as PCM at 24 kHz, from Debian's pocketsphinx-testdata at 16 kHz."""
+    """Speech as PCM at 24 kHz, made from Debian's pocketsphinx-testdata at 16 kHz."""
     samples = []
     while len(samples) < 16_000 * seconds:
         for path in sorted(RECORDINGS.glob("*.wav")):
@@ -44,7 +44,7 @@ def speech(seconds):
 
 
 class Speaker:
-    """A session that commits its turns itself and only has them transcribed."""
+    """A session that commits its turns itself and gets only transcripts."""
 
     def __init__(self, link):
         self.link = link
@@ -95,7 +95,7 @@ async def measure(attackers, turns, long, short):
         await victim.commit(short)
         await victim.outcome()
         tasks = [asyncio.create_task(attack(long)) for _ in range(attackers)]
-        # Every attacker has said its eight utterances.
+        # Every attacker has sent its eight utterances.
         await asyncio.sleep(5 if attackers else 0)
         delays, refused = [], 0
         for _ in range(turns):
@@ -139,7 +139,7 @@ def run(binary, attackers, turns, long, short):
 
 
 def quantile(delays, share):
-    """The smallest delay that so large a share of all does not exceed, in milliseconds."""
+    """The smallest delay that the given share of all does not exceed, in milliseconds."""
     if not delays:
         return "–"
     index = min(len(delays) - 1, max(0, round(share * len(delays) + 0.5) - 1))

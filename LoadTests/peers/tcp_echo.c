@@ -1,6 +1,6 @@
-// The floor of the echo benchmark: bytes back as they came, over one epoll, level-triggered, with
-// one recv and one send per report. What no server that reads and writes sockets can beat.
-// It knows no protocol and keeps no state: what a full socket does not take is waited for.
+// The reference of the echo benchmark: it echoes bytes over one level-triggered epoll, with one
+// recv and one send per event. No server that reads and writes sockets can be faster. It knows no
+// protocol and keeps no state: when a socket is full, it waits.
 //
 // cc -O2 -o tcp_echo tcp_echo.c && ./tcp_echo PORT
 #include "peer.h"

@@ -1,7 +1,7 @@
-// The yardstick of the instruction count: what a WebSocket echo costs in C. One epoll,
-// level-triggered; one recv per report, every whole frame in it unmasked and written, header and
-// payload, to a buffer; one send. The beginning of a frame that was cut off by the end of a read
-// is kept. As little else as works: no limits, no fragments, no UTF-8 checks, no deadlines.
+// The reference of the instruction count: the cost of a WebSocket echo in C. One epoll,
+// level-triggered. For each event there is one recv; every whole frame is unmasked and written,
+// header and payload, to a buffer; then there is one send. The beginning of an incomplete frame is
+// kept. It does as little else as possible: no limits, no fragments, no UTF-8 checks, no deadlines.
 //
 // cc -O2 -o websocket_echo websocket_echo.c -lcrypto && ./websocket_echo PORT
 #include "peer.h"
@@ -14,7 +14,7 @@
 
 enum { kept_bytes_max = 4096, connections_max = 65536, buffer_bytes = 64 * 1024 };
 
-/// Bytes of a frame, or of a request, whose rest has not come.
+/// The bytes of an incomplete frame or request.
 struct kept {
     size_t count;
     char bytes[kept_bytes_max];
@@ -41,8 +41,8 @@ static void unmask(char *to, const char *from, size_t count, uint32_t mask) {
     for (; index < count; index++) to[index] = from[index] ^ (char)(mask >> 8 * (index % 4));
 }
 
-/// Echoes the frame at the front into `out`, and tells how many bytes were written there.
-/// Returns the bytes it took up, 0 when it is incomplete, -1 when it breaks a rule.
+/// Writes the echo of the first frame to `out`, and the echo's length to `written`.
+/// Returns the frame's length, 0 when it is incomplete, -1 when it is invalid.
 static ssize_t echo_frame(const char *frame, size_t available, char *out, size_t *written) {
     if (available < 2) return 0;
     const unsigned char *byte = (const unsigned char *)frame;
@@ -65,7 +65,7 @@ static ssize_t echo_frame(const char *frame, size_t available, char *out, size_t
     return (ssize_t)(header + 4 + count);
 }
 
-/// Answers the opening handshake; the request's size, or 0 when its end has not come.
+/// Answers the opening handshake. Returns the request's length, or 0 when it is incomplete.
 static ssize_t accept_upgrade(const char *request, size_t available, char *out, size_t *written) {
     const char *end = memmem(request, available, "\r\n\r\n", 4);
     if (!end) return 0;
@@ -86,7 +86,7 @@ static ssize_t accept_upgrade(const char *request, size_t available, char *out, 
     return end + 4 - request;
 }
 
-/// One report: false when the connection is over.
+/// Handles one event; returns false when the connection is over.
 static bool handle(int fd, struct connection *connection) {
     size_t before = 0;
     if (connection->kept) {
@@ -106,7 +106,7 @@ static bool handle(int fd, struct connection *connection) {
                 : accept_upgrade(input + used, count - used, output + filled, &written);
         if (taken < 0) return false;
         if (taken == 0) break;
-        // The echo of a Close is the last that is sent.
+        // Nothing is sent after the echo of a Close.
         connection->is_closing = connection->is_open && (input[used] & 0x0F) == 8;
         connection->is_open = true;
         used += (size_t)taken;

@@ -1,4 +1,4 @@
-// Histograms: percentiles, and that the sum of several processes' is the whole one's.
+// Latency histograms: their percentiles, and merging those of several processes.
 
 import Testing
 
@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    @Test func mergedPartsAreTheWhole() {
+    @Test func mergingPartsGivesTheWhole() {
         var random = SplitMix64(state: 7)
         var whole = LatencyRecorder()
         var parts = [LatencyRecorder(), LatencyRecorder(), LatencyRecorder()]
@@ -36,7 +36,7 @@ import Testing
         #expect(merged.summaries[.echo] == nil)
     }
 
-    @Test func anIntervalHoldsWhatCameSinceTheLast() {
+    @Test func anIntervalHoldsTheValuesSinceTheLastOne() {
         var recorder = LatencyRecorder(watching: .echo)
         recorder.record(.echo, 1_000_000)
         recorder.record(.session, 5_000_000)
@@ -47,7 +47,7 @@ import Testing
         #expect(recorder[.echo]?.count == 2)
     }
 
-    @Test func whatIsTooLongOrNegativeIsKeptWithinTheRange() {
+    @Test func valuesOutsideTheRangeAreClamped() {
         var histogram = LatencyHistogram()
         histogram.record(nanoseconds: -5)
         histogram.record(nanoseconds: .max)

@@ -1,4 +1,4 @@
-// What a person gets to see: tables, plots, the line of progress, and the sums behind them.
+// Reports: tables, plots, the line of progress, and the figures in them.
 
 import Foundation
 import Testing
@@ -33,15 +33,15 @@ import Testing
         return result
     }
 
-    @Test func memoryPerSessionIsTheGrowth() {
+    @Test func memoryPerSessionIsTheServersGrowthPerSession() {
         #expect(result().bytesPerSession == 1_000)
         #expect(result().ledgerBytesPerSession == 900)
         #expect(result().busyBytesPerSession == 2_000)
         #expect(((result().ledgerDifferencePercent ?? 0) + 5).magnitude < 1e-9)
     }
 
-    /// Turns that are due while another one is late are not forgotten.
-    @Test func turnsThatNeverBeganAreOpen() {
+    /// Turns that are due while another one is late are counted as open.
+    @Test func turnsThatNeverBeganCountAsOpen() {
         var result = result()
         (result.counts.turnsBegun, result.counts.turnsCompleted) = (10, 9)
         result.counts += result.counts
@@ -52,16 +52,16 @@ import Testing
 
     @Test func lostSessionsAreShownAndFailACommand() {
         var result = result()
-        #expect(throws: Never.self) { try result.checkNobodyWasLost() }
+        #expect(throws: Never.self) { try result.checkNoSessionWasLost() }
         result.counts.lost = 500
         result.opened?.sessions = 1_500
         result.errors = ["refused": 500]
-        #expect(throws: LoadFailure.self) { try result.checkNobodyWasLost() }
+        #expect(throws: LoadFailure.self) { try result.checkNoSessionWasLost() }
         #expect(ScaleCommand.heading([result]).contains("| 1,500 | 500 | 6.0 | 1,333 |"))
     }
 
-    /// The default of the server would turn half of them away.
-    @Test func aServerOfTheHarnessHasRoomForItsPlan() {
+    /// The server's default limit would refuse half of the sessions.
+    @Test func theHarnesssServerAllowsAllPlannedSessions() {
         var scenario = Scenario(.idle)
         scenario.sessions = 19_800
         let options = LocalParley.room(for: scenario, in: 1)
@@ -70,8 +70,8 @@ import Testing
         #expect(LocalParley.room(for: scenario, in: 6).last == "16867")
     }
 
-    /// Work in an event loop is not put beside work in a pool.
-    @Test func theSummaryNamesTheWaysThatAStackWasMeasured() {
+    /// The summary does not mix work in an event loop with work in a pool.
+    @Test func theSummaryNamesHowEachStackWasMeasured() {
         let measure = Measure(word: "p99", title: "p99", unit: "ms")
         var outcome = ClaimOutcome(
             name: "hot", title: "Hot", published: "–", remarks: "", command: "c")
@@ -91,7 +91,7 @@ import Testing
                     + "| 2.00, – |"))
     }
 
-    @Test func theOverviewHasALinePerResult() {
+    @Test func theOverviewHasOneLineForEachResult() {
         let lines = MarkdownReport.overview([result(), result()]).split(separator: "\n")
         #expect(lines.count == 4)
         #expect(
@@ -108,7 +108,7 @@ import Testing
         #expect(text.contains("| ledger against the process's growth | – | -10.0% | -5.0% | – |"))
     }
 
-    @Test func aResultSurvivesItsFile() throws {
+    @Test func aResultIsReadBackFromItsFile() throws {
         let data = try JSONEncoder().encode(result())
         let read = try JSONDecoder().decode(ScenarioResult.self, from: data)
         #expect(read.latencies == result().latencies)
@@ -116,7 +116,7 @@ import Testing
         #expect(read.timeline == result().timeline)
     }
 
-    @Test func theLineOfProgressSaysWhatCounts() {
+    @Test func theLineOfProgressShowsSessionsAndErrors() {
         let point = TimelinePoint(
             seconds: 12.34, open: 12_345, rate: 678.9, p50: 0.21, p99: 3.456,
             residentBytes: 25_000_000)
@@ -143,7 +143,7 @@ import Testing
         #expect(plots.count == 6)
         for plot in plots {
             #expect(isBalanced(plot), "\(plot.prefix(300))")
-            // What a broken number would be.
+            // A number that is not finite would be written so.
             #expect(["nan", "inf", "Optional"].allSatisfy { !plot.contains($0) })
         }
         #expect(plots[0].contains("e&lt;1&gt;"))
@@ -151,7 +151,7 @@ import Testing
         #expect(plots[0].contains(">time, s</text>"))
     }
 
-    /// Whether every element that begins also ends.
+    /// Whether every element that is opened is also closed.
     private func isBalanced(_ text: String) -> Bool {
         var open: [Substring] = []
         for piece in text.split(separator: "<") {
@@ -165,7 +165,7 @@ import Testing
         return open.isEmpty
     }
 
-    @Test func aLineThroughPointsOnALineIsThatLine() throws {
+    @Test func theFitThroughPointsOnALineIsThatLine() throws {
         let fit = try #require(LinearFit([(x: 1, y: 5), (x: 2, y: 7), (x: 5, y: 13)]))
         #expect((fit.slope - 2).magnitude < 1e-9)
         #expect((fit.intercept - 3).magnitude < 1e-9)

@@ -1,4 +1,4 @@
-// Scenario files: what they may say, and what they are told when it is wrong.
+// Scenario files: reading them, and the messages for invalid ones.
 
 import Foundation
 import Testing
@@ -15,7 +15,7 @@ import Testing
         }
     }
 
-    @Test func aFileSetsWhatItSaysAndNothingElse() throws {
+    @Test func aFileSetsItsFieldsAndNoOthers() throws {
         let scenario = try ScenarioFile.parse(
             """
             # A comment.
@@ -39,7 +39,7 @@ import Testing
         #expect((scenario.kind, scenario.sessions, scenario.messageBytes) == (.echo, 5, 2_048))
     }
 
-    @Test func everyErrorNamesTheLineAndWhatWouldBeRight() {
+    @Test func everyErrorNamesTheLineAndTheAllowedValues() {
         #expect(
             problem("scenario: chat\nsesions: 5")
                 == "f.yaml:2: there is no field \"sesions\"; did you mean \"sessions\"?")
@@ -66,7 +66,7 @@ import Testing
         #expect(problem("a: [").hasPrefix("f.yaml:2: not YAML: "))
     }
 
-    @Test func theReadyOnesAreRight() throws {
+    @Test func theProvidedScenariosAreValid() throws {
         let root = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
             .deletingLastPathComponent().deletingLastPathComponent()
         let folder = root.appendingPathComponent(ScenarioFile.folder)
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test func partsMustFitTheWhole() {
+    @Test func sharesMustAddUp() {
         #expect(
             problem("scenario: mixed\nsessions: 10\nspeaking: 8\nchatting: 8")
                 == "f.yaml: sessions is 10, but 16 of them speak, chat or do not read")
@@ -86,7 +86,7 @@ import Testing
         #expect(problem("scenario: chat\nramp: 2 s").contains("with a ramp"))
     }
 
-    @Test func whatAFieldWritesItReads() throws {
+    @Test func everyFieldReadsBackWhatItWrites() throws {
         for kind in Scenario.Kind.allCases {
             let scenario = Scenario(kind)
             for field in ScenarioField.all where field.name != "path" {
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test func rolesShareTheSessionsOut() {
+    @Test func sessionsAreDividedAmongTheRoles() {
         var mixed = Scenario(.mixed)
         (mixed.sessions, mixed.speaking, mixed.chatting) = (100, 10, 20)
         #expect(mixed.roles == Scenario.Roles(slow: 0, speaking: 10, chatting: 20))

@@ -1,5 +1,5 @@
-// A session that speaks: when it says what, and which delays it makes of what it hears. On a clock
-// of numbers.
+// A load session that speaks: its schedule, and the delays that it measures from the server's
+// audio. The test sets the clock.
 
 import Testing
 
@@ -26,7 +26,7 @@ import Testing
         bytes.withUnsafeBytes { speaker.handleAudio($0, at: now, into: &latencies, &counts) }
     }
 
-    @Test mutating func aRecordingIsSaidInALoop() {
+    @Test mutating func aRecordingIsRepeated() {
         var speaker = Speaker(
             packets: 3, speechPackets: 2, firstLoudPacket: 1, interruptsAfter: nil)
         let said = (0..<7).map {
@@ -46,7 +46,7 @@ import Testing
         hear(audio(item: 7, position: 960), at: Self.packet + 530_000_000, &speaker)
         #expect(latencies[.transcript]?.milliseconds(atPercentile: 100)?.rounded() == 300)
         #expect(latencies[.firstAudio]?.milliseconds(atPercentile: 100)?.rounded() == 500)
-        // 960 samples of 48 kHz are 20 ms, and it came after 30.
+        // 960 samples at 48 kHz are 20 ms, and the packet arrived after 30.
         #expect(latencies[.audioLateness]?.milliseconds(atPercentile: 100)?.rounded() == 10)
         #expect((counts.audioPackets, counts.latePackets) == (2, 1))
     }
@@ -69,7 +69,7 @@ import Testing
         hear(audio(item: 7, position: 0), at: due, &speaker)
         pass(5, &self)
         #expect(counts.interruptions == 0)
-        // 100 ms of the reply are heard: the next packet is the first loud one.
+        // After 100 ms of the reply, the next packet is the first loud one.
         let began = due
         pass(1, &self)
         #expect((counts.interruptions, said.last) == (1, 1))
@@ -81,11 +81,11 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    mutating func aTurnWithoutAReplyHasFailedWhereOneIsAwaited(awaitsReplies: Bool) {
+    mutating func aTurnWithoutAReplyFailsIfRepliesAreAwaited(awaitsReplies: Bool) {
         var speaker = Speaker(
             packets: 3, speechPackets: 2, firstLoudPacket: 0, interruptsAfter: nil,
             awaitsReplies: awaitsReplies)
-        // Four turns, of which the second is answered, and the last may still be.
+        // Four turns: the second is answered, and the last may still be.
         for number in 0..<11 {
             _ = speaker.nextPacket(
                 due: Int64(number) * Self.packet, into: &latencies, &counts)
@@ -96,7 +96,7 @@ import Testing
         #expect(counts.turnsFailed == (awaitsReplies ? 2 : 0))
     }
 
-    @Test mutating func aTurnThatNobodyAnswersIsSaidAnew() {
+    @Test mutating func anUnansweredTurnIsRepeated() {
         var speaker = Speaker(
             packets: 10, speechPackets: 2, firstLoudPacket: 1, interruptsAfter: 100_000_000)
         var last = 0

@@ -1,5 +1,5 @@
-// The wheel of timers, and with it the open loop's schedule: nothing fires early, nothing is lost,
-// and what is late is late by its own fault.
+// The timer wheel, which keeps the open loop's schedule: no timer fires early, none is lost, and a
+// late check does not move later timers.
 
 import Testing
 
@@ -19,7 +19,7 @@ import Testing
         #expect(wheel.expire(at: due + Self.tick) == [])
     }
 
-    @Test func aTimerBeyondARoundWaitsForItsOwnRound() {
+    @Test func aTimerBeyondOneRoundWaitsForItsRound() {
         let wheel = TimerWheel(now: 0)
         let far = 5_000_000_000 as Int64
         wheel.set(1, at: far)
@@ -46,25 +46,25 @@ import Testing
         #expect(fired.sorted() == Array(0..<100))
     }
 
-    @Test func theNextLookIsNeverAfterTheNextTimer() {
+    @Test func theNextCheckIsNeverAfterTheNextTimer() {
         let wheel = TimerWheel(now: 0)
-        #expect(wheel.nextLook > 0)
+        #expect(wheel.nextCheck > 0)
         wheel.set(7, at: 700 * Self.tick)
-        #expect(wheel.nextLook == 700 * Self.tick)
+        #expect(wheel.nextCheck == 700 * Self.tick)
         wheel.set(8, at: 65 * Self.tick)
-        #expect(wheel.nextLook == 65 * Self.tick)
+        #expect(wheel.nextCheck == 65 * Self.tick)
         #expect(wheel.expire(at: 66 * Self.tick) == [8])
-        #expect(wheel.nextLook == 700 * Self.tick)
+        #expect(wheel.nextCheck == 700 * Self.tick)
     }
 
-    @Test func whatIsInThePastFiresAtTheNextTick() {
+    @Test func aTimerInThePastFiresAtTheNextTick() {
         let wheel = TimerWheel(now: 1_000 * Self.tick)
         wheel.set(0, at: 0)
         #expect(wheel.expire(at: 1_001 * Self.tick) == [0])
     }
 
-    /// Against a list that is searched: random times, moves and cancellations.
-    @Test func aWheelDoesWhatASortedListDoes() throws {
+    /// Compares the wheel with a plain list: random times, moves and cancellations.
+    @Test func aWheelAgreesWithAPlainList() throws {
         var random = SplitMix64(state: 42)
         let wheel = TimerWheel(now: 0)
         var due: [Int: Int64] = [:]

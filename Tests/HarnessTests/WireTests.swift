@@ -1,5 +1,4 @@
-// What the generator reads of servers' events, what a speaker does, and what the scripted model
-// says.
+// What the load generator reads of server events, and the scripted model's answers.
 
 import Codec
 import Testing
@@ -13,7 +12,7 @@ import Testing
         Array(text.utf8).withUnsafeBytes { ServerEventHead($0, parser) }
     }
 
-    @Test func eventsAreToldByTheirType() {
+    @Test func eventsAreRecognisedByTheirType() {
         #expect(head(#"{"type":"session.created","event_id":"e"}"#) == .sessionCreated)
         #expect(head(#"{"type": "session.updated"}"#) == .sessionUpdated)
         #expect(head(#"{"event_id":"e1","type":"response.created"}"#) == .responseCreated)
@@ -31,43 +30,43 @@ import Testing
         #expect(head("") == .other)
     }
 
-    /// Words of the reply, and the states of its items, are not the response's.
+    /// The reply's words and its items' states must not be taken for the response's status.
     @Test(arguments: [
         (#"{"output":[{"status":"incomplete","text":"failed"}],"status":"completed"}"#, true),
         (#"{"status":"incomplete","output":[{"status":"completed"}]}"#, false),
         (#"{"output":[{"status":"completed"}]}"#, false),
-    ]) func aResponseEndedAsItsStatusSays(response: String, isCompleted: Bool) {
+    ]) func aResponsesStatusIsRead(response: String, isCompleted: Bool) {
         let event = #"{"type":"response.done","response":\#(response)}"#
         #expect(head(event) == (isCompleted ? .responseCompleted : .responseFailed))
         #expect(head(String(event.dropLast())) == .responseFailed)
     }
 
-    @Test func deltasGiveTheirMomentsBack() {
+    @Test func readsTheSendTimesInDeltas() {
         let event = Array(
             #"{"type": "response.output_text.delta", "delta": " 60174608253192 60174608253999"}"#
                 .utf8)
-        var moments: [Int64] = []
+        var times: [Int64] = []
         event.withUnsafeBytes { bytes in
             guard case .textDelta(let start) = ServerEventHead(bytes, parser) else { return }
-            ServerEventHead.moments(in: bytes, from: start) { moments.append($0) }
+            ServerEventHead.sendTimes(in: bytes, from: start) { times.append($0) }
         }
-        #expect(moments == [60_174_608_253_192, 60_174_608_253_999])
+        #expect(times == [60_174_608_253_192, 60_174_608_253_999])
     }
 
-    @Test func numbersInWordsAreNoMoments() {
+    @Test func numbersInAReplyAreNotSendTimes() {
         let event = Array(
             #"{"type":"response.output_text.delta","delta":"in 2026, 12 99999999999999999999 x"}"#
                 .utf8)
-        var moments: [Int64] = []
+        var times: [Int64] = []
         event.withUnsafeBytes { bytes in
             guard case .textDelta(let start) = ServerEventHead(bytes, parser) else { return }
-            ServerEventHead.moments(in: bytes, from: start) { moments.append($0) }
+            ServerEventHead.sendTimes(in: bytes, from: start) { times.append($0) }
         }
-        #expect(moments.allSatisfy { $0 < 1_000_000_000_000_000_000 })
-        #expect(moments.count <= 1)
+        #expect(times.allSatisfy { $0 < 1_000_000_000_000_000_000 })
+        #expect(times.count <= 1)
     }
 
-    @Test func aMessageChangesTheScript() {
+    @Test func aUsersMessageChangesTheScript() {
         let script = ModelScript().overridden(by: "please tokens=500 rate=20.5 first=1000 thanks")
         #expect(
             (script.tokens, script.tokensPerSecond, script.firstTokenMilliseconds)
@@ -77,7 +76,7 @@ import Testing
         #expect(script.offset(of: 41) == 3_000_000_000)
     }
 
-    @Test func aRequestIsReadWhateverItsContentIs() throws {
+    @Test func readsARequestWithAnyContent() throws {
         let body = #"""
             {"stream":true,"stream_options":{"include_usage":true},"model":"m","messages":[
             {"role":"user","content":"first"},{"role":"assistant","content":"tokens=9"},
@@ -90,7 +89,7 @@ import Testing
         #expect(ModelRequest(Array("no".utf8), with: JSONParser()) == nil)
     }
 
-    @Test func theScenariosPromptIsTheModelsScript() {
+    @Test func theScenariosInstructionsAreTheModelsScript() {
         var scenario = Scenario(.chat)
         (scenario.tokens, scenario.tokenRate, scenario.firstToken) = (500, 12.5, 0.4)
         let script = ModelScript().overridden(by: scenario.chatPrompt)

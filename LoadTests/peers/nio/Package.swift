@@ -2,7 +2,7 @@
 import PackageDescription
 
 // A package of its own: Parley itself has nothing to do with SwiftNIO. scripts/setup-peers.sh
-// builds it into .build-nio. Pinned, so that a table can be made again.
+// builds it into .build-nio. Pinned, so that a table can be reproduced.
 let package = Package(
     name: "nio-agent",
     platforms: [.macOS(.v15)],

@@ -1,6 +1,6 @@
-// An agent session server on SwiftNIO, as swift-nio's example NIOWebSocketServer has it: the typed
-// upgrade pipeline, a NIOAsyncChannel and a task per connection, the shared event loop group with a
-// thread per core that it may use. Frames are put together by NIOWebSocketFrameAggregator.
+// An agent session server on SwiftNIO, written like swift-nio's example NIOWebSocketServer: the
+// typed upgrade pipeline, a NIOAsyncChannel and a task per connection, and the shared event loop
+// group with a thread per available core. NIOWebSocketFrameAggregator assembles messages.
 //
 // Serves the part of the Realtime protocol that the claims need (Session.swift), and /echo.
 //
@@ -13,7 +13,7 @@ import NIOWebSocket
 
 typealias WebSocketChannel = NIOAsyncChannel<WebSocketFrame, WebSocketFrame>
 
-/// What an accepted connection has become.
+/// The result of an upgrade.
 enum Upgrade {
     case webSocket(WebSocketChannel, uri: String)
     /// Plain HTTP, which this peer does not serve.
@@ -76,7 +76,7 @@ struct Server {
     }
 
     private func serve(_ upgrade: EventLoopFuture<Upgrade>) async {
-        // Nothing is thrown on: one connection's end must not end the server.
+        // Errors are caught here: the end of one connection must not end the server.
         do {
             guard case .webSocket(let channel, let uri) = try await upgrade.get() else { return }
             try await channel.executeThenClose { inbound, outbound in

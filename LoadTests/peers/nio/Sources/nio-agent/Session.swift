@@ -1,5 +1,5 @@
-// A session: one connection's conversation, as far as the claims need the Realtime protocol. An
-// actor, because a reply is streamed while further events come.
+// A session: one connection's conversation, with the part of the Realtime protocol that the claims
+// need. It is an actor, because events arrive while a reply is streamed.
 
 import Foundation
 import NIOCore
@@ -90,7 +90,7 @@ actor Session {
     func run(_ inbound: NIOAsyncChannelInboundStream<WebSocketFrame>) async throws {
         try await send(ServerEvent(type: "session.created", session: settings))
         try await withThrowingDiscardingTaskGroup { group in
-            // The client's end is also the reply's.
+            // The reply ends with the client's connection.
             defer { group.cancelAll() }
             for try await frame in inbound {
                 switch frame.opcode {
@@ -119,7 +119,7 @@ actor Session {
         }
     }
 
-    /// - Returns: whether a response is to be made.
+    /// - Returns: whether the event asks for a response.
     private func handle(_ event: ClientEvent) async throws -> Bool {
         switch event.type {
         case "session.update":
@@ -182,7 +182,7 @@ actor Session {
     }
 
     private func send(_ event: ServerEvent) async throws {
-        // JSONEncoder keeps no order; events begin with their type, as everybody's do.
+        // JSONEncoder keeps no order, but events must begin with their type, as in the other peers.
         var data = ByteBuffer(string: "{\"type\":\"\(event.type)\",")
         var fields = try encoder.encodeAsByteBuffer(event, allocator: ByteBufferAllocator())
         fields.moveReaderIndex(forwardBy: 1)
@@ -191,7 +191,7 @@ actor Session {
     }
 }
 
-/// The work of a tool that needs the processor, "burn=500" milliseconds in a user's text.
+/// A CPU-heavy tool: "burn=500" in a user's text computes for 500 milliseconds.
 func callTool(_ text: String) -> Int {
     guard let call = text.firstMatch(of: /\bburn=(\d+)/), let milliseconds = Int(call.1) else {
         return 0
