@@ -1,6 +1,6 @@
-// A voice agent of one's own: the phone of a bicycle shop, with speech in and out, in one file.
-// Copy it, and change `respond`. Run it here with `swift run -c release receptionist` and talk to
-// it on http://127.0.0.1:8080/; examples/README.md shows the package that it needs elsewhere.
+// An example of a voice agent in one file: it answers the phone of a bicycle shop. Copy it and
+// change `respond`. Run it with `swift run -c release receptionist` and talk to it at
+// http://127.0.0.1:8080/. examples/README.md shows the Package.swift for a project of your own.
 
 import Agents
 import Foundation
@@ -8,7 +8,7 @@ import Logging
 import Server
 import Session
 
-/// Answers what callers ask most. Any async Swift may stand in `respond`: a query, a model, a rule.
+/// Answers frequent questions. `respond` may contain any async Swift: a query, a model, a rule.
 struct Receptionist: LanguageModel {
     let answers = [
         (topic: "open", text: "We are open from nine to six, Monday to Saturday."),

@@ -1,5 +1,5 @@
-// The plain page: one realtime session, typed or spoken. Sound is in audio.js. The page talks the
-// same protocol as every other client, at /v1/realtime of the server that it came from.
+// The demo page: one realtime session, typed or spoken. audio.js records and plays sound. The page
+// uses the same protocol as every other client, at /v1/realtime of its own server.
 
 import { Microphone, Player, audioContext, base64 } from "/audio.js";
 
@@ -14,20 +14,20 @@ const view = {
 const player = new Player();
 const microphone = new Microphone();
 
-/** The connection, and what is known of the conversation on it. */
+/** The connection, and the state of its conversation. */
 let socket = null;
 let retrySeconds = 1;
-/** What the user typed where the server asks for a key: in memory only, until the page goes. */
+/** The key that the user typed, if the server requires one. It is kept in memory only. */
 let key = "";
 /** Bubbles of the conversation by item id. */
 const turns = new Map();
 let activeResponse = null;
-/** Responses that were stopped here: what still arrives of them is not played. */
+/** Responses that the user has stopped: audio of them that still arrives is not played. */
 const stopped = new Set();
-/** Hold-to-talk: whether the button is down, and how many 20 ms pieces it has sent. */
+/** Hold-to-talk: whether the button is down, and how many pieces of 20 ms were sent. */
 let isHolding = false;
 let sentPieces = 0;
-/** When the user's turn ended, to tell how long the reply took; null once it was told. */
+/** The end of the user's turn, to show the reply's delay; null once it is shown. */
 let turnEnd = null;
 
 // ---- Connection ----
@@ -35,7 +35,7 @@ let turnEnd = null;
 function connect() {
   showState("connecting", "Connecting…");
   const scheme = location.protocol === "https:" ? "wss" : "ws";
-  // A browser can set no header on a WebSocket, so that the key travels as a subprotocol.
+  // A browser can set no header on a WebSocket, so the key is sent as a subprotocol.
   const protocols = key ? ["realtime", `openai-insecure-api-key.${key}`] : ["realtime"];
   try {
     socket = new WebSocket(`${scheme}://${location.host}/v1/realtime`, protocols);
@@ -61,8 +61,8 @@ function connect() {
 }
 
 /**
- * Why the server does not let this page in, if that is a matter of credentials. A WebSocket does not
- * tell a page why it was not opened; a request that takes the same key does.
+ * Returns the server's message if it refuses the page's key, otherwise null. A WebSocket does not
+ * tell a page why it was refused; an HTTP request with the same key does.
  */
 async function tellRefusal() {
   try {
@@ -75,7 +75,7 @@ async function tellRefusal() {
   }
 }
 
-/** Waits for a key instead of trying again. */
+/** Shows the form for a key, and stops reconnecting. */
 function askForKey(problem) {
   showState("disconnected", "This server asks for a key");
   showNotice(problem);
@@ -132,7 +132,7 @@ const handlers = {
     for (const control of [view.talk, view.send]) control.disabled = false;
   },
   "input_audio_buffer.speech_started"({ item_id }) {
-    // The reply may go on from here, if this turns out to have been a cough.
+    // The reply may resume from here, if the server decides that this was no interruption.
     acknowledge(player.stop());
     turn(item_id, "user");
   },
@@ -192,7 +192,7 @@ const handlers = {
     }
   },
   "error"({ error }) {
-    // The reply may have ended by itself while the request to cancel it was on its way.
+    // The reply may have ended before the server received the request to cancel it.
     if (error.code !== "response_cancel_not_active") showNotice(error.message);
   },
 };
@@ -265,14 +265,14 @@ function showNotice(text) {
   view.notice.hidden = !text;
 }
 
-/** The reply can be stopped while it is made or heard. */
+/** Shows the stop button while a reply is generated or played. */
 function updateStop() {
   view.stop.hidden = !activeResponse && !player.isPlaying;
 }
 
 // ---- What the user does ----
 
-/** Tells the server what has been heard of a reply. */
+/** Tells the server how much of a reply has been played. */
 function acknowledge(heard) {
   if (!heard) return;
   send({
@@ -281,7 +281,7 @@ function acknowledge(heard) {
   });
 }
 
-/** Silences the reply: the user wants it to stop. */
+/** Stops the reply at the user's request. */
 function interrupt() {
   acknowledge(player.stop());
   if (activeResponse) stopped.add(activeResponse);
@@ -331,7 +331,7 @@ function release({ commits }) {
   isHolding = false;
   microphone.onSamples = null;
   showTalking(false);
-  // The protocol wants at least 100 ms in a turn; less is a slip of the finger.
+  // The protocol requires at least 100 ms of audio in a turn; a shorter press was accidental.
   if (commits && sentPieces >= 5) {
     send({ type: "input_audio_buffer.commit" });
     send({ type: "response.create" });
@@ -395,7 +395,7 @@ view.talk.addEventListener("pointerup", () => release({ commits: true }));
 view.talk.addEventListener("pointercancel", () => release({ commits: true }));
 view.talk.addEventListener("contextmenu", (event) => event.preventDefault());
 
-/** Space holds the button, wherever the focus is, unless the focused control has its own use. */
+/** The space bar acts as the talk button, unless the focused control uses it. */
 function isTalkKey(event) {
   const own = event.target.closest?.("input, button, a");
   return event.code === "Space" && (!own || own === view.talk);

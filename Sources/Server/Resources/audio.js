@@ -1,31 +1,31 @@
-// Sound in and out, both as 16-bit samples at 24 kHz, the protocol's audio/pcm. What is sent, and
-// when playing stops, is decided in app.js.
+// Recording and playing, both as 16-bit samples at 24 kHz, the protocol's audio/pcm. app.js decides
+// when to send audio and when to stop playing.
 
 const sampleRate = 24000;
 let context = null;
 
-/** The page's one audio context. Browsers let it run only after a gesture, so it is made late. */
+/** The page's audio context, made at the first use: browsers only start it after a user action. */
 export function audioContext() {
   context ??= new AudioContext({ sampleRate });
   if (context.state === "suspended") context.resume();
   return context;
 }
 
-/** Plays pieces of audio one after the other, without a gap, and knows what has been heard. */
+/** Plays pieces of audio without gaps, and keeps the position that has been played. */
 export class Player {
   #sources = new Set();
   #end = 0;
-  /** Pieces from the one that is heard on: item, position in it in seconds, start, duration. */
+  /** The pieces being played or waiting: item, position in it in seconds, start, duration. */
   #pieces = [];
 
-  /** Is called when everything has been heard. */
+  /** Called when everything has been played. */
   onEnd = () => {};
 
   /**
    * @param {string} base64 little-endian 16-bit samples
    * @param {string} item whose audio it is
-   * @param {number} [startMs] where in the item it starts, if not after the piece before: what is
-   *   still queued is dropped
+   * @param {number} [startMs] its position in the item, if it does not follow the previous piece:
+   *   waiting pieces are then dropped
    */
   play(base64, item, startMs) {
     if (startMs !== undefined) this.stop();
@@ -40,7 +40,7 @@ export class Player {
     const source = sound.createBufferSource();
     source.buffer = buffer;
     source.connect(sound.destination);
-    // 60 ms in hand at the start of a reply: a late packet is then no gap.
+    // Start a reply with a delay of 60 ms, so that a late packet makes no gap.
     const start = Math.max(this.#end, sound.currentTime + (this.#sources.size ? 0 : 0.06));
     source.start(start);
     this.#end = start + buffer.duration;
@@ -55,12 +55,12 @@ export class Player {
     };
   }
 
-  /** Whether something is heard, or about to be. */
+  /** Whether a piece is playing or waiting. */
   get isPlaying() {
     return this.#sources.size > 0;
   }
 
-  /** What has been heard: of which item, and how many milliseconds; null before there is one. */
+  /** The item being played, and how many milliseconds of it; null before the first. */
   get heard() {
     if (!context) return null;
     const now = context.currentTime - (context.outputLatency || 0);
@@ -71,7 +71,7 @@ export class Player {
     return { item: piece.item, ms: Math.floor((piece.position + seconds) * 1000) };
   }
 
-  /** Falls silent at once, drops what has not been heard, and returns what has. */
+  /** Stops playing at once, drops the waiting pieces, and returns the position played. */
   stop() {
     const { heard } = this;
     for (const source of this.#sources) {
@@ -85,7 +85,7 @@ export class Player {
   }
 }
 
-/** The microphone, opened when it is first wanted. */
+/** The microphone, opened when it is first needed. */
 export class Microphone {
   #opening = null;
   #stream = null;
@@ -93,7 +93,7 @@ export class Microphone {
   /** Receives 20 ms of samples as an ArrayBuffer while the microphone is on; null: it is off. */
   onSamples = null;
 
-  /** Asks for the microphone; resolves once samples flow. */
+  /** Opens the microphone; resolves once samples arrive. */
   open() {
     this.#opening ??= this.#start().catch((error) => {
       this.#opening = null;

@@ -1,5 +1,5 @@
-// The AudioWorklet that records: turns the microphone's 128-sample blocks into 20 ms of 16-bit
-// samples. It runs on the audio thread; what is done with them is audio.js's business.
+// The AudioWorklet that records: it collects the microphone's blocks of 128 samples into 16-bit
+// pieces of 20 ms, which it posts to audio.js. It runs on the audio thread.
 
 class CaptureProcessor extends AudioWorkletProcessor {
   constructor() {
