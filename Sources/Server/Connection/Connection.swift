@@ -182,6 +182,8 @@ final class Connection {
     @exclusivity(unchecked) var isCongested = false
     /// Whether so much output waits that no message is taken in: an echo's only.
     @exclusivity(unchecked) var awaitsRoom = false
+    /// Whether the shard's queue of connections with messages for the next tick names it.
+    @exclusivity(unchecked) var isUnfinished = false
     /// Bytes that came and are not used yet: a request's beginning, pipelined requests behind an
     /// answer that is still being sent, or messages that another tick is for.
     @exclusivity(unchecked) var held: [UInt8] = []

@@ -58,25 +58,12 @@ extension Shard {
         ShardSibling(adopt: adopt, drain: drain)
     }
 
-    /// Gives an accepted connection to the shard whose turn it is.
-    func deal(_ handle: IOHandle, of peer: NetworkAddress) {
-        guard case .inherited(let siblings) = duty, !siblings.isEmpty else {
-            return addConnection(handle, of: peer)
-        }
-        nextSibling = nextSibling == siblings.count ? 0 : nextSibling + 1
-        guard nextSibling > 0 else { return addConnection(handle, of: peer) }
-        siblings[nextSibling - 1].adopt(handle, peer)
-    }
-
-    /// Takes over a connection that a sibling accepted, unless nobody is taken any more.
-    func takeOver(_ handle: IOHandle, of peer: NetworkAddress) {
-        if isStopping { io.close(handle) } else { addConnection(handle, of: peer) }
-    }
-
     /// Prepares the listening sockets for their end.
     /// - Returns: how long they must still be served.
     func beginLeaving() -> Duration {
-        guard case .shared(let port) = duty, let listener = listeners.first else { return .zero }
+        guard case .shared(let port) = duty, let listener = acceptor.listeners.first else {
+            return .zero
+        }
         io.steer(pastSockets: port.sockets, groupOf: listener)
         return SharedPort.handshakeGrace
     }
@@ -89,11 +76,11 @@ extension Shard {
         case .shared(let port):
             acceptWaiting()
             // A program that outlived its purpose would point past the successor's sockets.
-            if port.leave() { listeners.first.map(io.stopSteering) }
+            if port.leave() { acceptor.listeners.first.map(io.stopSteering) }
         case .inherited(let siblings):
             // Through their mailboxes, behind the connections that were given to them.
             for sibling in siblings { sibling.drain(.zero) }
         }
-        stopListening()
+        acceptor.closeListeners()
     }
 }

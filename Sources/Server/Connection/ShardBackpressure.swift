@@ -25,13 +25,9 @@ extension Shard {
     @discardableResult
     func admitOutput(of connection: Connection) -> SendOutcome {
         guard connection.state != .closed else { return .overLimit }
-        let count = connection.output.count
-        if count > configuration.softQueuedOutputBytes || count > configuration.maxQueuedOutputBytes
-        {
-            guard relieve(connection) else {
-                metrics.add(.sendsOverLimit)
-                return .overLimit
-            }
+        if output.isBeyondALimit(connection), !relieve(connection) {
+            metrics.add(.sendsOverLimit)
+            return .overLimit
         }
         markDirty(connection)
         metrics.add(connection.isBehind ? .sendsBuffered : .sendsSent)
@@ -43,14 +39,19 @@ extension Shard {
     @inline(never)
     private func relieve(_ connection: Connection) -> Bool {
         dropLateAudio(of: connection)
-        let count = connection.output.count
-        guard count <= configuration.maxQueuedOutputBytes || connection.isEcho else {
+        switch output.verdict(on: connection) {
+        case .fits: return true
+        case .cutOff:
             cutOff(connection, by: .outputLimitCloses, reason: "max-queued-output-bytes")
             return false
+        case .pauseSources:
+            pauseSources(of: connection)
+            return true
         }
-        guard count > configuration.softQueuedOutputBytes, connection.state == .webSocket
-        else { return true }
-        let backlog = backlog(of: connection)
+    }
+
+    private func pauseSources(of connection: Connection) {
+        let backlog = output.backlog(of: connection)
         if backlog.overSoftLimitSince == nil {
             backlog.overSoftLimitSince = peerClock
             armDeadline(of: connection)
@@ -62,7 +63,6 @@ extension Shard {
         } else {
             holdUpAgents(of: connection)
         }
-        return true
     }
 
     /// A reader this slow gets no farewell: that would only wait behind the rest.
@@ -95,29 +95,11 @@ extension Shard {
     func takeMessagesAgain(on connection: Connection) {
         guard connection.awaitsRoom else { return }
         connection.awaitsRoom = false
-        let slot = connection.token.index
-        if !connection.held.isEmpty, !unfinishedSlots.contains(slot) {
-            unfinishedSlots.append(slot)
-        }
+        if !connection.held.isEmpty { scheduleMessages(of: connection) }
         updateInterest(of: connection)
     }
 
     // MARK: Progress
-
-    /// The connection's backlog, which it has from now on.
-    func backlog(of connection: Connection) -> OutputBacklog {
-        if let backlog = connection.backlog { return backlog }
-        let backlog = backlogs.take()
-        connection.backlog = backlog
-        return backlog
-    }
-
-    /// Nothing waits any more.
-    func releaseBacklog(of connection: Connection) {
-        guard let backlog = connection.backlog else { return }
-        connection.backlog = nil
-        backlogs.giveBack(backlog)
-    }
 
     /// The socket took bytes of a connection that has a backlog.
     func handleWritten(_ count: Int, on connection: Connection) {
@@ -131,10 +113,8 @@ extension Shard {
 
     /// Less waits than before.
     private func noteLevel(of connection: Connection, _ backlog: OutputBacklog) {
-        let count = connection.output.count
-        if count <= configuration.softQueuedOutputBytes { backlog.overSoftLimitSince = nil }
-        // Half, so that a reader at the limit does not stop and start them every tick.
-        if count <= configuration.softQueuedOutputBytes / 2 {
+        if output.isWithinSoftLimit(connection) { backlog.overSoftLimitSince = nil }
+        if output.mayResumeSources(of: connection) {
             releaseAgents(of: connection)
             takeMessagesAgain(on: connection)
         }
@@ -151,7 +131,7 @@ extension Shard {
             send(.pong, payload, on: connection)
             return
         }
-        let backlog = backlog(of: connection)
+        let backlog = output.backlog(of: connection)
         if backlog.hasQueuedPong {
             metrics.add(.postponedPongs)
             backlog.postponePong(payload)
@@ -177,7 +157,7 @@ extension Shard {
         from start: Int, of responseID: String, item itemID: String, position: Int,
         on connection: Connection
     ) {
-        let backlog = backlog(of: connection)
+        let backlog = output.backlog(of: connection)
         // A session sends at most so far ahead of what is being heard.
         let lead = Duration.milliseconds(configuration.session.playoutLeadMilliseconds)
         backlog.audio.append(
@@ -222,14 +202,11 @@ extension Shard {
         return backlog.audio.bytesBeforeLate(at: now) ?? connection.output.count
     }
 
-    /// Drops what comes too late, wherever it waits. The rest is copied for it, so it is only done
-    /// when a quarter goes, or the limit is near: the copies cost no more than the messages did.
+    /// Drops audio that comes too late, wherever it waits, where that is worth the copies.
     private func dropLateAudio(of connection: Connection) {
         guard let backlog = connection.backlog else { return }
         let late = backlog.audio.lateBytes(at: now)
-        let count = connection.output.count
-        guard late > 0, late >= count / 4 || count > configuration.maxQueuedOutputBytes
-        else { return }
+        guard output.isWorthDropping(lateBytes: late, of: connection) else { return }
         let ranges = backlog.takeAudio { message in
             guard message.usefulUntil < now else { return false }
             noteLost(message, of: connection)

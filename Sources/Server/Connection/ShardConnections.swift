@@ -92,27 +92,24 @@ extension Shard {
 
     /// Sees to it that the connection's output is flushed this tick.
     func markDirty(_ connection: Connection) {
-        guard connection.state != .closed, !connection.isDirty else { return }
-        connection.isDirty = true
-        dirtySlots.append(connection.token.index)
+        output.schedule(connection)
     }
 
     /// Writes to the sockets; elsewhere only a connection that is refused is written to. Who has
     /// more than a tick's share stays on the list for the next tick; whose socket is full waits for
     /// it to have room.
     func flushWrites() {
-        guard !dirtySlots.isEmpty else { return }
-        // Two lists that change places: a copy of one that is emptied would be allocated anew.
-        swap(&dirtySlots, &flushedSlots)
-        for index in flushedSlots.indices {
-            connections.reference(inSlot: flushedSlots[index])?._withUnsafeGuaranteedRef {
+        let count = output.beginRound()
+        guard count > 0 else { return }
+        for position in 0..<count {
+            connections.reference(inSlot: output.slot(at: position))?._withUnsafeGuaranteedRef {
                 guard $0.isDirty else { return }
                 $0.isDirty = false
                 touch($0)
                 if $0.state != .closed { flush($0) }
             }
         }
-        flushedSlots.removeAll(keepingCapacity: true)
+        output.endRound()
     }
 
     @inline(__always)
@@ -143,7 +140,7 @@ extension Shard {
         }
         if connection.output.isEmpty {
             connection.isBehind = false
-            releaseBacklog(of: connection)
+            output.releaseBacklog(of: connection)
             handleFlushed(connection)
         } else {
             connection.isBehind = true
@@ -272,24 +269,25 @@ extension Shard {
         endSession(of: connection)
         abandonAnswer(of: connection)
         connection.state = .closed
-        closedSlots.append(connection.token.index)
+        closed.append(connection.token.index)
     }
 
     func removeClosed() {
-        guard !closedSlots.isEmpty else { return }
-        for slot in closedSlots {
-            guard let connection = connections[slot: slot] else { continue }
+        let count = closed.beginRound()
+        guard count > 0 else { return }
+        for position in 0..<count {
+            guard let connection = connections[slot: closed.slot(at: position)] else { continue }
             endRecords(of: connection)
             connection.output.removeAll(into: chunks)
-            releaseBacklog(of: connection)
+            output.releaseBacklog(of: connection)
             releaseContexts(of: connection)
             deadlines.cancel(connection.deadline)
             io.close(connection.handle)
-            refund(connection)
+            ledgers.refund(connection)
             releaseCharge(of: connection)
             connections.remove(connection)
             services.metrics.connections.subtract(1, ordering: .relaxed)
         }
-        closedSlots.removeAll(keepingCapacity: true)
+        closed.endRound()
     }
 }

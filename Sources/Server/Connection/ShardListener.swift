@@ -1,34 +1,23 @@
-// How a shard comes by its connections: a bounded number of accepts per tick, a pause when the
-// process runs out of descriptors.
+// What a shard does with a connection that its listener accepts: it is given to the shard whose turn
+// it is, refused where there is no place for it, or put into the table. A tick accepts a bounded
+// number. The listeners themselves are Acceptor's.
 
 import CLinux
 import Codec
 import Session
 
 extension Shard {
-    /// Starts accepting from a listening, non-blocking handle, which becomes the shard's own.
-    /// - Throws: `IOError` when the handle cannot be watched.
-    package func listen(on handle: IOHandle) throws(IOError) {
-        let code = watch(handle)
-        guard code == 0 else { throw IOError(call: "epoll_ctl", code: code) }
-        listeners.append(handle)
+    /// Whose the listeners are. Set before the first tick.
+    package var duty: ListeningDuty {
+        get { acceptor.duty }
+        set { acceptor.duty = newValue }
     }
 
-    private func watch(_ listener: IOHandle) -> Int32 {
-        let token = EventToken(.listener, index: 0, generation: 0)
-        return io.watch(listener, for: .reads, token: token, isNew: true)
-    }
+    /// Starts accepting from a listening, non-blocking socket, which becomes the shard's own.
+    /// - Throws: `IOError` when the socket cannot be watched.
+    package func listen(on handle: IOHandle) throws(IOError) { try acceptor.listen(on: handle) }
 
-    /// Closes the listening handles.
-    func stopListening() {
-        for listener in listeners {
-            if !isAcceptPaused { io.unwatch(listener) }
-            io.close(listener)
-        }
-        listeners = []
-    }
-
-    /// Accepts everybody who waits: at most as many as the queue holds, and not without
+    /// Accepts all connections that wait: at most as many as the queue holds, and none without
     /// descriptors.
     func acceptWaiting() {
         for _ in 0...configuration.listenBacklog / configuration.maxAcceptsPerTurn {
@@ -38,76 +27,67 @@ extension Shard {
         }
     }
 
-    /// Accepts until nobody waits, at most `maxAcceptsPerTurn` so that a storm of connections does
-    /// not delay those that are there.
+    /// Accepts until no connection waits, at most `maxAcceptsPerTurn` so that a storm of
+    /// connections does not delay the open ones.
     func acceptConnections() {
-        for listener in listeners where !isAcceptPaused { acceptConnections(from: listener) }
+        for listener in acceptor.listeners where !acceptor.isPaused {
+            acceptConnections(from: listener)
+        }
     }
 
     private func acceptConnections(from listener: IOHandle) {
-        var peer = NetworkAddress.unspecified
         for _ in 0..<configuration.maxAcceptsPerTurn {
-            switch io.accept(from: listener, peer: &peer) {
-            case .done(let handle):
-                noteAccept()
-                deal(IOHandle(truncatingIfNeeded: handle), of: peer)
-            case .wouldBlock, .ended: return
-            case .failed(ECONNABORTED), .failed(EPROTO):
-                // The peer left while it waited; the next may be fine.
-                metrics.add(.acceptFailures)
+            let outcome = acceptor.accept(from: listener)
+            switch outcome {
+            case .accepted(let handle, let peer):
+                if acceptor.handleAccepted(at: now) { logger.info("accepting again") }
+                deal(handle, of: peer)
+            case .none: return
+            case .peerLeft: metrics.add(.acceptFailures)
             case .failed(let code):
                 metrics.add(.acceptFailures)
-                if code == EMFILE || code == ENFILE { turnAway(from: listener) }
+                if outcome.isOutOfDescriptors { turnAway(from: listener) }
                 pauseAccepting(code)
                 return
             }
         }
     }
 
-    /// Without a descriptor nobody can be accepted, and who waits would wait for nothing: as many
-    /// as a tick takes are told to come back, with the one descriptor that is kept for it.
+    /// Without a descriptor no connection can be kept, and a client in the queue would wait for
+    /// nothing: as many as a tick takes are told to come back.
     private func turnAway(from listener: IOHandle) {
-        var peer = NetworkAddress.unspecified
         for _ in 0..<configuration.maxAcceptsPerTurn {
-            guard case .done(let handle) = io.acceptOnSpare(from: listener, peer: &peer)
-            else { return }
-            refuse(IOHandle(truncatingIfNeeded: handle), of: peer, .descriptors)
+            guard let (handle, peer) = acceptor.acceptOnSpare(from: listener) else { return }
+            refuse(handle, of: peer, .descriptors)
         }
     }
 
-    /// Out of descriptors or memory, the listener stays readable: without a pause the shard would
-    /// spin on it.
     private func pauseAccepting(_ code: Int32) {
-        isAcceptPaused = true
-        listeners.forEach(io.unwatch)
+        let isFirst = acceptor.pause(at: now)
         _ = deadlines.schedule(.acceptPause, at: now + configuration.acceptPause)
-        // At the limit one pause follows the other, with an accept between two when somebody left:
-        // one line is enough for all of them.
-        let isNew = lastAcceptPause.map { now - $0 >= Self.acceptCalm } ?? true
-        lastAcceptPause = now
-        guard isNew else { return }
+        guard isFirst else { return }
         let reason = String(cString: strerror(code))
         logger.warning("accepting paused", metadata: ["reason": "\(reason)"])
     }
 
-    /// Accepting works; without a pause for a while, the trouble is over.
-    private func noteAccept() {
-        guard let last = lastAcceptPause, now - last >= Self.acceptCalm else { return }
-        lastAcceptPause = nil
-        logger.info("accepting again")
-    }
-
-    /// Time without a pause after which the next one is news. 10 s.
-    private static var acceptCalm: Duration { .seconds(10) }
-
     /// The pause is over.
     func resumeAccepting() {
-        guard isAcceptPaused, !listeners.isEmpty else { return }
-        isAcceptPaused = false
-        for listener in listeners {
-            let code = watch(listener)
-            guard code == 0 else { return pauseAccepting(code) }
+        let code = acceptor.resume()
+        if code != 0 { pauseAccepting(code) }
+    }
+
+    /// Gives an accepted connection to the shard whose turn it is.
+    private func deal(_ handle: IOHandle, of peer: NetworkAddress) {
+        if let sibling = acceptor.nextOwner() {
+            sibling.adopt(handle, peer)
+        } else {
+            addConnection(handle, of: peer)
         }
+    }
+
+    /// Takes over a connection that a sibling accepted, unless the shard is stopping.
+    func takeOver(_ handle: IOHandle, of peer: NetworkAddress) {
+        if isStopping { io.close(handle) } else { addConnection(handle, of: peer) }
     }
 
     /// Answers a connection that there is no place for, as well as goes without keeping it: what
@@ -117,14 +97,14 @@ extension Shard {
     private func refuse(_ handle: IOHandle, of peer: NetworkAddress, _ reason: RefusalReason) {
         noteRefusal(reason, of: peer)
         defer { io.close(handle) }
-        // Nobody could read a word of it without a handshake, which is what there is no place for.
+        // The answer would be readable after a handshake only, which is what there is no place for.
         if wire != nil { return }
         _ = io.read(handle, into: readBuffer)
         _ = admission.answers[reason].withUnsafeBytes { io.write(handle, $0) }
         io.finishWriting(handle)
     }
 
-    func addConnection(_ handle: IOHandle, of peer: NetworkAddress) {
+    private func addConnection(_ handle: IOHandle, of peer: NetworkAddress) {
         let limit = configuration.maxConnections
         guard services.metrics.reserve(services.metrics.connections, limit: limit) else {
             return refuse(handle, of: peer, .maxConnections)

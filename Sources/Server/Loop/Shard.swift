@@ -33,19 +33,6 @@ enum DeadlineOwner {
     case survey(SurveyID)
 }
 
-/// What other threads may ask of a shard, in the order in which they do.
-private enum ShardCommand: Sendable {
-    case stop(WebSocketCloseCode)
-    case drain(after: Duration)
-    case adopt(IOHandle, of: NetworkAddress)
-    case renew(TLSContext)
-    case continueAnswer(EventToken)
-    case reviewTextRequest(EventToken)
-    case answerSurvey(SurveyQuestion)
-    case noteReport(SurveyReport, for: SurveyID)
-    case judgeMemory
-}
-
 /// An event loop over a backend. Confined to the thread that calls `tick()`, except `stop`,
 /// `drain`, `adopt` and `renewTLS`.
 ///
@@ -61,16 +48,8 @@ package final class Shard<Backend: IO> {
     let routes: Routes
     let admission: Admission
     var refusals = RefusalLog()
-    private let commands: Mailbox<ShardCommand>
-    @exclusivity(unchecked) private var takenCommands: [ShardCommand] = []
-
-    /// The time of this tick.
-    @exclusivity(unchecked) package private(set) var now: Instant
-    /// The clock by which peers are judged: it stands still while the shard is away, when their
-    /// bytes wait unread and their pings unsent.
-    @exclusivity(unchecked) private(set) var peerClock: Instant
-    /// When the last tick ended.
-    @exclusivity(unchecked) var tickEnd: Instant
+    @exclusivity(unchecked) var inbox: ShardInbox
+    @exclusivity(unchecked) var clock: ShardClock
     /// Whether the shard takes nothing new and ends once its connections have.
     package internal(set) var isStopping = false
     /// Nil until the shard is told to drain.
@@ -78,39 +57,19 @@ package final class Shard<Backend: IO> {
 
     @exclusivity(unchecked) var connections: ConnectionTable
     @exclusivity(unchecked) var deadlines: DeadlineQueue<DeadlineOwner>
-    /// Slots that hold messages for the next tick.
-    @exclusivity(unchecked) var unfinishedSlots: [Int] = []
-    /// Slots whose output is to be flushed.
-    @exclusivity(unchecked) var dirtySlots: [Int] = []
-    /// The same of the flush in progress; empty otherwise.
-    @exclusivity(unchecked) var flushedSlots: [Int] = []
-    /// Slots whose ledger is to be settled at the end of the tick.
-    @exclusivity(unchecked) var touchedSlots: [Int] = []
-    /// What its connections and text requests hold.
-    @exclusivity(unchecked) var book: LedgerBook
-    /// Bytes that one connection, or text request, may hold.
-    let maxLedgerBytes: UInt32
-    /// Those that hold more, until the end of the tick.
-    @exclusivity(unchecked) var oversized: [EventToken] = []
-    @exclusivity(unchecked) var memoryWatch = MemoryWatch()
-    /// Turns until a debug build checks all ledgers.
-    var auditCountdown = 0
-    /// Slots to be removed at the end of the tick.
-    @exclusivity(unchecked) var closedSlots: [Int] = []
-    var listeners: [IOHandle] = []
-    /// Whose they are.
-    package var duty = ListeningDuty.own
-    /// Whose turn it was to get a connection: 0 is this shard, the others are its siblings.
-    var nextSibling = 0
-    var isAcceptPaused = false
-    /// When accepting was last paused, until that is long enough ago.
-    var lastAcceptPause: Instant?
+    var acceptor: Acceptor<Backend>
+    /// Connections with messages that are for the next tick.
+    @exclusivity(unchecked) var unfinished = SlotQueue()
+    @exclusivity(unchecked) var output: OutputSchedule
+    @exclusivity(unchecked) var ledgers: LedgerKeeper
+    @exclusivity(unchecked) var memoryWatch: MemoryWatch
+    /// Connections that are removed at the end of the tick.
+    @exclusivity(unchecked) var closed = SlotQueue()
 
     let chunks = ChunkPool()
     var memoryReturn = MemoryReturn()
     /// Nil: plain TCP.
     let wire: TLSWire?
-    var backlogs = OutputBacklogPool()
     let floodRate: TokenRate
     let messagePace: TransferPace
     let readBuffer: UnsafeMutableRawBufferPointer
@@ -131,13 +90,8 @@ package final class Shard<Backend: IO> {
     let gate: ShardGate
     let agentLink: AgentLink
     let sessionContext: SessionContext
-    @exclusivity(unchecked) private var load: ShardLoad
-    /// What was last published of the codecs.
-    @exclusivity(unchecked) var publishedCodecs: CodecUse?
+    @exclusivity(unchecked) var meter: TickMeter
     @exclusivity(unchecked) private var takenDeliveries: [AgentDelivery] = []
-    /// Pieces of models' replies that this tick has taken.
-    @exclusivity(unchecked) var deltasInTick = 0
-    @exclusivity(unchecked) var jobBacklog: JobBacklog
     let upstreamPort: UpstreamPort<Backend>
     let upstream: (any UpstreamClient)?
 
@@ -151,9 +105,14 @@ package final class Shard<Backend: IO> {
         connections = ConnectionTable(capacity: places)
         deadlines = DeadlineQueue(capacity: places)
         metrics = services.metrics.shards[services.index]
-        book = LedgerBook(metrics: metrics)
-        let maxLedger = services.configuration.maxConnectionMemoryBytes
-        maxLedgerBytes = maxLedger > 0 ? UInt32(clamping: maxLedger) : .max
+        ledgers = LedgerKeeper(
+            metrics: metrics, maxBytes: services.configuration.maxConnectionMemoryBytes)
+        memoryWatch = MemoryWatch(
+            budget: services.memory, metrics: services.metrics, shard: services.index)
+        output = OutputSchedule(
+            softLimit: services.configuration.softQueuedOutputBytes,
+            hardLimit: services.configuration.maxQueuedOutputBytes)
+        acceptor = Acceptor(io: io)
         logger = services.logger
         sessionLog = SessionLog(
             logger: services.logger, includesContent: services.configuration.logContent)
@@ -164,10 +123,8 @@ package final class Shard<Backend: IO> {
             perSecond: services.configuration.maxNuisancesPerSecond,
             burst: services.configuration.maxNuisanceBurst)
         messagePace = services.configuration.messagePace
-        now = io.now
-        tickEnd = now
-        peerClock = now
-        commands = Mailbox(wake: io.wake)
+        clock = ShardClock(at: io.now)
+        inbox = ShardInbox(wake: io.wake)
         readBuffer = .allocate(byteCount: services.configuration.readBufferBytes, alignment: 64)
         maxSamplesPerTick = SampleRate.hz16000.samples(
             inMilliseconds: Int(clamping: configuration.maxAudioPerTurn.wholeMilliseconds))
@@ -191,14 +148,10 @@ package final class Shard<Backend: IO> {
             hasSynthesizer: services.agents.synthesizer != nil,
             toolServers: services.agents.toolServers?.policy,
             codecs: services.configuration.codecs)
-        load = ShardLoad(since: now)
-        jobBacklog = JobBacklog(at: now)
+        meter = TickMeter(at: clock.now)
         executor.adoptThread()
         rotateTicketKeys()
-        services.directory.join(services.index) { [commands] in commands.post(.answerSurvey($0)) }
-        services.memory.register(shard: services.index) { [commands] in
-            commands.post(.judgeMemory)
-        }
+        joinServer()
     }
 
     deinit {
@@ -209,13 +162,25 @@ package final class Shard<Backend: IO> {
         readBuffer.deallocate()
     }
 
+    // MARK: Time
+
+    /// The time of this tick.
+    @inline(__always) package var now: Instant { clock.now }
+
+    /// The clock by which peers are judged; see ShardClock.
+    @inline(__always) var peerClock: Instant { clock.peerTime }
+
+    /// When something that is due by the peers' clock is due, unless the shard is away until then.
+    @inline(__always)
+    func time(ofPeerTime due: Instant) -> Instant { clock.time(ofPeerTime: due) }
+
     // MARK: The tick
 
     /// Turns until the shard has stopped. Called once, on the shard's own thread.
     package func run() {
         executor.adoptThread()
         while tick() {}
-        noteLargest(0)
+        ledgers.setLargest(to: 0)
         services.directory.leave(services.index)
     }
 
@@ -224,7 +189,7 @@ package final class Shard<Backend: IO> {
     package func tick() -> Bool {
         let wake = nextWake
         let reports = io.wait(until: wake)
-        noteTime(wake: wake)
+        beginTick(wake: wake)
         wire?.beginTick(at: now)
         sessionContext.beginTick(samples: maxSamplesPerTick)
         continueMessages()
@@ -240,86 +205,29 @@ package final class Shard<Backend: IO> {
         reviewMemory()
         removeClosed()
         noteHeldMemory()
-        tickEnd = io.now
-        noteDeltas()
-        if let (share, seconds) = load.handleTick(from: now, to: tickEnd) {
-            handleLoad(share, seconds: seconds)
-        }
-        publishMetrics()
+        endTick()
         return !(isStopping && connections.count == 0)
     }
 
-    /// Stops accepting, closes every WebSocket with `code`, and ends when all are closed or
-    /// `closeTimeout` has passed. Any thread.
-    package var stop: @Sendable (_ code: WebSocketCloseCode) -> Void {
-        { [commands] code in commands.post(.stop(code)) }
+    /// Takes the time, and says where the shard was away for long.
+    @inline(__always)
+    private func beginTick(wake: Instant?) {
+        let away = clock.beginTick(at: io.now, wake: wake)
+        if away > 0 { noteAbsence(away) }
     }
 
-    /// Stops accepting, lets turns in flight finish, closes every WebSocket with 1012, and ends
-    /// when all are closed; see ShardDraining. Any thread.
-    package var drain: @Sendable (_ delay: Duration) -> Void {
-        { [commands] delay in commands.post(.drain(after: delay)) }
+    @inline(never)
+    private func noteAbsence(_ nanoseconds: Int64) {
+        metrics.add(.absentMilliseconds, Int(nanoseconds / 1_000_000))
+        guard nanoseconds >= ShardClock.notableNanoseconds else { return }
+        logger.warning(
+            "event loop was away", metadata: ["milliseconds": "\(nanoseconds / 1_000_000)"])
     }
-
-    /// Takes over a connection that a sibling accepted. Any thread.
-    var adopt: @Sendable (_ handle: IOHandle, _ peer: NetworkAddress) -> Void {
-        { [commands] handle, peer in commands.post(.adopt(handle, of: peer)) }
-    }
-
-    /// Makes new connections from another TLS context; open ones go on as they are. Any thread.
-    package var renewTLS: @Sendable (_ context: TLSContext) -> Void {
-        { [commands] context in commands.post(.renew(context)) }
-    }
-
-    /// There is more of the reply that a connection shows. Any thread.
-    var continueTextAnswer: @Sendable (_ connection: EventToken) -> Void {
-        { [commands] token in commands.post(.continueAnswer(token)) }
-    }
-
-    /// A shard has answered what this one has asked all of them. Any thread.
-    var noteReport: @Sendable (_ report: SurveyReport, _ survey: SurveyID) -> Void {
-        { [commands] report, survey in commands.post(.noteReport(report, for: survey)) }
-    }
-
-    /// The readers of a text request's reply have come, gone or gone on. Any thread.
-    var reviewTextRequest: @Sendable (_ turn: EventToken) -> Void {
-        { [commands] token in commands.post(.reviewTextRequest(token)) }
-    }
-
-    /// Takes the time, and of the time since the last tick began what the shard was away for: its
-    /// work then, and what it was woken later than it asked for. A little is normal, and must not
-    /// stop the peers' clock on a busy shard. Of a wait that ended much too late nobody knows when
-    /// the process was stopped: none of it counts.
-    private func noteTime(wake: Instant?) {
-        let before = now
-        now = io.now
-        let late = max(0, now.nanoseconds - max(wake ?? now, tickEnd).nanoseconds)
-        let work = tickEnd.nanoseconds - before.nanoseconds
-        let passed = now.nanoseconds - before.nanoseconds
-        let spent = late >= Self.notableNanoseconds ? passed : work + late
-        let away = max(0, spent - Self.unnoticedNanoseconds)
-        peerClock.nanoseconds += passed - away
-        guard away > 0 else { return }
-        metrics.add(.absentMilliseconds, Int(away / 1_000_000))
-        guard away >= Self.notableNanoseconds else { return }
-        logger.warning("event loop was away", metadata: ["milliseconds": "\(away / 1_000_000)"])
-    }
-
-    /// When something that is due by the peers' clock is due, unless the shard is away until then.
-    func time(ofPeerTime due: Instant) -> Instant {
-        Instant(nanoseconds: due.nanoseconds + (now.nanoseconds - peerClock.nanoseconds))
-    }
-
-    /// What a tick may last, or begin late, without being taken off the peers' clock. 250 ms: far
-    /// less than any timeout.
-    private static var unnoticedNanoseconds: Int64 { 250_000_000 }
-    /// What is worth a line in the log. 1 s: speech would have had a gap.
-    private static var notableNanoseconds: Int64 { 1_000_000_000 }
 
     /// When the next tick must begin: now, if this one left work.
     private var nextWake: Instant? {
         let hasWork =
-            executor.hasJobs || !dirtySlots.isEmpty || !unfinishedSlots.isEmpty
+            executor.hasJobs || output.hasWork || !unfinished.isEmpty
             || gate.hasDeliveries || surveys.isScanning
         if hasWork { return now }
         return earlier(deadlines.next, earlier(gate.nextDeadline, upstreamPort.deadline))
@@ -392,7 +300,7 @@ package final class Shard<Backend: IO> {
             swap(&taken, &takenDeliveries)
         }
         for delivery in taken {
-            if case .modelDelta = delivery.event { deltasInTick += 1 }
+            if case .modelDelta = delivery.event { meter.noteDelta() }
             guard delivery.token.kind == .connection else {
                 handleTextDelivery(delivery)
                 continue
@@ -412,28 +320,10 @@ package final class Shard<Backend: IO> {
 
     // MARK: Stopping
 
-    private func runCommands() {
-        guard commands.take(into: &takenCommands) else { return }
-        for command in takenCommands {
-            switch command {
-            case .stop(let code): beginStopping(with: code)
-            case .drain(let delay): beginDraining(after: delay)
-            case .adopt(let handle, let peer): takeOver(handle, of: peer)
-            case .renew(let context): renew(context)
-            case .continueAnswer(let token): continueAnswer(of: token)
-            case .reviewTextRequest(let token): reviewTextRequest(at: token)
-            case .answerSurvey(let question): surveys.begin(question)
-            case .noteReport(let report, let survey): handle(report, for: survey)
-            case .judgeMemory: judgeMemory()
-            }
-        }
-        takenCommands.removeAll(keepingCapacity: true)
-    }
-
     func beginStopping(with code: WebSocketCloseCode) {
         guard !isStopping else { return }
         isStopping = true
-        stopListening()
+        acceptor.closeListeners()
         connections.forEach { connection in
             switch connection.state {
             case .webSocket: closeWebSocket(connection, code, reason: "The server is stopping.")

@@ -1,12 +1,10 @@
-// What each connection of a shard makes the process hold, by part, and what all of them do. A
-// ledger is read off the objects (Session/MemoryLedger); what a connection keeps of it is the
-// total, 4 bytes. That is settled once at the end of a tick, for those that the tick touched, and
-// the shard's sum moves by the difference: an echo pays a few comparisons for it, and nobody is
-// looked at who had nothing to do.
+// What each connection and text request of a shard makes the process hold, by part. A ledger is
+// read off the objects (Session/MemoryLedger); what an owner keeps of it is the total, 4 bytes,
+// which LedgerKeeper charges at the end of a tick.
 //
-// Invariant: the sum of what connections and text requests are charged is the shard's total, and
-// after a tick each is charged what its ledger says. Without any the total is 0. Debug builds check
-// this every few ticks, every simulated test at its end.
+// Invariant: after a tick each owner is charged what its ledger says, and the sum of the charges
+// is the shard's total; without any owner it is 0. Debug builds check this every few ticks, every
+// simulated test at its end.
 
 import Codec
 import Session
@@ -26,29 +24,52 @@ extension Connection {
             && backlog == nil && contexts == nil && messageDue == Connection.noMessageDue
     }
 
-    /// Whether a part of a message may be held. Asking the WebSocket itself copies all of it.
-    fileprivate var mayHoldMessage: Bool {
+    /// Whether it may have a part of a message. Asking the WebSocket itself copies all of it.
+    fileprivate var mayHavePartialMessage: Bool {
         messageDue != Connection.noMessageDue || !held.isEmpty || state != .webSocket
     }
 
-    /// Whether it would let go of something. Whoever was given up already holds no more than what
-    /// he is still sent.
-    var canBeGivenUp: Bool { state != .closed && state != .lingering }
+    /// Whether evicting it would free memory. One that was evicted already holds no more than what
+    /// is still to be sent to it.
+    var isEvictable: Bool { state != .closed && state != .lingering }
 
     /// What it is doing.
     var sessionState: SessionState { live?.session.state ?? .connection }
 }
 
 extension TextRequest {
-    /// Whether it would let go of something: of its work, or of a reply that nobody reads and that
-    /// is only kept in case its reader comes back.
-    var canBeGivenUp: Bool { !isOver || log.status.readers == 0 }
+    /// Whether evicting it would free memory: that of its work, or of a reply without a reader
+    /// that is only kept in case the reader comes back.
+    var isEvictable: Bool { !isOver || log.status.readers == 0 }
+}
+
+extension MemoryLedger {
+    /// What a connection holds, without transfers of its session's agents.
+    fileprivate init(of connection: Connection) {
+        self.init()
+        self.connection = Connection.restingBytes + (connection.http?.heldBytes ?? 0)
+        receive = connection.held.heapBytes
+        if connection.mayHavePartialMessage {
+            receive += HeapBlock.bytes(connection.webSocket?.heldBytes ?? 0)
+        }
+        send = connection.output.heldBytes + (connection.backlog?.heldBytes ?? 0)
+        if let tls = connection.tls {
+            send += tls.unsent.heldBytes
+            self.tls = tls.heldBytes
+        }
+        if let contexts = connection.contexts { compression = contexts.heldBytes }
+    }
+
+    /// Adds what a session holds, without transfers of its agents.
+    fileprivate mutating func add(_ live: LiveSession) {
+        session += LiveSession.objectBytes
+        if live.grant != nil { session += SessionGrant.objectBytes }
+        live.session.add(to: &self)
+        if live.work.isBusy { task += live.work.heldBytes }
+    }
 }
 
 extension Shard {
-    /// Turns between two checks of all ledgers in a debug build.
-    private static var ticksPerAudit: Int { 64 }
-
     // MARK: Reading
 
     /// What a connection holds, by part.
@@ -58,123 +79,72 @@ extension Shard {
 
     /// What a connection holds, by part.
     func ledger(of connection: Connection) -> MemoryLedger {
-        var ledger = MemoryLedger()
-        ledger.connection = Connection.restingBytes + (connection.http?.heldBytes ?? 0)
-        ledger.receive = connection.held.heapBytes
-        if connection.mayHoldMessage {
-            ledger.receive += HeapBlock.bytes(connection.webSocket?.heldBytes ?? 0)
-        }
-        ledger.send = connection.output.heldBytes + (connection.backlog?.heldBytes ?? 0)
-        if let tls = connection.tls {
-            ledger.send += tls.unsent.heldBytes
-            ledger.tls = tls.heldBytes
-        }
-        if let contexts = connection.contexts { ledger.compression = contexts.heldBytes }
+        var ledger = MemoryLedger(of: connection)
         if let live = connection.live { add(live, at: connection.token, to: &ledger) }
         return ledger
     }
 
     /// What a text request holds, by part, without the connections that read it.
-    func ledger(of turn: TextRequest) -> MemoryLedger {
+    func ledger(of request: TextRequest) -> MemoryLedger {
         var ledger = MemoryLedger()
         ledger.session = TextRequest.objectBytes
-        ledger.response = turn.log.heldBytes
-        add(turn.live, at: turn.token, to: &ledger)
+        ledger.response = request.log.heldBytes
+        add(request.live, at: request.token, to: &ledger)
         return ledger
     }
 
     private func add(_ live: LiveSession, at token: EventToken, to ledger: inout MemoryLedger) {
-        ledger.session += LiveSession.objectBytes
-        if live.grant != nil { ledger.session += SessionGrant.objectBytes }
-        live.session.add(to: &ledger)
-        guard live.work.isBusy else { return }
-        ledger.task += live.work.heldBytes
-        ledger.upstream += upstreamBytes(of: token)
+        ledger.add(live)
+        guard live.work.isBusy, let upstream else { return }
+        ledger.upstream += upstream.heldBytes(of: token)
     }
-
-    /// Bytes of an owner's transfers.
-    private func upstreamBytes(of owner: EventToken) -> Int { upstream?.heldBytes(of: owner) ?? 0 }
 
     // MARK: Settling
 
     /// A connection may hold other than before: its ledger is settled at the end of the tick.
     @inline(__always)
-    func touch(_ connection: Connection) {
-        guard !connection.isTouched else { return }
-        connection.isTouched = true
-        touchedSlots.append(connection.token.index)
-    }
+    func touch(_ connection: Connection) { ledgers.touch(connection) }
 
     /// Charges the connections that the tick touched what they hold now.
     func settleLedgers() {
         for owner in gate.takeChargedOwners() {
-            if let turn = textRequests[owner], owner.kind == .textRequest {
-                settle(turn)
+            if let request = textRequests[owner], owner.kind == .textRequest {
+                settle(request)
             } else if owner.kind == .connection, let connection = connections[owner] {
                 touch(connection)
             }
         }
-        for slot in touchedSlots {
-            connections.reference(inSlot: slot)?._withUnsafeGuaranteedRef {
+        let count = ledgers.beginRound()
+        for position in 0..<count {
+            connections.reference(inSlot: ledgers.slot(at: position))?._withUnsafeGuaranteedRef {
                 $0.isTouched = false
                 if $0.isResting, $0.charged == UInt32(Connection.restingBytes) { return }
                 settle($0)
             }
         }
-        touchedSlots.removeAll(keepingCapacity: true)
+        if count > 0 { ledgers.endRound() }
         assert(isAudited, "a ledger is not what its connection holds")
     }
 
     @inline(never)
     func settle(_ connection: Connection) {
-        let bytes = UInt32(clamping: ledger(of: connection).total)
-        let state = connection.sessionState
-        guard bytes != connection.charged || state != connection.chargedState else { return }
-        book.move(from: connection.charged, connection.chargedState, to: bytes, state)
-        connection.charged = bytes
-        connection.chargedState = state
-        if bytes > maxLedgerBytes { oversized.append(connection.token) }
-        if bytes > memoryWatch.largestCharge, connection.canBeGivenUp { noteLargest(bytes) }
+        ledgers.settle(connection, bytes: UInt32(clamping: ledger(of: connection).total))
     }
 
     /// Charges a text request what it holds now.
-    func settle(_ turn: TextRequest) {
-        let bytes = UInt32(clamping: ledger(of: turn).total)
-        guard bytes != turn.charged else { return }
-        let before: SessionState? = turn.charged == 0 ? nil : .replying
-        book.move(from: turn.charged, before, to: bytes, .replying)
-        turn.charged = bytes
-        if bytes > memoryWatch.largestCharge { noteLargest(bytes) }
-        if bytes > maxLedgerBytes, turn.canBeGivenUp { oversized.append(turn.token) }
+    func settle(_ request: TextRequest) {
+        ledgers.settle(request, bytes: UInt32(clamping: ledger(of: request).total))
     }
 
-    /// Somebody may be charged this, and nobody more. The other shards see it, so that whoever
-    /// holds the most of the whole server is found without asking all of them.
-    func noteLargest(_ bytes: UInt32) {
-        memoryWatch.largestCharge = bytes
-        metrics.set(.largestLedgerBytes, to: Int(bytes))
-    }
-
-    /// A connection is gone: nothing of it is charged any more.
-    func refund(_ connection: Connection) {
-        book.move(from: connection.charged, connection.chargedState, to: 0, nil)
-        connection.charged = 0
-        connection.chargedState = nil
-    }
-
-    /// The same of a text request.
-    func refund(_ turn: TextRequest) {
-        guard turn.charged > 0 else { return }
-        book.move(from: turn.charged, .replying, to: 0, nil)
-        turn.charged = 0
-    }
+    /// A text request is gone: it is charged nothing any more.
+    func refund(_ request: TextRequest) { ledgers.refund(request) }
 
     // MARK: The invariant
 
     /// Bytes that all connections and text requests of the shard hold.
-    package var ledgerBytes: Int { book.total }
+    package var ledgerBytes: Int { ledgers.total }
 
-    /// Whether everybody is charged what he holds, and the sum is the total. O(n): for tests and
+    /// Whether every owner is charged what it holds, and the sum is the total. O(n): for tests and
     /// debug builds.
     package var isBalanced: Bool {
         var sum = 0
@@ -187,19 +157,15 @@ extension Shard {
                 || connection.live?.work.isBusy == true
             isTrue = isTrue && (isDue || ledger(of: connection).total == Int(connection.charged))
         }
-        for turn in textRequests.all {
-            sum += Int(turn.charged)
-            let isDue = turn.live.work.isBusy
-            isTrue = isTrue && (isDue || ledger(of: turn).total == Int(turn.charged))
+        for request in textRequests.all {
+            sum += Int(request.charged)
+            let isDue = request.live.work.isBusy
+            isTrue = isTrue && (isDue || ledger(of: request).total == Int(request.charged))
         }
         let isEmpty = connections.count == 0 && textRequests.all.isEmpty
-        return isTrue && sum == book.total && (!isEmpty || metrics.ledgerCellsAreZero)
+        return isTrue && sum == ledgers.total && (!isEmpty || metrics.ledgerCellsAreZero)
     }
 
-    private var isAudited: Bool {
-        auditCountdown -= 1
-        guard auditCountdown <= 0 else { return true }
-        auditCountdown = Self.ticksPerAudit
-        return isBalanced
-    }
+    /// Checks all ledgers, every few ticks of a debug build.
+    private var isAudited: Bool { !ledgers.takeAuditTurn() || isBalanced }
 }

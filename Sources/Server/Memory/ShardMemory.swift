@@ -1,177 +1,137 @@
-// What a shard does when memory runs short: who asks for a session is told to come back later;
-// beyond the limit the connection, or the text request, that holds the most of the whole server
-// is given up, one after another until it is enough; and one that holds more than any may is given
-// up in any case.
+// What a shard does when memory runs short: new sessions are refused; beyond the limit the
+// connection, or the text request, that holds the most of the whole server is evicted, one after
+// another until the rest fits; and one that holds more than any may is evicted in any case.
 //
-// Whose it is that holds the most is known by a number that each shard publishes: the most that any
-// of its own may be charged. It only grows, as ledgers are settled, and is looked up anew by the
-// shard that is asked to give somebody up: so nobody looks through his connections before memory is
-// short, and a shard with many small ones gives none of them up for a large one elsewhere.
+// The largest owner is found by a number that each shard publishes: the most that any of its own
+// may be charged (LedgerKeeper). Only the shard whose number is the highest looks through its
+// connections, and only beyond the limit: so a shard with many small ones evicts none of them for
+// a large one elsewhere.
 //
-// Invariant: whoever is given up is told why, unless he does not read: then a farewell would only
-// wait behind what he should let go of.
+// Invariant: an evicted client is sent the reason, unless its socket is blocked: then a Close frame
+// would queue behind the very output that is to be freed.
 
 import Codec
 import Logging
 import Session
 
-/// What a shard remembers between two looks at memory.
-struct MemoryWatch {
-    /// When the server's memory is next looked at, and what was charged when it was last.
-    var review = Instant(nanoseconds: .min)
-    var reviewedTotal = 0
-    /// What nobody of the shard is charged more than; it is exact where it was just looked up.
-    var largestCharge: UInt32 = 0
-    /// When somebody may next be given up for the others: those who were before are gone by then.
-    var nextGivingUp = Instant(nanoseconds: .min)
-}
-
 extension Shard {
-    /// Growth of the shard's ledgers after which it looks at the budget before it is time. 1 MiB.
-    private static var notableGrowth: Int { 1 << 20 }
-    /// How often it looks otherwise, while it ticks. 100 ms.
-    private static var reviewInterval: Duration { .milliseconds(100) }
-    /// Who holds less is never given up for the others: 2 KiB, little more than an idle session.
-    private static var leastOffence: Int { 2_048 }
-    /// How many are given up in one look at all connections. 64: a tick stays short, and another
+    /// An owner that is charged less is never evicted for the others: 2 KiB, little more than an
+    /// idle session.
+    private static var leastEvictedBytes: Int { 2_048 }
+    /// How many are evicted by one look at all connections. 64: a tick stays short, and another
     /// look goes on.
-    private static var maxOffenders: Int { 64 }
+    private static var maxEvictions: Int { 64 }
 
-    /// Looks at those who have become too large, and now and then at the budget. Once a tick.
+    /// Evicts owners that have become too large, and now and then looks at the budget. Once a tick.
     func reviewMemory() {
-        if !oversized.isEmpty { giveUpOversized() }
-        guard services.memory.isLimited,
-            now >= memoryWatch.review || book.total > memoryWatch.reviewedTotal + Self.notableGrowth
-        else { return }
-        judgeMemory()
+        if !ledgers.oversized.isEmpty { evictOversized() }
+        if memoryWatch.isDue(total: ledgers.total, at: now) { judgeMemory() }
     }
 
     /// Whether the server has no memory for another session.
     func isShortOfMemory() -> Bool {
-        guard services.memory.isLimited,
-            services.metrics.isShortOfMemory.load(ordering: .relaxed)
-        else { return false }
-        // It may have been long ago that anybody looked.
-        if now >= memoryWatch.review { judgeMemory() }
-        return services.metrics.isShortOfMemory.load(ordering: .relaxed)
+        guard memoryWatch.isShort else { return false }
+        // An idle server takes no tick, so that the last look may be long ago.
+        if memoryWatch.isStale(at: now) { judgeMemory() }
+        return memoryWatch.isShort
     }
 
-    /// Looks at the budget, and gives up who holds the most while it is exceeded.
+    /// Looks at the budget, and evicts the largest owners while it is exceeded.
     func judgeMemory() {
-        memoryWatch.review = now + Self.reviewInterval
-        memoryWatch.reviewedTotal = book.total
-        let budget = services.memory
-        let ledgers = services.metrics.total(of: .ledgerBytes)
-        let held = budget.held(ledgers: ledgers, at: now)
-        if budget.takeReturnRequest() {
-            let giveBack = ComputeJob { [returnMemory = services.returnMemory] in
-                returnMemory()
-                budget.handleReturned()
-            }
-            if services.pool.submit(.spare, for: nil, giveBack) {
-                metrics.add(.memoryReturns)
-            } else {
-                // Every worker is busy.
-                budget.requestReturn()
-            }
-        }
-        noteShortage(held: held, ledgers: ledgers)
-        // Where all of them together are not what is too much, giving them up would not help.
-        guard held > budget.limit, ledgers > held - budget.limit else { return }
-        giveUpLargest(held - budget.limit)
+        let finding = memoryWatch.look(total: ledgers.total, at: now)
+        if services.memory.takeReturnRequest() { returnMemory() }
+        if let change = finding.change { log(change, finding) }
+        if finding.excess > 0 { evictLargest(finding.excess) }
     }
 
-    /// Opens or closes admission, and logs each change once, whichever shard sees it.
-    private func noteShortage(held: Int, ledgers: Int) {
+    /// Has a worker give back what the allocator only keeps.
+    private func returnMemory() {
         let budget = services.memory
-        let metrics = services.metrics
-        let wasShort = metrics.isShortOfMemory.load(ordering: .relaxed)
-        let isShort = budget.isShort(held: held, wasShort: wasShort)
-        guard isShort != wasShort,
-            metrics.isShortOfMemory.exchange(isShort, ordering: .relaxed) == wasShort
-        else { return }
-        let account = budget.account(ledgers: ledgers)
+        let job = ComputeJob { [returnMemory = services.returnMemory] in
+            returnMemory()
+            budget.handleReturned()
+        }
+        if services.pool.submit(.spare, for: nil, job) {
+            metrics.add(.memoryReturns)
+        } else {
+            // Every worker is busy.
+            budget.requestReturn()
+        }
+    }
+
+    private func log(_ change: MemoryFinding.Change, _ finding: MemoryFinding) {
+        let account = services.memory.account(ledgers: finding.ledgers)
         let numbers: Logger.Metadata = [
             "limit_bytes": "\(account.limit)", "refused_from_bytes": "\(account.near)",
-            "held_bytes": "\(held)", "resident_bytes": "\(account.resident)",
+            "held_bytes": "\(finding.held)", "resident_bytes": "\(account.resident)",
             "ledgers_bytes": "\(account.ledgers)", "server_bytes": "\(account.server)",
             "unaccounted_bytes": "\(account.unaccounted)", "largest": "\(account.largestPart)",
         ]
-        if isShort {
+        switch change {
+        case .becameShort:
             logger.warning("memory is short: new sessions are refused", metadata: numbers)
-        } else {
+        case .becameFree:
             logger.notice("memory is free again: new sessions are taken", metadata: numbers)
         }
     }
 
-    // MARK: Giving up
+    // MARK: Eviction
 
-    /// Gives up those who hold the most, as long as nobody on another shard may hold more. What is
-    /// missing then is seen at the next look, when they have let go of all that they held.
-    /// - Parameter excess: bytes that are to be charged no more.
-    private func giveUpLargest(_ excess: Int) {
-        guard holdsTheLargest else { return passOn() }
-        guard now >= memoryWatch.nextGivingUp else { return }
-        memoryWatch.nextGivingUp = now + Self.reviewInterval
-        let offenders = largestOffenders
-        var next = offenders[...]
-        noteLargest(UInt32(clamping: next.first?.rank.value ?? 0))
+    /// Evicts the owners that hold the most, as long as no other shard may have a larger one. What
+    /// is missing then is seen by the next look, when their memory is free.
+    /// - Parameter excess: bytes that must be charged no more.
+    private func evictLargest(_ excess: Int) {
+        guard memoryWatch.mayHoldLargest else {
+            return memoryWatch.wakeShardWithLargest(leastBytes: Self.leastEvictedBytes)
+        }
+        guard memoryWatch.takeEvictionTurn(at: now) else { return }
+        let candidates = largestOwners
+        var next = candidates[...]
+        ledgers.setLargest(to: UInt32(clamping: next.first?.rank.value ?? 0))
         var left = excess
-        while left > 0, holdsTheLargest, let offender = next.popFirst() {
-            giveUp(offender.token, .shortOfMemory)
-            left -= offender.rank.value
-            // Those that were not found hold no more than the last that was.
-            let rest = offenders.count < Self.maxOffenders ? 0 : offender.rank.value
-            noteLargest(UInt32(clamping: next.first?.rank.value ?? rest))
+        while left > 0, memoryWatch.mayHoldLargest, let candidate = next.popFirst() {
+            evict(candidate.token, .shortOfMemory)
+            left -= candidate.rank.value
+            // Owners beyond the list hold no more than the last of it.
+            let rest = candidates.count < Self.maxEvictions ? 0 : candidate.rank.value
+            ledgers.setLargest(to: UInt32(clamping: next.first?.rank.value ?? rest))
         }
     }
 
-    private var holdsTheLargest: Bool {
-        services.metrics.shardWithLargestLedger == services.index
-    }
-
-    /// Has the shard look that may hold the largest.
-    private func passOn() {
-        let all = services.metrics
-        let fullest = all.shardWithLargestLedger
-        guard all.shards[fullest].value(of: .largestLedgerBytes) >= Self.leastOffence
-        else { return }
-        services.memory.wake(shard: fullest)
-    }
-
-    /// Those who hold the most, and enough to matter, the largest first.
-    private var largestOffenders: [SessionCandidate] {
-        var ranking = SessionRanking(limit: Self.maxOffenders)
+    /// The owners that are charged the most, and enough to matter, the largest first.
+    private var largestOwners: [SessionCandidate] {
+        var ranking = SessionRanking(limit: Self.maxEvictions)
         func rank(_ token: EventToken, _ charged: UInt32) {
-            guard charged >= Self.leastOffence, ranking.mayTake(Int(charged)) else { return }
+            guard charged >= Self.leastEvictedBytes, ranking.mayTake(Int(charged)) else { return }
             let rank = SessionRank(value: Int(charged), id: "")
             ranking.offer(SessionCandidate(rank: rank, token: token))
         }
-        connections.forEach { if $0.canBeGivenUp { rank($0.token, $0.charged) } }
-        for turn in textRequests.all where turn.canBeGivenUp { rank(turn.token, turn.charged) }
+        connections.forEach { if $0.isEvictable { rank($0.token, $0.charged) } }
+        for request in textRequests.all where request.isEvictable {
+            rank(request.token, request.charged)
+        }
         return ranking.sorted
     }
 
-    private func giveUpOversized() {
-        for token in oversized { giveUp(token, .tooLarge) }
-        oversized.removeAll()
+    private func evictOversized() {
+        for token in ledgers.oversized { evict(token, .tooLarge) }
+        ledgers.forgetOversized()
     }
 
-    private func giveUp(_ token: EventToken, _ reason: MemoryOffence) {
-        if let turn = textRequests[token], token.kind == .textRequest {
+    private func evict(_ token: EventToken, _ reason: EvictionReason) {
+        if let request = textRequests[token], token.kind == .textRequest {
             // It may have grown many times in the tick in which it ended.
-            guard turn.canBeGivenUp else { return }
+            guard request.isEvictable else { return }
             metrics.add(reason.metric)
-            note(reason, bytes: turn.charged, session: turn.live.session.id)
-            // Nobody reads what is only kept in case its reader comes back.
-            return turn.isOver ? remove(turn) : giveUp(turn, reason)
+            log(reason, bytes: request.charged, session: request.live.session.id)
+            // A reply that is over has no reader here: it is only kept in case one comes back.
+            return request.isOver ? remove(request) : evict(request, reason)
         }
         guard token.kind == .connection, let connection = connections[token],
             connection.state != .closed
         else { return }
         metrics.add(reason.metric)
-        note(
-            reason, bytes: connection.charged, session: connection.live?.session.id ?? "none")
+        log(reason, bytes: connection.charged, session: connection.live?.session.id ?? "none")
         switch connection.state {
         case .webSocket where !connection.interest.contains(.writes):
             closeWebSocket(connection, reason.closeCode, reason: reason.closeReason)
@@ -187,9 +147,9 @@ extension Shard {
         settle(connection)
     }
 
-    private func note(_ reason: MemoryOffence, bytes: UInt32, session: String) {
+    private func log(_ reason: EvictionReason, bytes: UInt32, session: String) {
         logger.warning(
-            "given up for its memory",
+            "evicted for the memory that it holds",
             metadata: [
                 "session": "\(session)", "bytes": "\(bytes)", "reason": "\(reason.option)",
             ])
@@ -197,7 +157,8 @@ extension Shard {
 }
 
 extension Routes {
-    /// The answer to a request that takes more than one connection may; again it would be so.
+    /// The answer to a request that takes more memory than one connection may; a repetition would
+    /// get the same.
     var tooMuchMemory: RouteFailure {
         RouteFailure(
             status: 413, code: "request_too_large", message: "The request takes too much memory.")
@@ -211,11 +172,11 @@ extension Routes {
     }
 }
 
-/// Why somebody is given up for what he holds.
-enum MemoryOffence {
-    /// He holds more than anybody may.
+/// Why a connection or a text request is evicted for what it holds.
+enum EvictionReason {
+    /// It holds more than any may.
     case tooLarge
-    /// The server holds too much, and he the most of it.
+    /// The server holds too much, and this owner the most of it.
     case shortOfMemory
 
     /// Where it is counted.

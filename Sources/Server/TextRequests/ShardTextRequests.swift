@@ -303,7 +303,7 @@ extension Shard {
     }
 
     /// Ends a turn that holds too much. Who reads it is told so.
-    func giveUp(_ turn: TextRequest, _ reason: MemoryOffence) {
+    func evict(_ turn: TextRequest, _ reason: EvictionReason) {
         for waiter in turn.log.append(reason.failure) { waiter.wake(waiter.reader.token) }
         review(turn)
     }

@@ -1,36 +1,8 @@
-// How busy a shard is, second by second, what that means for the encoding of replies, and the
-// numbers of its codecs. The rule itself is Session/EncodingRelief.
-//
-// Nothing here asks the clock: a tick knows when it began and when it ended.
+// What the share of time that a shard works means for the encoding of replies, and the numbers of
+// its codecs. The share is measured by TickMeter; the rule is Session's EncodingRelief.
 
 import Codec
 import Session
-
-/// The share of time that a shard works, measured over a second or more.
-struct ShardLoad {
-    /// How long is measured at least.
-    private static let period = Int64(1_000_000_000)
-
-    private var since: Instant
-    private var busy: Int64 = 0
-
-    init(since: Instant) { self.since = since }
-
-    /// A tick has worked from its beginning to its end.
-    /// - Returns: the share, 0…1, if a second has passed, and how many whole ones have.
-    mutating func handleTick(
-        from beginning: Instant, to end: Instant
-    ) -> (share: Double, seconds: Int)? {
-        busy += end.nanoseconds - beginning.nanoseconds
-        let passed = end.nanoseconds - since.nanoseconds
-        guard passed >= Self.period else { return nil }
-        defer {
-            busy = 0
-            since = end
-        }
-        return (min(1, Double(busy) / Double(passed)), Int(passed / Self.period))
-    }
-}
 
 extension Shard {
     /// A second or more has passed, of which the shard worked this share.
@@ -44,10 +16,9 @@ extension Shard {
     }
 
     /// Publishes what has changed in the shard's codecs since the last time.
-    func publishCodecs(before: inout CodecUse?) {
+    func publishCodecs() {
         let use = sessionContext.codecUse
-        guard use != before else { return }
-        before = use
+        guard meter.isNew(use) else { return }
         metrics.set(.decodersInUse, to: use.decodersInUse)
         metrics.set(.decodersPooled, to: use.decodersPooled)
         metrics.set(.encodersInUse, to: use.encodersInUse)

@@ -24,15 +24,17 @@ extension Shard {
     /// in the order in which they came to wait. Once the tick's audio is heard, connections with
     /// the rest of a long message wait for another tick, in which they come first.
     func continueMessages() {
-        let slots = unfinishedSlots
-        guard !slots.isEmpty else { return }
-        unfinishedSlots.removeAll(keepingCapacity: true)
+        let count = unfinished.beginRound()
+        guard count > 0 else { return }
         var postponed: [Int] = []
-        for slot in slots {
-            guard let connection = connections[slot: slot], connection.isReceivingMessages,
-                !connection.awaitsRoom
+        for position in 0..<count {
+            let slot = unfinished.slot(at: position)
+            guard let connection = connections[slot: slot], connection.isUnfinished
             else { continue }
+            connection.isUnfinished = false
+            guard connection.isReceivingMessages, !connection.awaitsRoom else { continue }
             if connection.hasUnheardAudio, sessionContext.isTickSpent {
+                connection.isUnfinished = true
                 postponed.append(slot)
                 continue
             }
@@ -48,13 +50,21 @@ extension Shard {
                 updateInterest(of: connection)
             }
         }
-        if !postponed.isEmpty { unfinishedSlots.insert(contentsOf: postponed, at: 0) }
+        unfinished.endRound()
+        if !postponed.isEmpty { unfinished.postpone(postponed) }
+    }
+
+    /// Has a connection's messages handled in the next tick.
+    func scheduleMessages(of connection: Connection) {
+        guard !connection.isUnfinished else { return }
+        connection.isUnfinished = true
+        unfinished.append(connection.token.index)
     }
 
     private func hold(_ bytes: [UInt8], on connection: Connection) {
         connection.held = bytes
         // Who waits for room comes on the list when there is some.
-        if !connection.awaitsRoom { unfinishedSlots.append(connection.token.index) }
+        if !connection.awaitsRoom { scheduleMessages(of: connection) }
         updateInterest(of: connection)
     }
 

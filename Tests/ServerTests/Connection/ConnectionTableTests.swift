@@ -55,15 +55,18 @@ import Testing
         #expect(server.run())
         clear(client, times: ServerConfiguration().maxMessagesPerTurn * 4)
         #expect(server.shard.tick())
-        #expect(server.shard.unfinishedSlots == [3])
+        #expect(server.shard.unfinished.slots == [3])
         for peer in peers { peer.reset() }
         client.peer.reset()
         #expect(server.shard.tick())
-        #expect(server.shard.unfinishedSlots == [3] && server.shard.connections.slotCount == 0)
-        server.shard.dirtySlots.append(3)
-        server.shard.touchedSlots.append(3)
+        #expect(server.shard.unfinished.slots == [3] && server.shard.connections.slotCount == 0)
+        let gone = Connection(
+            token: EventToken(.connection, index: 3, generation: 0), handle: 1, at: .milliseconds(0)
+        )
+        server.shard.output.schedule(gone)
+        server.shard.ledgers.touch(gone)
         #expect(server.run())
-        #expect(server.io.openHandles == 0 && server.shard.unfinishedSlots.isEmpty)
+        #expect(server.io.openHandles == 0 && server.shard.unfinished.isEmpty)
     }
 
     /// An operator's question is under way while everybody leaves.

@@ -142,7 +142,7 @@ import Testing
         #expect(server.shard.connections.count == 0)
         #expect(server.shard.chunks.chunksInUse == 0)
         #expect(server.shard.deadlines.count <= 1, "at most the end of the drain")
-        #expect(server.shard.unfinishedSlots.isEmpty && server.shard.dirtySlots.isEmpty)
+        #expect(server.shard.unfinished.isEmpty && !server.shard.output.hasWork)
         let metrics = server.metrics
         #expect(metrics.connections.load(ordering: .relaxed) == 0)
         #expect(metrics.sessions.load(ordering: .relaxed) == 0)

@@ -1,0 +1,125 @@
+// What other threads may ask of a shard: a command in its mailbox, which wakes it. Commands are
+// run in the order in which they were posted, between reading and the deadlines of a tick.
+//
+// The closures that post are `Sendable` and hold the mailbox alone, never the shard: they may be
+// called at any time, also when the shard is gone.
+
+import Codec
+import Session
+
+/// A request of another thread.
+enum ShardCommand: Sendable {
+    /// Stop accepting, close every WebSocket with this code, and end.
+    case stop(WebSocketCloseCode)
+    /// Begin to drain after a while; see ShardDraining.
+    case drain(after: Duration)
+    /// Take over a connection that a sibling accepted.
+    case adopt(IOHandle, of: NetworkAddress)
+    /// Make new connections from another TLS context.
+    case renew(TLSContext)
+    /// More of the reply has come that a connection shows.
+    case continueAnswer(EventToken)
+    /// The readers of a text request's reply have come, gone or caught up.
+    case reviewTextRequest(EventToken)
+    /// Look through the sessions for an operator.
+    case answerSurvey(SurveyQuestion)
+    /// Another shard has answered a survey of this one.
+    case noteReport(SurveyReport, for: SurveyID)
+    /// The process holds too much, and this shard may hold the largest ledger.
+    case judgeMemory
+}
+
+/// A shard's commands: the mailbox, and the list into which it is emptied.
+struct ShardInbox {
+    /// Where other threads post.
+    let mailbox: Mailbox<ShardCommand>
+    private var taken: [ShardCommand] = []
+
+    /// - Parameter wake: wakes the shard; any thread.
+    init(wake: @escaping @Sendable () -> Void) { mailbox = Mailbox(wake: wake) }
+
+    /// Takes what was posted. Without a command the cost is one load.
+    /// - Returns: the commands in order, or nil. They are to be given back when they have been run.
+    @inline(__always)
+    mutating func take() -> [ShardCommand]? {
+        guard mailbox.take(into: &taken) else { return nil }
+        var commands: [ShardCommand] = []
+        swap(&commands, &taken)
+        return commands
+    }
+
+    /// Takes the memory of a list back for the next one.
+    mutating func giveBack(_ commands: consuming [ShardCommand]) {
+        commands.removeAll(keepingCapacity: true)
+        taken = commands
+    }
+}
+
+extension Shard {
+    /// Stops accepting, closes every WebSocket with `code`, and ends when all are closed or
+    /// `closeTimeout` has passed. Any thread.
+    package var stop: @Sendable (_ code: WebSocketCloseCode) -> Void {
+        { [mailbox = inbox.mailbox] code in mailbox.post(.stop(code)) }
+    }
+
+    /// Stops accepting, lets turns in flight finish, closes every WebSocket with 1012, and ends
+    /// when all are closed; see ShardDraining. Any thread.
+    package var drain: @Sendable (_ delay: Duration) -> Void {
+        { [mailbox = inbox.mailbox] delay in mailbox.post(.drain(after: delay)) }
+    }
+
+    /// Takes over a connection that a sibling accepted. Any thread.
+    var adopt: @Sendable (_ handle: IOHandle, _ peer: NetworkAddress) -> Void {
+        { [mailbox = inbox.mailbox] handle, peer in mailbox.post(.adopt(handle, of: peer)) }
+    }
+
+    /// Makes new connections from another TLS context; open ones keep theirs. Any thread.
+    var renewTLS: @Sendable (_ context: TLSContext) -> Void {
+        { [mailbox = inbox.mailbox] context in mailbox.post(.renew(context)) }
+    }
+
+    /// More of the reply has come that a connection shows. Any thread.
+    var continueTextAnswer: @Sendable (_ connection: EventToken) -> Void {
+        { [mailbox = inbox.mailbox] token in mailbox.post(.continueAnswer(token)) }
+    }
+
+    /// A shard has answered a survey of this one. Any thread.
+    var noteReport: @Sendable (_ report: SurveyReport, _ survey: SurveyID) -> Void {
+        { [mailbox = inbox.mailbox] report, survey in
+            mailbox.post(.noteReport(report, for: survey))
+        }
+    }
+
+    /// The readers of a text request's reply have come, gone or caught up. Any thread.
+    var reviewTextRequest: @Sendable (_ request: EventToken) -> Void {
+        { [mailbox = inbox.mailbox] token in mailbox.post(.reviewTextRequest(token)) }
+    }
+
+    /// Takes part in what concerns all shards of the server: surveys, and the process's memory.
+    func joinServer() {
+        let mailbox = inbox.mailbox
+        services.directory.join(services.index) { mailbox.post(.answerSurvey($0)) }
+        services.memory.register(shard: services.index) { mailbox.post(.judgeMemory) }
+    }
+
+    /// Runs what other threads have asked for since the last tick.
+    func runCommands() {
+        guard let commands = inbox.take() else { return }
+        for command in commands { run(command) }
+        inbox.giveBack(commands)
+    }
+
+    private func run(_ command: ShardCommand) {
+        switch command {
+        case .stop(let code): beginStopping(with: code)
+        case .drain(let delay): beginDraining(after: delay)
+        case .adopt(let handle, let peer): takeOver(handle, of: peer)
+        case .renew(let context): renew(context)
+        case .continueAnswer(let token): continueAnswer(of: token)
+        case .reviewTextRequest(let token): reviewTextRequest(at: token)
+        case .answerSurvey(let question): surveys.begin(question)
+        case .noteReport(let report, let survey): handle(report, for: survey)
+        case .judgeMemory: judgeMemory()
+        }
+    }
+}

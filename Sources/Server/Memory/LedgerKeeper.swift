@@ -1,0 +1,122 @@
+// The ledgers of one shard as they are charged: which connections a tick has touched, so that only
+// their ledgers are read again, what each owner is charged, the sum (LedgerBook), who is charged
+// more than any may be, and a bound on the largest charge. What an owner holds is read in
+// ShardLedger and passed in.
+//
+// Settling is done once at the end of a tick: an echo pays a few comparisons for it, and a
+// connection that had nothing to do is not looked at.
+//
+// Invariant: the sum of all charges is `total`, and no evictable owner is charged more than
+// `largestCharge`.
+
+import Session
+
+/// Charges what the owners of one shard hold.
+struct LedgerKeeper {
+    /// Ticks between two checks of all ledgers in a debug build.
+    private static let ticksPerAudit = 64
+
+    private var book: LedgerBook
+    private let metrics: ShardMetrics
+    /// Connections whose ledger is to be settled at the end of the tick.
+    private var touched = SlotQueue()
+    /// Bytes that one connection, or text request, may be charged.
+    private let limit: UInt32
+    /// Owners that are charged more, until the end of the tick.
+    private(set) var oversized: [EventToken] = []
+    /// No evictable owner is charged more than this. It only grows, as ledgers are settled; it is
+    /// exact where `setLargest(to:)` has just been told what a look at all owners has found.
+    private(set) var largestCharge: UInt32 = 0
+    private var auditCountdown = 0
+
+    /// - Parameter maxBytes: what one owner may hold; 0: any number.
+    init(metrics: ShardMetrics, maxBytes: Int) {
+        book = LedgerBook(metrics: metrics)
+        self.metrics = metrics
+        limit = maxBytes > 0 ? UInt32(clamping: maxBytes) : .max
+    }
+
+    /// Bytes that all owners are charged.
+    var total: Int { book.total }
+
+    // MARK: A tick
+
+    /// A connection may hold other than before: its ledger is settled at the end of the tick.
+    @inline(__always)
+    mutating func touch(_ connection: Connection) {
+        guard !connection.isTouched else { return }
+        connection.isTouched = true
+        touched.append(connection.token.index)
+    }
+
+    /// Begins to go through the connections that were touched.
+    /// - Returns: how many; `endRound()` must follow where it is not 0.
+    @inline(__always)
+    mutating func beginRound() -> Int { touched.beginRound() }
+
+    /// A slot of the round in progress. Its connection may be gone, with the whole table.
+    @inline(__always)
+    func slot(at position: Int) -> Int { touched.slot(at: position) }
+
+    /// Ends the round.
+    @inline(__always)
+    mutating func endRound() { touched.endRound() }
+
+    /// The owners in `oversized` have been dealt with, and what was settled meanwhile was theirs.
+    mutating func forgetOversized() { oversized.removeAll() }
+
+    /// Whether it is time to check all ledgers; asked once a tick in a debug build.
+    mutating func takeAuditTurn() -> Bool {
+        auditCountdown -= 1
+        guard auditCountdown <= 0 else { return false }
+        auditCountdown = Self.ticksPerAudit
+        return true
+    }
+
+    // MARK: Charges
+
+    /// Charges a connection what it holds now.
+    mutating func settle(_ connection: Connection, bytes: UInt32) {
+        let state = connection.sessionState
+        guard bytes != connection.charged || state != connection.chargedState else { return }
+        book.move(from: connection.charged, connection.chargedState, to: bytes, state)
+        connection.charged = bytes
+        connection.chargedState = state
+        if bytes > limit { oversized.append(connection.token) }
+        if bytes > largestCharge, connection.isEvictable { setLargest(to: bytes) }
+    }
+
+    /// Charges a text request what it holds now.
+    mutating func settle(_ request: TextRequest, bytes: UInt32) {
+        guard bytes != request.charged else { return }
+        let before: SessionState? = request.charged == 0 ? nil : .replying
+        book.move(from: request.charged, before, to: bytes, .replying)
+        request.charged = bytes
+        if bytes > largestCharge { setLargest(to: bytes) }
+        if bytes > limit, request.isEvictable { oversized.append(request.token) }
+    }
+
+    /// A connection is gone: it is charged nothing any more.
+    mutating func refund(_ connection: Connection) {
+        book.move(from: connection.charged, connection.chargedState, to: 0, nil)
+        connection.charged = 0
+        connection.chargedState = nil
+    }
+
+    /// A text request is gone.
+    mutating func refund(_ request: TextRequest) {
+        guard request.charged > 0 else { return }
+        book.move(from: request.charged, .replying, to: 0, nil)
+        request.charged = 0
+    }
+
+    // MARK: The largest
+
+    /// No evictable owner is charged more than this: one was settled that is, or a look at all
+    /// owners has found it. The other shards see the figure, so that the largest owner of the whole
+    /// server is found without asking all of them.
+    mutating func setLargest(to bytes: UInt32) {
+        largestCharge = bytes
+        metrics.set(.largestLedgerBytes, to: Int(bytes))
+    }
+}

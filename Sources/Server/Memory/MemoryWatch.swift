@@ -1,0 +1,107 @@
+// When a shard looks at the memory of the whole process, and what a look comes to: whether new
+// sessions are refused from now on, and by how much the limit is exceeded. The figures are
+// MemoryBudget's; what is done about them is in ShardMemory.
+//
+// Invariant: of all shards, one sees each change of admission, so that it is logged once.
+
+import Session
+
+/// What a look at the process's memory has found.
+struct MemoryFinding: Equatable {
+    /// How admission has changed.
+    enum Change: Equatable {
+        /// New sessions are refused from now on.
+        case becameShort
+        /// New sessions are taken again.
+        case becameFree
+    }
+
+    /// Bytes that the process holds.
+    let held: Int
+    /// Bytes that all shards' ledgers come to.
+    let ledgers: Int
+    /// Bytes of ledgers that must go; 0 where the limit holds, or where evicting every client
+    /// would not be enough: then the ledgers are not what exceeds the limit.
+    let excess: Int
+    /// Nil where nothing has changed, or where another shard has seen it first.
+    let change: Change?
+}
+
+/// One shard's view of the process's memory.
+struct MemoryWatch {
+    /// Growth of the shard's ledgers after which it looks before it is time. 1 MiB.
+    private static let notableGrowth = 1 << 20
+    /// How often it looks otherwise, while it ticks. 100 ms.
+    private static let interval = Duration.milliseconds(100)
+
+    private let budget: MemoryBudget
+    private let metrics: ServerMetrics
+    /// Which of the server's shards this is.
+    private let shard: Int
+    /// When the server's memory is next looked at, and what was charged when it was last.
+    private var next = Instant(nanoseconds: .min)
+    private var totalThen = 0
+    /// When a client may next be evicted for the others: those before it are gone by then.
+    private var nextEviction = Instant(nanoseconds: .min)
+
+    /// - Parameter shard: from 0; the place of its cells in `metrics`.
+    init(budget: MemoryBudget, metrics: ServerMetrics, shard: Int) {
+        self.budget = budget
+        self.metrics = metrics
+        self.shard = shard
+    }
+
+    /// Whether it is time for a look.
+    /// - Parameter total: what the shard's owners are charged.
+    @inline(__always)
+    func isDue(total: Int, at now: Instant) -> Bool {
+        budget.isLimited && (isStale(at: now) || total > totalThen + Self.notableGrowth)
+    }
+
+    /// Whether the last look was too long ago to rely on.
+    @inline(__always)
+    func isStale(at now: Instant) -> Bool { now >= next }
+
+    /// Whether new sessions were refused when a shard last looked.
+    var isShort: Bool { budget.isLimited && metrics.isShortOfMemory.load(ordering: .relaxed) }
+
+    /// Looks at the process's memory.
+    mutating func look(total: Int, at now: Instant) -> MemoryFinding {
+        next = now + Self.interval
+        totalThen = total
+        let ledgers = metrics.total(of: .ledgerBytes)
+        let held = budget.held(ledgers: ledgers, at: now)
+        let over = max(0, held - budget.limit)
+        return MemoryFinding(
+            held: held, ledgers: ledgers, excess: ledgers > over ? over : 0,
+            change: noteChange(held: held))
+    }
+
+    private func noteChange(held: Int) -> MemoryFinding.Change? {
+        let wasShort = metrics.isShortOfMemory.load(ordering: .relaxed)
+        let isShort = budget.isShort(held: held, wasShort: wasShort)
+        guard isShort != wasShort,
+            metrics.isShortOfMemory.exchange(isShort, ordering: .relaxed) == wasShort
+        else { return nil }
+        return isShort ? .becameShort : .becameFree
+    }
+
+    /// Whether clients may be evicted for the others now; then not again before the next look, as
+    /// their memory takes a tick to go.
+    mutating func takeEvictionTurn(at now: Instant) -> Bool {
+        guard now >= nextEviction else { return false }
+        nextEviction = now + Self.interval
+        return true
+    }
+
+    /// Whether the largest owner of the whole server may be this shard's.
+    var mayHoldLargest: Bool { metrics.shardWithLargestLedger == shard }
+
+    /// Asks the shard that may hold the largest owner to look.
+    /// - Parameter leastBytes: what an owner must hold at least.
+    func wakeShardWithLargest(leastBytes: Int) {
+        let fullest = metrics.shardWithLargestLedger
+        guard metrics.shards[fullest].value(of: .largestLedgerBytes) >= leastBytes else { return }
+        budget.wake(shard: fullest)
+    }
+}
