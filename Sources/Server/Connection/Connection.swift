@@ -116,6 +116,15 @@ final class LiveSession {
         work = AgentWork(caller: caller)
         writer = ServerEventWriter(sessionID: session.id)
     }
+
+    /// The session has had an input: takes note of when it wants to be called again.
+    @inline(__always)
+    func noteDeadline(at now: Instant) {
+        // A deadline that has come but was not served yet, because this tick read the client's
+        // bytes first, stands: the session only tells deadlines that are still to come.
+        if let due = deadline, due <= now { return }
+        deadline = session.nextDeadline(after: now)
+    }
 }
 
 /// One TCP connection. Confined to its shard's thread.

@@ -29,7 +29,7 @@ extension Shard {
             metrics.add(.sendsOverLimit)
             return .overLimit
         }
-        markDirty(connection)
+        perform(.flush, on: connection)
         metrics.add(connection.isBehind ? .sendsBuffered : .sendsSent)
         return connection.isBehind ? .buffered : .sent
     }
@@ -52,14 +52,10 @@ extension Shard {
 
     private func pauseSources(of connection: Connection) {
         let backlog = output.backlog(of: connection)
-        if backlog.overSoftLimitSince == nil {
-            backlog.overSoftLimitSince = peerClock
-            armDeadline(of: connection)
-        }
+        perform(connection.handleSoftLimit(backlog, at: peerClock), on: connection)
         if connection.isEcho {
             // `handleMessages` sees it before it takes the next.
-            connection.awaitsRoom = true
-            updateInterest(of: connection)
+            perform(connection.stopTakingMessages(), on: connection)
         } else {
             holdUpAgents(of: connection)
         }
@@ -91,14 +87,6 @@ extension Shard {
         gate.assumeIsolated { [token = connection.token] in $0.release(token) }
     }
 
-    /// An echo takes messages in again, those first that it held.
-    func takeMessagesAgain(on connection: Connection) {
-        guard connection.awaitsRoom else { return }
-        connection.awaitsRoom = false
-        if !connection.held.isEmpty { scheduleMessages(of: connection) }
-        updateInterest(of: connection)
-    }
-
     // MARK: Progress
 
     /// The socket took bytes of a connection that has a backlog.
@@ -116,7 +104,7 @@ extension Shard {
         if output.isWithinSoftLimit(connection) { backlog.overSoftLimitSince = nil }
         if output.mayResumeSources(of: connection) {
             releaseAgents(of: connection)
-            takeMessagesAgain(on: connection)
+            perform(connection.takeMessagesAgain(), on: connection)
         }
     }
 
@@ -167,13 +155,11 @@ extension Shard {
                 responseID: responseID, itemID: itemID, position: position))
     }
 
-    /// To be called before a session gets an input: it learns what of its audio waits. That costs a
-    /// session nothing whose client reads.
-    @inline(__always)
-    func noteUnsentAudio(of connection: Connection, in live: LiveSession) {
-        guard let backlog = connection.backlog else { return }
+    /// Tells a session where its unsent audio begins. Part of `step`.
+    @inline(never)
+    func tellUnsentAudio(_ backlog: OutputBacklog, to session: VoiceSession) {
         for message in backlog.audio.waiting
-        where live.session.noteUnsent(itemID: message.itemID, position: message.position) {
+        where session.noteUnsent(itemID: message.itemID, position: message.position) {
             return
         }
     }
@@ -184,7 +170,7 @@ extension Shard {
         live.session.noteLost(itemID: message.itemID, position: message.position)
         // It says so in the next tick.
         live.deadline = min(live.deadline ?? now, now)
-        armDeadline(of: connection)
+        perform(.rearm, on: connection)
     }
 
     /// How many bytes may be written before the next message of audio that comes too late. Those
@@ -245,6 +231,6 @@ extension Shard {
         metrics.add(bytes, ranges.reduce(0) { $0 + $1.count })
         noteLevel(of: connection, backlog)
         // With nothing left, the flush does what follows the last byte.
-        markDirty(connection)
+        perform(.flush, on: connection)
     }
 }

@@ -13,7 +13,7 @@ extension Shard {
 
     @inline(__always)
     func handleReadiness(_ report: Readiness, of connection: Connection) {
-        if report.isWritable { markDirty(connection) }
+        if report.isWritable { perform(.flush, on: connection) }
         if report.isReadable || (report.hasFailed && connection.interest.contains(.reads)) {
             read(connection)
         } else if report.hasFailed {
@@ -28,16 +28,11 @@ extension Shard {
         guard connection.interest.contains(.reads), connection.state != .closed,
             connection.tls == nil || admitsRead(of: connection)
         else { return }
-        touch(connection)
+        perform(.settle, on: connection)
         switch io.read(connection.handle, into: readBuffer) {
         case .done(let count):
             metrics.add(.bytesReceived, count)
-            connection.lastReceived = peerClock
-            if connection.isPinged {
-                // The entry waited for the end; now the next ping is due before that.
-                connection.isPinged = false
-                armDeadline(of: connection)
-            }
+            perform(connection.handleReceived(at: peerClock), on: connection)
             let bytes = UnsafeMutableRawBufferPointer(rebasing: readBuffer[..<count])
             take(bytes, from: connection)
         case .wouldBlock: break
@@ -78,22 +73,17 @@ extension Shard {
             // and an SDK say so in no other way.
             close(connection)
         case .http where connection.hasOutput || connection.http?.isPaused == true:
-            updateInterest(of: connection)
+            perform(.watch, on: connection)
         case .http where connection.http?.survey != nil:
-            updateInterest(of: connection)
+            perform(.watch, on: connection)
         case .lingering where connection.hasOutput:
-            updateInterest(of: connection)
+            perform(.watch, on: connection)
         case .proxyHeader, .http, .webSocket, .closing, .lingering, .closed:
             close(connection)
         }
     }
 
     // MARK: Out
-
-    /// Sees to it that the connection's output is flushed this tick.
-    func markDirty(_ connection: Connection) {
-        output.schedule(connection)
-    }
 
     /// Writes to the sockets; elsewhere only a connection that is refused is written to. Who has
     /// more than a tick's share stays on the list for the next tick; whose socket is full waits for
@@ -105,7 +95,7 @@ extension Shard {
             connections.reference(inSlot: output.slot(at: position))?._withUnsafeGuaranteedRef {
                 guard $0.isDirty else { return }
                 $0.isDirty = false
-                touch($0)
+                perform(.settle, on: $0)
                 if $0.state != .closed { flush($0) }
             }
         }
@@ -144,12 +134,8 @@ extension Shard {
             handleFlushed(connection)
         } else {
             connection.isBehind = true
-            markDirty(connection)
+            perform(.flush, on: connection)
         }
-    }
-
-    func watchForRoom(_ connection: Connection) {
-        setInterest(of: connection, to: connection.interest.union(.writes))
     }
 
     @inline(__always)
@@ -157,7 +143,7 @@ extension Shard {
         guard connection.tls == nil || finishRecords(of: connection) else { return }
         switch connection.state {
         case .http where connection.http?.answer != nil:
-            if connection.interest.contains(.writes) { updateInterest(of: connection) }
+            if connection.interest.contains(.writes) { perform(.watch, on: connection) }
             handleAnswerFlushed(on: connection)
         case .http where connection.http?.isPaused == true:
             resumeHTTP(connection)
@@ -166,45 +152,17 @@ extension Shard {
         case .lingering where !connection.isFinished:
             connection.isFinished = true
             io.finishWriting(connection.handle)
-            updateInterest(of: connection)
+            perform(.watch, on: connection)
         case .proxyHeader, .http, .webSocket, .closing, .lingering, .closed:
             // Flushing changes nothing else of what the connection waits for.
-            if connection.interest.contains(.writes) { updateInterest(of: connection) }
+            if connection.interest.contains(.writes) { perform(.watch, on: connection) }
         }
-    }
-
-    /// Watches for what the connection can use now.
-    func updateInterest(of connection: Connection) {
-        guard connection.state != .closed else { return }
-        var interest: Interest = []
-        if !connection.hasEnded && !connection.isPaused { interest.insert(.reads) }
-        // Output that is on the dirty list is tried first; only a full socket adds `.writes`.
-        if connection.interest.contains(.writes) && connection.hasOutput {
-            interest.insert(.writes)
-        }
-        setInterest(of: connection, to: interest)
-    }
-
-    private func setInterest(of connection: Connection, to interest: Interest) {
-        guard interest != connection.interest else { return }
-        connection.interest = interest
-        let code = io.watch(
-            connection.handle, for: interest, token: connection.token, isNew: false)
-        if code != 0 { close(connection) }
     }
 
     // MARK: Deadlines
 
-    /// Makes the connection's entry early enough for what it now waits for. Entries that have
-    /// become too early are left: they cost one look when they expire, not one per packet.
-    func armDeadline(of connection: Connection) {
-        let wanted = nextDeadline(of: connection)
-        if wanted < deadlines.deadline(of: connection.deadline) {
-            deadlines.reschedule(connection.deadline, at: wanted)
-        }
-    }
-
-    private func nextDeadline(of connection: Connection) -> Instant {
+    /// When the connection must next be looked at.
+    func nextDeadline(of connection: Connection) -> Instant {
         let own = time(ofPeerTime: connection.protocolDeadline(configuration))
         guard let live = connection.live else { return own }
         let session = min(own, live.deadline ?? own)
@@ -219,9 +177,7 @@ extension Shard {
             .connection(slot), at: now + configuration.closeTimeout)
         if let live = connection.live, let due = live.deadline, due <= now {
             live.deadline = nil
-            noteUnsentAudio(of: connection, in: live)
-            live.session.handleDeadline(at: now)
-            drain(live, of: connection)
+            step(live, of: connection) { $0.handleDeadline(at: now) }
         }
         if let end = connection.live?.grant?.end, end <= now { expireSession(of: connection) }
         if connection.protocolDeadline(configuration) <= peerClock {
@@ -250,17 +206,9 @@ extension Shard {
     /// Sends what is queued, then our end of the stream, and waits for the peer's.
     func linger(_ connection: Connection) {
         guard connection.state != .closed else { return }
-        touch(connection)
         endSession(of: connection)
         abandonAnswer(of: connection)
-        connection.http = nil
-        connection.held = []
-        connection.state = .lingering
-        connection.phaseStart = peerClock
-        armDeadline(of: connection)
-        // Who was not read from while he did not read may only do so once he has said his say.
-        updateInterest(of: connection)
-        markDirty(connection)
+        perform(connection.beginLingering(at: peerClock), on: connection)
     }
 
     /// Ends a connection at once. It is removed at the end of the tick.
@@ -268,8 +216,7 @@ extension Shard {
         guard connection.state != .closed else { return }
         endSession(of: connection)
         abandonAnswer(of: connection)
-        connection.state = .closed
-        closed.append(connection.token.index)
+        perform(connection.beginRemoval(), on: connection)
     }
 
     func removeClosed() {

@@ -138,7 +138,7 @@ extension Shard {
             return
         }
         connections.insert(connection)
-        touch(connection)
+        perform(.settle, on: connection)
         connection.deadline = deadlines.schedule(
             .connection(token.index),
             at: time(ofPeerTime: connection.protocolDeadline(configuration)))

@@ -133,12 +133,13 @@ extension Shard {
     func expireSession(of connection: Connection) {
         guard connection.state == .webSocket, let live = connection.live else { return }
         metrics.add(.sessionsExpired)
-        live.session.handle(
-            ClientEventError(
-                code: "session_expired",
-                message: "Your session has lasted as long as its credential allows."),
-            at: now)
-        drain(live, of: connection)
+        step(live, of: connection) {
+            $0.handle(
+                ClientEventError(
+                    code: "session_expired",
+                    message: "Your session has lasted as long as its credential allows."),
+                at: now)
+        }
         guard connection.state == .webSocket else { return }
         closeWebSocket(connection, .goingAway, reason: "The session's time is over.")
     }

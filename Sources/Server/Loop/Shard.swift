@@ -185,6 +185,30 @@ package final class Shard<Backend: IO> {
     }
 
     /// Takes one tick. Waits first, unless there is work left.
+    ///
+    /// The order of a tick has reasons:
+    ///
+    /// 1. `wait` comes first, and the time is taken right after it, once: all that happens in a
+    ///    tick happens at one time, so that a run of the simulation can be repeated.
+    /// 2. Messages left by the last tick come before new reads, because they came before them, and
+    ///    so that a connection which sends without pause cannot overtake others.
+    /// 3. Reads come before deadlines: bytes that arrived in time count, also where the tick is
+    ///    late. A client that answered a ping is not closed for its silence.
+    /// 4. Commands and surveys come after reads, so that a `stop` closes connections that have
+    ///    been read to the end.
+    /// 5. Deadlines come before agents' jobs: a session whose deadline ends a response cancels
+    ///    work that would run for nothing.
+    /// 6. Jobs come before deliveries, so that what a job produces reaches its session in the same
+    ///    tick. One shot: jobs made by deliveries run in the next tick, which then does not wait.
+    /// 7. Writes come after everything that can produce output, so that all answers of a tick
+    ///    leave in one write for each connection. A read handler never writes a socket.
+    /// 8. Ledgers are settled when nothing else changes what a connection holds but the removal of
+    ///    the closed ones. Memory is judged by these sums, before the removal: an eviction closes
+    ///    connections, which are removed in the same tick.
+    /// 9. Closed connections are removed last: until then every reference to a connection that a
+    ///    handler, a queue or a delivery has is good, and no token means another connection.
+    /// 10. Freed memory is looked at when it is free, and the tick is measured when it is over.
+    ///
     /// - Returns: false once the shard has stopped.
     package func tick() -> Bool {
         let wake = nextWake
@@ -199,12 +223,12 @@ package final class Shard<Backend: IO> {
         expireDeadlines()
         gate.handleTick(at: now)
         runJobs()
-        stepSessions()
+        deliverToSessions()
         flushWrites()
         settleLedgers()
         reviewMemory()
         removeClosed()
-        noteHeldMemory()
+        noteFreedMemory()
         endTick()
         return !(isStopping && connections.count == 0)
     }
@@ -290,7 +314,7 @@ package final class Shard<Backend: IO> {
     private static var maxKeptDeliveries: Int { 256 }
 
     /// Hands what agents produced to the sessions that still want it.
-    private func stepSessions() {
+    private func deliverToSessions() {
         guard gate.hasDeliveries else { return }
         var taken: [AgentDelivery] = []
         swap(&taken, &takenDeliveries)
@@ -308,9 +332,7 @@ package final class Shard<Backend: IO> {
             guard let connection = connections[delivery.token], let live = connection.live,
                 live.work.accepts(serial: delivery.serial)
             else { continue }
-            noteUnsentAudio(of: connection, in: live)
-            live.session.handle(delivery.event, at: now)
-            drain(live, of: connection)
+            step(live, of: connection) { $0.handle(delivery.event, at: now) }
             agentLink.handleDelivered(delivery, work: &live.work)
         }
     }

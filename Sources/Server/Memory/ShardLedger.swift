@@ -101,17 +101,13 @@ extension Shard {
 
     // MARK: Settling
 
-    /// A connection may hold other than before: its ledger is settled at the end of the tick.
-    @inline(__always)
-    func touch(_ connection: Connection) { ledgers.touch(connection) }
-
     /// Charges the connections that the tick touched what they hold now.
     func settleLedgers() {
         for owner in gate.takeChargedOwners() {
             if let request = textRequests[owner], owner.kind == .textRequest {
                 settle(request)
             } else if owner.kind == .connection, let connection = connections[owner] {
-                touch(connection)
+                perform(.settle, on: connection)
             }
         }
         let count = ledgers.beginRound()

@@ -63,7 +63,7 @@ struct MemoryReturn {
 
 extension Shard {
     /// The tick's ledgers are settled: something may have been let go, or taken.
-    func noteHeldMemory() {
+    func noteFreedMemory() {
         guard memoryReturn.note(held: ledgerBytes) else { return }
         _ = deadlines.schedule(.memoryReturn, at: now + MemoryReturn.quiet)
     }

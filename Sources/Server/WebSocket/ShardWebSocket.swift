@@ -17,7 +17,7 @@ extension Shard {
         let unused = handleMessages(in: bytes, on: connection)
         trackMessage(bytes.count - unused, on: connection)
         guard unused > 0 || connection.hasUnheardAudio else { return }
-        hold(Array(bytes.suffix(unused)), on: connection)
+        perform(connection.keepPending(Array(bytes.suffix(unused))), on: connection)
     }
 
     /// Goes on with the messages that the tick before left: each connection has its share again,
@@ -38,34 +38,20 @@ extension Shard {
                 postponed.append(slot)
                 continue
             }
-            touch(connection)
+            perform(.settle, on: connection)
             var held: [UInt8] = []
             swap(&held, &connection.held)
             let unused = held.withUnsafeMutableBytes { handleMessages(in: $0, on: connection) }
             trackMessage(held.count - unused, on: connection)
             if unused > 0 || connection.hasUnheardAudio {
                 held.removeFirst(held.count - unused)
-                hold(held, on: connection)
+                perform(connection.keepPending(held), on: connection)
             } else {
-                updateInterest(of: connection)
+                perform(.watch, on: connection)
             }
         }
         unfinished.endRound()
         if !postponed.isEmpty { unfinished.postpone(postponed) }
-    }
-
-    /// Has a connection's messages handled in the next tick.
-    func scheduleMessages(of connection: Connection) {
-        guard !connection.isUnfinished else { return }
-        connection.isUnfinished = true
-        unfinished.append(connection.token.index)
-    }
-
-    private func hold(_ bytes: [UInt8], on connection: Connection) {
-        connection.held = bytes
-        // Who waits for room comes on the list when there is some.
-        if !connection.awaitsRoom { scheduleMessages(of: connection) }
-        updateInterest(of: connection)
     }
 
     /// Handles messages until the bytes are used up, the connection takes no more, or its share of
@@ -79,9 +65,7 @@ extension Shard {
         var messages = 0
         sessionContext.beginShare()
         if let live = connection.live, live.session.hasUnheardAudio {
-            noteUnsentAudio(of: connection, in: live)
-            live.session.handleUnheardAudio(at: now)
-            drain(live, of: connection)
+            step(live, of: connection) { $0.handleUnheardAudio(at: now) }
         }
         do throws(WebSocketError) {
             while connection.isReceivingMessages {
@@ -151,25 +135,23 @@ extension Shard {
     func handleText(
         _ message: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
     ) {
-        noteUnsentAudio(of: connection, in: live)
         do throws(ClientEventError) {
             let (event, eventID) = try eventParser.parse(message)
             metrics.add(event.metric)
-            live.session.handle(event, eventID: eventID, audio: eventParser.audio.bytes, at: now)
+            step(live, of: connection) {
+                $0.handle(event, eventID: eventID, audio: eventParser.audio.bytes, at: now)
+            }
         } catch {
             metrics.add(.eventsInRefused)
-            live.session.handle(error, at: now)
+            step(live, of: connection) { $0.handle(error, at: now) }
         }
-        drain(live, of: connection)
     }
 
     func handleAudio(
         _ packet: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
     ) {
         metrics.add(.eventsInAudioPacket)
-        noteUnsentAudio(of: connection, in: live)
-        live.session.handleAudioPacket(packet.bytes, at: now)
-        drain(live, of: connection)
+        step(live, of: connection) { $0.handleAudioPacket(packet.bytes, at: now) }
     }
 
     // MARK: Sessions
@@ -187,8 +169,7 @@ extension Shard {
         metrics.add(.sessionsStarted)
         metrics.add(.sessionsOpen)
         sessionLog.noteStart(of: session.id, parameters)
-        session.start(at: now)
-        drain(live, of: connection)
+        step(live, of: connection) { $0.start(at: now) }
     }
 
     /// Takes a connection's session away, if it has one, and stops its agents.
@@ -202,10 +183,28 @@ extension Shard {
         services.metrics.sessions.subtract(1, ordering: .relaxed)
     }
 
-    /// Does what the session wants done, and takes note of when it wants to be called.
-    func drain(_ live: LiveSession, of connection: Connection) {
+    /// Gives a session an input, and does all that belongs to one. Every input of a connection's
+    /// session goes through here:
+    ///
+    /// 1. The session is told where its unsent audio begins: what it concludes from the input may
+    ///    depend on what the user cannot have heard. Of a client that reads, that is one comparison.
+    /// 2. The input.
+    /// 3. The outputs are taken, because all sessions of a shard share one output queue.
+    /// 4. The ledger and the deadline follow, as either may have changed.
+    @inline(__always)
+    func step(
+        _ live: LiveSession, of connection: Connection, _ input: (VoiceSession) -> Void
+    ) {
+        if let backlog = connection.backlog { tellUnsentAudio(backlog, to: live.session) }
+        input(live.session)
+        takeOutputs(of: live, on: connection)
+        finishStep(of: live, on: connection)
+    }
+
+    /// Does what the session wants done.
+    private func takeOutputs(of live: LiveSession, on connection: Connection) {
         while let output = live.session.nextOutput() {
-            // Output of a session whose connection broke while it was drained goes nowhere.
+            // Output of a session whose connection broke meanwhile goes nowhere.
             guard connection.live === live else { continue }
             switch output {
             case .event(let event): send(event, of: live, on: connection)
@@ -223,16 +222,15 @@ extension Shard {
                 closeWebSocket(connection, .internalError, reason: "The session has failed.")
             }
         }
+    }
+
+    private func finishStep(of live: LiveSession, on connection: Connection) {
         guard connection.live === live else { return }
         if !live.work.running.isEmpty {
             agentLink.paceSpeech(of: live.session, work: &live.work)
         }
-        touch(connection)
-        // A deadline that has come but was not served yet, because this tick read the client's
-        // bytes first, stands: the session only tells deadlines that are still to come.
-        if let due = live.deadline, due <= now { return armDeadline(of: connection) }
-        live.deadline = live.session.nextDeadline(after: now)
-        armDeadline(of: connection)
+        live.noteDeadline(at: now)
+        perform([.settle, .rearm], on: connection)
     }
 
     /// A session has found its own state broken: a defect of this server. Only this session ends.
@@ -379,10 +377,7 @@ extension Shard {
             return linger(connection)
         }
         guard connection.webSocket?.isClosed == false else { return linger(connection) }
-        connection.state = .closing
-        connection.phaseStart = peerClock
-        takeMessagesAgain(on: connection)
-        armDeadline(of: connection)
+        perform(connection.beginClosing(at: peerClock), on: connection)
     }
 }
 

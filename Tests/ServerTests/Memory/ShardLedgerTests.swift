@@ -342,22 +342,6 @@ private func block(of object: AnyObject) -> Int {
         #expect(server.shard.ledgerBytes == 0)
     }
 
-    /// A piece of a model's answer counts from the tick that read it, however many jobs wait.
-    @Test func jobsThatWaitForALaterTurnAreAsOldAsTheirOwn() {
-        var backlog = JobBacklog(at: .milliseconds(0))
-        func turn(_ now: Int, ran: Int, left: Int) -> Int {
-            backlog.begin(at: .milliseconds(now))
-            defer { backlog.end(ran: ran, left: left) }
-            return Int(backlog.tickSince.nanoseconds / 1_000_000)
-        }
-        #expect(turn(10, ran: 5, left: 0) == 10)
-        #expect(turn(20, ran: 5, left: 8) == 20)
-        #expect(turn(30, ran: 5, left: 9) == 20)
-        #expect(turn(40, ran: 5, left: 4) == 20)
-        #expect(turn(50, ran: 4, left: 0) == 30)
-        #expect(turn(60, ran: 1, left: 0) == 60)
-    }
-
     /// What a library keeps is on no ledger. Refusing sessions would not make it less.
     @Test func memoryThatNoClientHoldsKeepsNoClientOut() throws {
         let log = LogRecord()

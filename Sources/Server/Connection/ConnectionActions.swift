@@ -1,0 +1,158 @@
+// The changes of a connection's state, and what each asks the loop to do. A change is a method of
+// `Connection` that knows no shard and returns actions; `Shard.perform` is the one place that
+// carries them out. So a change cannot forget a part of what follows, and can be tested without a
+// loop.
+//
+//   settle   its ledger is read again at the end of the tick
+//   rearm    its entry in the deadline queue is early enough for what it now waits for
+//   watch    the backend watches it for what it can use now, no more and no less
+//   flush    its output is written in this tick
+//   resume   its pending messages are handled in the next tick
+//   remove   its slot is freed at the end of the tick
+//
+// Not here: the meaning of HTTP requests and of messages, nor when a change is due.
+
+import Session
+
+/// What a change of a connection's state asks the loop to do.
+struct ConnectionActions: OptionSet {
+    let rawValue: UInt8
+
+    static let settle = ConnectionActions(rawValue: 1)
+    static let rearm = ConnectionActions(rawValue: 2)
+    static let watch = ConnectionActions(rawValue: 4)
+    static let flush = ConnectionActions(rawValue: 8)
+    static let resume = ConnectionActions(rawValue: 16)
+    static let remove = ConnectionActions(rawValue: 32)
+}
+
+extension Connection {
+    /// Bytes came: the peer is alive.
+    @inline(__always)
+    func handleReceived(at peerTime: Instant) -> ConnectionActions {
+        lastReceived = peerTime
+        guard isPinged else { return [] }
+        // The entry waited for the end; now the next ping is due before that.
+        isPinged = false
+        return .rearm
+    }
+
+    /// Keeps bytes that this tick does not handle. Nothing more is read before they are.
+    func keepPending(_ bytes: [UInt8]) -> ConnectionActions {
+        held = bytes
+        // A connection that awaits room is queued when there is some.
+        return awaitsRoom ? .watch : [.watch, .resume]
+    }
+
+    /// More than the soft limit of output waits.
+    func handleSoftLimit(_ backlog: OutputBacklog, at peerTime: Instant) -> ConnectionActions {
+        guard backlog.overSoftLimitSince == nil else { return [] }
+        backlog.overSoftLimitSince = peerTime
+        return .rearm
+    }
+
+    /// An echo has so much output that it takes in no more messages.
+    func stopTakingMessages() -> ConnectionActions {
+        awaitsRoom = true
+        return .watch
+    }
+
+    /// An echo takes in messages again, those first that are pending.
+    func takeMessagesAgain() -> ConnectionActions {
+        guard awaitsRoom else { return [] }
+        awaitsRoom = false
+        return held.isEmpty ? .watch : [.watch, .resume]
+    }
+
+    /// Our Close is on its way, and the peer's is awaited.
+    func beginClosing(at peerTime: Instant) -> ConnectionActions {
+        state = .closing
+        phaseStart = peerTime
+        return takeMessagesAgain().union(.rearm)
+    }
+
+    /// The last bytes are on their way; input is discarded from now on.
+    func beginLingering(at peerTime: Instant) -> ConnectionActions {
+        http = nil
+        held = []
+        state = .lingering
+        phaseStart = peerTime
+        // Where reading was stopped because the client did not read, it goes on: input is
+        // discarded now, and the peer's end is awaited.
+        return [.settle, .rearm, .watch, .flush]
+    }
+
+    /// The connection is over.
+    func beginRemoval() -> ConnectionActions {
+        state = .closed
+        return .remove
+    }
+}
+
+extension Shard {
+    /// Carries out what a change of a connection's state asks for; the only place that does.
+    ///
+    /// `watch` may fail and close the connection, so it comes before what a closed connection must
+    /// not be queued for; the queues leave out what is closed.
+    @inline(__always)
+    func perform(_ actions: ConnectionActions, on connection: Connection) {
+        if actions.contains(.settle) { ledgers.touch(connection) }
+        if actions.contains(.rearm) { rearm(connection) }
+        if actions.contains(.watch) { watch(connection) }
+        if actions.contains(.flush) { output.schedule(connection) }
+        if actions.contains(.resume) { scheduleMessages(of: connection) }
+        if actions.contains(.remove) { closed.append(connection.token.index) }
+    }
+
+    /// Makes the connection's entry early enough for what it now waits for. Entries that have
+    /// become too early are left: they cost one look when they expire, not one per packet.
+    private func rearm(_ connection: Connection) {
+        let wanted = nextDeadline(of: connection)
+        if wanted < deadlines.deadline(of: connection.deadline) {
+            deadlines.reschedule(connection.deadline, at: wanted)
+        }
+    }
+
+    /// Watches for what the connection can use now.
+    private func watch(_ connection: Connection) {
+        guard connection.state != .closed else { return }
+        var interest: Interest = []
+        if !connection.hasEnded && !connection.isPaused { interest.insert(.reads) }
+        // Output that is queued for the flush is tried first; only a full socket adds `.writes`.
+        if connection.interest.contains(.writes) && connection.hasOutput {
+            interest.insert(.writes)
+        }
+        setInterest(of: connection, to: interest)
+    }
+
+    /// The socket is full: watches for room.
+    func watchForRoom(_ connection: Connection) {
+        setInterest(of: connection, to: connection.interest.union(.writes))
+    }
+
+    private func setInterest(of connection: Connection, to interest: Interest) {
+        guard interest != connection.interest else { return }
+        connection.interest = interest
+        let code = io.watch(
+            connection.handle, for: interest, token: connection.token, isNew: false)
+        if code != 0 { close(connection) }
+    }
+
+    /// Has a connection's messages handled in the next tick.
+    private func scheduleMessages(of connection: Connection) {
+        guard !connection.isUnfinished else { return }
+        connection.isUnfinished = true
+        unfinished.append(connection.token.index)
+    }
+
+    // MARK: By name, for the protocols
+
+    /// The connection has output: it is flushed this tick.
+    func markDirty(_ connection: Connection) { perform(.flush, on: connection) }
+
+    /// What the connection waits for may be due earlier.
+    func armDeadline(of connection: Connection) { perform(.rearm, on: connection) }
+
+    /// What the connection can use may have changed.
+    func updateInterest(of connection: Connection) { perform(.watch, on: connection) }
+}
