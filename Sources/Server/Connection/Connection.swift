@@ -1,8 +1,8 @@
 // One TCP connection of a shard: what it has received and not used, what it has yet to send, and
 // how far its life is. What happens at each step is the shard's (Shard, ShardHTTP, ShardWebSocket).
 //
-// Small when idle: the HTTP state goes away at the upgrade, the send buffer holds nothing, the
-// session hangs off one reference.
+// Small when idle: the state of HTTP (HTTPServerConnection) goes away at the upgrade, the send buffer
+// holds nothing, the session hangs off one reference.
 //
 //   (proxyHeader ──a proxy's header──▶)
 //   http ──upgrade──▶ webSocket ──our Close──▶ closing ──peer's Close──┐
@@ -12,84 +12,6 @@
 
 import Codec
 import Session
-
-/// What HTTP needs of a connection until it is upgraded.
-final class HTTPState {
-    /// A request whose end has not come.
-    private final class IncompleteRequest {
-        /// Bytes of the object itself.
-        static let objectBytes = HeapBlock.bytes(16 + MemoryLayout<HTTPRequestParser>.size)
-
-        var parser: HTTPRequestParser
-
-        init(_ parser: HTTPRequestParser) { self.parser = parser }
-    }
-
-    /// Nearly every request comes whole, so a connection that waits, and a storm of them that have
-    /// said nothing yet, holds no parser: each is about 400 bytes.
-    private var incomplete: IncompleteRequest?
-    /// Whether the bytes held begin with requests that only wait for the output to drain.
-    var isPaused = false
-    /// Whether a request has been answered; silence is then a kept-alive connection's.
-    var hasAnswered = false
-    /// Whether the last answer promised to keep the connection.
-    var isKeptAlive = false
-    /// Whether the request in progress has had its `100 Continue`.
-    var didSendContinue = false
-    /// Whether the head of the request in progress has been found good enough for a long body.
-    var hasJudgedHead = false
-    /// Bytes of the object and of the request that it holds a part of; the request's fields are
-    /// counted as the bytes that they came in.
-    var heldBytes: Int {
-        Self.objectBytes + (incomplete == nil ? 0 : IncompleteRequest.objectBytes)
-            + (answer?.heldBytes ?? 0)
-    }
-    /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(80)
-    /// Bytes that anybody may send before his request is judged. 64 KiB.
-    static let maxUnjudgedBytes = 64 << 10
-    /// The request whose body is still due.
-    var requestInBody: HTTPRequest? { incomplete?.parser.requestInBody }
-    /// When the first byte of the request in progress came.
-    var firstByte: Instant
-
-    /// An answer that comes in pieces, while there is one.
-    var answer: TextAnswer?
-    /// The survey whose outcome is the answer, while the shards are asked.
-    var survey: SurveyID?
-    /// Whether a request is being answered; the next waits.
-    var isAnswering: Bool { answer != nil || survey != nil }
-    /// Bytes that may wait behind such an answer; more are not read. 64 KiB: it is the client's
-    /// leaving that is waited for meanwhile, not its next request.
-    static let maxHeldBehindAnswer = 64 << 10
-
-    /// Who is at the other end: the socket's peer, or whom a proxy's header names.
-    var client = NetworkAddress.unspecified
-
-    init(at now: Instant) { firstByte = now }
-
-    /// Whether the client waits for a `100 Continue` before it sends the rest of its request.
-    var awaitsContinue: Bool { incomplete?.parser.awaitsContinue ?? false }
-
-    /// Whether the head of the request in progress has come, and its body has not.
-    var isInBody: Bool { incomplete?.parser.isInBody ?? false }
-
-    /// Parses the request at the front of `bytes`, which begin with those of the last call unless
-    /// that returned one; see `HTTPRequestParser.parse`.
-    func parse(
-        _ bytes: UnsafeRawBufferPointer, limits: HTTPLimits
-    ) throws(HTTPError) -> (request: HTTPRequest, consumed: Int)? {
-        if let incomplete {
-            let result = try incomplete.parser.parse(bytes)
-            if result != nil { self.incomplete = nil }
-            return result
-        }
-        var parser = HTTPRequestParser(limits: limits)
-        if let result = try parser.parse(bytes) { return result }
-        incomplete = IncompleteRequest(parser)
-        return nil
-    }
-}
 
 /// A session and what belongs to it alone.
 final class LiveSession {
@@ -173,7 +95,7 @@ final class Connection {
     var deadline = DeadlineQueue<DeadlineOwner>.Handle.none
     /// When bytes came last. Like the other times here, by the peers' clock (`Shard.peerClock`).
     @exclusivity(unchecked) var lastReceived: Instant
-    /// When the request in progress began, or the closing; of a WebSocket its handshake.
+    /// When its state began: of a WebSocket the handshake. HTTP has the time of its own request.
     var phaseStart: Instant
     /// By when the unfinished WebSocket message must have ended, as of the bytes it has brought;
     /// `noMessageDue` while there is none.
@@ -193,12 +115,12 @@ final class Connection {
     @exclusivity(unchecked) var awaitsRoom = false
     /// Whether the shard's queue of connections with messages for the next tick names it.
     @exclusivity(unchecked) var isUnfinished = false
-    /// Bytes that came and are not used yet: a request's beginning, pipelined requests behind an
-    /// answer that is still being sent, or messages that another tick is for.
+    /// Bytes that came and are not used yet: the beginning of a proxy's header, or messages that
+    /// another tick is for. HTTP has its own.
     @exclusivity(unchecked) var held: [UInt8] = []
     /// Who pays for it in the table of addresses.
     var charge = AddressCharge.none
-    var http: HTTPState?
+    var http: HTTPServerConnection?
     @exclusivity(unchecked) var webSocket: WebSocketConnection?
     /// Bits of the window that messages to the peer are compressed with; 0: they are not.
     var deflateWindowBits: UInt8 = 0
@@ -214,7 +136,7 @@ final class Connection {
         lastReceived = now
         phaseStart = now
         lastMessage = now
-        http = HTTPState(at: now)
+        http = HTTPServerConnection(at: now)
     }
 
     /// Of a connection without an unfinished message.
@@ -234,47 +156,26 @@ final class Connection {
     /// Whether what was read must be used before more is.
     var isPaused: Bool {
         switch state {
-        case .http: isPausedInHTTP
+        case .http: http?.mustStopReading ?? false
         case .webSocket: !held.isEmpty || awaitsRoom || hasUnheardAudio
         case .closing: !held.isEmpty
         case .proxyHeader, .lingering, .closed: false
         }
     }
 
-    private var isPausedInHTTP: Bool {
-        guard let http else { return false }
-        return http.isPaused
-            || (http.isAnswering && held.count >= HTTPState.maxHeldBehindAnswer)
-    }
+    /// When the request in progress began, or else its state.
+    var activityStart: Instant { http?.requestStart ?? phaseStart }
 
     /// When the shell, rather than the session, must next look at it; by the peers' clock.
     func protocolDeadline(_ configuration: ServerConfiguration) -> Instant {
         switch state {
         case .proxyHeader: return phaseStart + configuration.headerTimeout
         case .http:
-            if let answer = http?.answer { return answer.deadline(configuration) }
-            // The survey ends sooner, with an answer.
-            if http?.survey != nil {
-                return phaseStart + configuration.headerTimeout + Survey.patience
-            }
-            guard let http, held.isEmpty, http.hasAnswered else {
-                return requestDeadline(configuration)
-            }
-            return lastReceived + configuration.keepAliveTimeout
+            return http?.deadline(lastReceived: lastReceived, configuration) ?? lastReceived
         case .webSocket: return webSocketDeadline(configuration)
         case .closing, .lingering: return phaseStart + configuration.closeTimeout
         case .closed: return lastReceived
         }
-    }
-
-    /// By when the request must be there: its head within a fixed time, and both head and body at
-    /// the pace of a request once they have begun.
-    private func requestDeadline(_ configuration: ServerConfiguration) -> Instant {
-        let head = phaseStart + configuration.headerTimeout
-        guard let http, !held.isEmpty, !http.isPaused else { return head }
-        let pace = configuration.requestPace
-        let paced = http.firstByte + pace.grace + pace.credit(forBytes: held.count)
-        return http.isInBody ? paced : min(head, paced)
     }
 
     private func webSocketDeadline(_ configuration: ServerConfiguration) -> Instant {

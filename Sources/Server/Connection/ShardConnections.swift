@@ -68,7 +68,7 @@ extension Shard {
     func handleEnd(of connection: Connection) {
         connection.hasEnded = true
         switch connection.state {
-        case .http where connection.http?.answer != nil:
+        case .http where connection.http?.reply != nil:
             // Whoever closes its side while a reply is on its way does not want the rest: a browser
             // and an SDK say so in no other way.
             close(connection)
@@ -142,7 +142,7 @@ extension Shard {
     private func handleFlushed(_ connection: Connection) {
         guard connection.tls == nil || finishRecords(of: connection) else { return }
         switch connection.state {
-        case .http where connection.http?.answer != nil:
+        case .http where connection.http?.reply != nil:
             if connection.interest.contains(.writes) { perform(.watch, on: connection) }
             handleAnswerFlushed(on: connection)
         case .http where connection.http?.isPaused == true:

@@ -1,9 +1,6 @@
-// HTTP on a shard's connections: requests out of bytes, one after another, answers into the send
-// buffer, and the change to WebSocket. Which answer belongs to a request is up to Routes.
-//
-// Invariant: requests behind an answer that is still being sent wait in `Connection.held`, and
-// nothing more is read until they are answered: a client that pipelines without reading costs one
-// read buffer, not the sum of its answers.
+// HTTP on a shard's connections: performs what HTTPServerConnection asks for, puts answers into the
+// send buffer, and changes a connection to WebSocket. Which answer belongs to a request is up to
+// Routes.
 
 import Codec
 import Session
@@ -12,25 +9,26 @@ extension Shard {
     /// Bytes came on a connection that speaks HTTP.
     func receiveHTTP(_ bytes: UnsafeMutableRawBufferPointer, on connection: Connection) {
         guard let http = connection.http else { return }
-        if connection.held.isEmpty {
-            // The first request's time counts from the connection's start.
-            if http.hasAnswered { connection.phaseStart = peerClock }
-            http.firstByte = peerClock
+        if http.pending.isEmpty {
+            http.handleFirstBytes(at: peerClock)
             // The usual case: a whole request in one read is parsed where it lies.
-            let rest = answerRequests(in: bytes, on: connection)
-            if connection.state == .http { hold(rest, on: connection) }
+            let rest = performEvents(of: bytes, on: connection)
+            if connection.state == .http, !rest.isEmpty {
+                http.keep(rest)
+                armDeadline(of: connection)
+            }
         } else {
-            connection.held.append(contentsOf: bytes)
-            if !http.isPaused, !http.isAnswering { answerHeld(on: connection) }
+            http.append(bytes)
+            if http.isParsing { answerPending(on: connection) }
         }
         if http.isAnswering { updateInterest(of: connection) }
     }
 
-    /// The output has drained and requests wait.
+    /// The output has left, and requests wait for that.
     func resumeHTTP(_ connection: Connection) {
         guard let http = connection.http, http.isPaused else { return }
-        http.isPaused = false
-        answerHeld(on: connection)
+        http.resume()
+        answerPending(on: connection)
         if connection.state == .http, connection.hasEnded, !http.isPaused,
             connection.output.isEmpty
         {
@@ -39,84 +37,54 @@ extension Shard {
         updateInterest(of: connection)
     }
 
-    /// The time for a request is over; silence between requests ends a connection without a word.
+    /// The time for a request is over; silence between requests ends a connection without an answer.
     func handleHTTPTimeout(of connection: Connection) {
-        if let answer = connection.http?.answer {
-            handleAnswerSilence(answer, on: connection)
-        } else if !connection.held.isEmpty, !connection.isPaused {
+        switch connection.http?.overdue {
+        case .reply(let answer): handleAnswerSilence(answer, on: connection)
+        case .slowRequest:
             metrics.add(.slowRequestCloses)
             refuse(RouteFailure.timeout.response, on: connection)
-        } else {
-            close(connection)
+        case .idleConnection, nil: close(connection)
         }
     }
 
-    /// An answer that others waited behind is on its way.
+    /// An answer that other requests waited behind is queued.
     func answerWaiting(on connection: Connection) {
-        if !connection.held.isEmpty { answerHeld(on: connection) }
+        if connection.http?.pending.isEmpty == false { answerPending(on: connection) }
         guard connection.state == .http else { return }
         armDeadline(of: connection)
         updateInterest(of: connection)
     }
 
-    private func answerHeld(on connection: Connection) {
-        var held: [UInt8] = []
-        swap(&held, &connection.held)
-        let unused = held.withUnsafeMutableBytes { answerRequests(in: $0, on: connection).count }
-        guard connection.state == .http, unused > 0 else { return }
-        // The same array, not a copy: otherwise a head of many small reads costs their square.
-        held.removeFirst(held.count - unused)
-        connection.held = held
-        armDeadline(of: connection)
-    }
-
-    private func hold(_ rest: UnsafeMutableRawBufferPointer, on connection: Connection) {
-        guard !rest.isEmpty else { return }
-        connection.held = Array(rest)
-        armDeadline(of: connection)
+    private func answerPending(on connection: Connection) {
+        guard let http = connection.http else { return }
+        http.usePending { performEvents(of: $0, on: connection).count }
+        if connection.state == .http, !http.pending.isEmpty { armDeadline(of: connection) }
     }
 
     /// Answers the requests at the front of `bytes`, until more bytes are needed, the connection
-    /// changes its state, or enough output waits.
+    /// changes its state, or an answer or the output has to be waited for.
     /// - Returns: the bytes that were not used.
-    private func answerRequests(
-        in bytes: UnsafeMutableRawBufferPointer, on connection: Connection
+    private func performEvents(
+        of bytes: UnsafeMutableRawBufferPointer, on connection: Connection
     ) -> UnsafeMutableRawBufferPointer {
         var rest = bytes
-        while connection.state == .http, let http = connection.http, !http.isAnswering,
-            !rest.isEmpty
+        while connection.state == .http, let http = connection.http,
+            let event = http.nextEvent(
+                in: &rest, queuedBytes: connection.output.count, at: peerClock, configuration)
         {
-            if connection.output.count > configuration.maxWriteBytesPerTurn {
-                http.isPaused = true
-                updateInterest(of: connection)
-                return rest
-            }
-            do {
-                guard
-                    let (request, consumed) = try http.parse(
-                        UnsafeRawBufferPointer(rest), limits: configuration.httpLimits)
-                else {
-                    // A client that waits for `100 Continue` is told at once what speaks against
-                    // its request (RFC 9110 §10.1.1).
-                    let isDue = rest.count > HTTPState.maxUnjudgedBytes || http.awaitsContinue
-                    if isDue, !http.hasJudgedHead, let head = http.requestInBody {
-                        http.hasJudgedHead = true
-                        if let refusal = refusal(ofHead: head, on: connection) {
-                            refuse(refusal, on: connection)
-                            return rest
-                        }
-                    }
-                    if http.awaitsContinue { sendContinue(on: connection) }
-                    return rest
+            switch event {
+            case .request(let request): answer(request, followedBy: rest, on: connection)
+            case .judgeHead(let head):
+                if let refusal = refusal(ofHead: head, on: connection) {
+                    refuse(refusal, on: connection)
                 }
-                http.didSendContinue = false
-                http.hasJudgedHead = false
-                http.hasAnswered = true
-                connection.phaseStart = peerClock
-                http.firstByte = peerClock
-                rest = UnsafeMutableRawBufferPointer(rebasing: rest[consumed...])
-                answer(request, followedBy: rest, on: connection)
-            } catch {
+            case .sendContinue:
+                scratch.removeAll()
+                scratch.append(HTTPResponse.continueHead)
+                enqueueScratch(on: connection)
+            case .pause: updateInterest(of: connection)
+            case .failed(let error):
                 metrics.add(.protocolErrors)
                 logger.debug(
                     "bad request", metadata: ["peer": "\(http.client)", "rule": "\(error)"])
@@ -187,7 +155,7 @@ extension Shard {
     ) {
         noteAnswer(response.status, to: request, sentBy: connection.http?.client)
         let keepAlive = request.wantsKeepAlive && !isStopping && draining == nil
-        connection.http?.isKeptAlive = keepAlive
+        connection.http?.endAnswer(keepsConnection: keepAlive, at: peerClock)
         enqueue(response, answering: request.method, keepAlive: keepAlive, on: connection)
         if !keepAlive { linger(connection) }
     }
@@ -215,14 +183,6 @@ extension Shard {
     ) {
         scratch.removeAll()
         response.write(answering: method, keepAlive: keepAlive, into: &scratch)
-        enqueueScratch(on: connection)
-    }
-
-    private func sendContinue(on connection: Connection) {
-        guard connection.http?.didSendContinue == false else { return }
-        connection.http?.didSendContinue = true
-        scratch.removeAll()
-        scratch.append(HTTPResponse.continueHead)
         enqueueScratch(on: connection)
     }
 
@@ -320,7 +280,9 @@ extension Shard {
             subprotocol: upgrade.selectSubprotocol(from: [WebSocketHandshake.realtimeSubprotocol]),
             headers: headers, into: &scratch)
         guard enqueueScratch(on: connection) != .overLimit else { return }
+        connection.http?.end()
         connection.http = nil
+        connection.phaseStart = peerClock
         connection.state = .webSocket
         connection.webSocket = WebSocketConnection(
             role: .server, limits: configuration.webSocketLimits,

@@ -145,10 +145,10 @@ extension Shard {
         case .webSocket, .closing, .lingering: true
         case .proxyHeader: peerClock < connection.phaseStart + Draining.firstRequestGrace
         case .http:
-            hasSessions || connection.hasOutput || !connection.held.isEmpty
-                || connection.http?.answer != nil
-                || connection.http?.hasAnswered == false
-                    && peerClock < connection.phaseStart + Draining.firstRequestGrace
+            hasSessions || connection.hasOutput || connection.http?.pending.isEmpty == false
+                || connection.http?.reply != nil
+                || connection.http?.hasHadRequest == false
+                    && peerClock < connection.activityStart + Draining.firstRequestGrace
         case .closed: false
         }
     }

@@ -138,7 +138,7 @@ extension Shard {
             // Neither the rest of its message nor its Close is worth waiting for.
             linger(connection)
             connection.webSocket = nil
-        case .http where connection.output.isEmpty && connection.http?.answer == nil:
+        case .http where connection.output.isEmpty && connection.http?.reply == nil:
             let failure = reason == .tooLarge ? routes.tooMuchMemory : routes.shortOfMemory
             refuse(failure.response, on: connection)
         case .proxyHeader, .http, .webSocket, .closing, .lingering: close(connection)

@@ -31,7 +31,7 @@ extension Shard {
         let survey = Survey(
             id: id, query: query, request: request, token: connection.token, shards: shards.count)
         surveys.insert(survey)
-        connection.http?.survey = id
+        connection.http?.beginAnswer(.survey(id))
         _ = deadlines.schedule(.survey(id), at: now + Survey.patience)
         let question = SurveyQuestion(query: query) { [noteReport] in noteReport($0, id) }
         for ask in shards { ask(question) }
@@ -65,7 +65,6 @@ extension Shard {
         guard let connection = connections[survey.token], connection.state == .http,
             connection.http?.survey == survey.id
         else { return }
-        connection.http?.survey = nil
         send(SurveyAnswer(survey).response, to: survey.request, on: connection)
         if connection.state == .http { answerWaiting(on: connection) }
     }
@@ -103,7 +102,7 @@ extension Shard {
         scan.look(
             at: connection.token, in: connection.chargedState ?? .connection,
             bytes: Int(connection.charged),
-            started: time(ofPeerTime: connection.phaseStart),
+            started: time(ofPeerTime: connection.activityStart),
             id: connection.live?.session.id ?? id(of: connection))
     }
 
@@ -144,7 +143,7 @@ extension Shard {
         return SessionRow(
             rank: rank, shard: services.index, state: connection.chargedState ?? .connection,
             bytes: parts?.total ?? Int(connection.charged),
-            age: peerClock - connection.phaseStart,
+            age: peerClock - connection.activityStart,
             idle: peerClock - (isWebSocket ? connection.lastMessage : connection.lastReceived),
             client: client(of: connection), model: live?.session.parameters.model,
             turns: Int(live?.turns ?? 0), lastTurn: live?.shownTurn, parts: parts)

@@ -77,7 +77,8 @@ extension Shard {
     func noteTruncation(of connection: Connection) {
         guard let tls = connection.tls, !tls.hasPeerFinished else { return }
         switch connection.state {
-        case .http where connection.held.isEmpty && connection.output.isEmpty: break
+        case .http where connection.http?.pending.isEmpty == true && connection.output.isEmpty:
+            break
         case .http, .webSocket:
             guard tls.stage == .established else { return }
             metrics.add(.tlsTruncations)

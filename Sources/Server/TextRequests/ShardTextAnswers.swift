@@ -31,8 +31,7 @@ extension Shard {
         let answer = TextAnswer(
             log: log, reader: reader, chat: chat, style: style, fields: fields,
             answering: request, keepAlive: keepAlive, at: peerClock)
-        http.answer = answer
-        http.isKeptAlive = answer.keepAlive
+        http.beginAnswer(.reply(answer))
         log.addReader(reader, needsAll: answer.needsAll, wake: continueTextAnswer)
         if case .uiMessages(var writer) = answer.style {
             // At once: the page learns the message's id, and that somebody is there.
@@ -54,7 +53,7 @@ extension Shard {
 
     /// Puts as much of the reply into the send buffer as there is, and room.
     func continueAnswer(on connection: Connection) {
-        while connection.state == .http, let answer = connection.http?.answer {
+        while connection.state == .http, let answer = connection.http?.reply {
             guard connection.output.count < answerWindow else {
                 if answer.stalledSince == nil {
                     answer.stalledSince = peerClock
@@ -70,7 +69,7 @@ extension Shard {
 
     /// The output has drained: the client reads.
     func handleAnswerFlushed(on connection: Connection) {
-        connection.http?.answer?.stalledSince = nil
+        connection.http?.reply?.stalledSince = nil
         continueAnswer(on: connection)
     }
 
@@ -179,20 +178,19 @@ extension Shard {
     /// All of the answer is on its way: the connection has its next request, if it may have one.
     private func finish(_ answer: TextAnswer, on connection: Connection) {
         guard connection.state == .http, let http = connection.http else { return }
-        http.answer = nil
+        let keepsConnection = answer.keepAlive && !isStopping && draining == nil
+        http.endAnswer(keepsConnection: keepsConnection, at: peerClock)
         // Nobody has to come back for what was delivered.
         if let chat = answer.chat { services.replies.remove(answer.log, of: chat) }
         answer.log.removeReader(answer.reader)
         connection.lastReceived = peerClock
-        connection.phaseStart = peerClock
-        guard answer.keepAlive, !isStopping, draining == nil else { return linger(connection) }
+        guard keepsConnection else { return linger(connection) }
         answerWaiting(on: connection)
     }
 
     /// The connection is gone, or has to go: nobody reads its answer any more.
     func abandonAnswer(of connection: Connection) {
-        guard let http = connection.http, let answer = http.answer else { return }
-        http.answer = nil
+        guard let answer = connection.http?.end() else { return }
         answer.log.removeReader(answer.reader)
     }
 

@@ -201,7 +201,7 @@ import Testing
             let head =
                 "POST \(Self.path(route)) HTTP/1.1\r\nHost: voice.example.com\r\n"
                 + "Content-Length: 500000\r\n"
-            let body = String(repeating: "x", count: HTTPState.maxUnjudgedBytes)
+            let body = String(repeating: "x", count: HTTPServerConnection.maxUnjudgedBytes)
             for (fields, status) in [
                 ("Origin: \(Self.foreign)\r\nContent-Type: application/json\r\n", 403),
                 ("Origin: \(Self.own)\r\nContent-Type: text/plain\r\n", 415),

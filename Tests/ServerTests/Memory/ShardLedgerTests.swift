@@ -25,17 +25,32 @@ private func block(of object: AnyObject) -> Int {
             + #""content":[{"type":"input_text","text":"\#(text)"}]}}"#
     }
 
+    /// What HTTP keeps of a request whose end has not come.
+    private func incompleteRequest() -> HTTPServerConnection.IncompleteRequest? {
+        let http = HTTPServerConnection(at: .milliseconds(0))
+        var bytes = Array("GET / HTTP".utf8)
+        bytes.withUnsafeMutableBytes {
+            var input = $0
+            let event = http.nextEvent(
+                in: &input, queuedBytes: 0, at: .milliseconds(0), ServerConfiguration())
+            #expect(event == nil)
+        }
+        if case .receiving(let request) = http.phase { return request }
+        return nil
+    }
+
     @Test func objectsAreAsLargeAsTheyAreSaidToBe() throws {
         let server = try SimulatedServer()
         let client = server.openClient(offer: PerMessageDeflateOffer())
         #expect(server.run())
         let connection = try #require(server.shard.connections[slot: 0])
         let live = try #require(connection.live)
-        let http = HTTPState(at: .milliseconds(0))
+        let http = HTTPServerConnection(at: .milliseconds(0))
         let contexts = try #require(connection.contexts)
         let bytes = Array("GET / HTTP/1.1\r\nHost: a\r\n\r\n".utf8)
-        let parsed = try bytes.withUnsafeBytes { try http.parse($0, limits: HTTPLimits()) }
-        let request = try #require(parsed?.request)
+        var parser = HTTPRequestParser()
+        let request = try #require(try bytes.withUnsafeBytes { try parser.parse($0) }).request
+        let incomplete = try #require(incompleteRequest())
         let log = ReplyLog(messageID: "msg_1", review: {})
         let answer = TextAnswer(
             log: log, reader: ReplyReader(shard: 0, token: connection.token), chat: nil,
@@ -46,7 +61,9 @@ private func block(of object: AnyObject) -> Int {
             at: .milliseconds(0))
         let sizes: [(AnyObject, Int)] = [
             (connection, Connection.objectBytes), (live, LiveSession.objectBytes),
-            (http, HTTPState.objectBytes), (OutputBacklog(), OutputBacklog.objectBytes),
+            (http, HTTPServerConnection.objectBytes),
+            (incomplete, HTTPServerConnection.IncompleteRequest.objectBytes),
+            (OutputBacklog(), OutputBacklog.objectBytes),
             (contexts, CompressionContexts.objectBytes),
             (log, ReplyLog.objectBytes), (answer, TextAnswer.objectBytes),
             (turn, TextRequest.objectBytes - TextRequest.placeBytes),

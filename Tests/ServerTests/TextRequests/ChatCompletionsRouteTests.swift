@@ -303,9 +303,9 @@ import Testing
             #expect(world.server.run(for: .milliseconds(1)))
             _ = peer.receive()
         }
-        var held = 0
-        world.server.shard.connections.forEach { held += $0.held.count }
-        #expect(held < 256 << 10)
+        var pending = 0
+        world.server.shard.connections.forEach { pending += $0.http?.pending.count ?? 0 }
+        #expect(pending < 256 << 10)
         peer.reset()
         world.expectNothingLeft()
     }

@@ -35,6 +35,7 @@ final class BadInputWorld {
         var sum = 0
         server.shard.connections.forEach {
             sum += $0.held.capacity + $0.output.count + ($0.webSocket?.heldBytes ?? 0)
+            sum += $0.http?.pending.capacity ?? 0
         }
         return sum
     }

@@ -1,0 +1,357 @@
+// HTTP on one connection, the server's side, without IO: bytes come in, and what is to be done about
+// them comes out, one event at a time. All transitions live in this file; it writes no byte, judges
+// no request and reads no clock. ShardHTTP performs the events.
+//
+//               bytes            request              later
+//        idle ─────────▶ receiving ────────▶ serving ────────▶ answering
+//        │ ▲                │  ▲            ▲ │    │             │   │
+//        │ │                │  │            │ │    │ kept        │   │
+//        │ └────────────────┼──┼────────────┼─┼────┴─────────────┘   │
+//        ├──────────────────┼──┼────────────┘ │                      │
+//        ▼   too much output▼  │output sent   ▼ not kept             ▼ not kept
+//       paused ◀───────────────┘            ended ◀──────────────────┘   (ended from every phase)
+//
+//   phase            what happens                                   event         next phase
+//   idle, receiving  the bytes are the beginning of a request       none          receiving
+//   idle, receiving  the bytes begin with a whole request           request       serving
+//   idle, receiving  the bytes are no request                       failed        ended
+//   idle, receiving  bytes come while too much output waits         pause         paused
+//   receiving        a long body is due, or the client waits        judgeHead     receiving
+//   receiving        the judged client waits for 100 Continue       sendContinue  receiving
+//   serving          `beginAnswer`: the answer comes later                        answering
+//   serving          `endAnswer`: the answer is queued                            idle, ended
+//   answering        `endAnswer`: all of the answer is queued                     idle, ended
+//   paused           `resume`: the output has left                                idle, receiving
+//   any              `end`: the connection is upgraded or closes                  ended
+//
+// Invariants: requests are answered in order, so that bytes behind an unfinished answer wait in
+// `pending`; while `mustStopReading`, nothing more is read. A client that pipelines without reading
+// costs one read buffer, not the sum of its answers.
+
+import Codec
+import Session
+
+/// What HTTP needs of a connection until its upgrade. An object of its own, because a WebSocket
+/// gives it back.
+final class HTTPServerConnection {
+    /// How far the request in progress is; the diagram is at the top of the file.
+    enum Phase {
+        /// No byte of the next request has been parsed.
+        case idle
+        /// The beginning of a request has been parsed.
+        case receiving(IncompleteRequest)
+        /// A whole request has been handed out and is not answered yet.
+        case serving
+        /// The answer is completed in a later tick.
+        case answering(Answer)
+        /// Bytes wait until the output has left; some of them may have been parsed.
+        case paused(IncompleteRequest?)
+        /// Nothing more is parsed: an error, the last answer, the upgrade, or the connection's end.
+        case ended
+    }
+
+    /// An answer that is completed in a later tick.
+    enum Answer {
+        /// A model's reply, in pieces.
+        case reply(TextAnswer)
+        /// The survey whose outcome is the answer, while the shards are asked.
+        case survey(SurveyID)
+    }
+
+    /// What the shell has to do.
+    enum Event {
+        /// Answer this request, then call `beginAnswer`, `endAnswer` or `end`.
+        case request(HTTPRequest)
+        /// Decide by its head whether the rest of this request is wanted, before its body is read.
+        /// If it is, ask for the next event; if not, refuse it and call `end`.
+        case judgeHead(HTTPRequest)
+        /// Send `100 Continue` (RFC 9110 §10.1.1).
+        case sendContinue
+        /// Stop reading, and call `resume` when the output has left.
+        case pause
+        /// Refuse the bytes, and end the connection: where the next request begins is not known.
+        case failed(HTTPError)
+    }
+
+    /// What it means that `deadline` has passed.
+    enum Overdue {
+        /// The reply was silent, or its reader is.
+        case reply(TextAnswer)
+        /// A request is incomplete and took too long.
+        case slowRequest
+        /// The connection is idle, or does not read.
+        case idleConnection
+    }
+
+    /// A request whose end has not come. An object of its own: nearly every request comes whole, so
+    /// that a waiting connection, and each of a storm of them, has no parser of about 400 bytes.
+    final class IncompleteRequest {
+        /// How much of its long body, if it has one, the client may send.
+        enum Clearance {
+            /// The head has not been judged.
+            case unjudged
+            /// The head was accepted.
+            case accepted
+            /// The client has been told to go on.
+            case continued
+        }
+
+        /// Bytes of the object itself.
+        static let objectBytes = HeapBlock.bytes(16 + MemoryLayout<HTTPRequestParser>.size)
+
+        fileprivate var parser: HTTPRequestParser
+        fileprivate var clearance = Clearance.unjudged
+        /// Bytes of the input that the parser has seen. Below 4 GiB, as `maxHeaderBytes` and
+        /// `maxBodyBytes` are.
+        fileprivate var parsedBytes: UInt32
+
+        fileprivate init(_ parser: HTTPRequestParser, parsedBytes: Int) {
+            self.parser = parser
+            self.parsedBytes = UInt32(clamping: parsedBytes)
+        }
+    }
+
+    /// Bytes of a request that are read before its head is judged. 64 KiB.
+    static let maxUnjudgedBytes = 64 << 10
+    /// Bytes that may wait behind an answer; more are not read. 64 KiB: meanwhile the connection is
+    /// only read to notice that the client has left.
+    static let maxPendingBehindAnswer = 64 << 10
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.bytes(72)
+
+    private(set) var phase = Phase.idle
+    /// Whether an answer has promised to keep the connection.
+    private(set) var isKeptAlive = false
+    /// Bytes that came and are not used yet: a request's beginning, or requests that wait.
+    private(set) var pending: [UInt8] = []
+    /// When the time of the request in progress began: of the first request when the connection
+    /// did, of each other when its first byte came, or when the request before it was complete.
+    private(set) var requestStart: Instant
+    /// When the first byte of the request in progress came.
+    private var firstByte: Instant
+    /// The client's address: the socket's peer, or the address in a proxy's header.
+    var client = NetworkAddress.unspecified
+
+    init(at now: Instant) {
+        requestStart = now
+        firstByte = now
+    }
+
+    // MARK: Getters
+
+    /// Whether bytes that come can be used at once.
+    var isParsing: Bool {
+        switch phase {
+        case .idle, .receiving: true
+        case .serving, .answering, .paused, .ended: false
+        }
+    }
+
+    /// Whether requests wait until the output has left.
+    var isPaused: Bool { if case .paused = phase { true } else { false } }
+
+    /// Whether a request has come whole. The silence that follows its answer is an idle
+    /// connection's, not a slow request's.
+    var hasHadRequest: Bool {
+        switch phase {
+        case .serving, .answering: true
+        case .idle, .receiving, .paused, .ended: isKeptAlive
+        }
+    }
+
+    /// Whether the answer to a request comes later; the next request waits.
+    var isAnswering: Bool { if case .answering = phase { true } else { false } }
+
+    /// The reply that is being sent, while there is one.
+    var reply: TextAnswer? { if case .answering(.reply(let reply)) = phase { reply } else { nil } }
+
+    /// The survey that is being made, while there is one.
+    var survey: SurveyID? {
+        if case .answering(.survey(let survey)) = phase { survey } else { nil }
+    }
+
+    /// Whether what was read must be used before more is read.
+    var mustStopReading: Bool {
+        isPaused || (isAnswering && pending.count >= Self.maxPendingBehindAnswer)
+    }
+
+    /// Bytes of the object, of the request that it has a part of, and of its answer. The request's
+    /// fields count as the bytes that they came in, which are `pending`.
+    var heldBytes: Int {
+        switch phase {
+        case .receiving, .paused(.some): Self.objectBytes + IncompleteRequest.objectBytes
+        case .answering(.reply(let reply)): Self.objectBytes + reply.heldBytes
+        case .idle, .serving, .answering(.survey), .paused(nil), .ended: Self.objectBytes
+        }
+    }
+
+    // MARK: Bytes
+
+    /// The first bytes came after all earlier ones were used. To be called before `nextEvent`.
+    func handleFirstBytes(at now: Instant) {
+        // The first request's time counts from the connection's start.
+        if hasHadRequest { requestStart = now }
+        firstByte = now
+    }
+
+    /// Keeps bytes that no event has used. There are none pending.
+    func keep(_ unused: UnsafeMutableRawBufferPointer) { pending = Array(unused) }
+
+    /// Adds bytes to those that are pending.
+    func append(_ bytes: UnsafeMutableRawBufferPointer) { pending.append(contentsOf: bytes) }
+
+    /// Hands the pending bytes to `body`, which asks for their events and returns how many of them
+    /// no event has used. These stay, unless it has ended meanwhile.
+    func usePending(_ body: (UnsafeMutableRawBufferPointer) -> Int) {
+        var bytes: [UInt8] = []
+        swap(&bytes, &pending)
+        let unused = bytes.withUnsafeMutableBytes(body)
+        if case .ended = phase { return }
+        guard unused > 0 else { return }
+        // The same array, not a copy: otherwise a head of many small reads costs their square.
+        bytes.removeFirst(bytes.count - unused)
+        pending = bytes
+    }
+
+    /// The next thing to do. To be called until it returns nil: then more bytes are needed, or
+    /// another call that says what became of the last event.
+    /// - Parameters:
+    ///   - input: all bytes since the last request's end; a request that is returned is taken off.
+    ///   - queuedBytes: output that has not left.
+    func nextEvent(
+        in input: inout UnsafeMutableRawBufferPointer, queuedBytes: Int, at now: Instant,
+        _ configuration: ServerConfiguration
+    ) -> Event? {
+        guard !input.isEmpty else { return nil }
+        var incomplete: IncompleteRequest?
+        switch phase {
+        case .idle: break
+        case .receiving(let request):
+            if Int(request.parsedBytes) == input.count { return step(of: request, input.count) }
+            incomplete = request
+        case .serving, .answering, .paused, .ended: return nil
+        }
+        if queuedBytes > configuration.maxWriteBytesPerTurn {
+            phase = .paused(incomplete)
+            return .pause
+        }
+        do {
+            let bytes = UnsafeRawBufferPointer(input)
+            guard let (request, count) = try parse(bytes, incomplete, configuration.httpLimits)
+            else {
+                guard case .receiving(let request) = phase else { return nil }
+                return step(of: request, input.count)
+            }
+            phase = .serving
+            requestStart = now
+            firstByte = now
+            input = UnsafeMutableRawBufferPointer(rebasing: input[count...])
+            return .request(request)
+        } catch {
+            phase = .ended
+            return .failed(error)
+        }
+    }
+
+    /// Parses the request at the front of `bytes`; an incomplete one is kept in the phase.
+    private func parse(
+        _ bytes: UnsafeRawBufferPointer, _ incomplete: IncompleteRequest?, _ limits: HTTPLimits
+    ) throws(HTTPError) -> (request: HTTPRequest, consumed: Int)? {
+        if let incomplete {
+            incomplete.parsedBytes = UInt32(clamping: bytes.count)
+            return try incomplete.parser.parse(bytes)
+        }
+        var parser = HTTPRequestParser(limits: limits)
+        if let result = try parser.parse(bytes) { return result }
+        phase = .receiving(IncompleteRequest(parser, parsedBytes: bytes.count))
+        return nil
+    }
+
+    /// What an incomplete request needs before more of it comes. A client that waits for
+    /// `100 Continue` learns at once what speaks against its request (RFC 9110 §10.1.1).
+    private func step(of request: IncompleteRequest, _ byteCount: Int) -> Event? {
+        let awaitsContinue = request.parser.awaitsContinue
+        let isDue = awaitsContinue || byteCount > Self.maxUnjudgedBytes
+        if isDue, request.clearance == .unjudged, let head = request.parser.requestInBody {
+            request.clearance = .accepted
+            return .judgeHead(head)
+        }
+        guard awaitsContinue, request.clearance != .continued else { return nil }
+        request.clearance = .continued
+        return .sendContinue
+    }
+
+    // MARK: What became of an event
+
+    /// The answer to the request that was handed out comes later.
+    func beginAnswer(_ answer: Answer) {
+        guard case .serving = phase else { return assertionFailure("no request is served") }
+        phase = .answering(answer)
+    }
+
+    /// All of the answer is queued.
+    /// - Parameter keepsConnection: whether the answer has promised that, and it still may.
+    func endAnswer(keepsConnection: Bool, at now: Instant) {
+        switch phase {
+        case .serving, .answering(.survey): break
+        // Requests that have waited behind a reply have their time from here on.
+        case .answering(.reply): requestStart = now
+        case .idle, .receiving, .paused, .ended: return assertionFailure("no request is served")
+        }
+        isKeptAlive = keepsConnection
+        phase = keepsConnection ? .idle : .ended
+    }
+
+    /// The output has left: the requests that waited for it are parsed.
+    func resume() {
+        guard case .paused(let incomplete) = phase else { return }
+        phase = incomplete.map { .receiving($0) } ?? .idle
+    }
+
+    /// The connection speaks HTTP no more.
+    /// - Returns: the reply that was being sent.
+    @discardableResult
+    func end() -> TextAnswer? {
+        defer { phase = .ended }
+        return reply
+    }
+
+    // MARK: Time
+
+    /// When the connection must be looked at, unless something happens before.
+    /// - Parameter lastReceived: when bytes came last.
+    func deadline(
+        lastReceived: Instant, _ configuration: ServerConfiguration
+    ) -> Instant {
+        switch phase {
+        case .answering(.reply(let reply)): reply.deadline(configuration)
+        // The survey ends sooner, with an answer.
+        case .answering(.survey): requestStart + configuration.headerTimeout + Survey.patience
+        case .idle, .receiving, .serving, .paused, .ended:
+            if pending.isEmpty && hasHadRequest {
+                lastReceived + configuration.keepAliveTimeout
+            } else {
+                requestDeadline(configuration)
+            }
+        }
+    }
+
+    /// By when the request must be there: its head within a fixed time, and both head and body at
+    /// the pace of a request once they have begun.
+    private func requestDeadline(_ configuration: ServerConfiguration) -> Instant {
+        let head = requestStart + configuration.headerTimeout
+        guard !pending.isEmpty, !isPaused else { return head }
+        let pace = configuration.requestPace
+        let paced = firstByte + pace.grace + pace.credit(forBytes: pending.count)
+        guard case .receiving(let request) = phase, request.parser.isInBody else {
+            return min(head, paced)
+        }
+        return paced
+    }
+
+    /// What it means that `deadline` has passed.
+    var overdue: Overdue {
+        if let reply { return .reply(reply) }
+        return pending.isEmpty || mustStopReading ? .idleConnection : .slowRequest
+    }
+}
