@@ -1,23 +1,23 @@
-// Admission on a shard's connections: refusing those that are too many, a proxy's header before
-// anything else, the checks of a request before it is answered, and who pays for a connection.
-// The rules are Admission's, the table is AddressLimits'.
+// Admission on a shard's connections: the counting and logging of refusals, the header of a proxy,
+// the verdict on a request, and the address that a connection counts for. Admission has the rules,
+// AddressLimits the table.
 //
-// Invariant: a charge is released once: when the connection is removed, or when another takes its
-// place.
+// Invariant: a connection counts for at most one address, and is taken off it once: when the
+// connection is removed, or when it counts for another address.
 
 import Codec
 import Session
 
-/// What a shard does about a request.
+/// The outcome of judging a request.
 enum JudgedRequest {
-    /// It is answered at once: with a refusal, or as a preflight.
+    /// It is answered already: with a refusal, or as a preflight.
     case answered(HTTPResponse)
     /// Its route's service answers it, for the caller.
     case admitted(Route, Caller)
 }
 
 extension Shard {
-    /// Counts a refusal; the log has a line of it now and then.
+    /// Counts a refusal, and logs some of them (RefusalLog).
     func noteRefusal(
         _ reason: RefusalReason, of peer: NetworkAddress, host: String? = nil,
         origin: String? = nil
@@ -25,7 +25,7 @@ extension Shard {
         metrics.add(reason.metric)
         refusals.note(
             reason, of: peer, at: now, logger: logger,
-            // Only what was understood: these are the peer's words.
+            // The parsed values only: the text is the peer's.
             detail: [
                 "host": host.map { .string(WebAuthority($0)?.description ?? "malformed") },
                 "origin": origin.map { .string(WebOrigin($0)?.description ?? "opaque") },
@@ -77,7 +77,8 @@ extension Shard {
         }
     }
 
-    /// Refuses a proxy's connection. Where TLS would come next, nobody could read a word of it.
+    /// Refuses a proxy's connection: without an answer where TLS would come next, as the client could
+    /// not read it.
     private func turnAway(_ connection: Connection, _ reason: RefusalReason) {
         guard wire == nil else { return close(connection) }
         let failure = reason.failure(retryAfterSeconds: configuration.retryAfterSeconds)
@@ -86,12 +87,18 @@ extension Shard {
 
     // MARK: Requests
 
-    /// Judges a request, by its head: the rules of RequestGate, then its credential.
-    func judge(_ request: HTTPRequest, on connection: Connection) -> JudgedRequest {
+    /// Judges a request by its head, counts a refusal, and makes the answer where the verdict is
+    /// one.
+    func judge(
+        _ request: HTTPRequest, isBodyDue: Bool = false, on connection: Connection
+    ) -> JudgedRequest {
         let source = source(of: request, on: connection)
-        switch RequestGate.verdict(
-            on: request, from: source, policy: admission.policy, routes: routes)
-        {
+        let verdict = RequestGate.judge(
+            request, from: source, isBodyDue: isBodyDue, policy: admission.policy, routes: routes
+        ) { () throws(RefusalReason) in
+            try caller(sending: request, from: source.client)
+        }
+        switch verdict {
         case .refused(let reason):
             let origin = reason == .origin ? request.header("Origin") : nil
             return .answered(
@@ -102,19 +109,15 @@ extension Shard {
             return .answered(share(failure.response, with: request, of: route))
         case .preflight(let route):
             return .answered(share(CrossOrigin.preflight(of: route), with: request, of: route))
-        case .passed(let route):
-            do {
-                return .admitted(
-                    route, try authenticate(request, for: route.access, on: connection))
-            } catch {
-                let refusal = credentialRefusal(error, on: connection)
-                return .answered(share(refusal, with: request, of: route))
-            }
+        case .denied(let reason, let route):
+            let refusal = credentialRefusal(reason, on: connection)
+            return .answered(share(refusal, with: request, of: route))
+        case .admitted(let route, let caller): return .admitted(route, caller)
         }
     }
 
-    /// The answer with the fields of CORS, on a route that serves pages of other origins: a page
-    /// whose request is judged so far has an allowed origin.
+    /// The answer with the fields of CORS, on a route that serves pages of other origins. The gate
+    /// has allowed the origin of the page.
     func share(
         _ response: HTTPResponse, with request: HTTPRequest, of route: Route?
     ) -> HTTPResponse {
@@ -124,7 +127,7 @@ extension Shard {
         return response
     }
 
-    /// Whose request it is, and for which host and scheme, as far as a trusted proxy tells.
+    /// The origin of a request: client, host and scheme, with the fields of trusted proxies.
     func source(of request: HTTPRequest, on connection: Connection) -> RequestSource {
         let peer = connection.http?.client ?? .unspecified
         var source = admission.source(of: request, sentBy: peer)
@@ -132,8 +135,8 @@ extension Shard {
         return source
     }
 
-    /// The answer to a proxy's client that is over a limit; or nil. Behind a proxy a WebSocket's
-    /// connection is charged to that client from here on.
+    /// The refusal of a proxy's client that is over a limit, or nil. A WebSocket behind a proxy counts
+    /// for that client from here on.
     func objection(toUpgrading request: HTTPRequest, on connection: Connection) -> HTTPResponse? {
         guard let http = connection.http else { return nil }
         let source = source(of: request, on: connection)
@@ -149,10 +152,10 @@ extension Shard {
         return reason.failure(retryAfterSeconds: configuration.retryAfterSeconds).response
     }
 
-    // MARK: Who pays
+    // MARK: The address of a connection
 
-    /// Charges an address for the connection, in place of whoever it was charged to.
-    /// - Returns: the limit in the way; then nobody is charged.
+    /// Counts the connection for an address, and no longer for the one before.
+    /// - Returns: the limit that is reached; the connection then counts for no address.
     private func charge(
         _ address: NetworkAddress, for connection: Connection
     ) -> RefusalReason? {
@@ -165,13 +168,13 @@ extension Shard {
         }
     }
 
-    /// Nobody is charged for the connection any more.
+    /// The connection counts for no address any more.
     func releaseCharge(of connection: Connection) {
         admission.limits.release(connection.charge, at: now)
         connection.charge = .none
     }
 
-    /// An upgrade came to nothing: a proxy's connection is nobody's again.
+    /// An upgrade was refused: a proxy's connection counts for no address again.
     func releaseProxiedCharge(of connection: Connection) {
         guard let http = connection.http, admission.trusts(http.client) else { return }
         releaseCharge(of: connection)

@@ -8,21 +8,18 @@ import Codec
 import Session
 
 extension Shard {
-    /// Finds out who sends a request, and whether that is enough for its route.
-    /// - Throws: why it is not.
-    func authenticate(
-        _ request: HTTPRequest, for access: RouteAccess, on connection: Connection
+    /// Finds out who sends a request, and counts an attempt that fails.
+    /// - Parameter address: where it comes from, as far as proxies are to be believed.
+    func caller(
+        sending request: HTTPRequest, from address: NetworkAddress
     ) throws(RefusalReason) -> Caller {
-        guard access > .open, let http = connection.http else { return .visitor }
-        let address = admission.source(of: request, sentBy: http.client).client
         let isLimited = !admission.isUnlimited(address)
-        // Before the credential is looked at: whoever guesses must not learn that he was right.
+        // Before the credential is looked at: a client that guesses must not learn of a success.
         if isLimited, services.authenticator.failures.isExhausted(address, at: now) {
             throw .failedAttempts
         }
-        let caller: Caller
         do {
-            caller = try services.authenticator.caller(
+            return try services.authenticator.caller(
                 of: RequestCredential(request.fields), at: now,
                 wallSeconds: services.wallSeconds())
         } catch {
@@ -31,8 +28,6 @@ extension Shard {
             }
             throw error
         }
-        guard caller.access >= access else { throw .insufficientCredential }
-        return caller
     }
 
     /// What the work of a caller's sessions counts under: its credential, or else its address.

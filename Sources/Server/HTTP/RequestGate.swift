@@ -1,9 +1,19 @@
-// Whether a request may be answered, as far as its head tells and before its credential is looked
-// at. One place for whole requests and for those whose body is still on its way. Pure: where a
-// request comes from is Admission's, counting and answering are ShardAdmission's.
+// Whether a request is answered: the one place where that is decided, for whole requests and for
+// those whose body is still due. Pure: where a request comes from is Admission's, who sends it is
+// found out by the caller (ShardCredentials), counting and answering are ShardAdmission's.
 //
-// The order: host, path, page, method, media type. A page that may not use a route learns nothing
-// else about it, neither its methods nor whether its credential is good.
+// The order of the rules, of which the first that is broken answers:
+//
+//   host        the Host is one of this server's                        421  refused(.host)
+//   route       something is served at the path                         404  failed
+//   origin      the web page that sends it may use the route            403  refused(.origin)
+//   method      the route takes the method                              405  failed
+//   body        from a browser, a body is JSON                          415  failed
+//   credential  the sender is known, and may use the route    401, 403, 429  denied
+//   long body   only a credential opens a route for a long body         413  failed
+//
+// A page that may not use a route learns nothing else about it, neither its methods nor whether its
+// credential is good. A preflight is answered before the body and the credential, which it has not.
 //
 // Invariant: a request that a web page has sent passes only where the route's declaration
 // (`Route.pages`) admits that page. Clients that are no browsers send neither Origin nor
@@ -11,7 +21,7 @@
 
 import Codec
 
-/// Which web pages may use a route. Every route declares it: there is no default.
+/// The web pages that may use a route. Every route declares it: there is no default.
 enum PageAccess: Equatable, Sendable {
     /// Pages of any origin, as the path neither changes nor shows anything worth protecting; the
     /// text says why.
@@ -32,17 +42,19 @@ enum PageAccess: Equatable, Sendable {
     }
 }
 
-/// What a request's head comes to.
+/// The outcome for a request.
 enum RequestVerdict {
-    /// A rule of the operator's is against it: `.host` or `.origin`, which are counted.
+    /// A rule that the operator has set is broken: `.host` or `.origin`, which are counted.
     case refused(RefusalReason)
     /// It asks for what is not there, or in a way that is not served. The route is known where its
     /// page may use it.
     case failed(RouteFailure, Route?)
     /// A browser asks whether a page may send a request.
     case preflight(Route)
-    /// Its credential decides.
-    case passed(Route)
+    /// Its credential does not open the route.
+    case denied(RefusalReason, Route)
+    /// The route's service answers it, for the caller.
+    case admitted(Route, Caller)
 }
 
 /// The rules of requests.
@@ -51,12 +63,17 @@ enum RequestGate {
     static let bodyMediaType = "application/json"
 
     /// Judges a request by its head.
-    /// - Parameter source: where it comes from, as far as proxies are to be believed.
-    static func verdict(
-        on request: HTTPRequest, from source: RequestSource, policy: RequestPolicy, routes: Routes
+    /// - Parameters:
+    ///   - source: where it comes from, as far as proxies are to be believed.
+    ///   - isBodyDue: whether the client waits for the verdict before it sends a long body.
+    ///   - identify: finds out who sends it. Asked last, and only for a route that is not open: a
+    ///     wrong credential counts as a failed attempt.
+    static func judge(
+        _ request: HTTPRequest, from source: RequestSource, isBodyDue: Bool = false,
+        policy: RequestPolicy, routes: Routes, identify: () throws(RefusalReason) -> Caller
     ) -> RequestVerdict {
-        // The Host as it came, not what a proxy says of it: a page that was rebound to a proxy's
-        // own machine could say anything in the other fields. Probes of health come with any Host.
+        // The request's own Host, not a proxy's field for it: a page that was rebound to the proxy's
+        // machine could send any value in that field. Health probes come with any Host.
         guard Routes.isProbe(request.path) || policy.allowsHost(request.host) else {
             return .refused(.host)
         }
@@ -69,12 +86,23 @@ enum RequestGate {
         if let objection = route.objection(to: request.method) { return .failed(objection, route) }
         if request.method == .options { return .preflight(route) }
         if let objection = objection(toBodyOf: request) { return .failed(objection, route) }
-        return .passed(route)
+        if route.access == .open {
+            // A client without a credential must not make the server hold megabytes.
+            return isBodyDue
+                ? .failed(RouteFailure(HTTPError.bodyTooLarge), route) : .admitted(route, .visitor)
+        }
+        do throws(RefusalReason) {
+            let caller = try identify()
+            guard caller.access >= route.access else { throw .insufficientCredential }
+            return .admitted(route, caller)
+        } catch {
+            return .denied(error, route)
+        }
     }
 
-    /// A page sends `text/plain` and forms, or a body without a type, to any server without asking
-    /// it (Fetch, "CORS-safelisted request-header"): from a browser a body is JSON, or refused.
-    /// Programs may leave the type out, or send curl's.
+    /// The refusal of a body that is not JSON and comes from a browser. A page sends `text/plain`,
+    /// forms and bodies without a type to any server without a preflight (Fetch, "CORS-safelisted
+    /// request-header"). Programs may leave the type out, or send curl's.
     private static func objection(toBodyOf request: HTTPRequest) -> RouteFailure? {
         guard request.method != .get, request.method != .head, request.isFromBrowser else {
             return nil
@@ -89,8 +117,9 @@ enum RequestGate {
 }
 
 extension HTTPRequest {
-    /// Whether a browser has sent it: each says so of what a page sends with a body (Fetch, "origin
-    /// header"), and current ones of every request to a trustworthy origin (Fetch Metadata).
+    /// Whether a browser has sent it. Each browser adds an Origin to a page's request with a body
+    /// (Fetch, "origin header"); current ones mark every request to a trustworthy origin (Fetch
+    /// Metadata).
     var isFromBrowser: Bool {
         fields.count(of: "Origin") > 0 || fields.count(of: "Sec-Fetch-Site") > 0
     }
@@ -114,9 +143,9 @@ extension RequestPolicy {
         return (isListed && allowsAnyOrigin) || !isSentByForeignPage(request)
     }
 
-    /// Whether a request without an Origin comes from a page of another origin all the same, as
-    /// images, scripts and other requests do that may be sent but not read. A page that the user
-    /// opens by a link is none: the page with the link cannot read it.
+    /// Whether a request without an Origin comes from a page of another origin, as requests for
+    /// images and scripts do, which a page may send but not read. A page that the user opens by a
+    /// link does not count: the page with the link cannot read it.
     private func isSentByForeignPage(_ request: HTTPRequest) -> Bool {
         guard let site = request.header("Sec-Fetch-Site") else { return false }
         if site == "same-origin" || site == "none" { return false }

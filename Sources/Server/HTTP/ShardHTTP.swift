@@ -76,7 +76,7 @@ extension Shard {
             switch event {
             case .request(let request): answer(request, followedBy: rest, on: connection)
             case .judgeHead(let head):
-                if let refusal = refusal(ofHead: head, on: connection) {
+                if case .answered(let refusal) = judge(head, isBodyDue: true, on: connection) {
                     refuse(refusal, on: connection)
                 }
             case .sendContinue:
@@ -92,18 +92,6 @@ extension Shard {
             }
         }
         return rest
-    }
-
-    /// The answer to a request that is refused before its long body is read, or nil: a refused
-    /// client must not make the server hold megabytes.
-    private func refusal(ofHead request: HTTPRequest, on connection: Connection) -> HTTPResponse? {
-        switch judge(request, on: connection) {
-        case .answered(let response): return response
-        case .admitted(let route, _):
-            guard route.access == .open else { return nil }
-            let failure = RouteFailure(HTTPError.bodyTooLarge)
-            return share(failure.response, with: request, of: route)
-        }
     }
 
     private func answer(
@@ -160,7 +148,7 @@ extension Shard {
         if !keepAlive { linger(connection) }
     }
 
-    /// Without the query, which may hold a key.
+    /// Logs an answer, without the query, which may contain a key.
     private func noteAnswer(_ status: Int, to request: HTTPRequest, sentBy peer: NetworkAddress?) {
         logger.debug(
             "request",
@@ -170,7 +158,7 @@ extension Shard {
             ])
     }
 
-    /// Answers what cannot be answered otherwise; where the next request begins is not known.
+    /// Answers and ends the connection, where the beginning of the next request is not known.
     func refuse(_ response: HTTPResponse, on connection: Connection) {
         enqueue(response, answering: .get, keepAlive: false, on: connection)
         linger(connection)
@@ -210,7 +198,7 @@ extension Shard {
         upgrade(request, to: service, by: caller, on: connection)
         if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
         releaseProxiedCharge(of: connection)
-        // A client may have sent its first messages without waiting for the answer.
+        // The client may have sent its first messages before the answer.
         if connection.state == .webSocket, !rest.isEmpty { receiveMessages(rest, on: connection) }
     }
 
@@ -248,7 +236,7 @@ extension Shard {
             let tag = tag(of: caller, sending: request, on: connection)
             accept(upgrade, on: connection)
             guard connection.state == .webSocket else {
-                // The answer was the byte too many for a reader this slow; nobody takes the place.
+                // The answer exceeded the output limit of a slow reader: the place is free again.
                 services.metrics.sessions.subtract(1, ordering: .relaxed)
                 return
             }
@@ -274,7 +262,7 @@ extension Shard {
         var headers = HTTPFields()
         if let agreement { headers.append("Sec-WebSocket-Extensions", agreement.headerValue) }
         scratch.removeAll()
-        // Browsers carry a key in another subprotocol; only `realtime` is ever selected.
+        // Browsers send a key in another subprotocol; only `realtime` is ever selected.
         WebSocketHandshake.writeAcceptance(
             of: upgrade,
             subprotocol: upgrade.selectSubprotocol(from: [WebSocketHandshake.realtimeSubprotocol]),

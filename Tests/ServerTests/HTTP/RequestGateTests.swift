@@ -30,10 +30,19 @@ import Testing
         route.allowedMethods.map { (route, $0) }
     }
 
-    /// What the gate makes of a request, as a word.
+    /// The sender of a request, as far as the gate asks.
+    private enum Sender {
+        case caller(RouteAccess)
+        case unknown(RefusalReason)
+        /// A rule before the credential answers.
+        case notAsked
+    }
+
+    /// The gate's verdict on a request, as a word.
     private func verdict(
         _ method: HTTPMethod, _ path: String, _ fields: [(String, String)],
-        host: String = "voice.example.com", _ configuration: ServerConfiguration = configuration
+        host: String = "voice.example.com", _ configuration: ServerConfiguration = configuration,
+        isBodyDue: Bool = false, by sender: Sender = .caller(.operator)
     ) throws -> String {
         var text = "\(method.name) \(path) HTTP/1.1\r\nHost: \(host)\r\n"
         for (name, value) in fields { text += "\(name): \(value)\r\n" }
@@ -41,12 +50,23 @@ import Testing
         let bytes = Array((text + "\r\n").utf8)
         let (request, _) = try #require(try bytes.withUnsafeBytes { try parser.parse($0) })
         let source = RequestSource(client: .unspecified, host: request.host)
-        switch RequestGate.verdict(
-            on: request, from: source, policy: RequestPolicy(configuration), routes: Self.routes)
-        {
+        let verdict = RequestGate.judge(
+            request, from: source, isBodyDue: isBodyDue, policy: RequestPolicy(configuration),
+            routes: Self.routes
+        ) { () throws(RefusalReason) in
+            switch sender {
+            case .caller(let access): return Caller(access: access)
+            case .unknown(let reason): throw reason
+            case .notAsked:
+                Issue.record("The credential was looked at.")
+                throw .noCredential
+            }
+        }
+        switch verdict {
         case .refused(let reason): return "\(reason)"
         case .failed(let failure, _): return "\(failure.status)"
-        case .preflight, .passed: return "passed"
+        case .denied(let reason, _): return "\(reason)"
+        case .preflight, .admitted: return "passed"
         }
     }
 
@@ -173,17 +193,87 @@ import Testing
 
     // MARK: The order
 
-    @Test func theFirstRuleInTheWayAnswers() throws {
-        let page = [("Origin", Self.foreign), ("Content-Type", "text/plain")]
-        let secrets = "/v1/realtime/client_secrets"
-        #expect(try verdict(.post, secrets, page, host: "evil.example") == "host")
-        #expect(try verdict(.get, "/healthz", page, host: "evil.example") == "passed")
-        #expect(try verdict(.post, "/nothing", page) == "404")
-        #expect(try verdict(.delete, secrets, page) == "origin")
-        #expect(try verdict(.options, secrets, page) == "origin")
-        #expect(try verdict(.delete, secrets, [("Origin", Self.own)]) == "405")
-        #expect(try verdict(.options, secrets, [("Origin", Self.own)]) == "405")
-        #expect(try verdict(.post, secrets, [("Origin", Self.own)]) == "415")
+    /// A request that breaks a rule, and all the rules behind that one.
+    private struct BadRequest: CustomTestStringConvertible {
+        let rule: String
+        let method: HTTPMethod
+        var path = "/v1/realtime/client_secrets"
+        var host = "voice.example.com"
+        var origin = RequestGateTests.foreign
+        var type = "text/plain"
+        var sender = Sender.notAsked
+        let verdict: String
+
+        var testDescription: String { "\(rule): \(method) \(path) → \(verdict)" }
+
+        static let own = RequestGateTests.own
+        static let all = [
+            BadRequest(rule: "host", method: .post, host: "evil.example", verdict: "host"),
+            BadRequest(
+                rule: "host", method: .post, path: "/nothing", host: "evil.example",
+                verdict: "host"),
+            BadRequest(
+                rule: "no host for a probe", method: .get, path: "/healthz", host: "evil.example",
+                verdict: "passed"),
+            BadRequest(rule: "route", method: .post, path: "/nothing", verdict: "404"),
+            BadRequest(rule: "origin", method: .delete, verdict: "origin"),
+            BadRequest(rule: "origin", method: .options, verdict: "origin"),
+            BadRequest(rule: "origin", method: .post, verdict: "origin"),
+            BadRequest(rule: "method", method: .delete, origin: own, verdict: "405"),
+            BadRequest(rule: "method", method: .options, origin: own, verdict: "405"),
+            BadRequest(
+                rule: "none for a preflight", method: .options, path: "/v1/chat/completions",
+                origin: RequestGateTests.listed, verdict: "passed"),
+            BadRequest(rule: "body", method: .post, origin: own, verdict: "415"),
+            BadRequest(
+                rule: "credential", method: .post, origin: own, type: "application/json",
+                sender: .unknown(.noCredential), verdict: "noCredential"),
+            BadRequest(
+                rule: "credential", method: .post, origin: own, type: "application/json",
+                sender: .unknown(.failedAttempts), verdict: "failedAttempts"),
+            BadRequest(
+                rule: "credential", method: .post, origin: own, type: "application/json",
+                sender: .caller(.session), verdict: "insufficientCredential"),
+            BadRequest(
+                rule: "none", method: .post, origin: own, type: "application/json",
+                sender: .caller(.key), verdict: "passed"),
+            BadRequest(
+                rule: "none for an open route", method: .get, path: "/openapi.json", origin: own,
+                verdict: "passed"),
+        ]
+    }
+
+    @Test(arguments: BadRequest.all)
+    private func theFirstBrokenRuleAnswers(_ request: BadRequest) throws {
+        let fields = [("Origin", request.origin), ("Content-Type", request.type)]
+        let answer = try verdict(
+            request.method, request.path, fields, host: request.host, by: request.sender)
+        #expect(answer == request.verdict)
+    }
+
+    @Test func everyRouteAsksForItsAccess() throws {
+        for (route, method) in Self.operations where method != .options {
+            let levels: [RouteAccess] = [.open, .session, .key, .operator]
+            for access in levels {
+                let expected =
+                    route.access == .open || access >= route.access
+                    ? "passed" : "insufficientCredential"
+                let sender = route.access == .open ? Sender.notAsked : .caller(access)
+                let answer = try verdict(method, Self.path(route), [], by: sender)
+                #expect(answer == expected, "\(method) \(route.path) for \(access)")
+            }
+        }
+    }
+
+    /// A long body is only read for a caller with a credential.
+    @Test func openRoutesTakeNoLongBody() throws {
+        for (route, method) in Self.operations where method != .options {
+            let isOpen = route.access == .open
+            let answer = try verdict(
+                method, Self.path(route), [], isBodyDue: true,
+                by: isOpen ? .notAsked : .caller(.operator))
+            #expect(answer == (isOpen ? "413" : "passed"), "\(method) \(route.path)")
+        }
     }
 
     // MARK: On a shard
