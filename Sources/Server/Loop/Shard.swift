@@ -80,7 +80,7 @@ package final class Shard<Backend: IO> {
     var frameHeader = ByteWriter(capacity: WebSocketFrame.maxHeaderBytes)
     var eventParser = ClientEventParser()
     let compression: ShardCompression
-    var textRequests = TextRequestTable()
+    var textRequests: TextRequests
     /// What operators ask for now.
     var surveys = SurveyTable()
     /// Made with the first request that has a body for it.
@@ -116,6 +116,7 @@ package final class Shard<Backend: IO> {
         logger = services.logger
         sessionLog = SessionLog(
             logger: services.logger, includesContent: services.configuration.logContent)
+        textRequests = TextRequests(services.configuration)
         routes = Routes(configuration: services.configuration, metrics: services.metrics)
         compression = ShardCompression(services.configuration)
         admission = Admission(services.configuration, limits: services.addressLimits)

@@ -48,7 +48,7 @@ extension MemoryLedger {
     fileprivate init(of connection: Connection) {
         self.init()
         self.connection = Connection.restingBytes + (connection.http?.heldBytes ?? 0)
-        receive = connection.held.heapBytes
+        receive = connection.held.heapBytes + (connection.http?.pending.heapBytes ?? 0)
         if connection.mayHavePartialMessage {
             receive += HeapBlock.bytes(connection.webSocket?.heldBytes ?? 0)
         }

@@ -12,8 +12,8 @@ import Synchronization
 struct ChatKey: Hashable, Sendable {
     /// The user (`Caller.chatOwner`); nil where users are not told apart.
     let user: SHA256Digest?
-    /// Whose places its reply takes (`Caller.principal`): those of a key, for all of its client
-    /// secrets together.
+    /// The owner of the places that its reply counts for (`Caller.principal`): a key, together with
+    /// all of its client secrets.
     let principal: SHA256Digest?
     let id: String
 }
@@ -88,9 +88,9 @@ package final class ReplyDirectory: Sendable {
     package var count: Int { state.withLock { $0.places.count } }
 
     /// A reply of a chat begins; the chat's last one cannot be resumed any more. Where all places
-    /// are taken, an owner with at least as many replies makes room, the one with the most of them
-    /// first; where no reply may go, this one cannot be resumed. Looks at all replies then: 10 µs
-    /// with the 256 of the default.
+    /// are taken, the owner with the most replies makes room, if it has at least as many as this
+    /// one. Where no reply may go, this one cannot be resumed. Searches all replies then: 10 µs with
+    /// the 256 of the default.
     /// - Returns: the reply that lost its place.
     func insert(_ log: ReplyLog, of chat: ChatKey) -> ReplyLog? {
         state.withLock { state in

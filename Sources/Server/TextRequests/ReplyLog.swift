@@ -1,6 +1,6 @@
-// What a model's reply has come to so far, for those who are shown it: the connection that asked,
-// and in the UI message format whoever comes back for it. One shard writes, connections of any
-// shard read, each at its own pace; so it has a lock. How parts look on the wire is the readers'.
+// The parts of a model's reply so far, for its readers: the connection that asked, and in the UI
+// message format a client that comes back for it. One shard writes, connections of any shard read,
+// each at its own pace; so it has a lock. The readers write the parts to the wire.
 //
 // Invariant: nothing follows the last part; a reader gets every part once and in order,
 // neighbouring texts joined. A reply is bounded (`max-response-bytes`, `max-response-items`), and
@@ -18,11 +18,11 @@ struct ReplyReader: Hashable, Sendable {
 
 /// One reply in the making.
 final class ReplyLog: Sendable {
-    /// How the readers are, as the owner sees it.
+    /// The state of the readers, for the owner.
     struct Status {
         /// Connections that are shown the reply.
         var readers: Int
-        /// Bytes that not even the fastest of them has read; 0 without one.
+        /// Bytes that the fastest of them has not read; 0 without a reader.
         var unreadBytes: Int
         /// Bytes of all parts.
         var bytes: Int
@@ -30,17 +30,17 @@ final class ReplyLog: Sendable {
         var isOver: Bool
     }
 
-    /// Somebody who waits for more.
+    /// A reader that waits for more.
     struct Waiter {
         let reader: ReplyReader
-        /// Tells its shard.
+        /// Wakes it on its shard.
         let wake: @Sendable (EventToken) -> Void
     }
 
-    /// How far a reader has come.
+    /// The position of a reader.
     private struct Place {
         let reader: ReplyReader
-        /// Whether nothing is of use to it before the end.
+        /// Whether it can use nothing before the end.
         let needsAll: Bool
         let wake: @Sendable (EventToken) -> Void
         var part = 0
@@ -54,8 +54,8 @@ final class ReplyLog: Sendable {
         var parts: [ReplyPart] = []
         var bytes = 0
         var places: [Place] = []
-        /// Whether the owner waits for readers to go on.
-        var isHeldUp = false
+        /// Whether the model is paused until readers have read.
+        var isModelPaused = false
 
         var isOver: Bool { parts.last?.isLast ?? false }
 
@@ -67,9 +67,9 @@ final class ReplyLog: Sendable {
     }
 
     private let state = Mutex(State())
-    /// Id of the assistant's message in the UI message format, the same for whoever reads it.
+    /// Id of the assistant's message in the UI message format, the same for every reader.
     let messageID: String
-    /// Tells the owner that readers came, went or went on. Any thread.
+    /// Reports to the owner that readers came, went or have read. Any thread.
     let review: @Sendable () -> Void
 
     /// - Parameter review: is called where the owner has asked for it, and when a reader leaves.
@@ -81,7 +81,7 @@ final class ReplyLog: Sendable {
     // MARK: The owner
 
     /// Adds a part. One that follows the last part is dropped.
-    /// - Returns: who has waited for it.
+    /// - Returns: the readers that have waited for it.
     func append(_ part: ReplyPart) -> [Waiter] {
         state.withLock { state in
             guard !state.isOver else { return [] }
@@ -99,7 +99,7 @@ final class ReplyLog: Sendable {
         }
     }
 
-    /// How the readers are.
+    /// The state of the readers.
     var status: Status {
         state.withLock {
             Status(
@@ -119,14 +119,14 @@ final class ReplyLog: Sendable {
         }
     }
 
-    /// The owner waits, or waits no more, for readers to go on; while it does, `review` is called
-    /// when one has read.
-    func setHeldUp(_ isHeldUp: Bool) { state.withLock { $0.isHeldUp = isHeldUp } }
+    /// The model is paused until readers have read, or goes on. While it is paused, `review` is
+    /// called when a reader has read.
+    func setModelPaused(_ isPaused: Bool) { state.withLock { $0.isModelPaused = isPaused } }
 
     // MARK: Readers
 
     /// Begins to read at the start. The same reader may do so once.
-    /// - Parameter needsAll: whether nothing is of use to it before the end.
+    /// - Parameter needsAll: whether it can use nothing before the end.
     func addReader(
         _ reader: ReplyReader, needsAll: Bool, wake: @escaping @Sendable (EventToken) -> Void
     ) {
@@ -135,7 +135,7 @@ final class ReplyLog: Sendable {
         }
     }
 
-    /// Reads no more.
+    /// A reader leaves.
     func removeReader(_ reader: ReplyReader) {
         let wasReading = state.withLock { state in
             guard let index = state.place(of: reader) else { return false }
@@ -145,8 +145,8 @@ final class ReplyLog: Sendable {
         if wasReading { review() }
     }
 
-    /// The next parts, about `limit` bytes of them, or none: then the reader is told when there are
-    /// more. A reader that needs all gets nothing before the end, and then everything.
+    /// The next parts, about `limit` bytes of them. None: the reader is woken when there are more.
+    /// A reader that needs all gets nothing before the end, and then everything.
     func read(as reader: ReplyReader, atMost limit: Int) -> [ReplyPart] {
         let (parts, frees) = state.withLock { state -> ([ReplyPart], Bool) in
             guard let index = state.place(of: reader) else { return ([], false) }
@@ -163,7 +163,7 @@ final class ReplyLog: Sendable {
             }
             state.places[index].readBytes += count
             state.places[index].isWaiting = parts.isEmpty
-            return (parts, state.isHeldUp && !parts.isEmpty)
+            return (parts, state.isModelPaused && !parts.isEmpty)
         }
         if frees { review() }
         return parts
@@ -188,7 +188,7 @@ final class ReplyLog: Sendable {
 }
 
 extension ReplyPart {
-    /// Whether what comes next may be joined to it.
+    /// Whether the next part may be joined to it.
     fileprivate var canGrow: Bool {
         switch self {
         case .text, .callArguments: true

@@ -1,16 +1,16 @@
 // Answers that come later and in pieces on a shard's HTTP connections: parts of a ReplyLog become
-// server-sent events in chunks, or one JSON object, as fast as the client reads. Whose reply it is,
-// and what asks the model, is in ShardTextRequests.
+// server-sent events in chunks, or one JSON object, as fast as the client reads. ShardTextRequests
+// owns the reply and asks the model.
 //
 // Invariant: of an answer at most `answerWindow` bytes and one piece wait in the send buffer; the
-// rest waits in the log, whose owner then holds the model up. An answer that breaks off never looks
+// rest waits in the log, whose owner then pauses the model. An answer that breaks off never looks
 // complete: its last chunk is missing.
 
 import Codec
 import Session
 
 extension Shard {
-    /// Bytes in the send buffer from which on nothing more of an answer is put there.
+    /// Bytes in the send buffer at which no more of an answer is added.
     private var answerWindow: Int {
         min(configuration.maxWriteBytesPerTurn, configuration.softQueuedOutputBytes)
     }
@@ -34,7 +34,7 @@ extension Shard {
         http.beginAnswer(.reply(answer))
         log.addReader(reader, needsAll: answer.needsAll, wake: continueTextAnswer)
         if case .uiMessages(var writer) = answer.style {
-            // At once: the page learns the message's id, and that somebody is there.
+            // At once: the page gets the message's id, and a sign that the server answers.
             sendHead(of: answer, on: connection)
             let begun = writer.begin(into: ByteWriter(capacity: 256))
             answer.style = .uiMessages(writer)
@@ -51,7 +51,7 @@ extension Shard {
         if let connection = connections[token] { continueAnswer(on: connection) }
     }
 
-    /// Puts as much of the reply into the send buffer as there is, and room.
+    /// Moves as much of the reply into the send buffer as is there and has room.
     func continueAnswer(on connection: Connection) {
         while connection.state == .http, let answer = connection.http?.reply {
             guard connection.output.count < answerWindow else {
@@ -74,7 +74,7 @@ extension Shard {
     }
 
     private func send(_ parts: [ReplyPart], of answer: TextAnswer, on connection: Connection) {
-        // Until the first piece has left the status can still tell of a failure.
+        // Before the first piece is sent, a failure can still be the status.
         if !answer.hasSentHead,
             case .failed(let code, let message, let isRequestError)? = parts.last,
             answer.needsAll || parts.count == 1
@@ -107,7 +107,7 @@ extension Shard {
         var fields = answer.fields
         fields.append("Content-Type", "text/event-stream")
         fields.append("Cache-Control", "no-cache")
-        // Proxies that would collect the events before they pass them on are asked not to.
+        // Asks proxies to pass events on without collecting them.
         fields.append("X-Accel-Buffering", "no")
         if case .uiMessages = answer.style {
             fields.append(
@@ -152,7 +152,7 @@ extension Shard {
         respond(status, body.copiedBytes, answer, on: connection)
     }
 
-    /// The status for what an agent could not do (`AgentError.code`).
+    /// The status for an agent's error (`AgentError.code`).
     private static func status(of code: String) -> Int {
         switch code {
         case "model_not_found": 404
@@ -175,12 +175,12 @@ extension Shard {
         finish(answer, on: connection)
     }
 
-    /// All of the answer is on its way: the connection has its next request, if it may have one.
+    /// All of the answer is queued: the connection goes on with its next request, if it is kept.
     private func finish(_ answer: TextAnswer, on connection: Connection) {
         guard connection.state == .http, let http = connection.http else { return }
         let keepsConnection = answer.keepAlive && !isStopping && draining == nil
         http.endAnswer(keepsConnection: keepsConnection, at: peerClock)
-        // Nobody has to come back for what was delivered.
+        // A delivered reply need not be found again.
         if let chat = answer.chat { services.replies.remove(answer.log, of: chat) }
         answer.log.removeReader(answer.reader)
         connection.lastReceived = peerClock
@@ -188,20 +188,20 @@ extension Shard {
         answerWaiting(on: connection)
     }
 
-    /// The connection is gone, or has to go: nobody reads its answer any more.
+    /// The connection closes: its answer loses this reader.
     func abandonAnswer(of connection: Connection) {
         guard let answer = connection.http?.end() else { return }
         answer.log.removeReader(answer.reader)
     }
 
-    /// Nothing was sent for a while, or the client does not read.
+    /// No byte was sent for a while, or the client does not read.
     func handleAnswerSilence(_ answer: TextAnswer, on connection: Connection) {
         if let since = answer.stalledSince, peerClock >= since + configuration.slowReaderTimeout {
             return cutOff(connection, by: .slowReaderCloses, reason: "slow-reader-timeout-ms")
         }
         answer.lastSent = peerClock
         guard answer.hasSentHead, !connection.hasOutput else { return }
-        // A comment: proxies see that the stream lives, and whether the client does is found out.
+        // A comment shows proxies that the stream lives, and finds a client that is gone.
         var comment = ByteWriter(capacity: 16)
         comment.append(": ping\n\n")
         send(comment, of: answer, on: connection)

@@ -1,10 +1,7 @@
-// Text turns on a shard: a request over HTTP becomes a session that makes one response, and what
-// the session says becomes parts of a ReplyLog. The session is the same as behind a WebSocket, so
-// its limits, its tools, its metrics and its agents are, too; it has no audio and ends with its
-// response. What is sent of the reply is in ShardTextAnswers.
-//
-// Invariant: a turn whose reply nobody reads, and nobody can come back for, is stopped at once; one
-// that can be resumed, `resume-timeout-ms` later.
+// Text requests on a shard: a request over HTTP becomes a session that makes one response, and the
+// session's events become parts of a ReplyLog. The session is the same as behind a WebSocket, and so
+// are its limits, tools, metrics and agents; it has no audio and ends with its response. The life of
+// a request is decided in TextRequests and performed here; ShardTextAnswers sends the reply.
 
 import Codec
 import Session
@@ -13,7 +10,7 @@ extension Shard {
     // MARK: The beginning
 
     /// Answers a request for a reply.
-    /// - Parameter fields: of the answer, whatever it will be.
+    /// - Parameter fields: the fields that the answer gets in any case.
     /// - Returns: the answer where it comes at once; nil: the reply is on its way.
     func beginText(
         _ request: HTTPRequest, _ front: TextFront, by caller: Caller, fields: HTTPFields,
@@ -57,8 +54,8 @@ extension Shard {
     }
 
     /// A session for one response, among those of its caller. What a client secret is bound to
-    /// counts as for a WebSocket: whoever made it chose the model, and may have meant a session
-    /// that only transcribes.
+    /// counts as for a WebSocket: the application that made it chose the model, and may have meant a
+    /// session that only transcribes.
     private func makeTextSession(
         for asked: ChatRequest, _ caller: Caller, tag: CallerTag
     ) throws(RefusalReason) -> LiveSession {
@@ -88,11 +85,11 @@ extension Shard {
             [reviewTextRequest] in reviewTextRequest(token)
         }
         let chat = asked.chatID.map { ChatKey(of: caller, id: $0) }
-        let turn = TextRequest(
+        let textRequest = TextRequest(
             token: token, live: live, log: log, chat: chat,
             client: source(of: request, on: connection).client, at: peerClock)
-        textRequests.insert(turn)
-        metrics.add(.textRequestsOpen)
+        textRequests.insert(textRequest)
+        metrics.set(.textRequestsOpen, to: textRequests.openCount)
         sessionLog.noteStart(of: session.id, session.parameters)
         if let chat { services.replies.insert(log, of: chat)?.review() }
         let heading = ChatCompletionWriter.Heading(
@@ -107,16 +104,16 @@ extension Shard {
                 .whole(heading)
             }
         show(log, of: chat, as: style, request, fields: fields, on: connection)
-        ask(asked, turn)
+        ask(asked, textRequest)
     }
 
     /// The session makes one response, outside its own conversation, which stays empty: the client
     /// keeps the conversation and sends all of it each time.
-    private func ask(_ asked: ChatRequest, _ turn: TextRequest) {
-        turn.live.session.start(at: now)
-        drain(turn)
+    private func ask(_ asked: ChatRequest, _ request: TextRequest) {
+        request.live.session.start(at: now)
+        perform(request)
         // The client may have been too slow for the very first bytes.
-        guard !turn.isOver else { return }
+        guard !request.isOver else { return }
         var response = ResponseParameters()
         response.isInConversation = false
         response.input = asked.items
@@ -125,9 +122,9 @@ extension Shard {
         response.toolChoice = asked.toolChoice
         response.parallelToolCalls = asked.parallelToolCalls
         response.maxOutputTokens = asked.maxOutputTokens.map { .value($0) } ?? .null
-        turn.live.session.handle(
+        request.live.session.handle(
             .responseCreate(response), eventID: nil, audio: RawSpan(), at: now)
-        drain(turn)
+        perform(request)
     }
 
     /// Shows a reply that is on its way, or complete and not yet delivered, from its beginning.
@@ -147,37 +144,37 @@ extension Shard {
 
     // MARK: The reply
 
-    /// Hands something that an agent produced to the turn that still wants it.
+    /// Hands something that an agent produced to the request that still wants it.
     func handleTextDelivery(_ delivery: AgentDelivery) {
-        guard let turn = textRequests[delivery.token], !turn.isOver,
-            turn.live.work.accepts(serial: delivery.serial)
+        guard let request = textRequests[delivery.token], !request.isOver,
+            request.live.work.accepts(serial: delivery.serial)
         else { return }
-        turn.live.session.handle(delivery.event, at: now)
-        drain(turn)
-        agentLink.handleDelivered(delivery, work: &turn.live.work)
-        if textRequests[turn.token] != nil { settle(turn) }
+        request.live.session.handle(delivery.event, at: now)
+        perform(request)
+        agentLink.handleDelivered(delivery, work: &request.live.work)
+        if textRequests[request.token] != nil { settle(request) }
     }
 
-    /// Does what the turn's session wants done, and lets its readers have what is new.
-    private func drain(_ turn: TextRequest) {
+    /// Does what the request's session wants done, and lets its readers have what is new.
+    private func perform(_ request: TextRequest) {
         var waiters: [ReplyLog.Waiter] = []
-        turn.lastActive = peerClock
-        while let output = turn.live.session.nextOutput() {
+        request.lastActive = peerClock
+        while let output = request.live.session.nextOutput() {
             switch output {
             case .event(let event):
-                sessionLog.note(event, of: turn.live.session.id)
-                turn.live.noteTurn(event)
-                for part in turn.parts(of: event) { waiters += turn.log.append(part) }
-            case .command(let command) where !turn.isOver:
-                agentLink.perform(command, for: turn.token, work: &turn.live.work)
+                sessionLog.note(event, of: request.live.session.id)
+                request.live.noteTurn(event)
+                for part in request.parts(of: event) { waiters += request.log.append(part) }
+            case .command(let command) where !request.isOver:
+                agentLink.perform(command, for: request.token, work: &request.live.work)
             case .measured(let hop, let duration): metrics.observe(hop.histogram, duration)
-            case .answered(let delay): turn.live.lastTurn.note(.firstToken, delay)
+            case .answered(let delay): request.live.lastTurn.note(.firstToken, delay)
             case .failed(let fault):
-                note(fault, of: turn.live.session)
+                note(fault, of: request.live.session)
                 let error = ServerEvent.error(
                     ClientEventError(
                         kind: .server, code: "session_failed", message: "The session has failed."))
-                for part in turn.parts(of: error) { waiters += turn.log.append(part) }
+                for part in request.parts(of: error) { waiters += request.log.append(part) }
             case .command, .audio, .dropAudio, .dropItemAudio: break
             }
         }
@@ -189,133 +186,122 @@ extension Shard {
                 waiter.wake(waiter.reader.token)
             }
         }
-        review(turn)
+        review(request)
     }
 
     // MARK: Its life
 
-    /// Looks at a turn whose readers have come, gone, or gone on.
+    /// Looks at a request whose readers have come, gone, or read.
     func reviewTextRequest(at token: EventToken) {
-        if let turn = textRequests[token] { review(turn) }
+        if let request = textRequests[token] { review(request) }
     }
 
-    private func review(_ turn: TextRequest) {
-        let status = turn.log.status
-        if status.isOver, !turn.isOver { finish(turn) }
-        if !turn.isOver { pace(turn, status) }
-        if status.readers > 0 {
-            turn.expiry = nil
-        } else if !isKept(turn) {
-            return remove(turn)
-        } else if turn.expiry == nil {
-            turn.expiry = now + configuration.resumeTimeout
-        }
-        settle(turn)
-        arm(turn)
+    private func review(_ request: TextRequest) {
+        guard textRequests[request.token] != nil else { return }
+        let actions = textRequests.review(
+            request, request.log.status, at: now, canBeResumed: canBeResumed(request))
+        perform(actions, for: request)
     }
 
-    /// Whether somebody may come back for a turn's reply.
-    private func isKept(_ turn: TextRequest) -> Bool {
-        guard let chat = turn.chat, configuration.resumeTimeout > .zero, !isStopping
-        else { return false }
-        return services.replies.holds(turn.log, of: chat)
+    /// Whether a client can come back for a request's reply.
+    private func canBeResumed(_ request: TextRequest) -> Bool {
+        guard let chat = request.chat, !isStopping else { return false }
+        return services.replies.holds(request.log, of: chat)
     }
 
-    /// Holds the model up while nobody reads what it has written, and lets it go on.
-    private func pace(_ turn: TextRequest, _ status: ReplyLog.Status) {
-        let limit = configuration.maxUnreadReplyBytes
-        // Half, so that a reader at the limit does not stop and start the model at every part.
-        let isTooMuch = status.unreadBytes > (turn.isHeldUp ? limit / 2 : limit)
-        guard isTooMuch != turn.isHeldUp else { return }
-        turn.isHeldUp = isTooMuch
-        turn.log.setHeldUp(isTooMuch)
-        gate.assumeIsolated { [token = turn.token] in
-            if isTooMuch { $0.hold(token) } else { $0.release(token) }
-        }
-    }
-
-    private func arm(_ turn: TextRequest) {
-        let session = turn.isOver ? nil : turn.live.session.nextDeadline(after: now)
-        let grantEnd = turn.isOver ? nil : turn.live.grant?.end
-        guard let due = [session, grantEnd, turn.expiry].compactMap(\.self).min() else {
-            turn.deadline.take().map { _ = deadlines.cancel($0) }
-            return
-        }
-        if let deadline = turn.deadline {
-            deadlines.reschedule(deadline, at: due)
-        } else {
-            turn.deadline = deadlines.schedule(.textRequest(turn.token), at: due)
-        }
-    }
-
-    /// A turn's deadline has come: its session's, or nobody came back for its reply.
+    /// The deadline of a request has passed.
     func handleTextDeadline(_ token: EventToken) {
-        guard let turn = textRequests[token] else { return }
-        turn.deadline = nil
-        if let expiry = turn.expiry, expiry <= now {
-            if turn.log.status.readers == 0 { return remove(turn) }
-            // Somebody is back; the note of it is on its way.
-            turn.expiry = nil
-        }
-        guard !turn.isOver else { return arm(turn) }
-        if let end = turn.live.grant?.end, end <= now {
+        guard let request = textRequests[token] else { return }
+        request.deadline = nil
+        let readers = request.log.status.readers
+        switch textRequests.handleDeadline(of: request, readers: readers, at: now) {
+        case .reply(let actions): return perform(actions, for: request)
+        case .credential:
             metrics.add(.sessionsExpired)
-            turn.live.session.handle(
+            request.live.session.handle(
                 ClientEventError(
                     code: "session_expired",
                     message: "The turn has lasted as long as its credential allows."),
                 at: now)
-        } else {
-            turn.live.session.handleDeadline(at: now)
+        case .session: request.live.session.handleDeadline(at: now)
         }
-        drain(turn)
+        perform(request)
     }
 
-    /// The work is done; the reply may still be wanted.
-    private func finish(_ turn: TextRequest) {
-        turn.isOver = true
-        agentLink.stopAll(&turn.live.work)
-        turn.live.grant = nil
-        if turn.isHeldUp {
-            turn.isHeldUp = false
-            gate.assumeIsolated { [token = turn.token] in $0.release(token) }
-        }
-        if let chat = turn.chat { services.replies.handleComplete(turn.log, of: chat) }
-        sessionLog.noteEnd(of: turn.live.session.id)
-        metrics.add(.textRequestsOpen, -1)
+    /// Removes a request. Its work ends with it, where it is not done.
+    func remove(_ request: TextRequest) { perform(textRequests.remove(request), for: request) }
+
+    /// Ends a request that holds too much memory. Its readers are sent the reason.
+    func giveUp(_ request: TextRequest, _ reason: MemoryOffence) {
+        for waiter in request.log.append(reason.failure) { waiter.wake(waiter.reader.token) }
+        review(request)
+    }
+
+    /// Ends every request; the shard is stopping.
+    func stopTextRequests() {
+        for request in textRequests.all { remove(request) }
+    }
+
+    // MARK: Actions
+
+    /// Does what the life of a request asks for: the one place where it touches agents, replies,
+    /// deadlines and ledgers. The work ends first, so that a model that is resumed finds itself
+    /// cancelled; the reply breaks off before it is forgotten, so that each reader sees an end.
+    private func perform(_ actions: TextRequestActions, for request: TextRequest) {
+        if actions.contains(.endWork) { endWork(of: request) }
+        if actions.contains(.pauseModel) { setModelPaused(true, of: request) }
+        if actions.contains(.resumeModel) { setModelPaused(false, of: request) }
+        if actions.contains(.breakOff) { breakOff(request) }
+        if actions.contains(.remove) { return forget(request) }
+        guard actions.contains(.update) else { return }
+        settle(request)
+        schedule(request, at: textRequests.deadline(of: request, after: now))
+    }
+
+    private func endWork(of request: TextRequest) {
+        agentLink.stopAll(&request.live.work)
+        request.live.grant = nil
+        if let chat = request.chat { services.replies.handleComplete(request.log, of: chat) }
+        sessionLog.noteEnd(of: request.live.session.id)
+        metrics.set(.textRequestsOpen, to: textRequests.openCount)
         services.metrics.textRequests.subtract(1, ordering: .relaxed)
     }
 
-    /// Forgets a turn, which ends with it where it is not over.
-    func remove(_ turn: TextRequest) {
-        if !turn.isOver {
-            metrics.add(.textRequestsAbandoned)
-            finish(turn)
-            // A reader of another shard may just have found the log: it must see an end.
-            let end = ReplyPart.failed(
-                code: "reply_stopped", message: "The reply was stopped.", isRequestError: false)
-            for waiter in turn.log.append(end) { waiter.wake(waiter.reader.token) }
+    private func setModelPaused(_ isPaused: Bool, of request: TextRequest) {
+        request.log.setModelPaused(isPaused)
+        gate.assumeIsolated { [token = request.token] in
+            if isPaused { $0.hold(token) } else { $0.release(token) }
         }
-        if let chat = turn.chat { services.replies.remove(turn.log, of: chat) }
-        turn.deadline.take().map { _ = deadlines.cancel($0) }
-        refund(turn)
-        textRequests.remove(turn)
     }
 
-    /// Ends a turn that holds too much. Who reads it is told so.
-    func evict(_ turn: TextRequest, _ reason: EvictionReason) {
-        for waiter in turn.log.append(reason.failure) { waiter.wake(waiter.reader.token) }
-        review(turn)
+    private func breakOff(_ request: TextRequest) {
+        metrics.add(.textRequestsAbandoned)
+        let end = ReplyPart.failed(
+            code: "reply_stopped", message: "The reply was stopped.", isRequestError: false)
+        for waiter in request.log.append(end) { waiter.wake(waiter.reader.token) }
     }
 
-    /// Ends every turn; the shard is stopping.
-    func stopTextRequests() {
-        for turn in textRequests.all { remove(turn) }
+    private func forget(_ request: TextRequest) {
+        if let chat = request.chat { services.replies.remove(request.log, of: chat) }
+        schedule(request, at: nil)
+        refund(request)
+    }
+
+    private func schedule(_ request: TextRequest, at due: Instant?) {
+        guard let due else {
+            request.deadline.take().map { _ = deadlines.cancel($0) }
+            return
+        }
+        if let deadline = request.deadline {
+            deadlines.reschedule(deadline, at: due)
+        } else {
+            request.deadline = deadlines.schedule(.textRequest(request.token), at: due)
+        }
     }
 }
 
 extension TextRequest {
-    /// What an event of the session means for the reply.
+    /// The parts of the reply that an event of the session makes.
     fileprivate func parts(of event: ServerEvent) -> [ReplyPart] {
         switch event {
         case .responseOutputTextDelta(let address, let delta):

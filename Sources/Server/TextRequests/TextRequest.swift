@@ -1,6 +1,6 @@
-// The two ends of a request that a model answers over HTTP: the request, which has a session of its
-// own on one shard, and the answer on a connection, perhaps of another. Between them is a ReplyLog.
-// What is done with them is in ShardTextRequests and ShardTextAnswers.
+// The two ends of a request that a model answers over HTTP: the request, with a session of its own
+// on one shard, and the answer on a connection of this or another shard. A ReplyLog joins them.
+// TextRequests decides what happens to a request; ShardTextRequests and ShardTextAnswers do it.
 //
 // A request has a token of its own, because it may outlive the connection that asked for it.
 
@@ -13,32 +13,41 @@ enum TextFront: Sendable {
     case chatCompletions
     /// The UI message stream of the Vercel AI SDK.
     case uiMessages
-    /// The same, of a reply that is already on its way.
+    /// The same, for a reply that has already begun.
     case uiMessagesResumed
 }
 
 /// A session that answers one request.
 final class TextRequest {
+    /// How far its work is; the diagram is in TextRequests.swift.
+    enum Phase {
+        /// The model may write.
+        case writing
+        /// The model waits for a reader.
+        case paused
+        /// The work is done; the log is left.
+        case complete
+    }
+
     let token: EventToken
     let live: LiveSession
     let log: ReplyLog
     /// The chat by which the reply can be found again, or nil.
     let chat: ChatKey?
-    /// Who asked.
+    /// The address that asked.
     let client: NetworkAddress
     /// Places of the reply's calls by the output index of their items, in the order of their start.
     var calls: [Int] = []
     /// Its entry in the shard's deadline queue, while it has one.
     var deadline: DeadlineQueue<DeadlineOwner>.Handle?
-    /// When it began, and when something of it last came or went; by the peers' clock.
+    /// When it began, and when it last had input or output; by the peers' clock.
     let started: Instant
     var lastActive: Instant
-    /// When nobody waits for it any more; nil while somebody reads it.
+    /// When it is removed unless a reader comes; nil while it has one.
     var expiry: Instant?
-    /// Whether its model waits for a reader.
-    var isHeldUp = false
-    /// Whether its work is done; what is left of it is the log.
-    var isOver = false
+    var phase = Phase.writing
+    /// Whether its work is done.
+    var isOver: Bool { phase == .complete }
     /// Bytes of its ledger when that was last settled: its part of the shard's sum.
     var charged: UInt32 = 0
     /// Bytes of its places in the shard's table and queue, about.
@@ -60,36 +69,9 @@ final class TextRequest {
     }
 }
 
-/// The requests of one shard.
-struct TextRequestTable {
-    private var requests: [UInt32: TextRequest] = [:]
-    private var nextGeneration: UInt32 = 0
-
-    /// A token that no request has.
-    mutating func reserveToken() -> EventToken {
-        repeat { nextGeneration &+= 1 } while requests[nextGeneration] != nil
-        return EventToken(.textRequest, index: 0, generation: nextGeneration)
-    }
-
-    mutating func insert(_ request: TextRequest) { requests[request.token.generation] = request }
-
-    mutating func remove(_ request: TextRequest) { requests[request.token.generation] = nil }
-
-    /// The request that a token means, if it still is there.
-    subscript(token: EventToken) -> TextRequest? { requests[token.generation] }
-
-    /// Visits all of them, in no order.
-    func forEach(_ body: (TextRequest) -> Void) { requests.values.forEach(body) }
-
-    /// All of them, the oldest first.
-    var all: [TextRequest] {
-        requests.values.sorted { $0.token.generation < $1.token.generation }
-    }
-}
-
-/// An answer on a connection that is not complete. Bytes that come meanwhile wait behind it.
+/// An incomplete answer on a connection. Requests that come meanwhile wait behind it.
 final class TextAnswer {
-    /// How the reply is shown.
+    /// The format of the reply.
     enum Style {
         case chunks(ChatCompletionWriter)
         case whole(ChatCompletionWriter.Heading)
@@ -107,11 +89,11 @@ final class TextAnswer {
     let keepAlive: Bool
     /// Whether the client knows chunks (HTTP/1.1).
     let isChunked: Bool
-    /// Whether the status is on its way.
+    /// Whether the status has been queued.
     var hasSentHead = false
-    /// Since when nothing more was read, because the client does not; by the peers' clock.
+    /// Since when no more is read from the log, as the client does not read; by the peers' clock.
     var stalledSince: Instant?
-    /// When something was sent last; by the peers' clock.
+    /// When bytes were last sent; by the peers' clock.
     var lastSent: Instant
 
     init(

@@ -1,5 +1,5 @@
-// `POST /v1/chat/completions` through a real shard on a simulated kernel: what comes, in which
-// order, what becomes of a model that fails and of a client that leaves, stalls or is one too many.
+// `POST /v1/chat/completions` through a real shard on a simulated kernel: the answers and their
+// order, a model that fails, and a client that leaves, stalls or is over the limit.
 
 import Codec
 import Session

@@ -1,4 +1,4 @@
-// Who finds a place among the kept replies, and who loses it, as a value: no shard, no clock.
+// The places of kept replies: which reply gets one, and which loses it. No shard, no clock.
 
 import Codec
 import Testing

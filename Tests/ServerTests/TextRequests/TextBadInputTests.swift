@@ -1,4 +1,4 @@
-// What hostile clients send to the text front ends: bodies that are wrong in every way, slow, cut
+// Hostile input to the text front ends: bodies that are wrong in every way, slow, or cut
 // off anywhere. The answer is a status with the field's name; nothing is left of it.
 
 import Codec

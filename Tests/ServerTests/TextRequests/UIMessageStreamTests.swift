@@ -238,7 +238,7 @@ import Testing
         _ = log.append(.text(message: 0, " three"))
         #expect(log.read(as: here, atMost: 100) == [.text(message: 0, " three")])
         #expect(log.read(as: there, atMost: 100) == [.text(message: 0, "one two three")])
-        log.setHeldUp(true)
+        log.setModelPaused(true)
         _ = log.append(.finished(.stop, ResponseUsage()))
         _ = log.append(.text(message: 0, "late"))
         #expect(log.read(as: there, atMost: 100) == [.finished(.stop, ResponseUsage())])
