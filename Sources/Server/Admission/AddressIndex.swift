@@ -1,6 +1,6 @@
-// Where in the table of addresses each is: a dictionary in many parts, so that its growth costs a
-// part at a time. One dictionary of a million addresses takes a quarter of a second to grow, while
-// every shard that accepts somebody waits for the table's lock.
+// The place of each address in the table of addresses: a dictionary in many parts, which grow one at
+// a time. One dictionary of a million addresses would take a quarter of a second to grow, and every
+// shard that accepts a connection would wait for the table's lock.
 
 import Codec
 
@@ -8,13 +8,13 @@ import Codec
 struct AddressIndex {
     /// Parts. 256: at a million addresses one has 4,000, and doubles in less than a millisecond.
     private static let partCount = 256
-    /// From how many places on the memory of a part that is empty again is given back.
+    /// Capacity at which a part that is empty again gives its memory back.
     private static let longCount = 256
 
     private var parts = [[NetworkAddress: UInt32]](repeating: [:], count: partCount)
-    /// Nobody outside can know which addresses share a part.
+    /// Secret, so that no client can choose addresses that share a part.
     private let multiplier = UInt64.random(in: .min ... .max) | 1
-    /// Addresses.
+    /// The number of addresses.
     private(set) var count = 0
 
     /// The place of an address; nil takes it out.

@@ -1,8 +1,8 @@
-// How much of the server one address may take: open connections, and new ones per time. One table
-// for the whole process, because the kernel spreads an address's connections over all shards.
-// It is touched at accept, at an upgrade behind a proxy and at close, never per message.
+// The limits of one address: open connections, and new connections per second. One table serves the
+// whole process, because the kernel spreads an address's connections over all shards. It is used at
+// accept, at an upgrade behind a proxy and at close, never per message.
 //
-// Invariant: an entry exists only while its address holds a connection or its bucket is not full.
+// Invariant: an entry exists only while its address has a connection or its bucket is not full.
 // Entries are bounded by `maxConnections` + `spareEntries`; at the bound the entry that has been
 // without a connection for longest goes, so every call takes constant time.
 
@@ -10,7 +10,8 @@ import Codec
 import Session
 import Synchronization
 
-/// What an address owes for an open connection: the place of its entry. 4 bytes, for `Connection`.
+/// The count of one open connection for its address: the place of the address's entry. 4 bytes, for
+/// `Connection`.
 package struct AddressCharge: Equatable, Sendable {
     fileprivate let entry: UInt32
 
@@ -20,11 +21,11 @@ package struct AddressCharge: Equatable, Sendable {
 
 /// The limits and their table. Any thread.
 package final class AddressLimits: Sendable {
-    /// What became of a request to be admitted.
+    /// The outcome of an admission.
     package enum Outcome: Equatable, Sendable {
-        /// Welcome; the charge is to be released when the connection ends.
+        /// The connection is counted; to be released when it ends.
         case admitted(AddressCharge)
-        /// Over a limit; nothing was taken.
+        /// Over a limit; the connection is not counted.
         case refused(RefusalReason)
     }
 
@@ -54,19 +55,19 @@ package final class AddressLimits: Sendable {
         if case .admitted(let charge) = admit(address, at: now) { release(charge, at: now) }
     }
 
-    /// Takes a place and a token for an address, or says which limit is in the way.
+    /// Takes a place and a token for an address, or returns the limit that is reached.
     package func admit(_ address: NetworkAddress, at now: Instant) -> Outcome {
         guard rules.areOn else { return .admitted(.none) }
         return state.withLock { $0.admit(address.subscriber, at: now) }
     }
 
-    /// The connection has ended. Once per charge.
+    /// The connection has ended. Once per count.
     package func release(_ charge: AddressCharge, at now: Instant) {
         guard charge != .none else { return }
         state.withLock { $0.release(charge, at: now) }
     }
 
-    /// Whose charge it is; nil for none. An IPv6 address stands for its /64.
+    /// The address that a connection counts for; nil for none. An IPv6 address stands for its /64.
     func address(of charge: AddressCharge) -> NetworkAddress? {
         guard charge != .none else { return nil }
         return state.withLock { $0.address(of: charge) }
@@ -76,7 +77,7 @@ package final class AddressLimits: Sendable {
     package var trackedAddresses: Int { state.withLock { $0.count } }
 }
 
-/// The limits in the table's own terms.
+/// The limits, as the table uses them.
 struct AddressRules {
     /// Entries beyond those that can hold a connection, for buckets that fill up. 65,536: some
     /// 6 MB at most, and more addresses than come and go in the seconds that a bucket takes.
@@ -93,7 +94,7 @@ struct AddressRules {
         rate = TokenRate(
             perSecond: configuration.handshakesPerSecondPerAddress,
             burst: configuration.handshakeBurstPerAddress)
-        // A second's worth: shards take turns, and a second is what an operator thinks in.
+        // A burst of one second: shards accept in turn, and operators think in seconds.
         totalRate = TokenRate(
             perSecond: configuration.handshakesPerSecond, burst: configuration.handshakesPerSecond)
         maxEntries = configuration.maxConnections + AddressRules.spareEntries
@@ -107,7 +108,7 @@ struct AddressRules {
         maxEntries = AddressRules.spareEntries
     }
 
-    /// Whether addresses are told apart at all.
+    /// Whether there is a limit per address.
     var arePerAddress: Bool { maxConnections > 0 || rate.interval > 0 }
     /// Whether there is any limit.
     var areOn: Bool { arePerAddress || totalRate.interval > 0 }
@@ -121,20 +122,20 @@ struct AddressTable {
         var connections: UInt32 = 0
         var bucket = TokenBucket()
         /// Neighbours in the list of those without a connection.
-        var previous = AddressTable.nobody
-        var next = AddressTable.nobody
+        var previous = AddressTable.none
+        var next = AddressTable.none
     }
 
-    private static let nobody = UInt32.max
-    /// Entries looked at per call for one that may go. Two: more leave than come.
+    private static let none = UInt32.max
+    /// Entries that a call tries to remove. Two: more leave than come.
     private static let sweptPerCall = 2
 
     private let rules: AddressRules
     private var entries: [Entry] = []
     private var freeEntries: [UInt32] = []
     private var index = AddressIndex()
-    private var firstIdle = AddressTable.nobody
-    private var lastIdle = AddressTable.nobody
+    private var firstIdle = AddressTable.none
+    private var lastIdle = AddressTable.none
     private var total = TokenBucket()
 
     init(_ rules: AddressRules) { self.rules = rules }
@@ -177,11 +178,11 @@ struct AddressTable {
         sweep(at: now)
     }
 
-    /// Lets entries go whose bucket is full. Who waits longest is looked at first; one whose
-    /// bucket takes longer than those behind it keeps them for that time.
+    /// Removes entries whose bucket is full, the one that waits longest first. An entry whose bucket
+    /// takes longer delays the removal of those behind it.
     private mutating func sweep(at now: Instant) {
         for _ in 0..<AddressTable.sweptPerCall {
-            guard firstIdle != AddressTable.nobody,
+            guard firstIdle != AddressTable.none,
                 entries[Int(firstIdle)].bucket.full <= now
             else { return }
             remove(firstIdle)
@@ -190,13 +191,13 @@ struct AddressTable {
 
     private mutating func addEntry(_ address: NetworkAddress) -> UInt32 {
         // Only entries without a connection can be so many: the others are within maxConnections.
-        if index.count >= rules.maxEntries, firstIdle != AddressTable.nobody { remove(firstIdle) }
+        if index.count >= rules.maxEntries, firstIdle != AddressTable.none { remove(firstIdle) }
         let place: UInt32
         if let free = freeEntries.popLast() {
             place = free
             entries[Int(place)] = Entry(address: address)
         } else {
-            // Once for all: it is address space, and memory only as it is used.
+            // All at once: it is address space, and becomes memory only with use.
             if entries.isEmpty { entries.reserveCapacity(min(rules.maxEntries, 1 << 20)) }
             place = UInt32(entries.count)
             entries.append(Entry(address: address))
@@ -209,7 +210,7 @@ struct AddressTable {
         unlink(place)
         index[entries[Int(place)].address] = nil
         if index.count == 0 {
-            // Nobody holds a place: what many addresses took is given back.
+            // No address has an entry: the memory is given back.
             (entries, freeEntries) = ([], [])
         } else {
             freeEntries.append(place)
@@ -220,8 +221,8 @@ struct AddressTable {
 
     private mutating func appendIdle(_ place: UInt32) {
         entries[Int(place)].previous = lastIdle
-        entries[Int(place)].next = AddressTable.nobody
-        if lastIdle == AddressTable.nobody {
+        entries[Int(place)].next = AddressTable.none
+        if lastIdle == AddressTable.none {
             firstIdle = place
         } else {
             entries[Int(lastIdle)].next = place
@@ -231,12 +232,12 @@ struct AddressTable {
 
     private mutating func unlink(_ place: UInt32) {
         let (previous, next) = (entries[Int(place)].previous, entries[Int(place)].next)
-        if previous == AddressTable.nobody {
+        if previous == AddressTable.none {
             firstIdle = next
         } else {
             entries[Int(previous)].next = next
         }
-        if next == AddressTable.nobody {
+        if next == AddressTable.none {
             lastIdle = previous
         } else {
             entries[Int(next)].previous = previous

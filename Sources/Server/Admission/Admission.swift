@@ -1,6 +1,6 @@
-// Whom a shard lets in, as values: which peers are proxies to be believed, what they say of their
-// clients, whose connections are counted, which hosts and origins are served. What is done about
-// the answers is ShardAdmission's.
+// The rules of admission, as values: which peers are trusted proxies, the addresses of their clients,
+// whose connections are counted, and the hosts and origins that are served. ShardAdmission acts on
+// the outcomes.
 
 import Codec
 import Session
@@ -9,17 +9,17 @@ import Session
 public enum ProxyProtocolMode: String, CaseIterable, Sendable {
     /// Never.
     case off
-    /// Those of trusted proxies must, with version 2.
+    /// The connections of trusted proxies must begin with one of version 2.
     case required
 }
 
-/// Where a request really comes from, as far as proxies are to be believed.
+/// The origin of a request, with the fields of trusted proxies taken into account.
 struct RequestSource {
-    /// The client, or the nearest thing to it.
+    /// The client's address, or that of the nearest hop to it that is known.
     var client: NetworkAddress
-    /// The Host that the client asked for.
+    /// The Host in the client's request.
     var host: String
-    /// Whether the client is known to have come over TLS.
+    /// Whether the client is known to use TLS.
     var isSecure = false
 }
 
@@ -28,9 +28,9 @@ struct Admission {
     /// The table that all shards share.
     let limits: AddressLimits
     let policy: RequestPolicy
-    /// What pages of other origins are told.
+    /// The fields of CORS.
     let crossOrigin: CrossOrigin
-    /// The answers to connections that are refused as they come.
+    /// The answers to connections that are refused at accept.
     let answers: RefusalAnswers
     private let trustedProxies: [AddressRange]
     private let unlimitedAddresses: [AddressRange]
@@ -46,7 +46,7 @@ struct Admission {
         proxyProtocol = configuration.proxyProtocol
     }
 
-    /// Whether a peer is a proxy that may speak for others.
+    /// Whether a peer is a trusted proxy.
     func trusts(_ peer: NetworkAddress) -> Bool { trustedProxies.contains(peer) }
 
     /// Whether a peer's connection begins with a proxy's header.
@@ -54,22 +54,22 @@ struct Admission {
         proxyProtocol == .required && trusts(peer)
     }
 
-    /// Whether limits per address are not for this one.
+    /// Whether an address is exempt from limits per address.
     func isUnlimited(_ address: NetworkAddress) -> Bool { unlimitedAddresses.contains(address) }
 
-    /// Takes a place for a connection of this address. A trusted proxy's own is free: its clients
-    /// are charged once they are known.
+    /// Counts a connection of this address. A trusted proxy's own address is not counted: its client
+    /// is, once it is known.
     func admit(_ address: NetworkAddress, at now: Instant) -> AddressLimits.Outcome {
         if trusts(address) || unlimitedAddresses.contains(address) { return .admitted(.none) }
         return limits.admit(address, at: now)
     }
 
-    /// What a request says of its own origin, and a trusted proxy in front of it.
-    /// - Parameter peer: who sent it, by its socket or by a proxy's header.
+    /// The origin of a request, by its own fields and those of a trusted proxy.
+    /// - Parameter peer: the sender's address, from its socket or from a proxy's header.
     func source(of request: HTTPRequest, sentBy peer: NetworkAddress) -> RequestSource {
         guard trusts(peer) else { return RequestSource(client: peer, host: request.host) }
         let client = ForwardedFor.client(in: request.fields, sentBy: peer, isTrusted: trusts)
-        // The first in a list is the browser's own proxy. A client that invents these only
+        // The first of a list is the value that the first proxy saw. A client that invents them only
         // deceives itself: a page cannot set them on a WebSocket.
         let host = request.fields.elements(of: "X-Forwarded-Host").first ?? request.host
         let scheme = request.fields.elements(of: "X-Forwarded-Proto").first?.lowercased()

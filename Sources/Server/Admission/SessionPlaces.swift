@@ -1,5 +1,5 @@
-// How many sessions each holder of a credential has open. One table for all shards; touched at the
-// beginning and the end of a session, and only for those whose sessions are limited.
+// The number of open sessions of each principal. One table for all shards; used at the beginning and
+// the end of a session, and only where a principal's sessions are limited.
 //
 // Invariant: a principal has an entry only while it has a session, so that there are never more
 // entries than sessions.
@@ -11,7 +11,7 @@ import Synchronization
 package final class SessionPlaces: Sendable {
     private let taken = Mutex<[SHA256Digest: Int]>([:])
 
-    /// Nobody has one.
+    /// Creates an empty table.
     package init() {}
 
     /// Principals that have a session now.

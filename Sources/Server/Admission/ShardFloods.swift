@@ -1,18 +1,19 @@
-// What peers do that costs them next to nothing: floods of control frames, tiny fragments, empty
-// messages and refused events; messages that never end; connections that never say anything.
-// Limits in bytes do not stop any of it. Whole messages with content have no limit per second:
-// each costs its sender as much as its server, and no tick is longer for them.
+// Input that costs a peer next to nothing: floods of control frames, tiny fragments, empty messages
+// and refused events; messages that never end; connections that never send a message. Limits in
+// bytes stop none of it. Whole messages with content have no limit per second: each costs its sender
+// as much as the server, and no tick takes longer for them.
 
 import Codec
 import Session
 
 extension Shard {
-    /// Charges a connection's flood budget.
-    /// - Returns: whether it had as much; if not, the connection is being closed.
+    /// Spends a connection's flood budget.
+    /// - Returns: whether the budget was enough; if not, the connection is being closed.
     @discardableResult
     func charge(_ count: Int, to connection: Connection) -> Bool {
         guard connection.state == .webSocket else { return false }
-        // By the clock on the wall: what waited while the shard was away was not sent at once.
+        // By the real clock, not the peers': input that waited while the shard was away was not sent at
+        // once.
         if connection.floodBudget.spend(count, floodRate, at: now) { return true }
         metrics.add(.floodCloses)
         logger.info(
@@ -24,7 +25,7 @@ extension Shard {
         closeWebSocket(
             connection, .policyViolation,
             reason: "Too many control frames, tiny fragments, empty messages or bad events.")
-        // Nothing more of it is worth reading, not even up to its Close.
+        // No more of its input is read, not even up to its Close.
         linger(connection)
         return false
     }
@@ -36,7 +37,7 @@ extension Shard {
         if count == 0 { charge(1, to: connection) }
     }
 
-    /// So many bytes were taken in: if they end within a message, it must go on at its pace.
+    /// So many bytes were read: if they end within a message, it must go on at its pace.
     func trackMessage(_ count: Int, on connection: Connection) {
         guard connection.state == .webSocket,
             let progress = connection.webSocket?.takeProgress()
@@ -50,14 +51,14 @@ extension Shard {
         }
         let isNew = connection.messageDue == Connection.noMessageDue
         let start = isNew ? peerClock + messagePace.grace : connection.messageDue
-        // Control frames within it count as well, and must not buy it time for ever.
+        // Control frames within it count as well, and must not extend its time for ever.
         let most = messagePace.grace + messagePace.credit(forBytes: configuration.maxMessageBytes)
         connection.messageDue = min(
             start + messagePace.credit(forBytes: count), peerClock + most)
         if isNew { armDeadline(of: connection) }
     }
 
-    /// Whether neither side has had anything to say for too long.
+    /// Whether neither side has sent a message for too long.
     func isMessageIdle(_ connection: Connection) -> Bool {
         configuration.messageIdleTimeout > .zero
             && peerClock >= connection.lastMessage + configuration.messageIdleTimeout

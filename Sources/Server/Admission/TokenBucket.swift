@@ -1,9 +1,9 @@
-// How often somebody may do something, in eight bytes. Whose bucket it is, what counts, and what
-// happens beyond it, are the owners': AddressLimits (handshakes, failed attempts) and ShardFloods
-// (what costs a peer nothing).
+// A limit on how often something may happen, in eight bytes. Its owners decide what counts and what
+// follows: AddressLimits (handshakes, failed attempts) and ShardFloods (input that costs a peer
+// nothing).
 //
-// The generic cell rate algorithm (ITU-T I.371): instead of tokens that would have to be refilled,
-// it keeps the time at which the bucket will be full again.
+// The generic cell rate algorithm (ITU-T I.371): it keeps the time at which the bucket will be full
+// again, so that no tokens have to be refilled.
 
 import Session
 
@@ -11,7 +11,7 @@ import Session
 struct TokenRate {
     /// Nanoseconds for one token; 0 is no limit.
     let interval: Int64
-    /// How far ahead of now a bucket that still has a token may be full, in nanoseconds.
+    /// The time until a bucket with one token is full, in nanoseconds.
     fileprivate let tolerance: Int64
 
     /// - Parameters:
@@ -22,7 +22,7 @@ struct TokenRate {
         tolerance = interval * Int64(max(1, burst) - 1)
     }
 
-    /// A bucket that holds a minute's worth.
+    /// A bucket that holds the tokens of a minute.
     /// - Parameter perMinute: at most 1,000,000; 0 is no limit.
     init(perMinute: Int) {
         interval = perMinute > 0 ? 60_000_000_000 / Int64(perMinute) : 0
@@ -32,7 +32,7 @@ struct TokenRate {
 
 /// A bucket that begins full.
 struct TokenBucket {
-    /// When it is full; it is while this is not after now.
+    /// When it will be full; now or earlier: it is full.
     private(set) var full = Instant(nanoseconds: 0)
 
     /// Whether `rate` has a token.
@@ -45,10 +45,10 @@ struct TokenBucket {
         full = Instant(nanoseconds: max(full.nanoseconds, now.nanoseconds) + rate.interval)
     }
 
-    /// Takes so many tokens at once, whether they are there or not.
-    /// - Returns: whether they were.
+    /// Takes so many tokens at once, also where the bucket has fewer.
+    /// - Returns: whether it had them.
     mutating func spend(_ count: Int, _ rate: TokenRate, at now: Instant) -> Bool {
-        // A read buffer holds some thousands: no count is near an overflow, but peers choose it.
+        // A read buffer has room for thousands of them. Peers choose the count, so it is checked.
         let price = rate.interval.multipliedReportingOverflow(by: Int64(count))
         let start = max(full.nanoseconds, now.nanoseconds)
         let end = start.addingReportingOverflow(price.partialValue)

@@ -1,5 +1,5 @@
-// The WebSocket as an AsyncAPI 3.0 document, written from the tables that client events are read
-// with and server events are held against. Made when somebody first asks for it (KeptDocument).
+// The WebSocket as an AsyncAPI 3.0 document, written from the tables that parse client events and
+// check server events. Made at the first request for it (KeptDocument).
 
 import Codec
 
@@ -130,8 +130,8 @@ package struct AsyncAPIDocument {
 
     // MARK: Operations
 
-    /// AsyncAPI 3 names an operation for what the described application does: this server receives
-    /// what clients send.
+    /// AsyncAPI 3 names an operation by the action of the described application: this server
+    /// receives the events that clients send.
     private func writeOperations(_ json: inout JSONWriter) {
         json.key("operations")
         json.beginObject()
@@ -163,7 +163,7 @@ package struct AsyncAPIDocument {
 
     /// A message of either side.
     private struct Message {
-        /// What it is, for the reader; the key is the same without dots.
+        /// Its name for the reader; the key is the same without dots.
         let name: String
         let isFromClient: Bool
         let content: Content
@@ -266,7 +266,7 @@ package struct AsyncAPIDocument {
     }
 }
 
-/// What both documents say.
+/// The parts that both documents have.
 enum DocumentText {
     /// The version of the interface, not of the server: it changes when a client has to.
     static let version = "1.0.0"

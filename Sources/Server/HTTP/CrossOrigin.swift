@@ -1,26 +1,26 @@
-// What pages of other origins are told by the routes that serve them (Fetch, "CORS protocol"):
-// whether a page may send a request, and read its answer. Which origins is RequestPolicy's.
+// The fields of CORS (Fetch, "CORS protocol") for pages of other origins: whether a page may send a
+// request, and read its answer. RequestPolicy decides which origins.
 //
-// Cookies are nobody's business here (no Access-Control-Allow-Credentials): a client brings its key
-// in a field of its own, which no foreign page can make a browser add.
+// Cookies are not used (no Access-Control-Allow-Credentials): a client sends its key in a field of
+// its own, which a foreign page cannot make a browser add.
 
 import Codec
 
 /// The fields of CORS.
 struct CrossOrigin {
-    /// For how long a browser may remember a preflight's answer. 10 min: a conversation's requests
-    /// ask once, and a change of `allowed-origins` is seen soon enough.
+    /// How long a browser may cache a preflight's answer. 10 min: the requests of a conversation
+    /// share one preflight, and a change of `allowed-origins` takes effect soon enough.
     private static let maxAgeSeconds = 600
 
-    /// Whether every page is let in, so that answers need not depend on who asks.
+    /// Whether every page is allowed; answers are then the same for each origin.
     private let allowsAny: Bool
 
     init(_ configuration: ServerConfiguration) {
         allowsAny = configuration.allowedOrigins.contains(.any)
     }
 
-    /// Lets the page that asked read the answer; its Origin, if it has one, is known to be allowed.
-    /// Caches must not give it to another page.
+    /// Lets the page that sent the request read the answer; its Origin, if it has one, has been
+    /// allowed. Caches must not give the answer to another page.
     func permit(_ request: HTTPRequest, in fields: inout HTTPFields) {
         if allowsAny {
             fields.append("Access-Control-Allow-Origin", "*")
@@ -34,8 +34,7 @@ struct CrossOrigin {
         fields.append("Access-Control-Expose-Headers", "Retry-After")
     }
 
-    /// The answer to a browser that asks whether it may send another origin's request. `*` is any
-    /// field but Authorization, which has to be named.
+    /// The answer to a preflight. `*` stands for every field but Authorization, which must be named.
     static func preflight(of route: Route) -> HTTPResponse {
         let methods = route.allowedMethods.map(\.name).joined(separator: ", ")
         var fields = HTTPFields()

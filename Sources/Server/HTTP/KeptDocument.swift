@@ -1,14 +1,14 @@
-// A document that is made when somebody first asks for it, and kept from then on: making it takes
-// as long as a hundred packets of audio, and anybody may ask, as often as he likes. What is in it
-// is OpenAPIDocument's and AsyncAPIDocument's.
+// A document that is made at the first request for it, and kept. Making it takes as long as a
+// hundred packets of audio, and every client may ask for it, as often as it likes. OpenAPIDocument
+// and AsyncAPIDocument have the content.
 
 import Synchronization
 
-/// The bytes of a document; about 35 and 85 kB, once asked for.
+/// The bytes of a document: about 35 and 85 kB after the first request.
 final class KeptDocument: Sendable {
     private let kept = Mutex<[UInt8]?>(nil)
 
-    /// The document, made by `make` if this is the first time.
+    /// The document; the first call makes it.
     func bytes(_ make: () -> [UInt8]) -> [UInt8] {
         if let bytes = kept.withLock({ $0 }) { return bytes }
         let bytes = make()

@@ -1,5 +1,5 @@
 // The HTTP routes as an OpenAPI 3.1 document, written from the table that requests are routed by.
-// Made when somebody first asks for it (KeptDocument), as AsyncAPIDocument is.
+// Made at the first request for it (KeptDocument), as AsyncAPIDocument is.
 
 import Codec
 
@@ -65,7 +65,7 @@ package struct OpenAPIDocument {
         let content = route.content()
         writer.json.beginObject()
         for method in route.allowedMethods {
-            // A preflight is the browser's business, not a program's.
+            // Browsers send preflights, programs do not.
             guard let key = Self.key(of: method) else { continue }
             writer.json.key(key)
             writer.json.beginObject()
@@ -106,7 +106,7 @@ package struct OpenAPIDocument {
         }
     }
 
-    /// Unique, and a name in any language: `get_v1_models`.
+    /// A unique id that is an identifier in any language: `get_v1_models`.
     private func operationID(_ method: HTTPMethod, _ path: String) -> String {
         let words = path.split { !$0.isASCII || !($0.isLetter || $0.isNumber) }
         return ([method.name.lowercased()] + words.map(String.init)).joined(separator: "_")

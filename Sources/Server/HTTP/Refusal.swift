@@ -1,14 +1,13 @@
-// Why somebody is not served who asked in good form, what he is told, and what the operator is:
-// a number per reason, and a line now and then. Deciding is up to Admission, AddressLimits and
-// Authenticator.
+// The reasons for which a well-formed connection or request is refused: the answer to the client,
+// the metric, and the line in the log. Admission, AddressLimits and Authenticator decide.
 //
-// Invariant: a flood of refusals is a bounded number of log lines.
+// Invariant: a flood of refusals makes a bounded number of log lines.
 
 import Codec
 import Logging
 import Session
 
-/// A limit or a rule of the operator's that turns a connection or a request away.
+/// A limit or a rule, set by the operator, for which a connection or a request is refused.
 package enum RefusalReason: Int, CaseIterable, Error, Sendable {
     /// `max-connections`.
     case maxConnections
@@ -22,17 +21,17 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
     case descriptors
     /// A proxy's connection does not begin with the header that it must begin with.
     case proxyHeader
-    /// A Host that is none of this server's (`allowed-hosts`).
+    /// A Host that this server does not have (`allowed-hosts`).
     case host
     /// A page of another origin asks for a WebSocket (`allowed-origins`).
     case origin
     /// No credential where one is needed.
     case noCredential
-    /// Something that can be no credential.
+    /// A text that cannot be a credential.
     case malformedCredential
-    /// A credential of nobody's.
+    /// A credential that the server does not know.
     case unknownCredential
-    /// A token whose time is over.
+    /// A token that has expired.
     case expiredCredential
     /// A token for another server, of another issuer, not valid yet, or valid for ever.
     case wrongClaims
@@ -47,7 +46,7 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
     /// `max-client-secrets`.
     case clientSecrets
 
-    /// Where it is counted.
+    /// The metric that counts it.
     var metric: ShardMetric {
         switch self {
         case .maxConnections: .connectionsRefused
@@ -95,7 +94,7 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
         }
     }
 
-    /// What the client is told.
+    /// The answer to the client.
     func failure(retryAfterSeconds: Int) -> RouteFailure {
         let retry = [(name: "Retry-After", value: "\(retryAfterSeconds)")]
         switch self {
@@ -135,7 +134,7 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
     }
 }
 
-/// The answers to connections that are refused as they come, ready to be written.
+/// The answers to connections that are refused at accept, as bytes.
 struct RefusalAnswers {
     private let bytes: [[UInt8]]
 
@@ -152,8 +151,7 @@ struct RefusalAnswers {
     subscript(reason: RefusalReason) -> [UInt8] { bytes[reason.rawValue] }
 }
 
-/// Tells the operator of refusals: of the first at once, then how many there were, every now and
-/// then.
+/// Logs refusals: the first one at once, then their number at most once per interval.
 struct RefusalLog {
     /// Time between two lines about the same reason. 10 s.
     static var interval: Duration { .seconds(10) }
@@ -161,9 +159,9 @@ struct RefusalLog {
     private var lastLines = [Instant?](repeating: nil, count: RefusalReason.allCases.count)
     private var unsaid = [Int](repeating: 0, count: RefusalReason.allCases.count)
 
-    /// Counts a refusal, and writes a line if it is time for one.
+    /// Counts a refusal, and writes a line if one is due.
     /// - Parameters:
-    ///   - peer: whose it was; a line names the latest.
+    ///   - peer: the address that was refused; a line names the latest.
     ///   - detail: more about it, made only for a line.
     mutating func note(
         _ reason: RefusalReason, of peer: NetworkAddress, at now: Instant, logger: Logger,

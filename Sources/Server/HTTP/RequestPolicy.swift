@@ -1,11 +1,10 @@
-// Which hosts this server answers to and which origins' pages may use it: the defences of a user
-// whose browser shows another site's page. A page that points its own name at this machine (DNS
-// rebinding) is recognised by its Host; one that opens a WebSocket or sends a request across
-// origins (which CORS does not stop) by its Origin (RFC 6455 §10.2). Pure; what a proxy says of a
-// request is Admission's, which routes the rules are for RequestGate's.
+// The hosts that this server answers to, and the origins whose pages may use it. The rules protect a
+// user whose browser shows another site's page. A page that points its own name at this machine (DNS
+// rebinding) is recognised by its Host. A page that opens a WebSocket or sends a request across
+// origins, which CORS does not stop, is recognised by its Origin (RFC 6455 §10.2). Pure: Admission
+// reads the fields of proxies, RequestGate applies the rules to routes.
 //
-// Clients that are no browsers send no Origin, and could send any: this protects users of browsers,
-// it authenticates no client.
+// Other clients than browsers send no Origin, and could send any: the rules authenticate no client.
 
 import Codec
 
@@ -20,7 +19,7 @@ public enum HostPattern: Hashable, Sendable {
     /// `192.168.0.0/16`, with any port.
     case addresses(AddressRange)
 
-    /// Whether a Host is meant.
+    /// Whether a Host matches.
     func matches(_ authority: WebAuthority) -> Bool {
         switch self {
         case .any: true
@@ -78,7 +77,7 @@ public enum OriginPattern: Hashable, Sendable {
     /// `https://*.example.com`, at any depth, but not `https://example.com`.
     case subdomains(WebOrigin)
 
-    /// Whether an origin is meant. Scheme and port always count.
+    /// Whether an origin matches. Scheme and port are always compared.
     func matches(_ origin: WebOrigin) -> Bool {
         switch self {
         case .any: true
@@ -91,8 +90,8 @@ public enum OriginPattern: Hashable, Sendable {
 }
 
 extension OriginPattern: LosslessStringConvertible {
-    /// Reads one of the forms above. Nil for anything else, `null` among it: any page can have that
-    /// origin, so whoever means it means `*`.
+    /// Reads one of the forms above. Nil for anything else, also for `null`: any page can have that
+    /// origin, so that it would mean `*`.
     public init?(_ description: String) {
         if description == "*" {
             self = .any
@@ -122,7 +121,7 @@ extension OriginPattern: LosslessStringConvertible {
 }
 
 extension WebHost {
-    /// Whether this is a name that ends in a dot and the other.
+    /// Whether this is a name below the other: `a.b` below `b`.
     fileprivate func isSubdomain(of parent: WebHost) -> Bool {
         guard case .name(let name) = self, case .name(let suffix) = parent else { return false }
         return name.utf8.count > suffix.utf8.count + 1 && name.hasSuffix("." + suffix)
@@ -131,7 +130,7 @@ extension WebHost {
 
 /// The rules of one server.
 struct RequestPolicy {
-    /// Hosts answered to; `*` is among them where that is everybody's.
+    /// The hosts that are answered; with `*` every host is.
     private let hosts: [HostPattern]
     private let origins: [OriginPattern]
 
@@ -142,9 +141,9 @@ struct RequestPolicy {
             ? RequestPolicy.standardHosts(of: configuration.host) : configuration.allowedHosts
     }
 
-    /// On a loopback address only the machine's own users connect, by its own names; a name of
-    /// somebody else's in Host then means a page of somebody else's. Elsewhere nobody but the
-    /// operator knows the server's names.
+    /// The hosts where the operator names none. A server on a loopback address is only reached by
+    /// the machine's own names, so that another name in Host means a page of another site. On any
+    /// other address the server cannot know its names, and takes every Host.
     private static func standardHosts(of host: String) -> [HostPattern] {
         let bare = NetworkAddress(host).map { WebAuthority(host: .address($0), port: nil) }
         guard let listened = bare ?? WebAuthority(host) else { return [.any] }
@@ -168,18 +167,18 @@ struct RequestPolicy {
     /// Whether every page may use the routes for pages of `allowed-origins`.
     var allowsAnyOrigin: Bool { origins.contains(.any) }
 
-    /// Whether the page that a request names as its Origin may use a route.
+    /// Whether the page in a request's Origin may use a route.
     /// - Parameters:
-    ///   - host: the Host that the browser asked for.
-    ///   - isSecure: whether the browser is known to have asked over TLS.
+    ///   - host: the Host in the browser's request.
+    ///   - isSecure: whether the browser is known to use TLS.
     ///   - includesListed: whether the pages of `allowed-origins` may, beside this server's own.
     func allowsOrigin(
         of fields: HTTPFields, host: String, isSecure: Bool, includesListed: Bool = true
     ) -> Bool {
         let lines = fields.count(of: "Origin")
-        // No browser leaves it out of a WebSocket's request (RFC 6455 §4.1, 8).
+        // Every browser sends it with the request for a WebSocket (RFC 6455 §4.1, 8).
         if lines == 0 || (includesListed && allowsAnyOrigin) { return true }
-        // Several lines, a list, `null` and other things that are no one origin: refused.
+        // Several lines, a list, `null` and other values that are not one origin are refused.
         guard lines == 1, let origin = fields["Origin"].flatMap(WebOrigin.init) else {
             return false
         }
@@ -187,8 +186,8 @@ struct RequestPolicy {
             || (includesListed && origins.contains { $0.matches(origin) })
     }
 
-    /// Whether a page came from this very server. Without TLS of our own or word of a trusted proxy
-    /// the scheme cannot be compared: a proxy that is not told of may end TLS in front of us.
+    /// Whether a page is this server's own. The scheme is compared only where it is known, from our
+    /// own TLS or from a trusted proxy: an unknown proxy may end TLS in front of us.
     private func isSameOrigin(
         _ origin: WebOrigin, as host: String, isSecure: Bool
     ) -> Bool {

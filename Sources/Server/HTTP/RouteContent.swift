@@ -1,16 +1,16 @@
-// What the requests and answers of a route hold, for the documents: query, bodies, statuses. The
-// routes themselves are in Routes, what a document looks like in OpenAPIDocument.
+// The content of a route's requests and answers, for the documents: query, bodies, statuses. Routes
+// has the routes themselves, OpenAPIDocument writes the document.
 
 import Codec
 
-/// What a route takes and gives.
+/// The content of a route's requests and answers.
 struct RouteContent: Sendable {
     /// Parameters of the query.
     var query: [FieldEntry] = []
     /// The body of a request, where the route takes one.
     var request: RouteBody?
-    /// What it answers when all is well, and statuses of its own. Every route may also refuse with
-    /// an error object.
+    /// Its answers without an error, and its own error statuses. Every route may also refuse with an
+    /// error object.
     var answers: [RouteAnswer] = []
 
     /// A value in one media type.
@@ -37,7 +37,7 @@ struct RouteBody: Sendable {
 struct RouteAnswer: Sendable {
     let status: Int
     let meaning: StaticString
-    /// Several where the request decides between them.
+    /// Several where the answer depends on the request.
     let bodies: [RouteBody]
 
     init(status: Int, _ meaning: StaticString, _ bodies: RouteBody...) {
@@ -48,7 +48,7 @@ struct RouteAnswer: Sendable {
 }
 
 extension RouteContent {
-    /// What every refusal carries (RouteFailure).
+    /// The body of every refusal (RouteFailure).
     static var failure: ObjectTable {
         ObjectTable(
             "Failure", "Why a request is refused.",

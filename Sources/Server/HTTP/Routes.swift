@@ -1,13 +1,13 @@
-// The server's paths as a table: one `Route` a path, with what may be asked there, by whom and from
-// which pages, and what answers. OpenAPIDocument is made from the same table. Pure; sending answers
-// is ShardHTTP's, whether a request may use a route RequestGate's.
+// The server's paths as a table: one `Route` a path, with its methods, the credential and the web
+// pages that may use it, and the service that answers. OpenAPIDocument is made from the same table.
+// Pure: ShardHTTP sends the answers, RequestGate decides whether a request may use a route.
 // Errors have the body of OpenAI's API, {"error":{"message","type","code","param"}}, which clients
-// of that API show to their users. Nothing that a peer sent is ever echoed in one.
+// of that API show to their users. An error never contains text that the peer has sent.
 
 import Codec
 import Synchronization
 
-/// A request that is refused, and how.
+/// The refusal of a request.
 struct RouteFailure {
     let status: Int
     /// A stable word for programs.
@@ -28,8 +28,8 @@ struct RouteFailure {
         return HTTPResponse(status: status, fields: fields, body: Array(text.utf8))
     }
 
-    /// The answer to bytes that are no request. The parser's rule is in the logs; the status is
-    /// enough for the peer.
+    /// The answer to bytes that are no request. The log names the broken rule; the peer gets the
+    /// status alone.
     init(_ error: HTTPError) {
         status = error.status
         code = "bad_request"
@@ -75,7 +75,7 @@ struct RouteFailure {
         status: 400, code: "unsupported_intent",
         message: "The only intent that is known is transcription.")
 
-    /// The answer at a path where nothing is served; what the protocol has there is named.
+    /// The answer at a path where nothing is served. A path of the protocol has a reason of its own.
     static func nothing(at path: String) -> RouteFailure {
         func isBelow(_ root: String) -> Bool { path == root || path.hasPrefix(root + "/") }
         if isBelow("/v1/realtime/calls") { return callsUnsupported }
@@ -92,34 +92,34 @@ struct RouteFailure {
     }
 }
 
-/// What answers the messages of a WebSocket.
+/// The service that answers the messages of a WebSocket.
 enum WebSocketService: Sendable {
     /// A session of the model that the request's query names.
     case session
-    /// Every message goes back as it came: for tests of conformance and measurements.
+    /// Each message is sent back unchanged, for conformance tests and measurements.
     case echo
 }
 
-/// What a session is asked for (`intent` of the query).
+/// The kind of session that a client wants (`intent` of the query).
 enum SessionIntent: String, CaseIterable {
     case conversation, transcription
 
-    /// Nil where the request has one that is not known.
+    /// Nil for an intent that is not known.
     init?(of request: HTTPRequest) {
         let intent = request.queryValue("intent") ?? ""
         self.init(rawValue: intent.isEmpty ? Self.conversation.rawValue : intent)
     }
 }
 
-/// Who may use a route, and how far a credential opens the server: each includes those before it.
+/// The access that a route needs, and that a credential gives. Each level includes those before it.
 enum RouteAccess: Int, Comparable, Sendable {
-    /// Everybody who can reach the server: probes, and pages that hold no secret.
+    /// Every client that can reach the server: probes, and pages without secrets.
     case open
-    /// Whoever may open a session: the holder of a client secret, a token or a key.
+    /// A client that may open a session: it has a client secret, a token or a key.
     case session
-    /// An application: the holder of a key, who may make client secrets.
+    /// An application: it has a key, and may make client secrets.
     case key
-    /// Whoever runs the server.
+    /// An operator of the server.
     case `operator`
 
     static func < (left: RouteAccess, right: RouteAccess) -> Bool {
@@ -127,13 +127,13 @@ enum RouteAccess: Int, Comparable, Sendable {
     }
 }
 
-/// What answers the requests of a route.
+/// The service that answers the requests of a route.
 enum RouteService: Sendable {
-    /// A value, at once.
+    /// A value, in the same tick.
     case value(@Sendable (_ request: HTTPRequest, _ routes: Routes) -> HTTPResponse)
     /// A client secret.
     case clientSecret
-    /// What all shards say of their sessions, once they have.
+    /// The sessions of all shards, once each shard has answered.
     case survey
     /// The connection becomes a WebSocket.
     case webSocket(WebSocketService)
@@ -145,17 +145,17 @@ enum RouteService: Sendable {
 struct Route: Sendable {
     /// As on the wire. A segment in braces stands for any one that is not empty: `/chats/{id}`.
     let path: String
-    /// What may be asked of it; GET also answers HEAD where the answer is a value.
+    /// The methods it takes; a GET whose answer is a value also takes HEAD.
     let methods: [HTTPMethod]
-    /// Who may ask.
+    /// The credential that it needs.
     let access: RouteAccess
-    /// Which web pages may use it; all others are answered with 403.
+    /// The web pages that may use it; requests of all others are answered with 403.
     let pages: PageAccess
     /// One sentence for the documentation.
     let summary: String
-    /// What answers.
+    /// The service behind it.
     let service: RouteService
-    /// What requests and answers hold, for the documentation.
+    /// The content of its requests and answers, for the documentation.
     var content: @Sendable () -> RouteContent = { RouteContent() }
 
     /// Whether answers carry the fields of CORS, for pages of `allowed-origins`.
@@ -168,7 +168,7 @@ struct Route: Sendable {
     var allowedMethods: [HTTPMethod] {
         var allowed = methods
         if case .value = service, allowed.contains(.get) { allowed.append(.head) }
-        // A browser asks so before it sends another origin's request (Fetch §3.2.2).
+        // A browser sends OPTIONS before a request of another origin (Fetch §3.2.2).
         if servesOtherOrigins { allowed.append(.options) }
         return allowed
     }
@@ -183,14 +183,14 @@ struct Route: Sendable {
             headers: [("Allow", names)])
     }
 
-    /// The value of the segment in braces, percent-encoding undone; nil where there is none, or it
-    /// is no UTF-8.
+    /// The value of the segment in braces, percent-decoded; nil where the path has none, or it is
+    /// not UTF-8.
     func parameter(of path: String) -> String? {
         let named = zip(self.path.split(separator: "/"), path.split(separator: "/"))
         return named.first { $0.0.hasPrefix("{") }.flatMap { HTTPRequest.percentDecoded($0.1) }
     }
 
-    /// Whether a path with braces stands for this one.
+    /// Whether this route, whose path has braces, is meant by a path.
     fileprivate func matches(_ path: String) -> Bool {
         let own = self.path.split(separator: "/", omittingEmptySubsequences: false)
         let other = path.split(separator: "/", omittingEmptySubsequences: false)
@@ -199,7 +199,7 @@ struct Route: Sendable {
     }
 }
 
-/// The server's paths, and what their answers are made from.
+/// The server's paths, and the values that their answers are made of.
 struct Routes: Sendable {
     /// Every path, in the order of the documentation.
     let all: [Route]
@@ -218,10 +218,10 @@ struct Routes: Sendable {
         withParameters = all.filter { $0.path.contains("{") }
     }
 
-    /// Whether a path is asked for by those who watch over the server, under whatever name.
+    /// Whether a path is a health probe, which monitors ask for with any Host.
     static func isProbe(_ path: String) -> Bool { path == "/healthz" || path == "/readyz" }
 
-    /// What lives at a path, or nil.
+    /// The route of a path; nil: nothing is served there.
     func route(at path: String) -> Route? {
         byPath[path] ?? withParameters.first { $0.matches(path) }
     }
@@ -242,7 +242,7 @@ struct Routes: Sendable {
         return table + Route.administration + StaticFile.all.map(\.route)
     }
 
-    /// What applications use.
+    /// The routes for applications.
     private static let applications = [
         Route(
             path: "/v1/realtime", methods: [.get], access: .session, pages: .allowedOrigins,
@@ -279,7 +279,7 @@ struct Routes: Sendable {
             service: .value { $1.models() }, content: { .models }),
     ]
 
-    /// What tells how the server is, and what it is.
+    /// The routes that describe the server and its state.
     private static let probes = [
         Route(
             path: "/healthz", methods: [.get], access: .open,
@@ -309,8 +309,8 @@ struct Routes: Sendable {
             content: { .value("AsyncAPI 3.0.", "application/json", .anyObject) }),
     ]
 
-    /// The answer to a request that asks for no WebSocket where there is nothing else, or for a
-    /// session where there is no place; or nil.
+    /// The answer to an upgrade that the route does not serve: the request is no upgrade, wants a
+    /// session of an unknown kind, or the server is full. Nil: the upgrade may go on.
     func objection(toUpgrading request: HTTPRequest, to service: WebSocketService) -> RouteFailure?
     {
         guard WebSocketHandshake.isRequested(by: request) else { return .upgradeRequired }
@@ -335,14 +335,14 @@ struct Routes: Sendable {
         metrics.sessions.load(ordering: .relaxed) >= configuration.maxSessions
     }
 
-    /// The answer once no session is taken any more. A balancer is told so by `/readyz` before.
+    /// The answer once the server takes no new session. Load balancers see it at `/readyz` first.
     var stopping: RouteFailure {
         .unavailable(
             "server_stopping", "The server is stopping.",
             retryAfterSeconds: configuration.retryAfterSeconds)
     }
 
-    /// The answer when the last place was taken.
+    /// The answer when every place for a session is taken.
     var full: RouteFailure {
         .unavailable(
             "server_full", "The server has no place for another session.",
@@ -379,7 +379,7 @@ struct Routes: Sendable {
             })
     }
 
-    /// Any name is taken and handed to the model server; the list has the one that stands for none.
+    /// A session may name any model, and the name goes to the model server. The list has the default.
     private func models() -> HTTPResponse {
         var json = JSONWriter(ByteWriter(capacity: 256))
         json.beginObject()

@@ -25,7 +25,7 @@ struct StaticFile: Sendable {
         self.summary = summary
     }
 
-    /// Where it lives.
+    /// Its path.
     var route: Route {
         Route(
             path: path, methods: [.get], access: .open,
@@ -44,7 +44,7 @@ struct StaticFile: Sendable {
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
         + "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-    /// The answer with it. The next build may differ under the same name, so it is not cached.
+    /// The answer with its bytes. It is not cached: the next build may have another file at the path.
     var response: HTTPResponse {
         var fields = HTTPFields()
         fields.append("Content-Type", mediaType)

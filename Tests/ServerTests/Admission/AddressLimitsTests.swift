@@ -109,7 +109,7 @@ import Testing
         let charges = admitted(limits, one, at: .milliseconds(0), atMost: 3).charges
         for charge in charges { limits.release(charge, at: .milliseconds(10)) }
         #expect(limits.trackedAddresses == 1, "its bucket is not full")
-        // The next call of anybody sweeps.
+        // The next call, for any address, sweeps.
         _ = limits.admit(two, at: .milliseconds(299))
         #expect(limits.trackedAddresses == 2)
         _ = limits.admit(two, at: .milliseconds(300))

@@ -1,5 +1,5 @@
-// What one client can make a shard do in a tick: messages, audio, and output that it does not read;
-// and what one caller can take of the worker pool that all shards share.
+// The share of a tick that one client can take: messages, audio, and output that it does not read.
+// The share of the worker pool, which all shards have together, that one caller can take.
 
 import Codec
 import Session
