@@ -21,7 +21,7 @@ extension Shard {
             http.append(bytes)
             if http.isParsing { answerPending(on: connection) }
         }
-        if http.isAnswering { updateInterest(of: connection) }
+        if http.isAnswering { perform(.watch, on: connection) }
     }
 
     /// The output has left, and requests wait for that.
@@ -34,7 +34,7 @@ extension Shard {
         {
             close(connection)
         }
-        updateInterest(of: connection)
+        perform(.watch, on: connection)
     }
 
     /// The time for a request is over; silence between requests ends a connection without an answer.
@@ -53,7 +53,7 @@ extension Shard {
         if connection.http?.pending.isEmpty == false { answerPending(on: connection) }
         guard connection.state == .http else { return }
         armDeadline(of: connection)
-        updateInterest(of: connection)
+        perform(.watch, on: connection)
     }
 
     private func answerPending(on connection: Connection) {
@@ -83,7 +83,7 @@ extension Shard {
                 scratch.removeAll()
                 scratch.append(HTTPResponse.continueHead)
                 enqueueScratch(on: connection)
-            case .pause: updateInterest(of: connection)
+            case .pause: perform(.watch, on: connection)
             case .failed(let error):
                 metrics.add(.protocolErrors)
                 logger.debug(

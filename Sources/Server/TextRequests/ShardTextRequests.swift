@@ -232,7 +232,7 @@ extension Shard {
     func remove(_ request: TextRequest) { perform(textRequests.remove(request), for: request) }
 
     /// Ends a request that holds too much memory. Its readers are sent the reason.
-    func giveUp(_ request: TextRequest, _ reason: MemoryOffence) {
+    func evict(_ request: TextRequest, _ reason: EvictionReason) {
         for waiter in request.log.append(reason.failure) { waiter.wake(waiter.reader.token) }
         review(request)
     }
