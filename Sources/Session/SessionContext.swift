@@ -45,7 +45,7 @@ public final class SessionContext {
     /// The voice activity model, or nil when it is not installed: sessions then refuse
     /// server-side turn detection.
     public let voiceActivityModel: VoiceActivityModel?
-    /// Whether the server can transcribe. Without it, what is said fails to be transcribed.
+    /// Whether the server can transcribe. Without it, transcriptions fail.
     public let hasRecognizer: Bool
     /// Whether speech may be recognised before it is complete (`SpeechRecognizer.makesHypotheses`).
     public let makesHypotheses: Bool
@@ -78,7 +78,7 @@ public final class SessionContext {
     let scratch = AudioScratch()
     /// What the server says about codecs.
     let codecSettings: CodecSettings
-    /// Decoders and encoders that nobody uses now.
+    /// Idle decoders and encoders.
     @exclusivity(unchecked) var codecs: CodecPool
     /// Phrases that have been spoken.
     @exclusivity(unchecked) var phrases: PhraseCache

@@ -324,3 +324,10 @@ extension ClientEventError {
                 + "response to go on.")
     }
 }
+
+extension MCPCallError {
+    /// A call to a server that the session's tools do not name any more.
+    static var serverNotInUse: Self {
+        .execution(message: "The session does not use this MCP server any more.")
+    }
+}

@@ -1,5 +1,7 @@
-// The state of a session in one word, for operators and for metrics by state. Whether a session's
-// connection may be closed is another question (VoiceSession+Turns).
+// The state of a session in one word, for operators and for metrics by state; and whether a turn is
+// in flight, which the server asks before it closes a session's connection.
+//
+// Invariant: while any event or audio of a turn is still to come, `hasTurnInFlight` is true.
 
 import Codec
 
@@ -26,5 +28,30 @@ extension VoiceSession {
         if speechInput?.speechItemID != nil || hasUncommittedSpeech { return .speaking }
         if !isIdle || userTurn.hasUnansweredWords { return .replying }
         return speechInput?.releaseCheck != nil ? .listening : .idle
+    }
+
+    // MARK: Turns in flight
+
+    /// Whether a turn is in flight. That is so while the user speaks, while words or audio of the
+    /// user are not answered or heard yet, while a response is in flight (its `response.done`
+    /// follows its last audio), and while the model waits for the output of a function.
+    ///
+    /// Where the client ends the turns itself, audio that it has not committed counts as speech. A
+    /// client that never answers a function call has a turn in flight for ever, so a wait for the
+    /// end of turns needs a limit.
+    public var hasTurnInFlight: Bool {
+        !isIdle || userTurn.hasUnansweredWords || hasUncommittedSpeech
+            || conversation.endsInFunctionCall || tools?.isBusy == true || hasUnheardAudio
+    }
+
+    /// When a client that plays at once will have played the last reply; nil before there is one,
+    /// and while the next is in flight. Reply audio is sent up to `playoutLeadMilliseconds` ahead.
+    public var playedOut: Instant? { userTurn.quietSince }
+
+    /// Whether a client that ends its turns itself has sent enough audio for one.
+    var hasUncommittedSpeech: Bool {
+        guard parameters.turnDetection == nil, let speechInput else { return false }
+        let buffered = SampleRate.hz16000.milliseconds(ofSamples: speechInput.buffer.count)
+        return buffered >= Self.minCommittedMilliseconds
     }
 }

@@ -43,7 +43,7 @@ extension VoiceSession {
 
     /// More of the speech, or of its words, is known.
     func weighInterruption(_ speechInput: SpeechInput, at now: Instant) {
-        guard interruption.isWeighing(speechInput.speechItemID),
+        guard interruption.speech != nil, interruption.isWeighing(speechInput.speechItemID),
             let end = speechInput.turnDetector?.lastSpeechEnd
         else { return }
         let decision = interruption.weigh(

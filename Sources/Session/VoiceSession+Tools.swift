@@ -58,8 +58,7 @@ extension VoiceSession {
         tools?.countHeldBytes()
         command(.tools(.close(connection: connection)))
         if server.isListing { emit(.mcp(.listToolsFailed(itemID: connection))) }
-        let error = MCPCallError.execution(
-            message: "The session does not use this MCP server any more.")
+        let error = MCPCallError.serverNotInUse
         for response in responses {
             response.failToolCalls(on: connection, error, at: now)
         }
@@ -202,7 +201,7 @@ extension VoiceSession {
         let running = (tools?.approvedCalls.count ?? 0) - 1
         var refusal = approval.route.refusal(of: arguments, calls: running, context.limits)
         if isConnected != true {
-            refusal = .execution(message: "The session does not use this MCP server any more.")
+            refusal = .serverNotInUse
         }
         if let refusal { return finishApprovedCall(item.id, .failure(refusal)) }
         command(

@@ -43,7 +43,6 @@ public final class VoiceSession {
     var userTurn = UserTurn()
     /// Items whose audio is being encoded for the client, which has asked for them.
     var retrievals: [String] = []
-    // Small fields stand together: that saves padding in each session.
     /// What the session's model understands. Where it hears audio, its replies wait for no
     /// transcript, and without `audio.input.transcription` none is made.
     let abilities: ModelAbilities
@@ -65,7 +64,7 @@ public final class VoiceSession {
     var echo: EchoCheck?
     /// Decides about speech over a reply.
     var interruption = InterruptionJudge()
-    /// Whether any reply was heard.
+    /// Whether any speech of a reply has come.
     private var hasSpoken = false
     /// Whether the session's kind is settled: by the connection, or by the client's first event.
     private var isKindSettled: Bool

@@ -26,9 +26,7 @@ struct WrittenApproval {
 extension Response {
     /// The model begins a call: if an MCP tool has the name, it becomes an item here.
     /// - Returns: false: the function is the client's.
-    func beginToolCall(
-        _ functionName: String,
-    ) -> Bool {
+    func beginToolCall(_ functionName: String) -> Bool {
         guard let route = routes?.route(of: functionName) else { return false }
         closeOpenOutputs()
         if route.needsApproval {
@@ -106,8 +104,7 @@ extension Response {
     /// A call is over.
     /// - Returns: false: it is no call of this response.
     func handleToolResult(
-        _ result: Result<String, MCPCallError>, of itemID: String,
-        at now: Instant
+        _ result: Result<String, MCPCallError>, of itemID: String, at now: Instant
     ) -> Bool {
         guard
             let index = outputs.lastIndex(where: {
@@ -120,9 +117,7 @@ extension Response {
     }
 
     /// The connection is gone: calls in flight on it fail.
-    func failToolCalls(
-        on connection: String, _ error: MCPCallError, at now: Instant
-    ) {
+    func failToolCalls(on connection: String, _ error: MCPCallError, at now: Instant) {
         for output in outputs where output.awaitsTool {
             guard output.toolCall?.route.connection == connection,
                 output.toolCall?.isRunning == true

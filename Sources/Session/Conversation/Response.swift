@@ -123,9 +123,7 @@ final class Response {
     // MARK: The model writes
 
     /// A piece of the model's reply.
-    func handle(
-        _ delta: ModelDelta, at now: Instant
-    ) {
+    func handle(_ delta: ModelDelta, at now: Instant) {
         guard stage == .writing else { return }
         if let end = speechEnd.take() {
             context.outputs.append(.measured(.firstToken, now - end))
@@ -251,9 +249,7 @@ final class Response {
     // MARK: The synthesiser speaks
 
     /// A run of speech of the clause in progress.
-    func handle(
-        _ chunk: SpeechChunk, at now: Instant
-    ) throws(AgentError) {
+    func handle(_ chunk: SpeechChunk, at now: Instant) throws(AgentError) {
         guard stage != .done else { return }
         try speaker.handle(chunk)
         advance(at: now)
@@ -273,9 +269,7 @@ final class Response {
 
     /// Drops audio that was not sent yet and speaks no more of it; the text goes on.
     /// - Parameter unheard: what of the audio that was sent the client drops as well.
-    func mute(
-        unheard: [PlayoutTimeline.HeardItem], at now: Instant
-    ) {
+    func mute(unheard: [PlayoutTimeline.HeardItem], at now: Instant) {
         noteUnheard(unheard)
         for index in outputs.indices where outputs[index].isAudio && outputs[index].cut == nil {
             guard !outputs[index].isComplete else { continue }
@@ -408,9 +402,7 @@ final class Response {
 
     // MARK: Events
 
-    private func complete(
-        _ index: Int, _ status: ConversationItem.Status
-    ) {
+    private func complete(_ index: Int, _ status: ConversationItem.Status) {
         speaker.drop(index)
         outputs[index].complete(status)
         let output = outputs[index]

@@ -4,7 +4,7 @@ import Codec
 
 /// One utterance of the user.
 public struct Utterance: Sendable {
-    /// What was said.
+    /// The audio of the utterance.
     public var audio: HeardAudio
     /// ISO-639-1 hint, or nil.
     public var language: String?

@@ -25,7 +25,7 @@ struct AwaitedTranscript {
     let audioBytes: Int
     /// Whether its words are to be answered.
     var responds: Bool
-    /// Whether it was said over a reply and is only answered if its words interrupt that.
+    /// Whether it was said over a reply: it is then answered only if its words interrupt the reply.
     var isOverReply = false
     /// What the client has been shown of its words.
     var agreement = TranscriptAgreement()
@@ -65,7 +65,10 @@ struct UserTurn {
     var isOwedAnswer: Bool { hasUnansweredWords || isAwaitingWordsToAnswer }
     /// When the words ended that a response may answer now; nil while more of them are being
     /// recognised.
-    var answerableSince: Instant? { isAwaitingWordsToAnswer ? nil : unansweredSince }
+    var answerableSince: Instant? {
+        guard let unansweredSince, !isAwaitingWordsToAnswer else { return nil }
+        return unansweredSince
+    }
 
     private var isAwaitingWordsToAnswer: Bool { awaited.contains(where: \.responds) }
 
@@ -89,7 +92,7 @@ struct UserTurn {
     }
 
     /// A service has sent part of a transcript.
-    /// - Returns: what is new of it for the client, or nil.
+    /// - Returns: the part of it that is new for the client, or nil.
     mutating func extendTranscript(of itemID: String, by text: String) -> String? {
         index(of: itemID).flatMap { awaited[$0].agreement.extend(by: text) }
     }
@@ -109,7 +112,7 @@ struct UserTurn {
 
     /// The client has asked for a response: it answers what is still being recognised, too, which
     /// must not be answered a second time.
-    /// - Returns: when the newest of that was said; nil: nothing is being recognised.
+    /// - Returns: the end of the newest of these utterances; nil: none is being recognised.
     mutating func handleResponseRequested() -> Instant? {
         for index in awaited.indices { awaited[index].responds = false }
         return awaited.last?.speechEnd
@@ -123,7 +126,7 @@ struct UserTurn {
 
     // MARK: Quiet
 
-    /// Nothing is said from an instant on, which may still come.
+    /// The user is quiet from an instant on, which may still come.
     /// - Parameter position: where on the audio timeline the newest audio ends.
     mutating func beginQuiet(at beginning: Instant, now: Instant, position: Int) {
         quietSince = beginning

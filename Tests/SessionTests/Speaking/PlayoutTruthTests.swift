@@ -69,7 +69,7 @@ import Testing
         let begun = try #require(talk.script.audioTimes.first)
         let end = try #require(truncations(talk).first)
         #expect(end == held - begun - 250)
-        // Who acknowledges is told what is left.
+        // A client that acknowledges is sent the words that are left.
         let left = talk.events("conversation.item.truncated").first?["transcript"] as? String
         #expect(left.map { BargeIn.reply.hasPrefix($0) } == true)
         #expect(!talk.types.contains("error"))

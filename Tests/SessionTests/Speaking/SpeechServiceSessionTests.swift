@@ -121,7 +121,7 @@ private let secret = "No answer from http://10.0.0.7:9000 with sk-123"
         }
         #expect(audio.sampleCount > 16_000)
         #expect(try audio.samples().count == audio.sampleCount)
-        // Nobody asked for the words.
+        // The client did not ask for the words.
         #expect(script.samplesTranscribed == [])
         #expect(script.spoken.joined() == "I heard you very well.")
         #expect(script.session.isIdle)
