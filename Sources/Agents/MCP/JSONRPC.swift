@@ -18,7 +18,7 @@ enum JSONRPCMessage: Equatable {
     /// Reads the messages of a document: one message, or an array, which protocol versions before
     /// 2025-06-18 allow.
     /// - Throws: `AgentError.malformedReply` where the document is not JSON-RPC.
-    static func all(in bytes: UnsafeRawBufferPointer) throws -> [JSONRPCMessage] {
+    static func all(in bytes: [UInt8]) throws -> [JSONRPCMessage] {
         let root: JSONValue
         do throws(JSONError) {
             root = try JSONParser(limits: .ofAnAnswer).parse(bytes)
@@ -27,11 +27,6 @@ enum JSONRPCMessage: Equatable {
         }
         guard let elements = root.elements else { return [try JSONRPCMessage(root)] }
         return try elements.map { try JSONRPCMessage($0) }
-    }
-
-    /// Reads the messages of a document.
-    static func all(in bytes: [UInt8]) throws -> [JSONRPCMessage] {
-        try bytes.withUnsafeBytes { try all(in: $0) }
     }
 
     private init(_ value: JSONValue) throws {

@@ -53,6 +53,15 @@ enum AnswerParsers {
     }
 }
 
+extension JSONLimits {
+    /// Limits of a parser for answers: it frees the memory that one long piece took.
+    static var ofAnAnswer: JSONLimits {
+        var limits = JSONLimits()
+        limits.retainedDocumentBytes = 4 << 10
+        return limits
+    }
+}
+
 extension JSONValue {
     /// A plausible count of tokens: 0 to 10⁹, a thousand times what any model reads. Nil for any
     /// other value, so that sums of counts fit an Int.

@@ -56,19 +56,3 @@ public struct ChatCompletions: LanguageModel {
         try await stream.pass(request, { written.encoded() }, on: host, reply)
     }
 }
-
-/// Time limits of a model's answer.
-public struct AnswerTimeLimits: Equatable, Sendable {
-    /// Until its first word or function call, all retries included; nil: no limit but the service's
-    /// timeout.
-    public var firstToken: Duration?
-    /// Until the end of the answer to one request; nil: no limit. Time in which the session accepts
-    /// no more of the answer does not count.
-    public var total: Duration?
-
-    /// Creates limits; none by default.
-    public init(firstToken: Duration? = nil, total: Duration? = nil) {
-        self.firstToken = firstToken
-        self.total = total
-    }
-}

@@ -42,7 +42,7 @@ struct ChatCompletionsReply: StreamedAnswer {
         return try AnswerParsers.read(data) { (piece) throws(AgentError) in try handle(piece) }
     }
 
-    /// The text of a chunk that holds nothing else. Valid once a choice has arrived, and with it
+    /// The text of a chunk that contains nothing else. Valid once a choice has arrived, and with it
     /// the completion's id: from then on such a chunk changes no state.
     func text(ofEvent data: UnsafeRawBufferPointer) -> String? {
         hasChoice && !isDone ? ChatDeltaScanner.text(of: data) : nil

@@ -141,4 +141,12 @@ extension JSONWriter {
             json.object("function", members)
         }
     }
+
+    /// Writes the audio as a base64 string of a WAV file.
+    fileprivate mutating func wavFile(of audio: HeardAudio) {
+        // Where no decoder can be allocated, the recording is empty.
+        let samples = (try? audio.samples()) ?? []
+        let file = WAVFile(rate: .hz16000, samples: samples).encoded()
+        base64(file.span.bytes)
+    }
 }

@@ -1,7 +1,6 @@
 // A conversation in the order that model services demand: each call of an assistant's message has
 // exactly one output. The request types write the turns in the form of their API.
 
-import Codec
 import Session
 
 /// One party's contribution to the conversation.
@@ -87,15 +86,5 @@ extension ArraySlice<ModelMessage> {
                     output: output))
         }
         return calls
-    }
-}
-
-extension JSONWriter {
-    /// Writes the audio as a base64 string of a WAV file.
-    mutating func wavFile(of audio: HeardAudio) {
-        // Where no decoder can be allocated, the recording is empty.
-        let samples = (try? audio.samples()) ?? []
-        let file = WAVFile(rate: .hz16000, samples: samples).encoded()
-        base64(file.span.bytes)
     }
 }

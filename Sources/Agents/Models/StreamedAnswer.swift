@@ -1,6 +1,6 @@
-// A model service's answer while it arrives: an event stream, or one JSON object from a service
-// that does not stream. This file splits the bytes into events, limits the size and the time until
-// the first word, and makes retries. A StreamedAnswer reads the events.
+// One answer of a model service while it arrives: an event stream, or one JSON object from a
+// service that does not stream. AnswerReading splits the bytes into events and limits their size; a
+// StreamedAnswer reads the events of one API. AnswerStream makes the request.
 
 import Codec
 import Session
@@ -10,11 +10,11 @@ protocol StreamedAnswer: SendableMetatype {
     init()
 
     /// Reads the data of one event of the stream.
-    /// - Returns: what can be passed on at once.
+    /// - Returns: the deltas that can be passed on at once.
     /// - Throws: `.malformedReply`, or `.upstream` when the service reports an error.
     mutating func handle(event data: UnsafeRawBufferPointer) throws(AgentError) -> [ModelDelta]
 
-    /// A fast path: the text of an event that holds nothing else and changes no state. Nil, the
+    /// A fast path: the text of an event that contains nothing else and changes no state. Nil, the
     /// default, where the event must be handled.
     func text(ofEvent data: UnsafeRawBufferPointer) -> String?
 
@@ -30,74 +30,6 @@ protocol StreamedAnswer: SendableMetatype {
 extension StreamedAnswer {
     /// No fast path.
     func text(ofEvent data: UnsafeRawBufferPointer) -> String? { nil }
-}
-
-/// Posts requests to a model service and passes on its answers.
-struct AnswerStream<Answer: StreamedAnswer> {
-    let service: UpstreamService
-    /// Appended to the service's base URL.
-    let path: String
-    /// Limit of the time until the first delta, retries included; nil: only the service's timeout
-    /// applies.
-    let firstTokenTimeout: Duration?
-
-    /// Posts a request and passes on the answer while it arrives.
-    ///
-    /// It is one function from the request to the last delta, to save memory. A further function in
-    /// between would stay suspended until the next delta and cost about 1 kB for every response in
-    /// progress.
-    /// - Parameter encoded: makes the request's body.
-    func pass(
-        _ request: ModelRequest, _ encoded: @escaping @Sendable () -> [UInt8],
-        on host: any AgentHost, _ reply: @Sendable (ModelDelta) async throws -> Void
-    ) async throws {
-        // Audio must be decoded and images are megabytes: a worker thread does that, so that no
-        // other session waits.
-        let isLong = request.messages.neededAbilities != ModelAbilities()
-        var body = isLong ? try await host.compute(encoded) : encoded()
-        let firstTokenLimit = FirstTokenLimit(
-            limit: firstTokenTimeout, start: await host.now(), host: host)
-        service.retries.handleRequest()
-        var retries = 0
-        // Memory that only this function knows: the request's body, and an incomplete answer.
-        var charged = 0
-        defer { host.charge(-charged) }
-        while true {
-            host.charge(body.heapBytes, insteadOf: &charged)
-            let attempt = RequestAttempt()
-            do {
-                let response = try await firstTokenLimit.wait(attempt) { [body] in
-                    try await service.post(
-                        body, "application/json", to: path, accepting: "text/event-stream",
-                        on: host, attempt)
-                }
-                var reading = AnswerReading<Answer>()
-                var isOver = false
-                while !isOver {
-                    let chunk =
-                        attempt.hasDelivered
-                        ? try await response.nextChunk()
-                        : try await firstTokenLimit.wait(attempt) { try await response.nextChunk() }
-                    isOver = chunk == nil
-                    if let chunk { try reading.take(chunk) } else { try reading.finish() }
-                    // There is no retry from here on, so free the body: it may be the whole
-                    // conversation.
-                    if !reading.deltas.isEmpty { body = [] }
-                    host.charge(body.heapBytes + reading.bufferedBytes, insteadOf: &charged)
-                    for delta in reading.deltas {
-                        attempt.handleDelivery()
-                        try await reply(delta)
-                    }
-                }
-                return
-            } catch let error as AgentError {
-                guard
-                    let delay = service.retries.delay(after: error, of: attempt, retries: &retries)
-                else { throw error }
-                try await host.sleep(for: delay)
-            }
-        }
-    }
 }
 
 /// One answer as far as it has arrived.
@@ -162,45 +94,6 @@ struct AnswerReading<Answer: StreamedAnswer> {
             throw AgentError.malformedReply(
                 message: "The model server's event stream cannot be read.", detail: "\(error)")
         }
-    }
-}
-
-/// The time limit until the first word of an answer.
-private struct FirstTokenLimit: Sendable {
-    let limit: Duration?
-    let start: Instant
-    let host: any AgentHost
-
-    /// Waits for a step of the answer within the rest of the limit. Not inlined: the group's state
-    /// would become part of the caller's, and stay in memory until the end of the answer.
-    @inline(never)
-    func wait<Value: Sendable>(
-        _ attempt: RequestAttempt, for step: @escaping @Sendable () async throws -> Value
-    ) async throws -> Value {
-        guard let limit else { return try await step() }
-        let left = limit - (await host.now() - start)
-        return try await withThrowingTaskGroup(of: Value.self) { [host] group in
-            group.addTask { try await step() }
-            group.addTask {
-                try await host.sleep(for: max(.zero, left))
-                attempt.handleTooLate()
-                throw AgentError.upstream(
-                    status: 0,
-                    message: "The model server said nothing within \(limit.wholeMilliseconds) ms.")
-            }
-            defer { group.cancelAll() }
-            guard let first = try await group.next() else { throw CancellationError() }
-            return first
-        }
-    }
-}
-
-extension JSONLimits {
-    /// Limits of a parser for answers: it frees the memory that one long piece took.
-    static var ofAnAnswer: JSONLimits {
-        var limits = JSONLimits()
-        limits.retainedDocumentBytes = 4 << 10
-        return limits
     }
 }
 

@@ -5,7 +5,7 @@ import Codec
 
 /// Finds the message in an error's body.
 enum ServiceErrorBody {
-    /// The message of an error body, or the beginning of the body when it holds none.
+    /// The message of an error body, or the beginning of the body when there is none.
     static func message(in body: [UInt8]) -> String {
         if let value = try? JSONParser(limits: .ofAnAnswer).parse(body),
             let message = message(of: value)
@@ -17,7 +17,7 @@ enum ServiceErrorBody {
         return text.isEmpty ? "it gave no reason" : text
     }
 
-    /// The message of an error that is a JSON object, or nil when it holds none.
+    /// The message of an error that is a JSON object; nil when there is none.
     static func message(of value: JSONValue) -> String? {
         for candidate in [value["error"]?["message"], value["error"], value["message"]] {
             if let text = candidate?.string, !text.isEmpty { return text }

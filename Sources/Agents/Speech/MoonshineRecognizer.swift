@@ -33,7 +33,7 @@ public final class MoonshineRecognizer: SpeechRecognizer {
     private let state = Mutex(State.notLoaded)
 
     /// Creates a recogniser; nothing is loaded yet.
-    /// - Parameter modelsDirectory: holds `moonshine-base-en/` and `sherpa-onnx/lib/`.
+    /// - Parameter modelsDirectory: the folder with `moonshine-base-en/` and `sherpa-onnx/lib/`.
     public init(modelsDirectory: String) {
         files = MoonshineModel.Files(directory: modelsDirectory)
     }
