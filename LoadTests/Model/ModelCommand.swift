@@ -18,7 +18,7 @@ struct ModelCommand: ParsableCommand {
 
             POST /v1/audio/transcriptions answers with the same text for any audio, POST \
             /v1/audio/speech with a tone as long as the text (pcm, 24 kHz), so that a server can \
-            hold spoken conversations without models.
+            have spoken conversations without models.
 
             One process can have 19,900 connections here (`ulimit -n`); start several on \
             different ports for more.

@@ -1,7 +1,7 @@
 // The scripted model server: OpenAI's chat completions as server-sent events, and the two speech
 // services, from a script instead of a model. It has one thread, one epoll and one timer for each
-// stream, so that it takes little from the server under test: a delta takes about 5 µs, nearly all
-// in the kernel.
+// stream, so that it takes little processor time from the server under test. A delta takes about 5
+// µs, nearly all in the kernel.
 //
 // Invariant: a stream has a timer exactly while its answer waits for the next delta's time. While
 // its socket is not writable it has none, so no deltas are made for a client that does not read.

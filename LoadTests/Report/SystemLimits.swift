@@ -49,7 +49,7 @@ struct SystemLimit: Equatable {
             SystemLimit(
                 name: "memory of TCP's buffers, KiB (net.ipv4.tcp_mem)",
                 value: number("/proc/sys/net/ipv4/tcp_mem", word: 1).map { $0 * 4 },
-                needed: sessions / 10, reason: "idle sockets hold none; a tenth of a KiB for each"),
+                needed: sessions / 10, reason: "idle sockets use none; a tenth of a KiB for each"),
             SystemLimit(
                 name: "memory available, MiB", value: meminfo("MemAvailable:").map { $0 / 1_024 },
                 needed: (sessions * 12 + workers * 30_000 + servers * 20_000) / 1_024,
