@@ -63,8 +63,8 @@ package final class SimulatedServer {
     /// Creates a listening server.
     /// - Parameters:
     ///   - shards: number of shards of the server; this is the first of them.
-    ///   - first: the first shard, if this is another one of the same server. Each has its own kernel
-    ///     and clock.
+    ///   - first: the first shard, if this is another one of the same server. Each has its own
+    ///     kernel and clock.
     package init(
         configuration: ServerConfiguration = ServerConfiguration(),
         agents: AgentSet = AgentSet(model: SilentModel()), seed: UInt64 = 1,

@@ -179,8 +179,8 @@ public struct OpusEncoder: ~Copyable {
     ///   - rate: 8, 12, 16, 24 or 48 kHz.
     ///   - bitrate: bits per second, 6,000…510,000. 24,000: wideband speech without audible loss.
     ///   - complexity: 0…10. 5: half the cost of 10, and hard to tell from it for speech.
-    ///   - usesDTX: whether silence is sent as packets of one or two bytes, which the receiver replaces
-    ///     by comfort noise. False: the background is encoded as it is.
+    ///   - usesDTX: whether silence is sent as packets of one or two bytes, which the receiver
+    ///     replaces by comfort noise. False: the background is encoded as it is.
     /// - Throws: `.badArgument` for values that Opus does not support.
     public init(
         rate: SampleRate, bitrate: Int = 24_000, complexity: Int = 5, usesDTX: Bool = false

@@ -44,7 +44,7 @@ struct HTTPBodyParser: Sendable {
     private enum State {
         /// At a chunk's size line. Next: `data`, `trailer`.
         case chunkSize
-        /// Inside a chunk, with this many bytes left before its CR LF. Next: `chunkSize`.
+        /// At the data of a chunk, this many bytes, which CR LF follows. Next: `chunkSize`.
         case data(Int)
         /// After the last chunk, with this many trailer fields read.
         case trailer(fields: Int)

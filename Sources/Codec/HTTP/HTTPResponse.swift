@@ -53,10 +53,10 @@ public enum HTTPResponseHead {
     /// Writes a head, including its final empty line.
     /// - Parameters:
     ///   - headers: without Content-Length and Connection.
-    ///   - contentLength: bytes of the body that follows, or, for HEAD, that would follow a GET. Not
-    ///     written where the status has no body (RFC 9110 §8.6).
-    ///   - keepAlive: whether the connection stays open for another request. Always written, because
-    ///     HTTP/1.0 and HTTP/1.1 have opposite defaults.
+    ///   - contentLength: bytes of the body that follows, or, for HEAD, that would follow a GET.
+    ///     Not written where the status has no body (RFC 9110 §8.6).
+    ///   - keepAlive: whether the connection stays open for another request. Always written,
+    ///     because HTTP/1.0 and HTTP/1.1 have opposite defaults.
     public static func write(
         status: Int, headers: HTTPFields, contentLength: Int, keepAlive: Bool,
         into writer: inout ByteWriter

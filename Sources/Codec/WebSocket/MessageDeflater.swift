@@ -53,8 +53,8 @@ public final class MessageDeflater {
     /// Compresses a message into `output`, which is emptied first.
     /// - Parameters:
     ///   - payload: the message, less than 4 GiB.
-    ///   - limit: maximum bytes of the result. Pass less than the payload's size if a message that does
-    ///     not shrink is to be sent uncompressed.
+    ///   - limit: maximum bytes of the result. Pass less than the payload's size if a message
+    ///     that does not shrink is to be sent uncompressed.
     /// - Returns: false when the result exceeds `limit`. Send the payload uncompressed then.
     public func deflate(
         _ payload: UnsafeRawBufferPointer, atMost limit: Int, into output: CompressionBuffer

@@ -225,7 +225,8 @@ public enum WebSocketHandshake {
     /// - Parameters:
     ///   - key: the request's key.
     ///   - subprotocols: those that the request offered.
-    ///   - offersExtensions: whether the request offered extensions. The caller checks their answer.
+    ///   - offersExtensions: whether the request offered extensions. The caller checks their
+    ///     answer.
     /// - Returns: the selected subprotocol, if any.
     @discardableResult
     public static func validate(

@@ -52,7 +52,7 @@ package enum ServerEventTables {
         return [
             event(
                 "error", "A request was refused or failed; the session continues.",
-                [FieldEntry("error", .object(ServerObjectTables.error), "What it was.")]),
+                [FieldEntry("error", .object(ServerObjectTables.error), "The error.")]),
             event("session.created", "The session has begun: the first event.", [session]),
             event("session.updated", "The session has changed.", [session]),
         ]
@@ -113,13 +113,14 @@ package enum ServerEventTables {
                 [
                     itemID, contentIndex, FieldEntry("transcript", .text(), "The words."),
                     FieldEntry(
-                        "usage", .object(ServerObjectTables.transcriptionUsage), "What it took."),
+                        "usage", .object(ServerObjectTables.transcriptionUsage),
+                        "Usage of the transcription."),
                 ]),
             event(
                 "\(name).failed", "The user's speech could not be transcribed.",
                 [
                     itemID, contentIndex,
-                    FieldEntry("error", .object(ServerObjectTables.serviceError), "Why."),
+                    FieldEntry("error", .object(ServerObjectTables.serviceError), "Why it failed."),
                 ]),
         ]
     }
@@ -132,7 +133,7 @@ package enum ServerEventTables {
             event("response.created", "A response has begun.", [response]),
             event("response.done", "A response is over, however it ended.", [response]),
             event(
-                "response.output_item.added", "The response has a further item.",
+                "response.output_item.added", "The response has another item.",
                 [responseID, outputIndex, item]),
             event(
                 "response.output_item.done", "An item of the response is complete.",
@@ -149,17 +150,18 @@ package enum ServerEventTables {
     private static var deltaEvents: [ObjectTable] {
         let part = FieldEntry("part", ResponseObjectTables.part, "The part.")
         let place = address + [contentIndex]
-        let text = FieldEntry("text", .text(), "All the text.")
-        let transcript = FieldEntry("transcript", .text(), "All the words.")
+        let text = FieldEntry("text", .text(), "The whole text.")
+        let transcript = FieldEntry("transcript", .text(), "The whole transcript.")
         return [
             event(
-                "response.content_part.added", "An item of the response has a further part.",
+                "response.content_part.added", "An item of the response has another part.",
                 place + [part]),
             event("response.content_part.done", "A part is complete.", place + [part]),
             event("response.output_text.delta", "More text.", place + [delta("The text.")]),
             event("response.output_text.done", "The text is complete.", place + [text]),
             event(
-                "response.output_audio_transcript.delta", "More of the spoken words' transcript.",
+                "response.output_audio_transcript.delta",
+                "More of the transcript of the spoken reply.",
                 place + [delta("The words.")]),
             event(
                 "response.output_audio_transcript.done", "The transcript is complete.",
@@ -171,7 +173,7 @@ package enum ServerEventTables {
                         "audio_start_ms", .integer(0...Int.max),
                         "Where in the item's audio it starts, if not at the end (an extension)."),
                     FieldEntry(
-                        "delta", .base64, "The audio in the output format; of Opus one packet."),
+                        "delta", .base64, "The audio in the output format; for Opus one packet."),
                 ]),
             event("response.output_audio.done", "The audio is complete.", place),
             event(
