@@ -88,7 +88,7 @@ private final class FuzzedSession {
     private var now = Instant(nanoseconds: 0)
     /// Commands to agents that are not answered yet.
     private var commands: [AgentCommand] = []
-    /// Commands that were issued before the last answers and are still unanswered.
+    /// Commands that follow, in the same batch, the one that is being answered.
     private var later: [AgentCommand] = []
     private var eventNumber: UInt64 = 0
 
@@ -141,7 +141,7 @@ private final class FuzzedSession {
         now = end
     }
 
-    /// Checks that the session becomes idle once everything is answered.
+    /// Answers what is left and lets the remaining deadlines pass.
     func finish() {
         answerCommands()
         wait(milliseconds: 20_000)
@@ -149,7 +149,7 @@ private final class FuzzedSession {
         require(session.heldBytes >= 0, "holds \(session.heldBytes) bytes")
     }
 
-    // MARK: What comes out
+    // MARK: Output
 
     private func drain() {
         while let output = session.nextOutput() {
@@ -181,7 +181,7 @@ private final class FuzzedSession {
             let asked = commands
             commands = []
             for (index, command) in asked.enumerated() {
-                // Commands that were cancelled before they started are never started.
+                // A cancellation in the rest of the batch stops this command before it starts.
                 later = Array(asked[(index + 1)...])
                 answer(command)
             }
