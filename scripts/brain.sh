@@ -33,7 +33,7 @@ install
 [[ ${1:-} != --install-only ]] || exit 0
 
 port_is_taken &&
-    fail "port $port is taken: end what listens there, or choose another with BRAIN_PORT=8001"
+    fail "port $port is taken: stop the program there, or choose another port with BRAIN_PORT=8001"
 weights=$(find "$venv" -name 'SmolLM2-135M-Instruct*.gguf' -print -quit)
 [[ -n $weights ]] || fail "the model is missing: remove .venv-brain and run this again"
 

@@ -45,7 +45,7 @@ pip_logged() {
         --retries 2 --timeout 20 "$@" && return
     if failed_on_network "$name"; then
         fail "PyPI cannot be reached: check the network (or pip's proxy and index settings) and" \
-            "run the same command again. pip's words are in ${setup_logs#"$root"/}/$name.log"
+            "run the same command again. The output is in ${setup_logs#"$root"/}/$name.log"
     fi
-    fail "pip failed; its words are in ${setup_logs#"$root"/}/$name.log"
+    fail "pip failed; see ${setup_logs#"$root"/}/$name.log"
 }

@@ -94,7 +94,7 @@ cannot_install() {
         fail "Debian's packages cannot be reached: check the network and run the same command" \
             "again (missing: ${missing[*]}). apt's words are in $log"
     fi
-    fail "apt could not install ${missing[*]}; its words are in $log"
+    fail "apt could not install ${missing[*]}; see $log"
 }
 
 say "installing Debian packages: ${missing[*]}"

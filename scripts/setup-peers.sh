@@ -40,5 +40,5 @@ if [[ ${1-} == nio ]]; then
     [[ -x $root/.build-nio/release/nio-agent ]] || say "building the SwiftNIO peer: some minutes"
     run_logged nio swift build -c release --static-swift-stdlib \
         --package-path "$peers/nio" --scratch-path "$root/.build-nio" ||
-        fail "the SwiftNIO peer cannot be built; SwiftPM's words are in .build/setup/nio.log"
+        fail "the SwiftNIO peer cannot be built; see .build/setup/nio.log"
 fi

@@ -12,6 +12,6 @@ run_logged swift-packages swift package --package-path "$root" resolve || {
     failed_on_network swift-packages &&
         fail "the Swift packages cannot be fetched: check the network (and git's access to" \
             "GitHub) and run this again; git's words are in $log"
-    fail "swift package resolve failed; its words are in $log"
+    fail "swift package resolve failed; see $log"
 }
 touch "$fetched"

@@ -31,6 +31,6 @@ mkdir -p "$folder"
         -noenc -keyout "$folder/key.pem" -out "$folder/cert.pem" -days "$days" \
         -subj '/CN=Parley (self-signed)' -addext "subjectAltName=$alternatives" \
         -addext extendedKeyUsage=serverAuth
-) || fail "openssl could not make a certificate; its words are in .build/setup/tls-certificate.log"
+) || fail "openssl could not make a certificate; see .build/setup/tls-certificate.log"
 echo "$alternatives" >"$folder/names"
 say "made a self-signed certificate for ${names[*]#*:} in .tls/"

@@ -1,7 +1,7 @@
-"""A server, and Chromium with a recording as its microphone.
+"""Runs a server, and Chromium with a recording as its microphone.
 
-No test depends on the machine's speed: each waits for what the page shows, and HANG_GUARD only ends
-what would wait for ever."""
+No test depends on the speed of the machine: each waits for what the page shows, and HANG_GUARD only
+ends a test that would wait for ever."""
 
 import pathlib
 import shutil
@@ -15,7 +15,7 @@ sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "clients"))
 from parley_server import HANG_GUARD, ROOT, ParleyServer
 from recordings import DATA, convert
 
-# Waits for what the page shows have no shorter limit.
+# Waits for the page have no shorter time limit.
 expect.set_options(timeout=1000 * HANG_GUARD)
 
 
@@ -27,7 +27,7 @@ def parley():
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
-    """Chromium hears "go forward ten meters" again and again."""
+    """Chromium, whose microphone repeats "go forward ten meters"."""
     path = shutil.which("chromium") or shutil.which("chromium-browser")
     assert path, "no chromium: run scripts/setup-apt.sh test"
     speech = tmp_path_factory.mktemp("speech") / "microphone.wav"
@@ -47,7 +47,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture
 def page(browser, parley):
-    """The page, connected; a mistake in its scripts or a blocked resource fails the test."""
+    """The page, connected; an error in its scripts or a blocked resource fails the test."""
     context = browser.new_context(permissions=["microphone"])
     context.set_default_timeout(1000 * HANG_GUARD)
     page = context.new_page()
@@ -66,7 +66,7 @@ def page(browser, parley):
 
 @pytest.fixture(scope="session")
 def screenshot():
-    """Where the picture of a finished conversation goes."""
+    """The path of the screenshot of a finished conversation."""
     return ROOT / ".build/browser.png"
 
 

@@ -1,4 +1,4 @@
-"""The web page as a person uses it: type, hold the button, the space key, hands-free."""
+"""The web page as a user operates it: typing, the button, the space key, hands-free."""
 
 import re
 
@@ -11,7 +11,7 @@ ENOUGH_MS = 5600
 
 
 def watch_sent_audio(page):
-    """Has the page mark when it has sent enough audio of the microphone."""
+    """Makes the page set a mark when it has sent enough audio of the microphone."""
     page.evaluate("""(enough) => {
         let sent = 0;
         const { send } = WebSocket.prototype;

@@ -43,7 +43,7 @@ if ! cmp -s "$here/requirements.txt" "$venv/VERSION"; then
     # The last virtualenv that supports Python 2.7.
     pip_logged conformance-maker "$venv/maker/bin/pip" install 'virtualenv==20.21.1'
     run_logged conformance-python "$venv/maker/bin/virtualenv" --python "$python" "$venv/suite" ||
-        fail "virtualenv failed; its words are in .build/setup/conformance-python.log"
+        fail "virtualenv failed; see .build/setup/conformance-python.log"
     pip_logged conformance-packages "$venv/suite/bin/pip" install \
         --requirement "$here/requirements.txt"
     cp "$here/requirements.txt" "$venv/VERSION"

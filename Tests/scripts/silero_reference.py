@@ -1,7 +1,7 @@
-"""Makes, or checks, Tests/Fixtures/silero_reference.json: what the ONNX model says about a signal.
+"""Makes or checks Tests/Fixtures/silero_reference.json: the ONNX model's output for a signal.
 
-The signal is made of whole-number arithmetic only, so that ReferenceSignal.swift of SessionTests makes
-the same samples to the bit. Change both together.
+The signal is computed in whole numbers only, so that ReferenceSignal.swift of SessionTests makes
+exactly the same samples. Change both together.
 
     python3 Tests/scripts/silero_reference.py --model silero_vad_16k_op15.onnx           # writes
     python3 Tests/scripts/silero_reference.py --model silero_vad_16k_op15.onnx --check   # compares

@@ -3,11 +3,10 @@
 
     idle_memory.py PID PORT [CONNECTIONS] [--tls 1.2|1.3|none] [--session]
 
-PID is of a running `parley serve --tls-cert … --tls-key … --debug-echo true` on 127.0.0.1. It
-opens connections to /debug/echo and sends one message over each, or sessions, waits until the
-server's memory has settled, and compares the anonymous memory of /proc/PID/smaps_rollup with that
-of before. A first hundred connections are opened and closed before the count, so that what is made
-once is not counted.
+PID is a running `parley serve --tls-cert … --tls-key … --debug-echo true` on 127.0.0.1. The program
+opens connections to /debug/echo with one message each, or sessions. It waits until the server's
+memory has settled and compares the anonymous memory in /proc/PID/smaps_rollup with that before. A
+hundred connections are opened and closed first, so that one-time allocations do not count.
 """
 
 import argparse
@@ -32,7 +31,7 @@ def anonymous_bytes(pid):
 
 
 def settled_bytes(pid):
-    """Memory once it has stood still for a second."""
+    """Memory once it has not changed for a second."""
     last = anonymous_bytes(pid)
     while True:
         time.sleep(1)

@@ -1,4 +1,4 @@
-"""What Silero's ONNX model says about recordings of people, clean and in pink noise.
+"""Runs Silero's ONNX model on recordings of people, clean and in pink noise.
 
     python3 Tests/vad/recordings.py --model silero_vad_16k_op15.onnx --output FOLDER
 
@@ -22,7 +22,7 @@ NOISES = [None, 15, 5]
 
 
 def recordings():
-    """The recordings of Debian's pocketsphinx-testdata, each as samples at 16 kHz."""
+    """The recordings of Debian's pocketsphinx-testdata, as samples at 16 kHz."""
     for path in sorted(DATA.glob("*.raw")) + sorted(DATA.glob("*/*.wav")):
         if path.suffix == ".raw":
             yield path.stem, numpy.fromfile(path, dtype="<i2")
