@@ -13,7 +13,7 @@ import Testing
         return String(decoding: bytes.copiedBytes, as: UTF8.self)
     }
 
-    // MARK: Against the tables
+    // MARK: The tables
 
     struct Sample: Sendable, CustomTestStringConvertible {
         let name: String
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    // MARK: By the letter
+    // MARK: Literal texts
 
     @Test func aTextDelta() {
         let event = ServerEvent.responseOutputTextDelta(Self.address, delta: "say \"hi\"\n")
