@@ -1,6 +1,7 @@
 // The property that every parser of Codec must have: its results do not depend on how the network
-// splits a byte stream into reads. Parser tests use `expectChunkInvariant`. Invariant:
-// deterministic; the splits come from a fixed seed.
+// splits a byte stream into reads. Parser tests use `expectChunkInvariant`.
+//
+// Invariant: deterministic; the splits come from a fixed seed.
 
 import Codec
 import Testing

@@ -1,7 +1,8 @@
 // The bytes of one run, as choices and as streams. The first bytes of an input are choices (which
 // parser, which limits, how the stream is split). The rest is the stream itself, unchanged, so that
-// libFuzzer's dictionaries and comparisons reach the parser. Invariant: any bytes are a valid
-// input; missing choices are 0.
+// libFuzzer's dictionaries and comparisons reach the parser.
+//
+// Invariant: any bytes are a valid input; missing choices are 0.
 
 import Simulation
 

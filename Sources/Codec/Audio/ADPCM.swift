@@ -4,8 +4,10 @@
 //
 // A code is the difference from the sample before, in steps whose size follows the signal. Source:
 // IMA Digital Audio Focus and Technical Working Groups, "Recommended Practices for Enhancing
-// Digital Audio Compatibility in Multimedia Systems", 1992, §6. Invariant: after any samples the
-// encoder's state equals that of a decoder that has read their codes.
+// Digital Audio Compatibility in Multimedia Systems", 1992, §6.
+//
+// Invariant: after any samples the encoder's state equals that of a decoder that has read their
+// codes.
 
 /// The state of a stream of 4-bit codes, the same in encoder and decoder. Either direction takes
 /// about 1.5 µs for 20 ms at 16 kHz.

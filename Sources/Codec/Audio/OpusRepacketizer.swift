@@ -2,8 +2,10 @@
 // 6716 §3.2 allows frames of one configuration to be joined and separated.
 //
 // Frames longer than 20 ms cannot be cut, and frames of different configurations cannot share a
-// packet: such audio must be decoded and encoded anew. Invariant: every output packet lasts 20 ms,
-// and the output decodes to the same samples as the input.
+// packet: such audio must be decoded and encoded anew.
+//
+// Invariant: every output packet lasts 20 ms, and the output decodes to the same samples as the
+// input.
 
 import COpus
 

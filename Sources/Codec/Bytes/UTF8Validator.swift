@@ -1,9 +1,10 @@
 // Incremental UTF-8 validation (RFC 3629 §4; Unicode 16 table 3-7, well-formed byte sequences). A
 // piece of text may end inside a character, so the validator keeps its state between pieces. It
-// neither stores nor decodes text. Invariant: between calls the validator knows how many
-// continuation bytes are missing and the range of the next one. An invalid byte is reported in the
-// call that contains it, never later: RFC 6455 lets a server fail a text message before its last
-// frame has arrived.
+// neither stores nor decodes text.
+//
+// Invariant: between calls the validator knows how many continuation bytes are missing and the
+// range of the next one. An invalid byte is reported in the call that contains it, never later: RFC
+// 6455 lets a server fail a text message before its last frame has arrived.
 
 /// Validates a stream of bytes as UTF-8, one piece after another.
 public struct UTF8Validator: Sendable {

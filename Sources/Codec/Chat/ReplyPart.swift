@@ -32,7 +32,7 @@ public enum ReplyPart: Equatable, Sendable {
     /// is the cause.
     case failed(code: String, message: String, isRequestError: Bool)
 
-    /// Approximate size: the UTF-8 bytes of its texts, plus a constant for its kind.
+    /// UTF-8 bytes of its texts.
     public var byteCount: Int {
         switch self {
         case .text(_, let text), .callArguments(_, let text): text.utf8.count

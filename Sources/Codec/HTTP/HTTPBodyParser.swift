@@ -1,7 +1,8 @@
 // The body of an HTTP message: how its end is determined, and the chunked coding (RFC 9112 §6-7).
 // Chunk extensions and trailer fields are checked and dropped: no route uses them, and RFC 9110
-// §6.5.1 forbids treating trailers as fields of the head. Invariant: at most `maxBodyBytes` of
-// input are accepted, framing included.
+// §6.5.1 forbids treating trailers as fields of the head.
+//
+// Invariant: at most `maxBodyBytes` of input are accepted, framing included.
 
 /// How the end of a body is determined.
 enum HTTPBodyFraming: Equatable, Sendable {

@@ -1,7 +1,8 @@
 // The lines of an HTTP head: where they end, and which fields they hold (RFC 9112 §2, §5). The
-// parsers of requests and responses interpret start lines and fields. Invariant: a byte is read
-// once to find line ends and once more when its line is complete, however the input was split. The
-// result depends on the bytes alone.
+// parsers of requests and responses interpret start lines and fields.
+//
+// Invariant: a byte is read once to find line ends and once more when its line is complete, however
+// the input was split. The result depends on the bytes alone.
 
 import Glibc
 

@@ -1,6 +1,8 @@
 // Types that requests and responses share: limits, version, method, fields, and character classes
-// (RFC 9110 §5). HTTPRequestParser and HTTPResponseParser parse, HTTPResponse writes. Invariant:
-// every name in HTTPFields is a token, and no value contains CR, LF or NUL, whatever its source.
+// (RFC 9110 §5). HTTPRequestParser and HTTPResponseParser parse, HTTPResponse writes.
+//
+// Invariant: every name in HTTPFields is a token, and no value contains CR, LF or NUL, whatever its
+// source.
 
 /// Limits on what one HTTP message may make a parser read or keep.
 public struct HTTPLimits: Sendable {

@@ -1,6 +1,8 @@
 // A request as a value: method, target, fields, body (RFC 9110, RFC 9112 §3). HTTPRequestParser
-// creates it; Server routes it. Invariant: the parser has checked the target's form, that there is
-// one valid Host, and every character.
+// creates it; Server routes it.
+//
+// Invariant: the parser has checked the target's form, that there is one valid Host, and every
+// character.
 
 /// One HTTP request, complete with its body.
 public struct HTTPRequest: Sendable {

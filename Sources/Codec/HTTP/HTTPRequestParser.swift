@@ -1,8 +1,9 @@
 // Parses bytes into requests, the server's side of RFC 9112. It is strict: input that two parsers
 // could understand differently is refused, because such differences make request smuggling
 // possible. The parser keeps no input. The caller keeps it, passes it again when it has grown, and
-// drops the bytes of each parsed request. Invariant: a byte that has been searched is not searched
-// again.
+// drops the bytes of each parsed request.
+//
+// Invariant: a byte that has been searched is not searched again.
 
 /// Parses requests, pipelined ones too. After an error the connection must close.
 public struct HTTPRequestParser: Sendable {

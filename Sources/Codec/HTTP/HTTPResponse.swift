@@ -1,7 +1,9 @@
 // A response as a value, and how it is written (RFC 9112 §4, RFC 9110 §6.4). HTTPResponseParser
 // parses responses, which only clients need. There is no clock here: a caller that wants a Date
-// field appends it. Invariant: the end of a written response is known to its reader: by
-// Content-Length, or because its status has no body.
+// field appends it.
+//
+// Invariant: the end of a written response is known to its reader: by Content-Length, or because
+// its status has no body.
 
 /// One HTTP response, complete with its body.
 public struct HTTPResponse: Sendable {

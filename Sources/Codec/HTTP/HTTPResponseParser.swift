@@ -1,8 +1,9 @@
 // Parses bytes into responses, the client's side of RFC 9112, for `parley talk` and the load
 // generator. It is as strict as the request parser and shares its parsing of fields and bodies. The
-// parser keeps no input. The caller keeps it and passes it again when it has grown. Invariant:
-// interim responses are never returned, except 101, after which the connection no longer speaks
-// HTTP.
+// parser keeps no input. The caller keeps it and passes it again when it has grown.
+//
+// Invariant: interim responses are never returned, except 101, after which the connection no longer
+// speaks HTTP.
 
 /// Parses the response to one request.
 public struct HTTPResponseParser: Sendable {

@@ -2,9 +2,10 @@
 // "Interpreting an event stream"). Lines end in CR LF, LF or CR; an empty line ends an event. The
 // agent that asked interprets the data. A reply is never resumed, so `id` and `retry`, which serve
 // reconnection, are ignored like unknown fields. An event that lies whole in one piece, as nearly
-// all events of a model do, is passed on without a copy. Invariant: the events depend on the bytes
-// alone, however they were split. Between two calls at most one incomplete event is kept, within
-// `maxEventBytes`.
+// all events of a model do, is passed on without a copy.
+//
+// Invariant: the events depend on the bytes alone, however they were split. Between two calls at
+// most one incomplete event is kept, within `maxEventBytes`.
 
 import Glibc
 

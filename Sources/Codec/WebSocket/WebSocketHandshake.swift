@@ -1,7 +1,9 @@
 // The opening handshake (RFC 6455 §4), both sides: checks and answers an HTTP request, or writes
 // one and checks the answer. Extensions are parsed here. PerMessageDeflate negotiates the only
 // supported one; others are ignored, which declines them (§9.1). Server checks the Origin, the path
-// and the credentials. Invariant: work is linear in the size of the head, which HTTPLimits bounds.
+// and the credentials.
+//
+// Invariant: work is linear in the size of the head, which HTTPLimits bounds.
 
 import COpenSSL
 
