@@ -70,10 +70,10 @@ struct ServerChoices {
         configuration.maxFramesPerMessage = 4
         configuration.maxQueuedOutputBytes = 64 << 10
         configuration.softQueuedOutputBytes = 4_096
-        configuration.maxWriteBytesPerTurn = 1_024
+        configuration.maxWriteBytesPerTick = 1_024
         configuration.readBufferBytes = 4_096
-        configuration.maxMessagesPerTurn = 2
-        configuration.maxAcceptsPerTurn = 1
+        configuration.maxMessagesPerTick = 2
+        configuration.maxAcceptsPerTick = 1
         configuration.compressMinBytes = 1
         configuration.contextCompressMinBytes = 1
         configuration.maxCompressionContextBytes = 80_000
@@ -88,7 +88,7 @@ struct ServerChoices {
             configuration.handshakeBurstPerAddress = 3
             configuration.handshakesPerSecondPerAddress = 1
         }
-        configuration.maxJobsPerTurn = 1
+        configuration.maxJobsPerTick = 1
         configuration.session.maxConversationItems = 4
         configuration.session.maxConversationBytes = 1_024
         configuration.session.maxBufferedAudioSeconds = 1

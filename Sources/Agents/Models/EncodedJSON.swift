@@ -21,27 +21,3 @@ extension RawJSON {
         RawJSON(String(decoding: encodedObject(members), as: UTF8.self))
     }
 }
-
-/// Containers that are balanced by construction.
-extension JSONWriter {
-    /// Writes an object as the next value; `members` writes its members.
-    mutating func object(_ members: (inout JSONWriter) -> Void) {
-        beginObject()
-        members(&self)
-        endObject()
-    }
-
-    /// Writes a member with an object; `members` writes the object's members.
-    mutating func object(_ key: StaticString, _ members: (inout JSONWriter) -> Void) {
-        self.key(key)
-        object(members)
-    }
-
-    /// Writes a member with an array; `elements` writes its elements.
-    mutating func array(_ key: StaticString, _ elements: (inout JSONWriter) -> Void) {
-        self.key(key)
-        beginArray()
-        elements(&self)
-        endArray()
-    }
-}

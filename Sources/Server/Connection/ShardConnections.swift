@@ -104,7 +104,7 @@ extension Shard {
 
     @inline(__always)
     private func flush(_ connection: Connection) {
-        var left = configuration.maxWriteBytesPerTurn
+        var left = configuration.maxWriteBytesPerTick
         while left > 0, !connection.output.isEmpty {
             var share = left
             if connection.backlog != nil {

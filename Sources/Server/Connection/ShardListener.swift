@@ -20,14 +20,14 @@ extension Shard {
     /// Accepts all connections that wait: at most as many as the queue holds, and none without
     /// descriptors.
     func acceptWaiting() {
-        for _ in 0...configuration.listenBacklog / configuration.maxAcceptsPerTurn {
+        for _ in 0...configuration.listenBacklog / configuration.maxAcceptsPerTick {
             let before = connections.count
             acceptConnections()
             if connections.count == before { return }
         }
     }
 
-    /// Accepts until no connection waits, at most `maxAcceptsPerTurn` so that a storm of
+    /// Accepts until no connection waits, at most `maxAcceptsPerTick` so that a storm of
     /// connections does not delay the open ones.
     func acceptConnections() {
         for listener in acceptor.listeners where !acceptor.isPaused {
@@ -36,7 +36,7 @@ extension Shard {
     }
 
     private func acceptConnections(from listener: IOHandle) {
-        for _ in 0..<configuration.maxAcceptsPerTurn {
+        for _ in 0..<configuration.maxAcceptsPerTick {
             let outcome = acceptor.accept(from: listener)
             switch outcome {
             case .accepted(let handle, let peer):
@@ -56,7 +56,7 @@ extension Shard {
     /// Without a descriptor no connection can be kept, and a client in the queue would wait for
     /// nothing: as many as a tick takes are told to come back.
     private func turnAway(from listener: IOHandle) {
-        for _ in 0..<configuration.maxAcceptsPerTurn {
+        for _ in 0..<configuration.maxAcceptsPerTick {
             guard let (handle, peer) = acceptor.acceptOnSpare(from: listener) else { return }
             refuse(handle, of: peer, .descriptors)
         }

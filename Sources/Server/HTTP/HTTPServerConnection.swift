@@ -231,7 +231,7 @@ final class HTTPServerConnection {
             incomplete = request
         case .serving, .answering, .paused, .ended: return nil
         }
-        if queuedBytes > configuration.maxWriteBytesPerTurn {
+        if queuedBytes > configuration.maxWriteBytesPerTick {
             phase = .paused(incomplete)
             return .pause
         }

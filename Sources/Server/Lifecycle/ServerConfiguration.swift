@@ -85,7 +85,7 @@ public struct ServerConfiguration: Sendable {
     public var handshakeBurstPerAddress = 1_000
     /// New connections per second of all addresses together; more are answered with 503. 0 is no
     /// limit, and the default: what a machine can take depends on its cores and on TLS, and
-    /// `maxAcceptsPerTurn` already keeps the open connections served.
+    /// `maxAcceptsPerTick` already keeps the open connections served.
     public var handshakesPerSecond = 0
 
     private static let admission: [Setting<Self>] = [
@@ -280,7 +280,7 @@ public struct ServerConfiguration: Sendable {
     /// Reads of unfinished TLS handshakes in one tick of the event loop; more wait for the next. 8:
     /// a handshake takes 0.3 to 1 ms, and a storm of them must not delay the 20 ms packets of other
     /// clients.
-    public var maxTLSHandshakesPerTurn = 8
+    public var maxTLSHandshakesPerTick = 8
 
     private static let tls: [Setting<Self>] = [
         .optionalText(
@@ -315,7 +315,7 @@ public struct ServerConfiguration: Sendable {
             "tls-ticket-period-ms", \.tlsTicketPeriod, 1_000...604_800_000,
             "Time for which a key seals session tickets; it opens them for as long again."),
         .integer(
-            "max-tls-handshakes-per-turn", \.maxTLSHandshakesPerTurn, 1...65_535,
+            "max-tls-handshakes-per-turn", \.maxTLSHandshakesPerTick, 1...65_535,
             unit: "reads",
             """
             Reads of unfinished handshakes before the open connections are served; a \
@@ -375,7 +375,7 @@ public struct ServerConfiguration: Sendable {
     public var maxSessions = 10_000
     /// Text requests over HTTP in flight; more are answered with 503. 1,000: each has a session,
     /// its reply, and its model's connection.
-    public var maxTextTurns = 1_000
+    public var maxTextRequests = 1_000
     /// Replies of chats that are kept for clients that lose their connection, complete ones
     /// included; each at most `SessionLimits.maxResponseBytes` and its framing. 0 keeps none; at
     /// most 10,000, because a full directory is searched. 256: 64 MiB if all were as long as they
@@ -407,7 +407,7 @@ public struct ServerConfiguration: Sendable {
             "max-sessions", \.maxSessions, 1...10_000_000, unit: "sessions",
             "Sessions; more are answered with 503."),
         .integer(
-            "max-text-turns", \.maxTextTurns, 1...10_000_000, unit: "requests",
+            "max-text-turns", \.maxTextRequests, 1...10_000_000, unit: "requests",
             """
             Text requests over HTTP (/v1/chat/completions, /api/chat) in flight; more are \
             answered with 503.
@@ -775,30 +775,30 @@ public struct ServerConfiguration: Sendable {
 
     /// Bytes written to one connection per tick, so that a fast reader of much data does not delay
     /// the others. 64 KiB.
-    public var maxWriteBytesPerTurn = 64 * 1024
+    public var maxWriteBytesPerTick = 64 * 1024
     /// Bytes of the read buffer that a shard's connections share: the most that is read from one of
     /// them per tick. 64 KiB.
     public var readBufferBytes = 64 * 1024
     /// WebSocket messages of one connection handled per tick; the next wait for the next tick. 64:
     /// more than a second of packets, and a client that floods delays the others by no more than
     /// that.
-    public var maxMessagesPerTurn = 64
+    public var maxMessagesPerTick = 64
     /// Audio of all connections of a shard handled per tick, in whole milliseconds; what follows
     /// waits for the next tick, the rest of a long message too. Each connection has 100 ms of it in
     /// any case. 1 s: a second of audio takes some milliseconds to decode and analyse, and a few
     /// bytes of Opus can stand for 120 ms. An Opus packet is never cut.
-    public var maxAudioPerTurn = Duration.seconds(1)
+    public var maxAudioPerTick = Duration.seconds(1)
     /// Connections accepted per tick. 64.
-    public var maxAcceptsPerTurn = 64
+    public var maxAcceptsPerTick = 64
     /// Jobs of agents' tasks run per tick. 1024.
-    public var maxJobsPerTurn = 1024
+    public var maxJobsPerTick = 1024
     /// Time without accepting after the process ran out of descriptors. 100 ms: no spinning, and
     /// quick to recover.
     public var acceptPause = Duration.milliseconds(100)
 
     private static let fairness: [Setting<Self>] = [
         .integer(
-            "max-write-bytes-per-turn", \.maxWriteBytesPerTurn, 1_024...(64 << 20),
+            "max-write-bytes-per-turn", \.maxWriteBytesPerTick, 1_024...(64 << 20),
             unit: "bytes", "Bytes written to one connection before the others are served."),
         .integer(
             "read-buffer-bytes", \.readBufferBytes, 4_096...(64 << 20), unit: "bytes",
@@ -806,19 +806,19 @@ public struct ServerConfiguration: Sendable {
             Bytes read from one connection before the others are served; one buffer per shard.
             """),
         .integer(
-            "max-messages-per-turn", \.maxMessagesPerTurn, 1...1_000_000, unit: "messages",
+            "max-messages-per-turn", \.maxMessagesPerTick, 1...1_000_000, unit: "messages",
             "WebSocket messages of one connection handled before the others are served."),
         .milliseconds(
-            "max-audio-per-turn-ms", \.maxAudioPerTurn, 20...60_000,
+            "max-audio-per-turn-ms", \.maxAudioPerTick, 20...60_000,
             """
             Audio that a shard decodes before it does its other work; each connection has \
             100 ms of it in any case.
             """),
         .integer(
-            "max-accepts-per-turn", \.maxAcceptsPerTurn, 1...65_535, unit: "connections",
+            "max-accepts-per-turn", \.maxAcceptsPerTick, 1...65_535, unit: "connections",
             "Connections accepted before the open ones are served."),
         .integer(
-            "max-jobs-per-turn", \.maxJobsPerTurn, 1...1_000_000, unit: "jobs",
+            "max-jobs-per-turn", \.maxJobsPerTick, 1...1_000_000, unit: "jobs",
             "Steps of agents' tasks that run before the connections are served."),
         .milliseconds(
             "accept-pause-ms", \.acceptPause, 1...60_000,

@@ -32,7 +32,7 @@ extension ServerConfiguration {
         }
         if let objection = objectionToTLS ?? objectionToTokens { return objection }
         // The answers of one tick, and the last of them, must fit a queue that was within its share.
-        if maxQueuedOutputBytes < 2 * maxWriteBytesPerTurn {
+        if maxQueuedOutputBytes < 2 * maxWriteBytesPerTick {
             return "max-queued-output-bytes must be at least twice max-write-bytes-per-turn"
         }
         if softQueuedOutputBytes > maxQueuedOutputBytes {

@@ -128,7 +128,7 @@ package final class Shard<Backend: IO> {
         inbox = ShardInbox(wake: io.wake)
         readBuffer = .allocate(byteCount: services.configuration.readBufferBytes, alignment: 64)
         maxSamplesPerTick = SampleRate.hz16000.samples(
-            inMilliseconds: Int(clamping: configuration.maxAudioPerTurn.wholeMilliseconds))
+            inMilliseconds: Int(clamping: configuration.maxAudioPerTick.wholeMilliseconds))
         wire = services.tls.map { [chunks] context in
             TLSWire(
                 context: context, io: io, chunks: chunks, configuration: services.configuration)

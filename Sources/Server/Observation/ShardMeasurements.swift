@@ -8,7 +8,7 @@ extension Shard {
     /// Runs what agents' tasks have to do, up to a tick's share.
     func runJobs() {
         meter.beginJobs(at: now)
-        let ran = executor.runJobs(atMost: configuration.maxJobsPerTurn)
+        let ran = executor.runJobs(atMost: configuration.maxJobsPerTick)
         meter.endJobs(ran: ran, left: executor.jobCount)
     }
 

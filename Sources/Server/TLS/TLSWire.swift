@@ -66,7 +66,7 @@ final class TLSWire {
         self.io = io
         self.chunks = chunks
         now = io.now
-        maxHandshakesPerTick = configuration.maxTLSHandshakesPerTurn
+        maxHandshakesPerTick = configuration.maxTLSHandshakesPerTick
         plaintext = .allocate(
             byteCount: configuration.readBufferBytes + Self.maxRecordBytes, alignment: 64)
         guard let bio = BIO_new(Self.method) else { preconditionFailure("no memory for a BIO") }

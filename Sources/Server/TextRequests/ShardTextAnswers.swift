@@ -12,7 +12,7 @@ import Session
 extension Shard {
     /// Bytes in the send buffer at which no more of an answer is added.
     private var answerWindow: Int {
-        min(configuration.maxWriteBytesPerTurn, configuration.softQueuedOutputBytes)
+        min(configuration.maxWriteBytesPerTick, configuration.softQueuedOutputBytes)
     }
 
     /// About how many bytes of a reply become events at once. 16 KiB: a chunk of the send buffer.

@@ -37,7 +37,7 @@ extension Shard {
             return routes.shortOfMemory.response
         }
         let places = services.metrics
-        guard places.reserve(places.textRequests, limit: configuration.maxTextTurns) else {
+        guard places.reserve(places.textRequests, limit: configuration.maxTextRequests) else {
             metrics.add(.textRequestsRefused)
             return routes.full.response
         }

@@ -71,7 +71,7 @@ extension Shard {
             while connection.isReceivingMessages {
                 // With nothing left, `next` is called once more: it frees the last message.
                 if !rest.isEmpty,
-                    messages >= configuration.maxMessagesPerTurn || connection.awaitsRoom
+                    messages >= configuration.maxMessagesPerTick || connection.awaitsRoom
                         || sessionContext.isShareSpent || connection.hasUnheardAudio
                 {
                     return rest.count

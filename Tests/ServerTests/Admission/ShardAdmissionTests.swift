@@ -132,7 +132,7 @@ import Testing
     }
 
     @Test func theDefaultsLetTenThousandOfThisMachineIn() throws {
-        let server = try makeServer { $0.maxAcceptsPerTurn = 10_000 }
+        let server = try makeServer { $0.maxAcceptsPerTick = 10_000 }
         let peers = (0..<10_000).map { _ in server.connect() }
         #expect(server.run())
         #expect(peers.allSatisfy { !$0.isClosed })
@@ -379,7 +379,7 @@ import Testing
 
     @Test func withoutDescriptorsThoseWhoWaitAreToldAndNothingSpins() throws {
         let log = LogRecord()
-        let server = try makeServer(log: log) { $0.maxAcceptsPerTurn = 4 }
+        let server = try makeServer(log: log) { $0.maxAcceptsPerTick = 4 }
         server.io.handleLimit = 2
         let first = (0..<2).map { _ in server.connect() }
         let others = (0..<10).map { _ in server.connect() }

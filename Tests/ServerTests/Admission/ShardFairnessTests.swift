@@ -40,7 +40,7 @@ import Testing
         #expect(server.shard.tick())
         client.poll()
         other.poll()
-        #expect(pongs(client).count == ServerConfiguration().maxMessagesPerTurn)
+        #expect(pongs(client).count == ServerConfiguration().maxMessagesPerTick)
         #expect(pongs(other) == [.pong([7])], "the other's turn came at once")
         #expect(server.run())
         #expect(pongs(client) == expected.map { .pong($0) }, "nothing is lost or out of order")
@@ -49,7 +49,7 @@ import Testing
     /// A byte of Opus stands for 60 ms: a read buffer of them for minutes.
     @Test func handlesABoundedLengthOfAudioPerTurn() throws {
         var configuration = ServerConfiguration()
-        configuration.maxMessagesPerTurn = 1_000_000
+        configuration.maxMessagesPerTick = 1_000_000
         let (server, client) = try openServer(configuration)
         client.send(
             """
@@ -149,7 +149,7 @@ import Testing
         configuration.softQueuedOutputBytes = 32 << 10
         // Less than all deltas, more than the text of the whole reply in its last events.
         configuration.maxQueuedOutputBytes = 192 << 10
-        configuration.maxJobsPerTurn = 64
+        configuration.maxJobsPerTick = 64
         return configuration
     }()
 

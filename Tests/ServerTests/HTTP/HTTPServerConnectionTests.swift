@@ -138,7 +138,7 @@ private enum Happening: CustomStringConvertible {
         switch self {
         case .bytes(let text): return driver.receive(text)
         case .bytesBehindOutput(let text):
-            driver.queuedBytes = driver.configuration.maxWriteBytesPerTurn + 1
+            driver.queuedBytes = driver.configuration.maxWriteBytesPerTick + 1
             defer { driver.queuedBytes = 0 }
             return driver.receive(text)
         case .beginReply: driver.http.beginAnswer(.reply(try driver.makeReply()))
@@ -335,7 +335,7 @@ private struct Transition: CustomTestStringConvertible {
     /// Pausing is for the next bytes: what has been parsed needs no room in the output.
     @Test func aFullOutputDoesNotPauseTheStepsOfAHead() {
         let driver = HTTPDriver()
-        driver.queuedBytes = driver.configuration.maxWriteBytesPerTurn
+        driver.queuedBytes = driver.configuration.maxWriteBytesPerTick
         #expect(driver.receive(Transition.waiting) == ["judgeHead /b", "sendContinue"])
         #expect(driver.phase == "receiving")
         driver.queuedBytes += 25

@@ -27,13 +27,13 @@ import Testing
             $0.readBufferBytes = 1
         },
         Refusal("max-audio-per-turn-ms must be from 20 to 60000, not 19") {
-            $0.maxAudioPerTurn = .milliseconds(19)
+            $0.maxAudioPerTick = .milliseconds(19)
         },
         Refusal("playout-lead-ms must be from 100 to 60000, not 0") {
             $0.session.playoutLeadMilliseconds = 0
         },
         Refusal("max-queued-output-bytes must be at least twice max-write-bytes-per-turn") {
-            $0.maxWriteBytesPerTurn = 1 << 20
+            $0.maxWriteBytesPerTick = 1 << 20
             $0.maxQueuedOutputBytes = (2 << 20) - 1
         },
         Refusal("soft-queued-output-bytes must not be more than max-queued-output-bytes") {

@@ -275,7 +275,7 @@ private struct NobodyWaits: Error {}
     }
 
     @Test func whoWaitsAtTheDoorIsServedAndLetGoLikeTheOthers() throws {
-        let server = try makeServer { $0.maxAcceptsPerTurn = 2 }
+        let server = try makeServer { $0.maxAcceptsPerTick = 2 }
         server.run()
         let queued = (0..<9).map { _ in server.connect() }
         let clients = (0..<3).map { _ in server.openClient() }
@@ -373,7 +373,7 @@ private struct NobodyWaits: Error {}
     }
 
     @Test func anInheritedSocketIsDealtOutAndItsQueueIsLeftAlone() throws {
-        let server = try makeServer { $0.maxAcceptsPerTurn = 1 }
+        let server = try makeServer { $0.maxAcceptsPerTick = 1 }
         let given = Mutex<[String]>([])
         let siblings = (1...2).map { number in
             ShardSibling(

@@ -58,7 +58,7 @@ import Testing
 
     @Test func acceptsABoundedNumberPerTurn() throws {
         var configuration = ServerConfiguration()
-        configuration.maxAcceptsPerTurn = 3
+        configuration.maxAcceptsPerTick = 3
         let server = try SimulatedServer(configuration: configuration)
         let peers = (0..<10).map { _ in server.connect() }
         _ = server.shard.tick()
@@ -113,7 +113,7 @@ import Testing
 
     @Test func writesAtMostItsShareToOneConnectionPerTurn() throws {
         var configuration = ServerConfiguration()
-        configuration.maxWriteBytesPerTurn = 1_000
+        configuration.maxWriteBytesPerTick = 1_000
         let server = try SimulatedServer(configuration: configuration)
         let greedy = server.connect()
         greedy.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -136,7 +136,7 @@ import Testing
     }
 
     @Test func boundsHandshakesPerTurn() throws {
-        let world = try TLSWorld { $0.maxTLSHandshakesPerTurn = 3 }
+        let world = try TLSWorld { $0.maxTLSHandshakesPerTick = 3 }
         let clients = (0..<10).map { _ in world.connect() }
         for client in clients { client.poll() }
         // The first tick accepts.

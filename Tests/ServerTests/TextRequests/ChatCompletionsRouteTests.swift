@@ -322,7 +322,7 @@ import Testing
     // MARK: Limits and the end
 
     @Test func aTurnTooManyIsToldToComeBack() throws {
-        let world = try TextWorld(Self.endless()) { $0.maxTextTurns = 1 }
+        let world = try TextWorld(Self.endless()) { $0.maxTextRequests = 1 }
         let first = world.send(post(#","stream":true"#))
         let second = world.send(post())
         let (answers, _) = try parseResponses(second.receive(), answering: [.post])
