@@ -1,10 +1,10 @@
 // YAML as a tree. libyaml reads the syntax; this file is the only one that calls it. The
 // configuration file, the load harness's scenarios and the tests' conversations are read here.
 //
-// The parser takes the part of YAML that these files need, and refuses the rest instead of guessing:
-// repeated names, anchors and aliases, a second document, and deep nesting (its cost in libyaml
-// grows with the square of the depth). Tags are ignored, because the reader of a value knows its
-// type. The caller limits the length of a text.
+// The parser accepts the part of YAML that these files need. It refuses repeated names, anchors and
+// aliases, and a second document. It also refuses deep nesting, whose cost in libyaml grows with the
+// square of the depth. Tags are ignored, because the reader of a value knows its type. The caller
+// limits the length of a text.
 
 import CYAML
 
@@ -56,7 +56,7 @@ package enum YAMLValue: Equatable, Sendable {
 
 /// Why a text cannot be read.
 package struct YAMLError: Error, Equatable {
-    /// What is wrong, as one clause.
+    /// The error, as one clause.
     package let problem: String
     /// Where, 1 for the first; nil when it is the file as a whole.
     package let line: Int?
@@ -166,7 +166,7 @@ private struct YAMLReader {
 }
 
 extension YAMLError {
-    /// What libyaml could not read.
+    /// The error that libyaml found.
     fileprivate init(_ parser: yaml_parser_t) {
         let problem = parser.problem.map { String(cString: $0) } ?? "no memory"
         // An error of libyaml's reader, such as a control character, has an offset but no mark.

@@ -9,7 +9,7 @@ import CLinux
 import Codec
 import Session
 
-/// What a server is told at its start. It never changes while the server runs.
+/// The configuration of a server. It never changes while the server runs.
 public struct ServerConfiguration: Sendable {
     // MARK: Listening
 
@@ -167,9 +167,9 @@ public struct ServerConfiguration: Sendable {
     public var jwtKeysFile: String?
     /// Secret that tokens are signed with (HS256), at least 32 characters. Nil: none.
     public var jwtSecret: String?
-    /// What a token's `aud` must hold. Nil: a token that has one is meant for another server.
+    /// The audience that a token's `aud` must hold. Nil: a token with `aud` is for another server.
     public var jwtAudience: String?
-    /// What a token's `iss` must be. Nil: any issuer that one of the keys belongs to.
+    /// The issuer that a token's `iss` must be. Nil: any issuer whose key is known.
     public var jwtIssuer: String?
     /// Seconds by which the clocks of token issuers may differ from this one. 30: clocks that NTP
     /// keeps differ by far less, others by minutes.
@@ -222,10 +222,10 @@ public struct ServerConfiguration: Sendable {
             "Secret of at least 32 characters that tokens may be signed with (HS256)."),
         .optionalText(
             "jwt-audience", \.jwtAudience, "a text",
-            "What aud of a token must hold. Without it, a token that has aud is refused."),
+            "Audience that aud of a token must hold. Without it, a token with aud is refused."),
         .optionalText(
             "jwt-issuer", \.jwtIssuer, "a text",
-            "What iss of a token must be. Without it, any issuer whose key is known."),
+            "Issuer that iss of a token must be. Without it, any issuer whose key is known."),
         .integer(
             "jwt-leeway-seconds", \.jwtLeewaySeconds, 0...600, unit: "seconds",
             "By how much the clocks of token issuers may differ from this machine's."),
@@ -381,10 +381,9 @@ public struct ServerConfiguration: Sendable {
     /// most 10,000, because a full directory is searched. 256: 64 MiB if all were as long as they
     /// can be, and usually some hundred kilobytes.
     public var maxResumableReplies = 256
-    /// Bytes that one connection, or one text request over HTTP, may make the process hold, of
-    /// whatever kind; more closes it with 1008. 0 is no limit. 64 MiB: all that the other limits
-    /// allow of one kind at a time (the largest message as it comes, a full conversation with its
-    /// images and a client that stalls), and then as much again.
+    /// Bytes of any kind that the process may hold for one connection or one text request over HTTP;
+    /// more closes it with 1008. 0 is no limit. 64 MiB: well above the largest message (21 MiB), a
+    /// full conversation with its images (9) and the output of a client that stalls (8) together.
     public var maxConnectionMemoryBytes = 64 << 20
     /// Bytes that the whole process may hold, counted by its connections' ledgers or by the
     /// kernel, whichever is more. The server's own memory and its models are part of it. Once
@@ -422,15 +421,15 @@ public struct ServerConfiguration: Sendable {
             "max-connection-memory-bytes", \.maxConnectionMemoryBytes, 0...((4 << 30) - 1),
             unit: "bytes",
             """
-            What one connection, or one text request over HTTP, may make the server hold in \
-            all; more closes it with 1008. 0 is no limit. The default is above all that the \
-            other limits allow of one kind.
+            Memory that the server may hold for one connection or one text request over HTTP; \
+            more closes it with 1008. 0 is no limit. The default is above all that the \
+            other limits allow.
             """),
         .integer(
             "max-memory-bytes", \.maxMemoryBytes, 0...(65_536 << 30), unit: "bytes",
             """
-            What the whole process may hold, by its own count or the kernel's, whichever is \
-            more. The server's own memory and its models are part of it. Once clients hold \
+            Memory of the whole process, by its own count or the kernel's, whichever is more. \
+            The server's own memory and its models are part of it. Once clients hold \
             nine tenths of the rest, new sessions are answered with 503; beyond the limit the \
             connections that hold the most are closed with 1013. 0 is no limit. The default \
             is four fifths of what the control group or the machine has.
@@ -486,8 +485,8 @@ public struct ServerConfiguration: Sendable {
             "min-request-bytes-per-second", \.minRequestBytesPerSecond, 1...(1 << 30),
             unit: "bytes per second",
             """
-            What a request that takes longer than request-grace-ms must have brought on \
-            average; else it is answered with 408.
+            Pace on average that a request must keep which takes longer than request-grace-ms; \
+            else it is answered with 408.
             """),
         .milliseconds(
             "keep-alive-timeout-ms", \.keepAliveTimeout, 100...86_400_000,
@@ -505,11 +504,11 @@ public struct ServerConfiguration: Sendable {
     /// Payloads smaller than this make a fragment of a message tiny, unless it is the last; 0 for
     /// none. 32: half of the smallest fragments that common clients send.
     public var tinyFragmentBytes = 32
-    /// Per second in the long run, how many things a client may do that cost it next to nothing:
-    /// control frames, tiny fragments, empty messages, and events that are answered by an error. 100:
-    /// two kinds of mistake in every 20 ms packet are still accepted.
+    /// Control frames, tiny fragments, empty messages and refused events that a client may send per
+    /// second in the long run; they cost a client next to nothing. 100: two kinds of mistake in
+    /// every 20 ms packet are still accepted.
     public var maxNuisancesPerSecond = 100
-    /// How many of them a client may do at once after some quiet. 2,000: twice the thousand empty
+    /// How many of them a client may send at once after some quiet. 2,000: twice the thousand empty
     /// messages that a test of conformance sends.
     public var maxNuisanceBurst = 2_000
     /// Silence after which a WebSocket client is pinged. 25 s: below the 30 s at which common
@@ -576,8 +575,8 @@ public struct ServerConfiguration: Sendable {
             "min-message-bytes-per-second", \.minMessageBytesPerSecond, 1...(1 << 30),
             unit: "bytes per second",
             """
-            What a WebSocket message that takes longer than message-grace-ms must have \
-            brought on average; else the connection is closed with 1008.
+            Pace on average that a WebSocket message must keep which takes longer than \
+            message-grace-ms; else the connection is closed with 1008.
             """),
         .milliseconds(
             "message-idle-timeout-ms", \.messageIdleTimeout, 0...86_400_000,
@@ -639,12 +638,12 @@ public struct ServerConfiguration: Sendable {
         .integer(
             "max-unread-reply-bytes", \.maxUnreadReplyBytes, 1_024...(1 << 30),
             unit: "bytes",
-            "What a client over HTTP may leave unread of a reply before its model is paused."),
+            "Unread part of a reply over HTTP beyond which its model is paused."),
         .integer(
             "max-unsent-socket-bytes", \.maxUnsentSocketBytes, 4_096...(1 << 30),
             unit: "bytes",
             """
-            What the kernel takes of one connection beyond what it has sent. The rest waits \
+            Output of one connection that the kernel takes before it can send it. The rest waits \
             in the server, where late audio can still be dropped.
             """),
     ]
@@ -713,7 +712,7 @@ public struct ServerConfiguration: Sendable {
             """),
         .integer(
             "retry-after-seconds", \.retryAfterSeconds, 0...86_400, unit: "seconds",
-            "What Retry-After names when the server is full."),
+            "Time that Retry-After names when the server is full."),
     ]
 
     // MARK: Compression

@@ -1,5 +1,5 @@
-// What a configuration must fulfil before a server starts with it: the range of every setting, and
-// the rules between settings. They hold for programs that use the package as for `parley serve`.
+// The checks on a configuration before a server starts with it: the range of every setting, and the
+// rules between settings. They hold for programs that use the package as for `parley serve`.
 //
 // Invariant: a server within all ranges and rules keeps every promise of its documentation.
 
@@ -25,7 +25,7 @@ extension ServerConfiguration {
         return nil
     }
 
-    /// What is wrong with the settings, as one line that names the option, or nil.
+    /// The first error in the settings, as one line that names the option; nil where there is none.
     package var objection: String? {
         for setting in Self.settings.flatMap(\.settings) {
             if let objection = setting.objection(to: self) { return objection }

@@ -1,6 +1,6 @@
 // The limits of one session, and beside them the settings that change them.
 
-/// What a session may hold and do. Every queue and every count of a session ends somewhere.
+/// Limits of one session. Each bounds memory or work that a client could cause.
 public struct SessionLimits: Equatable, Sendable {
     // MARK: Conversation
 
@@ -17,16 +17,15 @@ public struct SessionLimits: Equatable, Sendable {
     /// UTF-8 bytes that a conversation may hold beyond these where its model sees images, each as
     /// base64. 8 MiB: some twenty photographs of a telephone, made small as clients do.
     public var maxConversationImageBytes = 8 << 20
-    /// What the model has room for, in tokens: instructions, tools, conversation and reply.
-    /// 128,000, as most of today's models have. What a conversation needs is estimated
-    /// (`TokenEstimate`).
+    /// The model's context in tokens: instructions, tools, conversation and reply. 128,000, as most
+    /// of today's models have. The size of a conversation is estimated (`TokenEstimate`).
     public var modelContextTokens = 128_000
-    /// Coded audio of the user that is kept for clients that retrieve an item, in bytes; older
-    /// audio is dropped, its words stay. 0: none. 64 KiB: the newest 25 s as Opus, 8 s otherwise.
+    /// Coded audio of the user that is kept for clients that retrieve an item, in bytes. Older audio
+    /// is dropped, its transcript stays. 0: none. 64 KiB: the newest 25 s as Opus, 8 s otherwise.
     public var maxKeptAudioBytes = 64 << 10
-    /// What a model that hears audio is given of earlier turns that have no transcript, and of the
-    /// newest, in seconds; older audio is dropped. 60: 0.5 MB of a session that has them, less
-    /// where they were Opus.
+    /// Audio of the newest turn, and of earlier turns without a transcript, that is sent to a model
+    /// that hears audio, in seconds. Older audio is dropped. 60: 0.5 MB of a session that has it,
+    /// less where it was Opus.
     public var maxHeardAudioSeconds = 60
 
     private static let conversation: [Setting<Self>] = [
@@ -46,17 +45,17 @@ public struct SessionLimits: Equatable, Sendable {
         .integer(
             "max-conversation-image-bytes", \.maxConversationImageBytes, 0...(1 << 30),
             unit: "bytes",
-            "What a conversation may hold beyond its text where its model sees images."),
+            "Images that a conversation may hold, as base64, where its model takes images."),
         .integer(
             "model-context-tokens", \.modelContextTokens, 1_024...100_000_000,
             unit: "tokens",
-            "What the model has room for. The oldest items beyond it are not sent to it."),
+            "The model's context. The oldest items beyond it are not sent to the model."),
         .integer(
             "max-kept-audio-bytes", \.maxKeptAudioBytes, 0...(1 << 30), unit: "bytes",
             "Audio of the user that a client can retrieve with its item."),
         .integer(
             "max-heard-audio-seconds", \.maxHeardAudioSeconds, 1...3_600, unit: "seconds",
-            "What a model that hears audio is given of turns without a transcript."),
+            "Audio of turns without a transcript that is sent to a model that hears audio."),
     ]
 
     // MARK: Responses
@@ -110,9 +109,9 @@ public struct SessionLimits: Equatable, Sendable {
     /// Tools of one MCP server that are shown to the model; the others are left out. 128, as the
     /// models' APIs allow.
     public var maxToolsPerServer = 128
-    /// Calls of MCP tools that one response makes. 16: more are refused, and the model is told.
+    /// Calls of MCP tools that one response makes. 16. More are refused with an error that the model sees.
     public var maxToolCalls = 16
-    /// UTF-8 bytes of a tool's answer that are kept; the rest is cut off, which the model is told.
+    /// UTF-8 bytes of a tool's answer that are kept. The rest is cut off, with a note to the model.
     /// 64 KiB: some 16,000 tokens, as much as a model reads in passing.
     public var maxToolResultBytes = 64 << 10
     /// Responses that follow one another by themselves, because tools were called. 8: longer
@@ -131,7 +130,7 @@ public struct SessionLimits: Equatable, Sendable {
             "Calls of MCP tools that one response makes."),
         .integer(
             "max-mcp-result-bytes", \.maxToolResultBytes, 64...(1 << 20), unit: "bytes",
-            "What is kept of a tool's answer; the rest is cut off."),
+            "How much of a tool's answer is kept; the rest is cut off."),
         .integer(
             "max-automatic-responses", \.maxAutomaticResponses, 1...1_000,
             unit: "responses",

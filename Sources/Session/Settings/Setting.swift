@@ -1,7 +1,7 @@
-// What one setting is: its name, what its text may be, and where its value lives. A setting is
-// declared once, beside the property that it sets. From the declaration come the flag, the
-// environment variable, the key of the configuration file, the help, `--print-config`, the example
-// file, the reference (docs/configuration.md) and the check of ranges when a server starts.
+// One setting: its name, the texts that it allows, and the property that it sets. A setting is
+// declared once, beside that property. The declaration makes its flag, its environment variable and
+// its key in the configuration file. It also makes its place in the help, in `--print-config`, in
+// the example file and in docs/configuration.md, and the check of its range when a server starts.
 //
 // Not here: which source of a value wins. That is decided by the `parley` command.
 
@@ -27,9 +27,9 @@ package struct Setting<Root>: Sendable {
     package let name: String
     /// One or two sentences: what the setting does, and why the default is what it is.
     package let summary: String
-    /// What is allowed, as it completes "must be …".
+    /// The allowed texts, as they complete "must be …".
     package let allowed: String
-    /// What a number counts, for example `bytes`; empty for words and paths.
+    /// The unit of a number, for example `bytes`; empty for words and paths.
     package var unit = ""
     /// The numbers that are allowed; nil where the value is no number.
     package var range: ClosedRange<Int>?
@@ -59,8 +59,8 @@ package struct Setting<Root>: Sendable {
             get: { [get] outer in get(outer[keyPath: place]) })
     }
 
-    /// What is wrong with the value of a property, as one line that names the setting; nil where
-    /// nothing is. Only numbers can be wrong: their properties take any.
+    /// The error in the value of a property, as one line that names the setting; nil where there is
+    /// none. Only numbers are checked: their properties take any value.
     package func objection(to root: Root) -> String? {
         guard let range, let value = Int(get(root)), !range.contains(value) else { return nil }
         return "\(name) must be from \(range.lowerBound) to \(range.upperBound), not \(value)"

@@ -13,7 +13,7 @@ enum ServerTrust: Equatable {
     /// Those of the authorities in this PEM file, for example a self-signed certificate.
     case authorities(path: String)
     /// Any: the connection is encrypted, but the identity of the server is not known.
-    case anybody
+    case any
 }
 
 /// The client's side of TLS on one socket.
@@ -93,7 +93,7 @@ final class ClientTLS {
             guard SSL_CTX_load_verify_file(context, path) == 1 else {
                 throw .usage("--ca: \(jsonString(path)) is no readable file of PEM certificates")
             }
-        case .anybody: return SSL_set_verify(ssl, SSL_VERIFY_NONE, nil)
+        case .any: return SSL_set_verify(ssl, SSL_VERIFY_NONE, nil)
         }
         SSL_set_verify(ssl, SSL_VERIFY_PEER, nil)
     }
@@ -119,7 +119,7 @@ final class ClientTLS {
                 throw distrust(Int32(verdict))
             }
             throw CommandFailure(
-                description: "\(host) does not agree on TLS: \(Self.reason())")
+                description: "the TLS handshake with \(host) failed: \(Self.reason())")
         }
     }
 

@@ -49,7 +49,7 @@ final class PageClient {
         case 200: return answer.body
         case 401, 403:
             throw CommandFailure(
-                description: "\(address.authority) refuses \(path): it wants an operator's key "
+                description: "\(address.authority) refuses \(path): it needs an operator's key "
                     + "(--key, or PARLEY_API_KEY), or a client on its own machine")
         case let status:
             throw CommandFailure(

@@ -16,10 +16,10 @@ struct ServerAccessOptions: ParsableArguments {
     var authoritiesPath: String?
 
     @Flag(name: .customLong("insecure"), help: "Do not check the server's certificate.")
-    var trustsAnybody = false
+    var trustsAnyCertificate = false
 
     func validate() throws {
-        if authoritiesPath != nil && trustsAnybody {
+        if authoritiesPath != nil && trustsAnyCertificate {
             throw ValidationError("give only one of --ca and --insecure")
         }
     }
@@ -32,6 +32,6 @@ struct ServerAccessOptions: ParsableArguments {
     /// Which certificates are trusted.
     var trust: ServerTrust {
         if let authoritiesPath { return .authorities(path: authoritiesPath) }
-        return trustsAnybody ? .anybody : .system
+        return trustsAnyCertificate ? .any : .system
     }
 }

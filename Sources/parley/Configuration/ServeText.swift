@@ -19,12 +19,12 @@ enum ServeText: String, CaseIterable {
 
     /// The text that a flag asks for; nil where it asks for none.
     init?(flag: String) {
-        guard flag != "-h" && flag != "-help" else {
+        if flag == "-h" || flag == "-help" {
             self = .help
-            return
+        } else {
+            guard flag.hasPrefix("--") else { return nil }
+            self.init(rawValue: String(flag.dropFirst(2)))
         }
-        self.init(rawValue: String(flag.dropFirst(2)))
-        if !flag.hasPrefix("--") { return nil }
     }
 
     // MARK: Help

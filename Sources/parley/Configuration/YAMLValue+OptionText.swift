@@ -1,5 +1,5 @@
-// A value of the configuration file as the text that the option's flag would have. What the text
-// means is decided by the option.
+// A value of the configuration file as the text that the option's flag would have. The option
+// decides what the text means.
 
 import Session
 import YAML

@@ -1,5 +1,5 @@
-// Which language models elsewhere answer, and how long they may take. What a provider is stands in
-// ModelProviderSetting; ServerParts+Models makes the models.
+// The settings of language models elsewhere: which ones answer, and how long they may take. One
+// provider is a ModelProviderSetting; ServerParts+Models makes the models.
 
 import Agents
 import Session
@@ -10,7 +10,7 @@ struct LanguageModelSettings: Sendable {
 
     /// Base URL of its server, or nil: the built-in demo agent answers.
     var url: String?
-    /// What that server speaks.
+    /// The protocol of that server.
     var kind = ModelServiceKind.chat
     /// The key for that server, or nil: none is sent.
     var key: String?

@@ -71,7 +71,7 @@ struct ServerParts {
         let recognizer = MoonshineRecognizer(modelsDirectory: settings.modelsDirectory)
         if let missing = recognizer.missingFile {
             logger.warning(
-                "no speech recognition: what is said is not understood; run `make models`",
+                "no speech recognition: speech is not transcribed; run `make models`",
                 metadata: ["reason": "\(missing)"])
             return nil
         }

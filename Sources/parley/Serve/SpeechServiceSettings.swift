@@ -1,5 +1,5 @@
-// Which servers elsewhere recognise and synthesise speech, and how long they may take. ServerParts
-// makes the recogniser and the synthesiser.
+// The settings of transcription and speech servers, and of requests to services. ServerParts makes
+// the recogniser and the synthesiser.
 
 import Agents
 import Session
@@ -46,7 +46,7 @@ struct SpeechServiceSettings: Sendable {
     var speechModel = "tts-1"
     /// The voice to ask that server for, or nil: what the client names.
     var speechVoice: String?
-    /// What that server is asked to answer in.
+    /// The format that is asked for.
     var speechFormat = SpeechServiceFormat.pcm
 
     private static let speech: [Setting<Self>] = [

@@ -36,15 +36,15 @@ struct TalkCommand: ParsableCommand {
               parley talk --wav question.wav --out reply.wav
 
             sends a recording in real time, as a microphone would, followed by silence until the \
-            turn ends, and writes the spoken reply. The milliseconds that it prints count from the \
-            end of speech: the moment at which the last 10 ms of the recording that are within \
-            26 dB of its loudest 10 ms were sent.
+            turn ends, and writes the spoken reply. The printed milliseconds count from the end of \
+            speech: the time at which the last loud 10 ms of the recording were sent (within 26 dB \
+            of the loudest).
 
-            It exits with status 1 when the server, a turn or a file fails, and with 64 when the \
-            options do not fit together.
+            The exit status is 1 when the server, a turn or a file fails, and 64 when the options \
+            do not fit together.
             """)
 
-    @Option(help: "Where the server is; wss:// for TLS.")
+    @Option(help: "The server's URL; wss:// for TLS.")
     var url = "ws://127.0.0.1:8080/v1/realtime"
 
     @Option(help: "The model to ask for.")
@@ -52,10 +52,10 @@ struct TalkCommand: ParsableCommand {
 
     @OptionGroup var access: ServerAccessOptions
 
-    @Option(name: .customLong("wav"), help: "Say this recording; again for the next turn.")
+    @Option(name: .customLong("wav"), help: "Send this recording; give it again for the next turn.")
     var recordings: [String] = []
 
-    @Option(name: .customLong("text"), help: "Say this line and end; again for the next turn.")
+    @Option(name: .customLong("text"), help: "Send this line; give it again for the next turn.")
     var lines: [String] = []
 
     @Flag(name: .customLong("mic"), help: "Speak and listen through arecord and aplay.")
@@ -67,13 +67,13 @@ struct TalkCommand: ParsableCommand {
     @Option(help: "The audio format in both directions.")
     var format = AudioFormat.opus
 
-    @Option(help: "How reply audio travels: base64 in events, or binary messages.")
+    @Option(help: "How reply audio is sent: base64 in events, or binary messages.")
     var transport = AudioTransport.json
 
     @Option(help: "Instructions for the model.")
     var instructions: String?
 
-    @Flag(name: .customLong("json"), help: "Print every event as it came, one JSON line each.")
+    @Flag(name: .customLong("json"), help: "Print every event as one JSON line.")
     var printsJSON = false
 
     func validate() throws {

@@ -26,7 +26,7 @@ struct TopRow: Equatable, Sendable {
     init(_ value: JSONValue) throws(CommandFailure) {
         guard let id = value["id"]?.string, let state = value["state"]?.string,
             let bytes = value["bytes"]?.count
-        else { throw CommandFailure(description: "the server's list of sessions is not as known") }
+        else { throw CommandFailure(description: "the server's list of sessions cannot be read") }
         self.id = id.visible(.ascii)
         self.state = state.visible(.ascii)
         self.bytes = bytes
@@ -62,7 +62,7 @@ struct TopList: Equatable {
     init(_ body: [UInt8], parser: JSONParser) throws(CommandFailure) {
         let value = try parser.object(body)
         guard let data = value["data"]?.elements, let ledgerBytes = value["ledger_bytes"]?.count
-        else { throw CommandFailure(description: "the server's list of sessions is not as known") }
+        else { throw CommandFailure(description: "the server's list of sessions cannot be read") }
         shards = value["shards"]?.count ?? 1
         silentShards = shards - (value["shards_answered"]?.count ?? shards)
         connections = value["connections"]?.count ?? 0

@@ -16,25 +16,25 @@ struct TopCommand: ParsableCommand {
             arrows and page keys scroll, Enter shows what the chosen session holds, part by part.
 
             WORDS, TOKEN and AUDIO are the last turn's milliseconds from the end of the user's \
-            speech to the transcript, the model's first token and the first audio of the reply; a \
-            typed turn has its first token only, from the request on.
+            speech to the transcript, the model's first token and the first audio of the reply. A \
+            typed turn has its first token only, counted from the request.
 
-            The server answers an operator: with credentials whoever has an operator's key, and \
-            without them only its own machine.
+            The server answers operators only: clients with an operator's key or, where it asks \
+            for no credentials, clients on its own machine.
             """)
 
-    @Option(help: "Where the server is; https:// for TLS.")
+    @Option(help: "The server's URL; https:// for TLS.")
     var url = "http://127.0.0.1:8080"
 
     @OptionGroup var access: ServerAccessOptions
 
-    @Option(help: "What comes first: bytes, age or id.")
+    @Option(help: "The order of sessions: bytes, age or id.")
     var order = "bytes"
 
     @Option(help: "Only sessions in this state: idle, listening, speaking, replying, connection.")
     var state: String?
 
-    @Option(help: "Seconds between two questions, 0.1 to 3600.")
+    @Option(help: "Seconds between two requests, 0.1 to 3600.")
     var interval = 1.0
 
     @Flag(help: "Print one table and end: for pipes and scripts. Bytes and seconds are exact.")
