@@ -1,8 +1,9 @@
-// One TCP connection of a shard: what it has received and not used, what it has yet to send, and
-// how far its life is. What happens at each step is the shard's (Shard, ShardHTTP, ShardWebSocket).
+// One TCP connection of a shard: bytes received and not used, bytes to be sent, and its state. The
+// changes of the state are in ConnectionActions; the shard makes them (ShardConnections, ShardHTTP,
+// ShardWebSocket).
 //
-// Small when idle: the state of HTTP (HTTPServerConnection) goes away at the upgrade, the send buffer
-// holds nothing, the session hangs off one reference.
+// Small when idle: the state of HTTP (HTTPServerConnection) goes away at the upgrade, the
+// send buffer is empty, the session hangs off one reference.
 //
 //   (proxyHeader ──a proxy's header──▶)
 //   http ──upgrade──▶ webSocket ──our Close──▶ closing ──peer's Close──┐
@@ -19,17 +20,17 @@ final class LiveSession {
     let writer: ServerEventWriter
     /// Number of the next event.
     var eventNumber: UInt64 = 1
-    /// When it wants to be called again, as of its last draining.
+    /// When it wants to be called again, as of its last step.
     var deadline: Instant?
     /// How its last turn went. Six bytes, which lie in the padding behind `deadline`.
     var lastTurn = TurnLatencies()
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(104)
+    static let objectBytes = HeapBlock.object(LiveSession.self)
     /// Agents at work for it.
     var work: AgentWork
     /// Responses that it has begun. Four bytes, which lie in the padding behind `work`.
     var turns: UInt32 = 0
-    /// What its credential limits; nil where that is nothing.
+    /// Limits of its credential; nil where there are none.
     var grant: SessionGrant?
 
     /// - Parameter caller: whose session it is.
@@ -51,13 +52,14 @@ final class LiveSession {
 
 /// One TCP connection. Confined to its shard's thread.
 ///
-/// What every message touches is exempt from Swift's run-time check for overlapping accesses: the
-/// checks would be a third of an echo's instructions in user space (15 of 84 each), and no access
-/// here overlaps another, as each is one load, one store, or a call that knows no connection.
+/// Properties that every message touches are exempt from Swift's run-time check for overlapping
+/// accesses: the checks would be a third of an echo's instructions in user space (15 of 84 each).
+/// No access here overlaps another, as each is one load, one store, or a call that knows no
+/// connection.
 final class Connection {
-    /// How far its life is; the diagram is at the top of the file.
+    /// The states of a connection; the diagram is at the top of the file.
     enum State: UInt8 {
-        /// A trusted proxy is to say first whose connection it is. Next: http, lingering, closed.
+        /// A trusted proxy first names its client. Next: http, lingering, closed.
         case proxyHeader
         /// Requests are read and answered. Next: webSocket, lingering, closed.
         case http
@@ -75,11 +77,11 @@ final class Connection {
     let token: EventToken
     let handle: IOHandle
     @exclusivity(unchecked) var state = State.http
-    /// Whether the shard's list of connections to flush names it.
+    /// Whether it is queued for the flush.
     @exclusivity(unchecked) var isDirty = false
-    /// Whether the shard's list of those whose ledger is to be settled names it.
+    /// Whether its ledger is to be settled at the end of the tick.
     @exclusivity(unchecked) var isTouched = false
-    /// What it was doing when its ledger was last settled.
+    /// The state of its session when its ledger was last settled; nil before.
     @exclusivity(unchecked) var chargedState: SessionState?
     /// Bytes of its ledger when that was last settled: its part of the shard's sum.
     @exclusivity(unchecked) var charged: UInt32 = 0
@@ -89,7 +91,7 @@ final class Connection {
     var hasEnded = false
     /// Whether our direction of the connection is shut.
     var isFinished = false
-    /// What the backend watches it for.
+    /// The reports that the backend is to give of it.
     @exclusivity(unchecked) var interest: Interest = .reads
     /// Its entry in the shard's deadline queue, never later than what it waits for.
     var deadline = DeadlineQueue<DeadlineOwner>.Handle.none
@@ -102,23 +104,23 @@ final class Connection {
     @exclusivity(unchecked) var messageDue = Connection.noMessageDue
     /// When a WebSocket message, other than control frames, came or left last.
     @exclusivity(unchecked) var lastMessage: Instant
-    /// What may still come of what costs a peer nothing.
+    /// How much may still come of messages that cost a peer nothing; see ShardFloods.
     @exclusivity(unchecked) var floodBudget = TokenBucket()
     @exclusivity(unchecked) var output = SendBuffer()
-    /// What the shard remembers of the output; nil while that holds nothing of interest.
+    /// The record of output that waits; nil while none of it matters.
     @exclusivity(unchecked) var backlog: OutputBacklog?
     /// Whether output of an earlier tick waits.
     @exclusivity(unchecked) var isBehind = false
-    /// Whether so much output waits that the session's agents are held up.
+    /// Whether so much output waits that the session's agents are suspended.
     @exclusivity(unchecked) var isCongested = false
     /// Whether so much output waits that no message is taken in: an echo's only.
     @exclusivity(unchecked) var awaitsRoom = false
-    /// Whether the shard's queue of connections with messages for the next tick names it.
+    /// Whether it is queued for its pending messages to be handled in the next tick.
     @exclusivity(unchecked) var isUnfinished = false
     /// Bytes that came and are not used yet: the beginning of a proxy's header, or messages that
     /// another tick is for. HTTP has its own.
     @exclusivity(unchecked) var held: [UInt8] = []
-    /// Who pays for it in the table of addresses.
+    /// The entry in the table of addresses that counts it.
     var charge = AddressCharge.none
     var http: HTTPServerConnection?
     @exclusivity(unchecked) var webSocket: WebSocketConnection?

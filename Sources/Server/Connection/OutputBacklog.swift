@@ -1,7 +1,7 @@
-// What is known of the bytes that wait for one connection's socket, beyond the bytes: the audio
-// among them, since when they are too many, and the pong that is due. A connection has one only
-// while it has such output; the shard keeps a few for reuse, so that audio that leaves in the tick
-// in which it was queued costs no allocation. What is done about it is in ShardBackpressure.
+// The record of the bytes that wait for one connection's socket: the audio among them, since when
+// they are too many, and the pong that is due. A connection has one only while it has such output.
+// The shard keeps a few for reuse, so that audio which leaves in the tick of its queueing costs no
+// allocation. ShardBackpressure acts on it.
 //
 // Invariant: a backlog that is put back knows of nothing; no pong waits without another queued
 // before it.
@@ -22,7 +22,7 @@ final class OutputBacklog {
     private var isPongDue = false
 
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(88)
+    static let objectBytes = HeapBlock.object(OutputBacklog.self)
     /// Bytes of all of it.
     var heldBytes: Int { Self.objectBytes + audio.heldBytes + duePong.heapBytes }
 

@@ -31,7 +31,7 @@ struct Caller: Sendable {
 /// session; the place is free again when it goes.
 final class SessionGrant {
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(100)
+    static let objectBytes = HeapBlock.object(SessionGrant.self)
 
     /// When the session has lasted as long as it may; nil: never.
     let end: Instant?

@@ -97,7 +97,7 @@ final class HTTPServerConnection {
         }
 
         /// Bytes of the object itself.
-        static let objectBytes = HeapBlock.bytes(16 + MemoryLayout<HTTPRequestParser>.size)
+        static let objectBytes = HeapBlock.object(IncompleteRequest.self)
 
         fileprivate var parser: HTTPRequestParser
         fileprivate var clearance = Clearance.unjudged
@@ -117,7 +117,7 @@ final class HTTPServerConnection {
     /// only read to notice that the client has left.
     static let maxPendingBehindAnswer = 64 << 10
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(72)
+    static let objectBytes = HeapBlock.object(HTTPServerConnection.self)
 
     private(set) var phase = Phase.idle
     /// Whether an answer has promised to keep the connection.

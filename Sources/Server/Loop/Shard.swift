@@ -1,19 +1,33 @@
 // One event loop on one thread: its connections, their deadlines, its agents. Nothing of it is
-// shared and nothing is locked, but for the two mailboxes that wake it. What all shards of a server
-// share is beside it: the table of addresses and the keys of tickets, with a lock each, and atomic
-// numbers.
+// shared or locked but the two mailboxes that wake it. All shards of a server share the table of
+// addresses and the keys of tickets, each with a lock, and atomic numbers.
 //
-// A tick: wait → go on with messages held → read → expire deadlines → run agents' jobs → step
-// sessions → flush writes → remove the closed. Reading comes before writing, so that the answers to
-// everything that came in a tick leave in one write; a read handler never writes a socket, and
-// nobody is removed while a handler may still hold him. Accepting is in ShardListener, flushing and
-// deadlines in ShardConnections, bytes and their meaning in ShardHTTP and ShardWebSocket.
+// The loop is `tick()`, with the reasons of its order. The state of each subject is a part of its
+// own, beside what uses it:
+//
+//   ShardClock      the time, and the clock by which peers are judged       Loop/
+//   ShardInbox      commands of other threads                               Loop/
+//   DeadlineQueue   the earliest deadline, and who has it                   Loop/
+//   SlotQueue       connections that wait for one step of the loop          Loop/
+//   Acceptor        listeners, their pauses, shares of siblings             Connection/
+//   ConnectionTable connections by slot                                     Connection/
+//   OutputSchedule  what is to be flushed, limits of queued output          Connection/
+//   FrameWriter     WebSocket frames into a send buffer                     WebSocket/
+//   LedgerKeeper    what each owner is charged for its memory               Memory/
+//   MemoryWatch     looks at the memory of the process                      Memory/
+//   MemoryReturn    when freed memory goes back to the system               Memory/
+//   SurveyTable     questions of operators                                  Observation/
+//   TickMeter       what is measured of each tick                           Observation/
+//
+// Extensions of `Shard` connect these parts: accepting is in ShardListener, flushing and deadlines
+// in ShardConnections, what a change of a connection asks for in ConnectionActions, bytes and
+// their meaning in ShardHTTP and ShardWebSocket.
 
 import Codec
 import Logging
 import Session
 
-/// Whose deadline has come.
+/// The owner of a deadline, as the queue names it when the deadline expires.
 enum DeadlineOwner {
     /// A slot of the connections.
     case connection(Int)
@@ -25,11 +39,11 @@ enum DeadlineOwner {
     case draining(DrainStep)
     /// The keys of session tickets may be too old.
     case ticketRotation
-    /// Much was let go: whether memory is to be given back.
+    /// Much memory was freed: whether it is to be given back to the system.
     case memoryReturn
-    /// A text request: its session's time, or the end of waiting for its client.
+    /// A text request: its session's deadline, or the end of the wait for its client.
     case textRequest(EventToken)
-    /// Shards that have not answered a survey are waited for no longer.
+    /// A survey ends with the answers that have come.
     case survey(SurveyID)
 }
 
@@ -52,7 +66,7 @@ package final class Shard<Backend: IO> {
     @exclusivity(unchecked) var clock: ShardClock
     /// Whether the shard takes nothing new and ends once its connections have.
     package internal(set) var isStopping = false
-    /// Nil until the shard is told to drain.
+    /// The drain in progress; nil while the shard serves.
     var draining: Draining?
 
     @exclusivity(unchecked) var connections: ConnectionTable
@@ -73,17 +87,17 @@ package final class Shard<Backend: IO> {
     let floodRate: TokenRate
     let messagePace: TransferPace
     let readBuffer: UnsafeMutableRawBufferPointer
-    /// Audio that its sessions hear between them in one tick, in samples at 16 kHz.
+    /// Audio that all its sessions together hear in one tick, in samples at 16 kHz.
     let maxSamplesPerTick: Int
-    /// Payloads and heads on their way into a send buffer; empty between two uses.
+    /// Payloads on their way into a send buffer; empty between two uses.
     var scratch = ByteWriter(capacity: 16 * 1024)
-    var frameHeader = ByteWriter(capacity: WebSocketFrame.maxHeaderBytes)
+    @exclusivity(unchecked) var frames = FrameWriter()
     var eventParser = ClientEventParser()
     let compression: ShardCompression
     var textRequests: TextRequests
-    /// What operators ask for now.
+    /// Surveys that operators have asked for.
     var surveys = SurveyTable()
-    /// Made with the first request that has a body for it.
+    /// Made for the first request that has a body for it.
     lazy var chatParser = ChatRequestParser()
 
     let executor: ShardExecutor
@@ -95,8 +109,8 @@ package final class Shard<Backend: IO> {
     let upstreamPort: UpstreamPort<Backend>
     let upstream: (any UpstreamClient)?
 
-    /// Creates a shard that listens to nobody yet. The calling thread is its thread until another
-    /// calls `run()`.
+    /// Creates a shard without a listener. The calling thread is its thread until another calls
+    /// `run()`.
     package init(io: Backend, services: ShardServices) {
         self.io = io
         self.services = services
@@ -177,7 +191,7 @@ package final class Shard<Backend: IO> {
 
     // MARK: The tick
 
-    /// Turns until the shard has stopped. Called once, on the shard's own thread.
+    /// Ticks until the shard has stopped. Called once, on the shard's own thread.
     package func run() {
         executor.adoptThread()
         while tick() {}
@@ -203,8 +217,8 @@ package final class Shard<Backend: IO> {
     ///    tick. One shot: jobs made by deliveries run in the next tick, which then does not wait.
     /// 7. Writes come after everything that can produce output, so that all answers of a tick
     ///    leave in one write for each connection. A read handler never writes a socket.
-    /// 8. Ledgers are settled when nothing else changes what a connection holds but the removal of
-    ///    the closed ones. Memory is judged by these sums, before the removal: an eviction closes
+    /// 8. Ledgers are settled when nothing but the removal of closed connections changes them
+    ///    any more. Memory is judged by these sums, before the removal: an eviction closes
     ///    connections, which are removed in the same tick.
     /// 9. Closed connections are removed last: until then every reference to a connection that a
     ///    handler, a queue or a delivery has is good, and no token means another connection.
@@ -281,15 +295,15 @@ package final class Shard<Backend: IO> {
                 fd: descriptor, readable: report.isReadable, writable: report.isWritable,
                 failed: report.hasFailed)
         case .textRequest, nil:
-            preconditionFailure("the backend made up a token")
+            preconditionFailure("the backend reported a token that was never watched")
         }
     }
 
-    /// Connections that tables have room for from the start; it is address space, no memory.
-    /// 1,048,576: 60 MB of it.
+    /// Connections that tables have room for from the start. It is address space, no memory:
+    /// 60 MB of it for 1,048,576.
     private static var maxReservedPlaces: Int { 1 << 20 }
-    /// Deadlines that expire in one tick; the others are as late as that tick takes. 1,024: less
-    /// than a millisecond, where a shard that was away may have those of all its connections due.
+    /// Deadlines that expire in one tick; the others wait for the next. 1,024 take less than a
+    /// millisecond. After an absence, the deadlines of all connections may be due at once.
     private static var maxDeadlinesPerTick: Int { 1_024 }
 
     private func expireDeadlines() {
@@ -338,7 +352,7 @@ package final class Shard<Backend: IO> {
         }
     }
 
-    /// Chunks that the connections' send buffers hold now; none without a connection.
+    /// Chunks in the connections' send buffers now; none without a connection.
     package var chunksInUse: Int { chunks.chunksInUse }
 
     // MARK: Stopping

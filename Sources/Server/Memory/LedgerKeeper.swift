@@ -1,7 +1,7 @@
-// The ledgers of one shard as they are charged: which connections a tick has touched, so that only
-// their ledgers are read again, what each owner is charged, the sum (LedgerBook), who is charged
-// more than any may be, and a bound on the largest charge. What an owner holds is read in
-// ShardLedger and passed in.
+// The charges of one shard's owners, which are its connections and text requests. It knows which
+// connections a tick has touched, so that only their ledgers are read again; the sum (LedgerBook);
+// the owners that are charged more than any may be; and a bound on the largest charge. The bytes of
+// an owner are read in ShardLedger and passed in.
 //
 // Settling is done once at the end of a tick: an echo pays a few comparisons for it, and a
 // connection that had nothing to do is not looked at.
@@ -11,7 +11,7 @@
 
 import Session
 
-/// Charges what the owners of one shard hold.
+/// Charges the owners of one shard for their memory.
 struct LedgerKeeper {
     /// Ticks between two checks of all ledgers in a debug build.
     private static let ticksPerAudit = 64
@@ -25,11 +25,13 @@ struct LedgerKeeper {
     /// Owners that are charged more, until the end of the tick.
     private(set) var oversized: [EventToken] = []
     /// No evictable owner is charged more than this. It only grows, as ledgers are settled; it is
-    /// exact where `setLargest(to:)` has just been told what a look at all owners has found.
+    /// exact where `setLargest(to:)` was just called with the finding of a look at all owners.
     private(set) var largestCharge: UInt32 = 0
     private var auditCountdown = 0
+    /// The charge of a connection at rest. Here, because the path of every message compares it.
+    let restingBytes = UInt32(clamping: Connection.restingBytes)
 
-    /// - Parameter maxBytes: what one owner may hold; 0: any number.
+    /// - Parameter maxBytes: what one owner may be charged; 0: any number.
     init(metrics: ShardMetrics, maxBytes: Int) {
         book = LedgerBook(metrics: metrics)
         self.metrics = metrics
@@ -41,7 +43,7 @@ struct LedgerKeeper {
 
     // MARK: A tick
 
-    /// A connection may hold other than before: its ledger is settled at the end of the tick.
+    /// The memory of a connection may have changed: its ledger is settled at the end of the tick.
     @inline(__always)
     mutating func touch(_ connection: Connection) {
         guard !connection.isTouched else { return }
@@ -75,7 +77,7 @@ struct LedgerKeeper {
 
     // MARK: Charges
 
-    /// Charges a connection what it holds now.
+    /// Charges a connection for its memory now.
     mutating func settle(_ connection: Connection, bytes: UInt32) {
         let state = connection.sessionState
         guard bytes != connection.charged || state != connection.chargedState else { return }
@@ -86,7 +88,7 @@ struct LedgerKeeper {
         if bytes > largestCharge, connection.isEvictable { setLargest(to: bytes) }
     }
 
-    /// Charges a text request what it holds now.
+    /// Charges a text request for its memory now.
     mutating func settle(_ request: TextRequest, bytes: UInt32) {
         guard bytes != request.charged else { return }
         let before: SessionState? = request.charged == 0 ? nil : .replying

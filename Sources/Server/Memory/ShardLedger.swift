@@ -1,6 +1,6 @@
-// What each connection and text request of a shard makes the process hold, by part. A ledger is
-// read off the objects (Session/MemoryLedger); what an owner keeps of it is the total, 4 bytes,
-// which LedgerKeeper charges at the end of a tick.
+// The memory of each connection and text request of a shard, by part. A ledger is read off the
+// objects (Session/MemoryLedger); of it an owner keeps the total, 4 bytes, which LedgerKeeper
+// charges at the end of a tick.
 //
 // Invariant: after a tick each owner is charged what its ledger says, and the sum of the charges
 // is the shard's total; without any owner it is 0. Debug builds check this every few ticks, every
@@ -11,14 +11,14 @@ import Session
 
 extension Connection {
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(328)
+    static let objectBytes = HeapBlock.object(Connection.self)
 
     /// Bytes of the object and of its places in the shard's tables and queue: a slot with its
     /// generation, a deadline with its place, and the same of a free one.
     static let restingBytes =
         objectBytes + 8 + 4 + DeadlineQueue<DeadlineOwner>.entryBytes
 
-    /// Whether it holds nothing beyond that.
+    /// Whether it has nothing beyond that.
     fileprivate var isResting: Bool {
         state == .webSocket && live == nil && tls == nil && output.isEmpty && held.isEmpty
             && backlog == nil && contexts == nil && messageDue == Connection.noMessageDue
@@ -29,11 +29,11 @@ extension Connection {
         messageDue != Connection.noMessageDue || !held.isEmpty || state != .webSocket
     }
 
-    /// Whether evicting it would free memory. One that was evicted already holds no more than what
-    /// is still to be sent to it.
+    /// Whether evicting it would free memory. One that was evicted already has nothing but its
+    /// last output.
     var isEvictable: Bool { state != .closed && state != .lingering }
 
-    /// What it is doing.
+    /// The state of its session.
     var sessionState: SessionState { live?.session.state ?? .connection }
 }
 
@@ -44,7 +44,7 @@ extension TextRequest {
 }
 
 extension MemoryLedger {
-    /// What a connection holds, without transfers of its session's agents.
+    /// Reads a connection's ledger, without its session.
     fileprivate init(of connection: Connection) {
         self.init()
         self.connection = Connection.restingBytes + (connection.http?.heldBytes ?? 0)
@@ -60,7 +60,7 @@ extension MemoryLedger {
         if let contexts = connection.contexts { compression = contexts.heldBytes }
     }
 
-    /// Adds what a session holds, without transfers of its agents.
+    /// Adds a session's ledger, without transfers of its agents.
     fileprivate mutating func add(_ live: LiveSession) {
         session += LiveSession.objectBytes
         if live.grant != nil { session += SessionGrant.objectBytes }
@@ -72,19 +72,19 @@ extension MemoryLedger {
 extension Shard {
     // MARK: Reading
 
-    /// What a connection holds, by part.
+    /// The ledger of a connection.
     package func ledger(ofConnection token: EventToken) -> MemoryLedger? {
         connections[token].map(ledger)
     }
 
-    /// What a connection holds, by part.
+    /// The ledger of a connection.
     func ledger(of connection: Connection) -> MemoryLedger {
         var ledger = MemoryLedger(of: connection)
         if let live = connection.live { add(live, at: connection.token, to: &ledger) }
         return ledger
     }
 
-    /// What a text request holds, by part, without the connections that read it.
+    /// The ledger of a text request, without the connections that read its reply.
     func ledger(of request: TextRequest) -> MemoryLedger {
         var ledger = MemoryLedger()
         ledger.session = TextRequest.objectBytes
@@ -101,7 +101,7 @@ extension Shard {
 
     // MARK: Settling
 
-    /// Charges the connections that the tick touched what they hold now.
+    /// Charges the connections that the tick touched.
     func settleLedgers() {
         for owner in gate.takeChargedOwners() {
             if let request = textRequests[owner], owner.kind == .textRequest {
@@ -114,7 +114,7 @@ extension Shard {
         for position in 0..<count {
             connections.reference(inSlot: ledgers.slot(at: position))?._withUnsafeGuaranteedRef {
                 $0.isTouched = false
-                if $0.isResting, $0.charged == UInt32(Connection.restingBytes) { return }
+                if $0.isResting, $0.charged == ledgers.restingBytes { return }
                 settle($0)
             }
         }
@@ -127,7 +127,7 @@ extension Shard {
         ledgers.settle(connection, bytes: UInt32(clamping: ledger(of: connection).total))
     }
 
-    /// Charges a text request what it holds now.
+    /// Charges a text request.
     func settle(_ request: TextRequest) {
         ledgers.settle(request, bytes: UInt32(clamping: ledger(of: request).total))
     }
@@ -137,17 +137,17 @@ extension Shard {
 
     // MARK: The invariant
 
-    /// Bytes that all connections and text requests of the shard hold.
+    /// Bytes that all connections and text requests of the shard are charged.
     package var ledgerBytes: Int { ledgers.total }
 
-    /// Whether every owner is charged what it holds, and the sum is the total. O(n): for tests and
+    /// Whether every owner is charged what its ledger says, and the sum is the total. O(n): for tests and
     /// debug builds.
     package var isBalanced: Bool {
         var sum = 0
         var isTrue = true
         connections.forEach { connection in
             sum += Int(connection.charged)
-            // What libcurl holds for agents at work changes by itself, between two ticks.
+            // libcurl's memory for agents at work changes by itself, between two ticks.
             let isDue =
                 connection.isTouched || connection.state == .closed
                 || connection.live?.work.isBusy == true

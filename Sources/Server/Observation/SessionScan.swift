@@ -2,16 +2,16 @@
 // the query the first few in its order. It goes on over several ticks, some connections in each, so
 // that a shard with a hundred thousand of them serves the others meanwhile.
 //
-// Invariant: at most `limit` candidates are held, whatever the number of connections.
+// Invariant: at most `limit` candidates are kept, whatever the number of connections.
 
 import Codec
 import Session
 
-/// What decides the order of sessions; those that come first are less.
+/// The rank of a session in an answer; those that come first are less.
 struct SessionRank: Comparable, Sendable {
     /// Higher comes first.
     let value: Int
-    /// Among equals the alphabet decides, so that two askings agree.
+    /// Among equals the alphabet decides, so that two answers agree.
     let id: String
 
     static func < (one: SessionRank, other: SessionRank) -> Bool {
@@ -35,7 +35,7 @@ struct SessionRanking {
     /// - Parameter limit: how many are kept, 1 or more.
     init(limit: Int) { self.limit = limit }
 
-    /// Counts a candidate, of whom only the value is known yet.
+    /// Counts a candidate of which only the value is known yet.
     /// - Returns: whether it may be among those that are kept: only then it is to be offered.
     mutating func mayTake(_ value: Int) -> Bool {
         counted += 1
@@ -90,6 +90,8 @@ struct SessionScan {
     var ranking: SessionRanking
     /// The next slot to look at.
     var nextSlot = 0
+    /// Whether all slots have been looked at.
+    private(set) var isOver = false
     /// Connections in each state, in the order of `SessionState.allCases`.
     var states = [Int](repeating: 0, count: SessionState.allCases.count)
     /// Time that it has taken of the shard.
@@ -100,8 +102,54 @@ struct SessionScan {
         ranking = SessionRanking(limit: question.query.limit)
     }
 
-    /// Counts a connection, and offers it where it fits the query.
+    /// Looks at the next connections.
+    /// - Parameters:
+    ///   - slots: the most slots to look at; 1 or more.
+    ///   - shard: the number of the shard, for the names of connections without a session.
+    /// - Returns: slots that this took, 1 or more.
     mutating func look(
+        through connections: ConnectionTable, atMost slots: Int, clock: ShardClock, shard: Int
+    ) -> Int {
+        // None where the table was given back meanwhile.
+        let end = max(nextSlot, min(connections.slotCount, nextSlot + slots))
+        let count = max(1, end - nextSlot)
+        for slot in nextSlot..<end {
+            connections.reference(inSlot: slot)?._withUnsafeGuaranteedRef {
+                look(at: $0, clock, shard: shard)
+            }
+        }
+        nextSlot = end
+        isOver = end >= connections.slotCount
+        return count
+    }
+
+    /// Takes a connection's state and bytes as of its last settling: they lie in the connection,
+    /// while the session is somewhere else in memory.
+    private mutating func look(at connection: Connection, _ clock: ShardClock, shard: Int) {
+        guard connection.state != .closed else { return }
+        look(
+            at: connection.token, in: connection.chargedState ?? .connection,
+            bytes: Int(connection.charged),
+            started: clock.time(ofPeerTime: connection.phaseStart),
+            id: connection.live?.session.id ?? Self.id(of: connection, shard: shard))
+    }
+
+    /// A name for a connection that has no session.
+    private static func id(of connection: Connection, shard: Int) -> String {
+        "conn_\(shard)_\(connection.token.index)_\(connection.token.generation)"
+    }
+
+    /// Looks at all text requests.
+    mutating func look(through requests: TextRequestTable, clock: ShardClock) {
+        requests.forEach {
+            look(
+                at: $0.token, in: $0.live.session.state, bytes: Int($0.charged),
+                started: clock.time(ofPeerTime: $0.started), id: $0.live.session.id)
+        }
+    }
+
+    /// Counts a connection, and offers it where it fits the query.
+    private mutating func look(
         at token: EventToken, in state: SessionState, bytes: Int, started: Instant,
         id: @autoclosure () -> String
     ) {
@@ -120,8 +168,8 @@ struct SessionScan {
             case .age: Int(-started.nanoseconds)
             case .id: 0
             }
-        // The id is read only of those who may come in: it is a place in memory that nobody has
-        // touched for long.
+        // The id is read only where the session may come into the answer: it lies in memory that
+        // is likely not in the cache.
         guard ranking.mayTake(value) else { return }
         ranking.offer(SessionCandidate(rank: SessionRank(value: value, id: id()), token: token))
     }

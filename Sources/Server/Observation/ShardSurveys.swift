@@ -1,6 +1,6 @@
 // Surveys on a shard: a request for the sessions of the server becomes a question to all shards,
-// each looks through its own connections, and what they say becomes the answer. The values are in
-// SessionSurvey, one look is SessionScan's, the JSON is SurveyAnswer's.
+// each scans its own connections, and their reports become the answer. The values are in
+// SessionSurvey, a scan is SessionScan's, the JSON is SurveyAnswer's.
 
 import Codec
 import Session
@@ -17,7 +17,7 @@ extension Shard {
         let query: SessionQuery
         do throws(ClientEventError) {
             if let route = routes.route(at: request.path), route.path.hasSuffix("}") {
-                // Nobody has an id that is no text.
+                // No session has an id that is not text.
                 query = SessionQuery(id: route.parameter(of: request.path) ?? "")
             } else {
                 query = try SessionQuery(request)
@@ -38,8 +38,9 @@ extension Shard {
         return nil
     }
 
-    /// Whether a request comes from this machine, and nobody else's was handed on. A proxy is known
-    /// by what it adds; only one that is trusted and names its client can speak for him.
+    /// Whether a request comes from this machine, and was not passed on by a proxy for a client
+    /// elsewhere. A proxy is known by the fields that it adds; only a trusted one that names its
+    /// client can vouch for it.
     private func isLocal(_ request: HTTPRequest, on connection: Connection) -> Bool {
         guard let http = connection.http else { return false }
         let named = "X-Forwarded-For"
@@ -56,7 +57,7 @@ extension Shard {
         if let survey = surveys.add(report, to: id) { answer(survey) }
     }
 
-    /// The time for a survey is over: what has come is the answer.
+    /// The time for a survey is over: the reports that have come are the answer.
     func endSurvey(_ id: SurveyID) {
         if let survey = surveys.remove(id) { answer(survey) }
     }
@@ -76,45 +77,15 @@ extension Shard {
         var slots = SessionScan.slotsPerTick
         while slots > 0, var scan = surveys.takeScan() {
             let start = io.now
-            // Fewer than were looked at, where the table was given back meanwhile.
-            let end = max(scan.nextSlot, min(connections.slotCount, scan.nextSlot + slots))
-            slots -= max(1, end - scan.nextSlot)
-            for slot in scan.nextSlot..<end {
-                connections.reference(inSlot: slot)?._withUnsafeGuaranteedRef {
-                    look(at: $0, &scan)
-                }
-            }
-            scan.nextSlot = end
-            let isOver = end >= connections.slotCount
-            if isOver { textRequests.forEach { look(at: $0, &scan) } }
-            let report = isOver ? report(scan) : nil
+            slots -= scan.look(
+                through: connections, atMost: slots, clock: clock, shard: services.index)
+            if scan.isOver { scan.look(through: textRequests, clock: clock) }
+            let report = scan.isOver ? report(scan) : nil
             scan.nanoseconds += Int(io.now.nanoseconds - start.nanoseconds)
             guard let report else { return surveys.giveBack(scan) }
             metrics.observe(.sessionScan, nanoseconds: scan.nanoseconds)
             scan.question.answer(report)
         }
-    }
-
-    /// What it was doing and holding when its ledger was last settled, at the end of a tick: that
-    /// is beside the rest, where the session itself is somewhere else in memory.
-    private func look(at connection: Connection, _ scan: inout SessionScan) {
-        guard connection.state != .closed else { return }
-        scan.look(
-            at: connection.token, in: connection.chargedState ?? .connection,
-            bytes: Int(connection.charged),
-            started: time(ofPeerTime: connection.activityStart),
-            id: connection.live?.session.id ?? id(of: connection))
-    }
-
-    private func look(at turn: TextRequest, _ scan: inout SessionScan) {
-        scan.look(
-            at: turn.token, in: turn.live.session.state, bytes: Int(turn.charged),
-            started: time(ofPeerTime: turn.started), id: turn.live.session.id)
-    }
-
-    /// A name for a connection that has no session.
-    private func id(of connection: Connection) -> String {
-        "conn_\(services.index)_\(connection.token.index)_\(connection.token.generation)"
     }
 
     private func report(_ scan: SessionScan) -> SurveyReport {
@@ -124,7 +95,7 @@ extension Shard {
         report.ledgerBytes = ledgerBytes
         let hasParts = scan.question.query.id != nil
         for candidate in scan.ranking.sorted {
-            // Whoever has left since he was looked at is not told of.
+            // Connections that have ended since the scan came to them are left out.
             if let connection = connections[candidate.token] {
                 report.rows.append(row(of: connection, candidate.rank, hasParts: hasParts))
             } else if let turn = textRequests[candidate.token] {
@@ -160,8 +131,8 @@ extension Shard {
             lastTurn: turn.live.shownTurn, parts: parts)
     }
 
-    /// Who is at the other end, as far as is known without keeping it: the kernel knows the peer,
-    /// the table of addresses whom a proxy has named.
+    /// The client's address, without storing it in the connection: the kernel knows the peer, the
+    /// table of addresses the client that a proxy has named.
     private func client(of connection: Connection) -> NetworkAddress {
         if let http = connection.http { return http.client }
         let peer = io.peer(of: connection.handle)

@@ -109,7 +109,7 @@ final class ReplyLog: Sendable {
     }
 
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(88)
+    static let objectBytes = HeapBlock.object(ReplyLog.self)
 
     /// Bytes of all of it. A part's text grows by joining, without room to spare.
     var heldBytes: Int {

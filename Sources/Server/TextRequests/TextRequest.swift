@@ -53,7 +53,7 @@ final class TextRequest {
     /// Bytes of its places in the shard's table and queue, about.
     static let placeBytes = 64
     /// Bytes of the object itself, and of its places.
-    static let objectBytes = HeapBlock.bytes(200) + placeBytes
+    static let objectBytes = HeapBlock.object(TextRequest.self) + placeBytes
 
     init(
         token: EventToken, live: LiveSession, log: ReplyLog, chat: ChatKey?, client: NetworkAddress,
@@ -114,7 +114,7 @@ final class TextAnswer {
     var needsAll: Bool { if case .whole = style { true } else { false } }
 
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(232)
+    static let objectBytes = HeapBlock.object(TextAnswer.self)
     /// Bytes of all of it but the reply.
     var heldBytes: Int { Self.objectBytes }
 

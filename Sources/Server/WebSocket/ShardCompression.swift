@@ -1,20 +1,20 @@
-// permessage-deflate on a shard: which offers are accepted, who keeps a context, what is inflated,
-// and what is worth compressing: events that carry no audio. The codec is Codec's
+// permessage-deflate on a shard: the offers that are accepted, the connections that keep a context,
+// inflating, and the events that are worth compressing: those without audio. The codec is Codec's
 // (PerMessageDeflate, MessageInflater, MessageDeflater).
 //
 // Invariant: connections without a context share the shard's inflater and deflaters, which forget
-// every message. Contexts are charged against `maxCompressionContextBytes` from the handshake to
-// the end of the connection, as if all of them were in use.
+// every message. Contexts count towards `maxCompressionContextBytes` from the handshake to the end
+// of the connection, as if all of them were in use.
 
 import Codec
 
-/// What a connection holds that keeps contexts: nothing else refers to them.
+/// The contexts of one connection, which alone refers to them.
 final class CompressionContexts {
     /// Nil where the client forgets each message.
     let inflater: MessageInflater?
     /// Nil where the server forgets each message.
     let deflater: MessageDeflater?
-    /// What is charged for them.
+    /// Bytes that they count for: the most that they may take.
     let bytes: Int
 
     init(_ agreement: PerMessageDeflateAgreement) {
@@ -28,14 +28,14 @@ final class CompressionContexts {
     }
 
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(40)
+    static let objectBytes = HeapBlock.object(CompressionContexts.self)
 
-    /// Bytes that the contexts hold now.
+    /// Bytes that the contexts take now.
     var heldBytes: Int {
         Self.objectBytes + (inflater?.heldBytes ?? 0) + (deflater?.heldBytes ?? 0)
     }
 
-    /// What the contexts of an agreement will hold at most, in bytes.
+    /// The most that the contexts of an agreement will take, in bytes.
     static func cost(of agreement: PerMessageDeflateAgreement) -> Int {
         let ours = MessageDeflater.heldBytes(windowBits: agreement.serverWindowBits)
         let theirs = MessageInflater.heldBytes(windowBits: agreement.clientWindowBits)
@@ -44,10 +44,11 @@ final class CompressionContexts {
     }
 }
 
-/// What the connections of a shard share.
+/// The inflater, deflaters and buffers that all connections of a shard share.
 final class ShardCompression {
-    /// Bits of the windows of contexts, where the client leaves the choice. 12: 50 kB for both
-    /// directions shrink a delta of a reply to a fifth; 14 take 160 kB, for a fifth as well.
+    /// Bits of the windows of contexts, where the client leaves the choice. 12: these take 50 kB
+    /// for both directions and shrink a delta of a reply to a fifth. 14 would take 160 kB, for a
+    /// fifth as well.
     static let contextWindowBits = 12
     /// Bits of the window of messages that stand alone: one per shard may be as large as can be.
     static let sharedWindowBits = 15
@@ -61,7 +62,7 @@ final class ShardCompression {
     let inflater = MessageInflater(windowBits: sharedWindowBits, keepsContext: false)
     let inflated = CompressionBuffer()
     let deflated = CompressionBuffer()
-    /// What is charged for the contexts of connections.
+    /// Bytes that the contexts of all connections count for.
     private(set) var contextBytes = 0
     private let isEnabled: Bool
     private let maxContextBytes: Int
@@ -96,7 +97,7 @@ final class ShardCompression {
         return PerMessageDeflateOffer.accept(from: offers, on: frugal)
     }
 
-    /// Makes the contexts of an agreement, if it has any, and charges them.
+    /// Makes the contexts of an agreement, if it has any, and counts them.
     func makeContexts(for agreement: PerMessageDeflateAgreement) -> CompressionContexts? {
         guard agreement.serverKeepsContext || agreement.clientKeepsContext else { return nil }
         let contexts = CompressionContexts(agreement)
@@ -104,10 +105,10 @@ final class ShardCompression {
         return contexts
     }
 
-    /// Gives back what was charged.
+    /// The contexts go with their connection.
     func release(_ contexts: CompressionContexts) { contextBytes -= contexts.bytes }
 
-    /// Whether an event of so many bytes is worth compressing for a connection.
+    /// Whether an event of this many bytes is worth compressing for a connection.
     func isWorthIt(_ count: Int, for connection: Connection) -> Bool {
         count >= (connection.contexts?.deflater == nil ? minBytes : contextMinBytes)
     }
@@ -120,7 +121,7 @@ final class ShardCompression {
         return deflater
     }
 
-    /// What the shared parts hold, in bytes.
+    /// Bytes that the shared parts take.
     var heldBytes: Int {
         inflater.heldBytes + inflated.capacity + deflated.capacity
             + deflaters.values.reduce(0) { $0 + $1.heldBytes }
@@ -133,7 +134,7 @@ extension Connection {
 }
 
 extension Shard {
-    /// Keeps to what the handshake of a connection agreed on.
+    /// Sets a connection up for the compression that its handshake agreed on.
     func adopt(_ agreement: PerMessageDeflateAgreement, on connection: Connection) {
         connection.deflateWindowBits = UInt8(agreement.serverWindowBits)
         connection.contexts = compression.makeContexts(for: agreement)
@@ -173,7 +174,7 @@ extension Shard {
         return share
     }
 
-    /// Sends a message compressed if that was agreed on and makes it smaller; else as it is.
+    /// Sends a message compressed where that makes it smaller, else as it is.
     func sendDeflated(
         _ opcode: WebSocketOpcode, _ payload: UnsafeRawBufferPointer, on connection: Connection
     ) {

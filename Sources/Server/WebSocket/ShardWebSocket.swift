@@ -1,10 +1,10 @@
-// WebSocket messages on a shard's connections, and the sessions behind them: messages become events
-// of the session, what the session says becomes messages, what it commands goes to the agents.
+// WebSocket messages on a shard's connections, and the sessions behind them: messages become inputs
+// of the session, its events and audio become messages, its commands go to the agents.
 //
-// Invariant: a session is drained after every input, before anything else touches it; after the end
-// of its connection neither a message nor an agent reaches it. A connection that holds messages, or
-// whose session has yet to hear the rest of one, is on the list of those to go on with, and nothing
-// more is read from it.
+// Invariant: all outputs of a session are taken after every input, before another one; `step` sees
+// to that. After the end of its connection neither a message nor an agent reaches the session. A
+// connection with pending messages, or with the rest of a long one, is queued for the next tick,
+// and not read from until then.
 
 import Codec
 import Session
@@ -12,16 +12,24 @@ import Session
 extension Shard {
     // MARK: In
 
-    /// Bytes came on a WebSocket.
+    /// Takes bytes of a WebSocket.
+    @inline(__always)
     func receiveMessages(_ bytes: UnsafeMutableRawBufferPointer, on connection: Connection) {
         let unused = handleMessages(in: bytes, on: connection)
         trackMessage(bytes.count - unused, on: connection)
         guard unused > 0 || connection.hasUnheardAudio else { return }
-        perform(connection.keepPending(Array(bytes.suffix(unused))), on: connection)
+        keepPending(UnsafeRawBufferPointer(rebasing: bytes.suffix(unused)), on: connection)
     }
 
-    /// Goes on with the messages that the tick before left: each connection has its share again,
-    /// in the order in which they came to wait. Once the tick's audio is heard, connections with
+    /// Keeps bytes for the next tick. Apart from `receiveMessages`, which stays small enough to be
+    /// inlined: an echo would take 30 instructions more.
+    @inline(never)
+    private func keepPending(_ bytes: UnsafeRawBufferPointer, on connection: Connection) {
+        perform(connection.keepPending(Array(bytes)), on: connection)
+    }
+
+    /// Handles messages that the tick before left: each connection has its share again, in the
+    /// order in which they were queued. Once the tick's share of audio is used up, connections with
     /// the rest of a long message wait for another tick, in which they come first.
     func continueMessages() {
         let count = unfinished.beginRound()
@@ -54,9 +62,9 @@ extension Shard {
         if !postponed.isEmpty { unfinished.postpone(postponed) }
     }
 
-    /// Handles messages until the bytes are used up, the connection takes no more, or its share of
-    /// the tick is. Audio counts as what it lasts: eight bytes of Opus may stand for 120 ms, and of
-    /// a message that lasts longer than the share the session keeps the rest.
+    /// Handles messages until the bytes or the connection's share of the tick are used up, or the
+    /// connection takes no more. Audio counts by its duration: eight bytes of Opus may stand for
+    /// 120 ms. Of a message that lasts longer than the share, the session keeps the rest.
     /// - Returns: how many bytes at the end wait for the next tick.
     private func handleMessages(
         in bytes: UnsafeMutableRawBufferPointer, on connection: Connection
@@ -64,9 +72,7 @@ extension Shard {
         var rest = bytes
         var messages = 0
         sessionContext.beginShare()
-        if let live = connection.live, live.session.hasUnheardAudio {
-            step(live, of: connection) { $0.handleUnheardAudio(at: now) }
-        }
+        if connection.hasUnheardAudio { hearRest(on: connection) }
         do throws(WebSocketError) {
             while connection.isReceivingMessages {
                 // With nothing left, `next` is called once more: it frees the last message.
@@ -85,6 +91,13 @@ extension Shard {
             closeWebSocket(connection, error.closeCode, reason: error.closeReason)
         }
         return 0
+    }
+
+    /// The session hears the next part of a long message.
+    @inline(never)
+    private func hearRest(on connection: Connection) {
+        guard let live = connection.live else { return }
+        step(live, of: connection) { $0.handleUnheardAudio(at: now) }
     }
 
     /// - Returns: the messages that the event counts as in the tick's share of its connection.
@@ -113,7 +126,7 @@ extension Shard {
 
     @inline(never)
     private func handleClose(_ code: WebSocketCloseCode?, on connection: Connection) {
-        // The same code goes back (RFC 6455 §5.5.1); both sides have then said their last.
+        // The same code goes back (RFC 6455 §5.5.1); then neither side sends any more.
         connection.webSocket?.close(code, into: &scratch)
         if scratch.count > 0 { enqueueScratch(on: connection) }
         linger(connection)
@@ -186,8 +199,8 @@ extension Shard {
     /// Gives a session an input, and does all that belongs to one. Every input of a connection's
     /// session goes through here:
     ///
-    /// 1. The session is told where its unsent audio begins: what it concludes from the input may
-    ///    depend on what the user cannot have heard. Of a client that reads, that is one comparison.
+    /// 1. The session is told where its unsent audio begins: the user cannot have heard that, which
+    ///    may decide what the input means. For a client that reads this is one comparison.
     /// 2. The input.
     /// 3. The outputs are taken, because all sessions of a shard share one output queue.
     /// 4. The ledger and the deadline follow, as either may have changed.
@@ -201,7 +214,7 @@ extension Shard {
         finishStep(of: live, on: connection)
     }
 
-    /// Does what the session wants done.
+    /// Takes the session's outputs and carries them out.
     private func takeOutputs(of live: LiveSession, on connection: Connection) {
         while let output = live.session.nextOutput() {
             // Output of a session whose connection broke meanwhile goes nowhere.
@@ -298,24 +311,13 @@ extension Shard {
         return admitOutput(of: connection)
     }
 
-    /// Puts a frame into the send buffer; its limits are looked at by `admitOutput`.
+    /// Puts a frame into the send buffer; `admitOutput` applies its limits.
     func queue(
         _ opcode: WebSocketOpcode, _ payload: UnsafeRawBufferPointer, isCompressed: Bool = false,
         on connection: Connection
     ) {
-        let headerSize = WebSocketFrame.headerSize(payloadBytes: payload.count, masked: false)
-        let size = headerSize + payload.count
-        if let frame = connection.output.append(inOnePiece: size, pool: chunks) {
-            WebSocketFrame.writeHeader(
-                opcode, payloadBytes: payload.count, isCompressed: isCompressed, to: frame)
-            UnsafeMutableRawBufferPointer(rebasing: frame[headerSize...]).copyMemory(from: payload)
-        } else {
-            frameHeader.removeAll()
-            WebSocketFrame.writeHeader(
-                opcode, payloadBytes: payload.count, isCompressed: isCompressed, into: &frameHeader)
-            frameHeader.withUnsafeBytes { connection.output.append($0, pool: chunks) }
-            connection.output.append(payload, pool: chunks)
-        }
+        frames.append(
+            opcode, payload, isCompressed: isCompressed, to: &connection.output, pool: chunks)
     }
 
     /// Sends what was written into `scratch` as text, compressed if it pays.
@@ -333,17 +335,17 @@ extension Shard {
 
     // MARK: Liveness and the end
 
-    /// Something is overdue: a reader or a message is too slow, or nothing came for a while. For
-    /// that there is a ping first, and the end when it is not answered either. Any bytes count as a
-    /// sign of life, and time that the shard was away does not count. A peer that was silent, or
-    /// had nothing to say, broke no rule: 1001 tells it that it may come back, as 1008 would not.
+    /// Something is overdue: a reader or a message is too slow, or nothing came for a while. A
+    /// silent peer gets a ping first, and is closed when it does not answer that either. Any bytes
+    /// count as a sign of life, and time in which the shard was away does not count. A peer that
+    /// was silent or idle broke no rule: 1001 tells it that it may come back, as 1008 would not.
     func handleWebSocketSilence(of connection: Connection) {
         if let since = connection.backlog?.overSoftLimitSince,
             peerClock >= since + configuration.slowReaderTimeout
         {
             cutOff(connection, by: .slowReaderCloses, reason: "slow-reader-timeout-ms")
         } else if connection.isPaused {
-            // It is not read from, so neither its silence nor its slowness means anything.
+            // It is not read from, so that it may have sent all that is missing.
             connection.lastReceived = peerClock
             connection.lastMessage = peerClock
             connection.messageDue = Connection.noMessageDue
@@ -363,7 +365,7 @@ extension Shard {
         }
     }
 
-    /// Says our Close. The session ends now; the connection when the peer has answered, or after
+    /// Sends our Close. The session ends now; the connection when the peer has answered, or after
     /// `closeTimeout`.
     func closeWebSocket(
         _ connection: Connection, _ code: WebSocketCloseCode, reason: StaticString
@@ -382,7 +384,7 @@ extension Shard {
 }
 
 extension WebSocketError {
-    /// For the people who debug the peer.
+    /// The reason in the Close frame, for those who debug the peer.
     fileprivate var closeReason: StaticString {
         switch self {
         case .messageTooBig: "The message is too big."
