@@ -1,6 +1,6 @@
-// How a shard comes by connections: its listeners, whose they are, which shard gets the next
-// connection, and the pause that follows when the process runs out of descriptors. What becomes of
-// an accepted connection is in ShardListener; timers and log lines are the shard's, too.
+// The accepting of a shard: its listeners, their owner, the shard that gets the next
+// connection, and the pause that follows when the process runs out of descriptors. An accepted
+// connection is dealt with in ShardListener, which also has the timers and log lines.
 //
 // Invariant: during a pause no listener is watched. A listener stays readable while the process
 // has no descriptors, so that a watched one would make the loop spin.
@@ -9,9 +9,9 @@ import CLinux
 import Codec
 import Session
 
-/// What an attempt to accept came to.
+/// The outcome of an attempt to accept.
 enum AcceptOutcome: Equatable {
-    /// Somebody has connected.
+    /// A peer has connected.
     case accepted(IOHandle, from: NetworkAddress)
     /// No connection waits.
     case none
@@ -29,7 +29,7 @@ struct Acceptor<Backend: IO> {
     /// Time without a pause after which the next pause is worth a line in the log again. 10 s.
     static var calm: Duration { .seconds(10) }
 
-    /// Whose the listeners are.
+    /// The owner of the listeners.
     var duty = ListeningDuty.own
     /// The listening sockets, while the shard has any.
     private(set) var listeners: [IOHandle] = []

@@ -14,7 +14,7 @@
 
 import Session
 
-/// What a change of a connection's state asks the loop to do.
+/// The work of the loop that follows a change of a connection's state.
 struct ConnectionActions: OptionSet {
     let rawValue: UInt8
 
@@ -150,9 +150,9 @@ extension Shard {
     /// The connection has output: it is flushed this tick.
     func markDirty(_ connection: Connection) { perform(.flush, on: connection) }
 
-    /// What the connection waits for may be due earlier.
+    /// The next time at which the connection must be looked at may have become earlier.
     func armDeadline(of connection: Connection) { perform(.rearm, on: connection) }
 
-    /// What the connection can use may have changed.
+    /// The connection may have become able to read or write, or unable to.
     func updateInterest(of connection: Connection) { perform(.watch, on: connection) }
 }

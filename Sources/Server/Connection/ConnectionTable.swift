@@ -13,7 +13,7 @@ struct ConnectionTable {
     private var slots: [Connection?] = []
     private var generations: [UInt32] = []
     private var freeSlots: [UInt32] = []
-    /// What a new slot begins with: no slot that was given back has had it.
+    /// The generation of a new slot: one that no slot before had when the table was given back.
     private var firstGeneration: UInt32 = 0
     private let capacity: Int
     private let longCount: Int
@@ -63,25 +63,25 @@ struct ConnectionTable {
         return slots[token.index]
     }
 
-    /// The connection that a token means, without counting a reference to it. For what every
-    /// message passes: nobody is removed before the end of the tick, so the table's reference
-    /// lasts.
+    /// The connection that a token means, without counting a reference to it. For the path of
+    /// every message: no connection is removed before the end of the tick, so the table's
+    /// reference lasts.
     func reference(to token: EventToken) -> Unmanaged<Connection>? {
         guard token.index < slots.count, generations[token.index] == token.generation
         else { return nil }
         return reference(inSlot: token.index)
     }
 
-    /// The same by slot. One that was noted before the table was given back is nobody's.
+    /// The same by slot; nil for a slot that was noted before the table was given back.
     func reference(inSlot slot: Int) -> Unmanaged<Connection>? {
         guard slot < slots.count, let connection = slots[slot] else { return nil }
         return .passUnretained(connection)
     }
 
-    /// Slots that were ever used; those above them hold nobody.
+    /// Slots that were ever used; those above them are free.
     var slotCount: Int { slots.count }
 
-    /// The connection in a slot. One that was noted before the table was given back is nobody's.
+    /// The connection in a slot; nil for one that was noted before the table was given back.
     subscript(slot slot: Int) -> Connection? { slot < slots.count ? slots[slot] : nil }
 
     /// Frees a connection's slot; its token means nothing from now on.

@@ -1,7 +1,7 @@
-// Socket activation: listening sockets that a supervisor, such as systemd, opened before it started
-// the process, passed as descriptors from 3 on (sd_listen_fds(3): LISTEN_PID and LISTEN_FDS in the
-// environment; LISTEN_FDNAMES is not looked at). The supervisor keeps them open, so that no
-// connection is refused while one server ends and the next begins.
+// Socket activation: a supervisor, such as systemd, opens listening sockets before it starts the
+// process, and passes them as descriptors from 3 on (sd_listen_fds(3)). The variables LISTEN_PID
+// and LISTEN_FDS say how many; LISTEN_FDNAMES is not used. The supervisor keeps the sockets open,
+// so that no connection is refused while one server ends and the next begins.
 //
 // Invariant: what is taken is a listening TCP socket, non-blocking and not passed on to children.
 

@@ -1,10 +1,10 @@
-// Where a shard's connections come from, and what becomes of its listening sockets when it takes
-// nobody new any more. Three ways; which of them, ParleyServer decides at the start.
+// The owner of a shard's listeners, and their end when the shard takes no new connections any more.
+// There are three cases, of which ParleyServer chooses one at the start.
 //
 // Closing a listening socket resets the connections in its queue and the handshakes under way. On a
-// port that is shared with the successor, the kernel is therefore told first to give new
-// connections to the successor (SO_ATTACH_REUSEPORT_CBPF, socket(7)); sockets of a supervisor are
-// only left alone: it keeps them open.
+// port that is shared with the successor, the kernel is therefore told first to give it the new
+// connections (SO_ATTACH_REUSEPORT_CBPF, socket(7)). Sockets of a supervisor are left alone, as
+// the supervisor keeps them open.
 
 import Codec
 import Session
@@ -36,19 +36,20 @@ package final class SharedPort: Sendable {
 package struct ShardSibling: Sendable {
     /// Takes a connection over. Any thread.
     let adopt: @Sendable (_ handle: IOHandle, _ peer: NetworkAddress) -> Void
-    /// Tells the shard to drain after a while. Any thread. What was given to it before comes first.
+    /// Tells the shard to drain after a while. Any thread. Connections that it was given before
+    /// come first.
     let drain: @Sendable (_ delay: Duration) -> Void
 }
 
-/// Whose listening sockets a shard has.
+/// The owner of a shard's listeners.
 package enum ListeningDuty: Sendable {
-    /// Its own. Who waits is accepted before they are closed.
+    /// The shard. Connections in their queues are accepted before they are closed.
     case own
-    /// Its own, on a port that a successor may listen to as well.
+    /// The shard, on a port that a successor may listen to as well.
     case shared(SharedPort)
-    /// A supervisor's, which keeps them open: who waits is the successor's. The shard accepts for
-    /// its siblings, too, one connection each in turn: several epolls on one socket would leave
-    /// most connections to whichever thread is idle first.
+    /// A supervisor, which keeps them open: connections in their queues are the successor's. The
+    /// shard accepts for its siblings, too, one connection each in turn: several epolls on one
+    /// socket would leave most connections to the thread that happens to be idle first.
     case inherited([ShardSibling])
 }
 
@@ -58,7 +59,7 @@ extension Shard {
         ShardSibling(adopt: adopt, drain: drain)
     }
 
-    /// Prepares the listening sockets for their end.
+    /// Prepares the listeners for their end.
     /// - Returns: how long they must still be served.
     func beginLeaving() -> Duration {
         guard case .shared(let port) = duty, let listener = acceptor.listeners.first else {
@@ -68,8 +69,8 @@ extension Shard {
         return SharedPort.handshakeGrace
     }
 
-    /// Accepts nobody any more: new connections go to the other listeners of the port, wait for the
-    /// next server of the supervisor, or fail.
+    /// Stops accepting: new connections go to the other listeners of the port, wait for the next
+    /// server of the supervisor, or fail.
     func leaveDoor() {
         switch duty {
         case .own: acceptWaiting()
@@ -78,7 +79,7 @@ extension Shard {
             // A program that outlived its purpose would point past the successor's sockets.
             if port.leave() { acceptor.listeners.first.map(io.stopSteering) }
         case .inherited(let siblings):
-            // Through their mailboxes, behind the connections that were given to them.
+            // Their mailboxes have the connections that were given to them before this.
             for sibling in siblings { sibling.drain(.zero) }
         }
         acceptor.closeListeners()

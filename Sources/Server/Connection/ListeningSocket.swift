@@ -81,7 +81,7 @@ final class ListeningSocket {
     /// two calls per accept. Other families than TCP refuse it and do without.
     static func setConnectionOptions(_ handle: IOHandle, _ configuration: ServerConfiguration) {
         let size = socklen_t(MemoryLayout<Int32>.size)
-        // Small writes are not held back: the server gathers a tick's output itself.
+        // Small writes are not delayed: the server gathers a tick's output itself.
         var on: Int32 = 1
         setsockopt(handle, Int32(IPPROTO_TCP), TCP_NODELAY, &on, size)
         var timeout = Int32(clamping: configuration.unacknowledgedTimeout.wholeMilliseconds)

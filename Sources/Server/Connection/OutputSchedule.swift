@@ -1,17 +1,16 @@
-// Which connections have output that the loop is to flush, and how much of it may wait: the queue
-// of connections to flush, the limits of queued output, and the backlogs of those whose socket is
-// slower than what they are sent. What is done at a limit is in ShardBackpressure, writing in
-// ShardConnections.
+// The output of a shard's connections: the queue of those to flush, the limits of queued output,
+// and the backlogs of those whose client reads too slowly. The steps taken at a limit are in
+// ShardBackpressure, writing is in ShardConnections.
 //
 // Invariant: a connection is in the queue exactly once while its `isDirty` is set.
 
 import Session
 
-/// What the amount of a connection's queued output asks for.
+/// The consequence of an amount of queued output.
 enum OutputVerdict: Equatable {
     /// It is within the limits.
     case fits
-    /// It is more than the soft limit: what adds to it is paused.
+    /// It is more than the soft limit: agents, or an echo's messages, are paused.
     case pauseSources
     /// It is more than the hard limit: the connection is closed.
     case cutOff
@@ -64,12 +63,12 @@ struct OutputSchedule {
 
     // MARK: Limits
 
-    /// Whether a connection's output is beyond any limit. What that asks for, `verdict(on:)` says.
+    /// Whether a connection's output is beyond any limit; `verdict(on:)` has the consequence.
     @inline(__always)
     func isBeyondALimit(_ connection: Connection) -> Bool { connection.output.count > firstLimit }
 
-    /// What a connection's queued output asks for. An echo is not cut off: it sends back what it
-    /// was sent, and stops reading at the soft limit.
+    /// Judges a connection's queued output. An echo is not cut off, as it stops reading at the soft
+    /// limit.
     func verdict(on connection: Connection) -> OutputVerdict {
         let count = connection.output.count
         if count > hardLimit, !connection.isEcho { return .cutOff }

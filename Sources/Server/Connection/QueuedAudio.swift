@@ -1,14 +1,14 @@
-// Where a connection's unsent reply audio lies among the bytes that wait for its socket, so that
-// what nobody wants to hear any more is dropped instead of sent: audio that comes too late, and
-// audio of a reply that was interrupted. It moves no bytes; the shard does, as it is told here.
+// The places of a connection's unsent reply audio among the bytes that wait for its socket. With
+// them, audio that would come too late, or that belongs to an interrupted reply, is dropped instead
+// of sent. The bytes themselves are in the send buffer; the shard drops them there.
 //
 //     removed                                              removed + bytes that wait
 //   ───┴────────────────────────────────────────────────────────┴──▶ offset in the stream
 //      │ rest of a message that has begun │ event │▒▒ audio ▒▒│ event │▒▒▒▒│
 //
 // Invariant: messages are in the order of the stream, and that of their usefulness; none begins
-// before `removed`: a message of which a byte has left is finished. What a full socket was only
-// offered has not left; TLS takes bytes when it makes a record of them, and then they have.
+// before `removed`: a message of which a byte has left is finished. Bytes that a full socket did
+// not take have not left; with TLS, bytes have left once they are in a record.
 
 import Codec
 import Session
@@ -31,7 +31,7 @@ struct QueuedAudio {
         var end: Int { start + byteCount }
     }
 
-    /// What was dropped.
+    /// An amount of dropped audio.
     struct Dropped: Equatable {
         var messages = 0
         var bytes = 0
@@ -43,7 +43,7 @@ struct QueuedAudio {
     /// Messages at the front of `messages` that are gone.
     private var head = 0
 
-    /// Bytes of what is known of the messages; their own are in the send buffer.
+    /// Bytes of the records of the messages; the messages themselves are in the send buffer.
     var heldBytes: Int { messages.heapBytes }
 
     /// Whether no audio waits that could be dropped.
@@ -60,7 +60,7 @@ struct QueuedAudio {
 
     /// Takes note of a message at the end of the queue.
     mutating func append(_ message: Message) {
-        // What was sent long ago goes when there is as much of it as of what waits.
+        // Entries of sent messages go when there are as many of them as of waiting ones.
         if head > 16, head * 2 > messages.count {
             messages.removeFirst(head)
             head = 0

@@ -3,7 +3,7 @@
 // It writes no socket and knows no limit; `Shard` does.
 //
 // Invariant: chunks are linked from `head` to `tail`; none is empty; `count` is the sum of what
-// they hold; an empty buffer holds no chunk.
+// they contain; an empty buffer has no chunk.
 
 import Codec
 
@@ -18,7 +18,7 @@ final class ChunkPool {
     /// The chunk that is taken next; the others are linked behind it.
     @exclusivity(unchecked) private var idle: UnsafeMutableRawPointer?
     @exclusivity(unchecked) private var idleCount = 0
-    /// Chunks that buffers hold now.
+    /// Chunks in buffers now.
     @exclusivity(unchecked) private(set) var chunksInUse = 0
 
     /// Creates a pool that allocates when it is first needed.
@@ -29,7 +29,7 @@ final class ChunkPool {
         releaseIdle()
     }
 
-    /// Bytes that the pool makes the process hold.
+    /// Memory of all chunks, used and kept, in bytes.
     var heldBytes: Int {
         (chunksInUse + idleCount) * ChunkPool.blockBytes
     }
@@ -76,7 +76,7 @@ final class ChunkPool {
 struct SendBuffer {
     /// A chunk's memory: a header, then the bytes.
     struct Chunk {
-        /// Next chunk's address, start and end of what the chunk holds.
+        /// Next chunk's address, start and end of the chunk's bytes.
         static let headerBytes = 16
 
         let memory: UnsafeMutableRawPointer

@@ -1,27 +1,27 @@
-// What a shard does when a client reads slower than it is sent to: what became of a send, the
-// limits of queued output, who is held up meanwhile, and audio that is dropped rather than sent.
-// Writing itself is in ShardConnections.
+// Clients that read slower than they are sent to: the outcome of a send, the limits of queued
+// output, the agents that are paused meanwhile, and the audio that is dropped instead of sent.
+// Writing itself is in ShardConnections, the limits are in OutputSchedule.
 //
-// Invariant: a session's connection holds at most `maxQueuedOutputBytes`; an echo's at most
+// Invariant: a session's connection queues at most `maxQueuedOutputBytes`; an echo's at most
 // `softQueuedOutputBytes` and one message, because nothing more is taken in until it has room.
 
 import Codec
 import Session
 
-/// What became of something that was sent.
+/// The outcome of a send.
 enum SendOutcome {
-    /// Nothing waits before it: it leaves with this tick's flush, as far as the socket takes it.
+    /// It leaves with this tick's flush, as far as the socket has room.
     case sent
-    /// Output of an earlier tick waits for the socket; this waits behind it.
+    /// It waits behind output of an earlier tick.
     case buffered
-    /// It was too much: the connection is cut off.
+    /// It was more than the limit: the connection is closed.
     case overLimit
 }
 
 extension Shard {
     // MARK: Limits
 
-    /// Looks at the limits after something was put into the send buffer, and has it flushed.
+    /// Applies the limits after something was put into the send buffer, and has it flushed.
     @discardableResult
     func admitOutput(of connection: Connection) -> SendOutcome {
         guard connection.state != .closed else { return .overLimit }
@@ -34,8 +34,8 @@ extension Shard {
         return connection.isBehind ? .buffered : .sent
     }
 
-    /// More than the soft limit waits: what is too late goes, and whoever adds to it is held up.
-    /// - Returns: false when it was too much, and the connection is closed.
+    /// More than a limit waits: late audio is dropped, and the sources of more output are paused.
+    /// - Returns: false where it is still more than the hard limit, and the connection is closed.
     @inline(never)
     private func relieve(_ connection: Connection) -> Bool {
         dropLateAudio(of: connection)
@@ -57,11 +57,12 @@ extension Shard {
             // `handleMessages` sees it before it takes the next.
             perform(connection.stopTakingMessages(), on: connection)
         } else {
-            holdUpAgents(of: connection)
+            suspendAgents(of: connection)
         }
     }
 
-    /// A reader this slow gets no farewell: that would only wait behind the rest.
+    /// Closes the connection of a slow reader. There is no Close frame: it would queue behind the
+    /// output that is not being read.
     func cutOff(_ connection: Connection, by metric: ShardMetric, reason: String) {
         metrics.add(metric)
         logger.info(
@@ -73,14 +74,14 @@ extension Shard {
         close(connection)
     }
 
-    /// The session's agents wait before their next delivery.
-    private func holdUpAgents(of connection: Connection) {
+    /// Suspends the session's agents before their next delivery.
+    private func suspendAgents(of connection: Connection) {
         guard !connection.isCongested, connection.live != nil else { return }
         connection.isCongested = true
         gate.assumeIsolated { [token = connection.token] in $0.hold(token) }
     }
 
-    /// The session's agents go on.
+    /// Resumes the session's agents.
     func releaseAgents(of connection: Connection) {
         guard connection.isCongested else { return }
         connection.isCongested = false
@@ -99,7 +100,7 @@ extension Shard {
         }
     }
 
-    /// Less waits than before.
+    /// Less output waits than before: resumes sources.
     private func noteLevel(of connection: Connection, _ backlog: OutputBacklog) {
         if output.isWithinSoftLimit(connection) { backlog.overSoftLimitSince = nil }
         if output.mayResumeSources(of: connection) {
@@ -110,9 +111,10 @@ extension Shard {
 
     // MARK: Pongs
 
-    /// Answers a ping. While a chunk or more of output waits, one pong waits with it and one is due
-    /// after that, which is the newest ping's: a flood of pings whose answers nobody reads grows
-    /// no queue. Below that pongs cost no memory, and each ping has its own.
+    /// Answers a ping. While a chunk or more of output waits, at most one pong waits with it, and
+    /// only the newest of the pings after that is answered once it has left. So a flood of pings
+    /// from a client that does not read grows no queue. Below a chunk pongs cost no memory, and
+    /// each ping has its own.
     func answerPing(_ payload: UnsafeRawBufferPointer, on connection: Connection) {
         guard connection.state == .webSocket else { return }
         guard connection.isBehind, connection.output.count >= ChunkPool.chunkBytes else {
@@ -140,7 +142,7 @@ extension Shard {
 
     // MARK: Audio
 
-    /// Takes note of a message of reply audio at the end of the send buffer.
+    /// Records a message of reply audio at the end of the send buffer.
     func noteAudio(
         from start: Int, of responseID: String, item itemID: String, position: Int,
         on connection: Connection
@@ -164,17 +166,17 @@ extension Shard {
         }
     }
 
-    /// The session learns that audio was dropped that it did not want dropped.
+    /// Tells the session that audio was dropped which it did not want dropped.
     private func noteLost(_ message: QueuedAudio.Message, of connection: Connection) {
         guard let live = connection.live else { return }
         live.session.noteLost(itemID: message.itemID, position: message.position)
-        // It says so in the next tick.
+        // The session acts on it when its deadline expires, in the next tick.
         live.deadline = min(live.deadline ?? now, now)
         perform(.rearm, on: connection)
     }
 
-    /// How many bytes may be written before the next message of audio that comes too late. Those
-    /// at the front are dropped.
+    /// Bytes that may be written before the next message of late audio. Late messages at the front
+    /// are dropped.
     func bytesBeforeLateAudio(of connection: Connection) -> Int {
         guard let backlog = connection.backlog else { return connection.output.count }
         while let late = backlog.audio.takeLateFront(at: now) {
@@ -188,7 +190,7 @@ extension Shard {
         return backlog.audio.bytesBeforeLate(at: now) ?? connection.output.count
     }
 
-    /// Drops audio that comes too late, wherever it waits, where that is worth the copies.
+    /// Drops late audio, wherever it waits, where that is worth the copies.
     private func dropLateAudio(of connection: Connection) {
         guard let backlog = connection.backlog else { return }
         let late = backlog.audio.lateBytes(at: now)
@@ -201,8 +203,8 @@ extension Shard {
         drop(ranges, of: connection, messages: .lateAudioMessages, bytes: .lateAudioBytes)
     }
 
-    /// Drops a response's audio, because the session says so. What the client is told of the reply
-    /// stays whole and in order: only audio goes.
+    /// Drops a response's audio as the session has decided. The events of the reply stay complete
+    /// and in order: only audio goes.
     func dropAudio(of responseID: String, on connection: Connection) {
         dropAudio(on: connection) { $0.responseID == responseID }
     }
@@ -230,7 +232,7 @@ extension Shard {
         metrics.add(messages, ranges.count)
         metrics.add(bytes, ranges.reduce(0) { $0 + $1.count })
         noteLevel(of: connection, backlog)
-        // With nothing left, the flush does what follows the last byte.
+        // With nothing left, the flush goes on as after the last byte.
         perform(.flush, on: connection)
     }
 }

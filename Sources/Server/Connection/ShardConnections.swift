@@ -1,7 +1,7 @@
 // The life of a connection on its shard, whatever protocol it speaks: readiness in, flushing out,
-// deadlines, and the end. What the bytes mean is in ShardHTTP and ShardWebSocket.
+// deadlines, and the end. The meaning of the bytes is in ShardHTTP and ShardWebSocket.
 //
-// Invariant: a connection with output is on the dirty list or watched for writes, never neither;
+// Invariant: a connection with output is queued for the flush or watched for writes, never neither;
 // its entry in the deadline queue is never later than what it waits for.
 
 import CLinux
@@ -17,7 +17,7 @@ extension Shard {
         if report.isReadable || (report.hasFailed && connection.interest.contains(.reads)) {
             read(connection)
         } else if report.hasFailed {
-            // Nothing is read from it, so nobody else would notice, and epoll would report it
+            // It is not read from, so no read would find the failure, and epoll would report it
             // without end.
             close(connection)
         }
@@ -43,7 +43,7 @@ extension Shard {
         }
     }
 
-    /// Bytes came, encrypted if the connection is.
+    /// Takes bytes, encrypted if the connection is.
     @inline(__always)
     func take(_ bytes: UnsafeMutableRawBufferPointer, from connection: Connection) {
         if connection.tls == nil {
@@ -53,7 +53,7 @@ extension Shard {
         }
     }
 
-    /// Bytes came, decrypted if they were encrypted.
+    /// Takes bytes, decrypted if they were encrypted.
     @inline(__always)
     func receive(_ bytes: UnsafeMutableRawBufferPointer, on connection: Connection) {
         switch connection.state {
@@ -69,8 +69,8 @@ extension Shard {
         connection.hasEnded = true
         switch connection.state {
         case .http where connection.http?.reply != nil:
-            // Whoever closes its side while a reply is on its way does not want the rest: a browser
-            // and an SDK say so in no other way.
+            // A client that closes its side while a reply is on its way does not want the rest: it
+            // is the only way in which a browser and an SDK cancel.
             close(connection)
         case .http where connection.hasOutput || connection.http?.isPaused == true:
             perform(.watch, on: connection)
@@ -85,9 +85,9 @@ extension Shard {
 
     // MARK: Out
 
-    /// Writes to the sockets; elsewhere only a connection that is refused is written to. Who has
-    /// more than a tick's share stays on the list for the next tick; whose socket is full waits for
-    /// it to have room.
+    /// Writes to the sockets; elsewhere only a connection that is refused is written to. A
+    /// connection with more than a tick's share stays queued for the next tick; one whose socket is
+    /// full waits until the backend reports room.
     func flushWrites() {
         let count = output.beginRound()
         guard count > 0 else { return }
@@ -154,7 +154,7 @@ extension Shard {
             io.finishWriting(connection.handle)
             perform(.watch, on: connection)
         case .proxyHeader, .http, .webSocket, .closing, .lingering, .closed:
-            // Flushing changes nothing else of what the connection waits for.
+            // Otherwise a flush does not change what the connection waits for.
             if connection.interest.contains(.writes) { perform(.watch, on: connection) }
         }
     }

@@ -1,13 +1,13 @@
-// What a shard does with a connection that its listener accepts: it is given to the shard whose turn
-// it is, refused where there is no place for it, or put into the table. A tick accepts a bounded
-// number. The listeners themselves are Acceptor's.
+// New connections: each goes to the shard whose turn it is, is refused where there is no place for
+// it, or is put into the table. A tick accepts a bounded number. The listeners themselves are
+// Acceptor's.
 
 import CLinux
 import Codec
 import Session
 
 extension Shard {
-    /// Whose the listeners are. Set before the first tick.
+    /// The owner of the listeners. Set before the first tick.
     package var duty: ListeningDuty {
         get { acceptor.duty }
         set { acceptor.duty = newValue }
@@ -17,7 +17,7 @@ extension Shard {
     /// - Throws: `IOError` when the socket cannot be watched.
     package func listen(on handle: IOHandle) throws(IOError) { try acceptor.listen(on: handle) }
 
-    /// Accepts all connections that wait: at most as many as the queue holds, and none without
+    /// Accepts all connections that wait: at most as many as the queue has room for, and none without
     /// descriptors.
     func acceptWaiting() {
         for _ in 0...configuration.listenBacklog / configuration.maxAcceptsPerTick {
@@ -53,8 +53,8 @@ extension Shard {
         }
     }
 
-    /// Without a descriptor no connection can be kept, and a client in the queue would wait for
-    /// nothing: as many as a tick takes are told to come back.
+    /// Tells clients to come back, at most as many as a tick accepts. Without a descriptor no
+    /// connection can be kept, and they would wait in the queue for nothing.
     private func turnAway(from listener: IOHandle) {
         for _ in 0..<configuration.maxAcceptsPerTick {
             guard let (handle, peer) = acceptor.acceptOnSpare(from: listener) else { return }
@@ -90,10 +90,10 @@ extension Shard {
         if isStopping { io.close(handle) } else { addConnection(handle, of: peer) }
     }
 
-    /// Answers a connection that there is no place for, as well as goes without keeping it: what
-    /// already came is read, because the kernel answers a close with unread bytes by a reset, which
-    /// may destroy the answer. A short answer always fits an empty socket, so this one write needs
-    /// no send buffer.
+    /// Answers a connection that there is no place for, and closes it. Bytes that already came are
+    /// read first, because the kernel answers a close with unread bytes by a reset, which may
+    /// destroy the answer. A short answer always fits an empty socket, so this one write needs no
+    /// send buffer.
     private func refuse(_ handle: IOHandle, of peer: NetworkAddress, _ reason: RefusalReason) {
         noteRefusal(reason, of: peer)
         defer { io.close(handle) }

@@ -1,14 +1,14 @@
-// How long a peer may take to send something that it has begun: a while, and then as long as its
-// bytes keep coming. A limit in time alone cuts off slow networks or lets slow attackers in; one in
-// silence alone lets a byte a minute hold memory for ever (slowloris).
+// The time that a peer has to send something that it has begun: a fixed grace, and then as long as
+// its bytes keep coming. A limit in time alone cuts off slow networks or lets slow attackers in; one in
+// silence alone lets a byte a minute keep memory for ever (slowloris).
 
 import Session
 
 /// A pace that unfinished input must keep.
 struct TransferPace {
-    /// Time that everybody has.
+    /// Time that every transfer has, however little has come.
     let grace: Duration
-    /// What must have come beyond it, on average; 1….
+    /// Bytes that must come on average after the grace; 1….
     let bytesPerSecond: Int
 
     /// Time that this many bytes give their sender, beyond the grace.

@@ -1,38 +1,38 @@
-// How a shard lets go of its connections so that nobody loses a reply: it takes nobody new, lets
+// The drain of a shard: it ends without cutting off a reply. It accepts no new connections, lets
 // turns in flight finish, and closes each WebSocket with 1012 (service restart, IANA registry) at a
-// moment of its own, so that the clients do not all come back at once.
+// time of its own, so that the clients do not all come back at once.
 //
 //   serving ──drain──▶ announced ──drain-delay──▶ closing ──all gone, or drain-timeout──▶ stopping
 //
-// Announced: `/readyz` says 503, everything else is as before. Closing: nobody listens; each
-// WebSocket has a time to close, and one with a turn in flight then closes when the turn is over.
+// Announced: `/readyz` says 503, everything else is as before. Closing: the listeners are closed;
+// each WebSocket has a time to close, and one with a turn in flight then closes when that is over.
 // Invariant: while closing, every WebSocket has a deadline of its own or is overdue.
 
 import Codec
 import Session
 
-/// What a shard's deadlines are for while it drains.
+/// The deadlines of a drain.
 enum DrainStep {
-    /// The announcement has been out for long enough.
+    /// The end of the announcement.
     case closeDoor
-    /// The connection's own time to close.
+    /// A connection's own time to close.
     case leave(EventToken)
-    /// Time to look who has finished.
+    /// The next look for turns that have finished.
     case review
-    /// Nobody is waited for any longer.
+    /// The end of the time that turns have to finish.
     case giveUp
 }
 
-/// What a draining shard remembers.
+/// The state of a drain.
 struct Draining {
-    /// How often turns are looked at. 100 ms: no reply's end is held up noticeably, and looking at
-    /// ten thousand connections ten times a second is nothing.
+    /// Time between two looks at turns in flight. 100 ms: a finished session does not stay open
+    /// noticeably longer, and ten thousand connections cost little ten times a second.
     static let reviewInterval = Duration.milliseconds(100)
-    /// Time that a client has for its first request after it connected. 1 s: it is on its way, and
-    /// whoever connects without asking must not hold the server up.
+    /// Time that a client has for its first request after it connected. 1 s: a request is on its
+    /// way by then, and a client that connects without one must not delay the end.
     static let firstRequestGrace = Duration.seconds(1)
 
-    /// When nobody is waited for any longer; nil until the door is closed.
+    /// When the remaining turns are cut off; nil until the listeners are closed.
     var end: Instant?
     /// WebSockets whose time to close has come while they had a turn in flight.
     var overdue: [EventToken] = []
@@ -42,7 +42,7 @@ struct Draining {
 private enum DrainOutcome {
     /// No turn was in flight.
     case idle
-    /// Its turn was waited for.
+    /// The server waited for its turn.
     case finished
     /// Its turn took longer than the server waits.
     case cutOff
@@ -57,7 +57,7 @@ private enum DrainOutcome {
 }
 
 extension Shard {
-    /// Begins to drain, with the door open for a while; ends once every connection is closed.
+    /// Begins to drain: accepts for a while longer, and ends once every connection is closed.
     func beginDraining(after delay: Duration) {
         guard draining == nil, !isStopping else { return }
         draining = Draining()
@@ -77,15 +77,15 @@ extension Shard {
         }
     }
 
-    /// Whether a kept-alive connection asks for a WebSocket after the door was closed: its client
-    /// has been told by `Connection: close`, and can ask elsewhere. Who has only just connected
-    /// could not know, and is served.
+    /// Whether a kept-alive connection asks for a WebSocket after the listeners were closed. Its
+    /// client has been told by `Connection: close`, and can ask elsewhere. A client that has only
+    /// just connected could not know, and is served.
     func isTooLate(_ connection: Connection) -> Bool {
         draining?.end != nil && connection.http?.isKeptAlive == true
     }
 
-    /// The connection has become a WebSocket. While the door is closed it gets its time to leave
-    /// like those before it.
+    /// The connection has become a WebSocket. After the listeners were closed it gets its time to
+    /// close, like those before it.
     func scheduleLeaving(of connection: Connection) {
         guard let end = draining?.end else { return }
         let room = max(.zero, min(configuration.drainJitter, end - now))
@@ -111,14 +111,14 @@ extension Shard {
         }
     }
 
-    /// Whether something of a turn, or of its reply, is still to come, to be sent or to be played.
+    /// Whether a part of a turn, or of its reply, is still to come, to be sent or to be played.
     private func isBusy(_ connection: Connection) -> Bool {
         guard let session = connection.live?.session else { return false }
         if session.hasTurnInFlight || connection.hasOutput { return true }
         return session.playedOut.map { $0 > now } ?? false
     }
 
-    /// Closes those whose turn is over by now, and ends the drain when nobody is left to wait for.
+    /// Closes the connections whose turn is over, and ends the drain when none is left to wait for.
     private func review() {
         let overdue = draining?.overdue ?? []
         draining?.overdue = overdue.filter { token in
@@ -138,8 +138,8 @@ extension Shard {
         }
     }
 
-    /// Whether the drain waits for a connection. One that is only kept alive may go on asking, for
-    /// instance whether the server is ready, while there are sessions; then it is closed.
+    /// Whether the drain waits for a connection. One that is only kept alive may go on with
+    /// requests, for example health checks, while there are sessions; then it is closed.
     private func holdsUp(_ connection: Connection, hasSessions: Bool) -> Bool {
         switch connection.state {
         case .webSocket, .closing, .lingering: true
@@ -153,7 +153,7 @@ extension Shard {
         }
     }
 
-    /// The time that turns had is over.
+    /// The time that turns had to finish is over.
     private func giveUp() {
         connections.forEach { connection in
             guard connection.state == .webSocket else { return }

@@ -1,5 +1,5 @@
 // A shard's deadlines: a binary heap that gives the earliest, and finds any by its handle.
-// It reads no clock and calls nobody; the shard asks it once per tick.
+// It reads no clock and calls nothing; the shard asks it once per tick.
 //
 // Invariant: no entry is earlier than its parent, and `positions` of each entry's handle is where
 // the entry is. Equal deadlines expire in the order in which they were scheduled. Up to the
@@ -8,7 +8,7 @@
 
 import Session
 
-/// Deadlines in order, each with a value to tell whose it is.
+/// Deadlines in order, each with its owner.
 struct DeadlineQueue<Owner> {
     /// Names a scheduled deadline until it expires or is cancelled; then it may name another.
     struct Handle: Equatable, Sendable {
@@ -100,7 +100,7 @@ struct DeadlineQueue<Owner> {
     /// - Precondition: it is scheduled.
     func deadline(of handle: Handle) -> Instant { heap[position(of: handle)].deadline }
 
-    /// Takes a deadline away and returns whose it was. O(log n).
+    /// Takes a deadline away and returns its owner. O(log n).
     /// - Precondition: the handle's deadline is scheduled.
     @discardableResult
     mutating func cancel(_ handle: Handle) -> Owner {

@@ -28,7 +28,7 @@ enum WallClock {
     }
 }
 
-/// An eventfd with an owner: threads that still hold it may poke it after the epoll is gone.
+/// An eventfd with an owner: threads that still refer to it may signal it after the epoll is gone.
 final class EventDescriptor: Sendable {
     let descriptor: Int32
 
@@ -73,8 +73,8 @@ extension NetworkAddress {
 /// The production backend.
 package final class EpollIO: IO {
     /// Reports taken from the kernel at once. 64, as many as the pool keeps chunks: the answers of
-    /// a tick then need no allocation, and stay in the cache until they are written. A call per 64
-    /// reports costs nothing beside the reads; epoll serves the others first next time.
+    /// a tick then need no allocation, and stay in the cache. A call per 64 reports costs nothing
+    /// beside the reads; the next call reports the other handles first.
     static let maxEventsPerWait = 64
     /// Marks the eventfd's own reports; no `EventToken` has kind 15.
     private static let wakeData = UInt64.max
@@ -82,11 +82,11 @@ package final class EpollIO: IO {
     private let epoll: Int32
     private let wakeEvent: EventDescriptor
     private let events: UnsafeMutablePointer<epoll_event>
-    /// Given up for a moment to accept a connection when there is no other descriptor; −1 while
-    /// there is none.
+    /// A spare descriptor. It is closed for a moment to accept a connection when the process has
+    /// no other; −1 while there is none.
     private var spare: Int32 = -1
-    /// Held while a shard accepts: another shard must not take the descriptor that one gives up for
-    /// a moment, or who waits for that one waits until somebody leaves.
+    /// Locked while a shard accepts with its spare descriptor: another shard must not take the
+    /// freed descriptor, or clients in the first one's queue would wait until a connection ends.
     private static let accepting = Mutex(())
     package let wake: @Sendable () -> Void
 
@@ -216,8 +216,8 @@ package final class EpollIO: IO {
         }
     }
 
-    /// Takes a descriptor that is good for nothing but to be given up. Another thread may have been
-    /// quicker; then the next close tries again.
+    /// Opens the spare descriptor. Where another thread took the free one first, the next close
+    /// tries again.
     private func keepSpare() { spare = eventfd(0, Int32(EFD_CLOEXEC)) }
 
     package func watch(

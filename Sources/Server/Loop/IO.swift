@@ -1,6 +1,6 @@
-// What a shard needs of an operating system: thirteen calls and a clock. `EpollIO` (beside this)
-// is the kernel's; `SimulatedIO` (Tests/Simulation) is driven by a seed and a virtual clock, so
-// that the same shard code runs under both.
+// The part of an operating system that a shard uses: thirteen calls and a clock. `EpollIO` (beside
+// this) is the kernel's; `SimulatedIO` (Tests/Simulation) is driven by a seed and a virtual clock,
+// so that the same shard code runs under both.
 //
 // Invariant: no call blocks, except `wait(until:)`; no call is made from any but the shard's
 // thread, except `wake`.
@@ -11,7 +11,7 @@ import Session
 /// A file descriptor, or the simulation's number for one.
 package typealias IOHandle = Int32
 
-/// Whom a readiness report or a deadline is for; travels through `epoll_data.u64`.
+/// The target of a readiness report or a deadline; travels through `epoll_data.u64`.
 ///
 /// ```
 ///  63    60 59                    32 31                     0
@@ -21,7 +21,7 @@ package typealias IOHandle = Int32
 /// ```
 /// The generation tells a reused index from the one that a late report was meant for.
 package struct EventToken: Hashable, Sendable {
-    /// What the index counts.
+    /// Kinds of targets.
     package enum Kind: UInt64, Sendable {
         /// A slot of the shard's connections.
         case connection
@@ -51,7 +51,7 @@ package struct EventToken: Hashable, Sendable {
         rawValue = kind.rawValue << 60 | UInt64(index) << 32 | UInt64(generation)
     }
 
-    /// What the index counts, or nil for bits that no token has.
+    /// The kind of target; nil for bits that no token has.
     @inlinable
     package var kind: Kind? { Kind(rawValue: rawValue >> 60) }
 
@@ -64,7 +64,7 @@ package struct EventToken: Hashable, Sendable {
     package var generation: UInt32 { UInt32(truncatingIfNeeded: rawValue) }
 }
 
-/// What to be told of a handle. Failures are always reported.
+/// The reports that are wanted of a handle. Failures are always reported.
 package struct Interest: OptionSet, Sendable {
     package let rawValue: UInt8
 
@@ -78,7 +78,7 @@ package struct Interest: OptionSet, Sendable {
 
 /// One report of `wait(until:)`.
 package struct Readiness: Sendable {
-    /// Whom it is for, as given to `watch`.
+    /// The target, as given to `watch`.
     package var token: EventToken
     /// A read will not block.
     package var isReadable: Bool
@@ -111,11 +111,11 @@ package struct IOError: Error, Equatable, Sendable {
     }
 }
 
-/// What became of a read, a write or an accept.
+/// The outcome of a read, a write or an accept.
 package enum IOOutcome: Equatable, Sendable {
     /// So many bytes were moved (1 or more), or this handle was accepted.
     case done(Int)
-    /// Nothing now; `wait(until:)` will tell when.
+    /// Nothing now; `wait(until:)` reports when there is.
     case wouldBlock
     /// The peer will send no more.
     case ended
@@ -141,12 +141,12 @@ package protocol IO: AnyObject {
     /// - Precondition: `position` is below what that call returned.
     func readiness(at position: Int) -> Readiness
 
-    /// Accepts one connection, non-blocking; what else it is like it has from the listener.
-    /// - Parameter peer: is set to who connected, when somebody did.
+    /// Accepts one connection, non-blocking; its other options are inherited from the listener.
+    /// - Parameter peer: is set to the address of the peer where one has connected.
     func accept(from listener: IOHandle, peer: inout NetworkAddress) -> IOOutcome
 
-    /// Accepts one connection although there is no descriptor left: with one that the backend keeps
-    /// for this, and gets back when something is closed. Only to tell the peer so and to close.
+    /// Accepts one connection although there is no descriptor left, with one that the backend
+    /// keeps for this and takes again when something is closed. Only to refuse the peer and close.
     func acceptOnSpare(from listener: IOHandle, peer: inout NetworkAddress) -> IOOutcome
 
     /// Reads what is there, up to the buffer's size.
@@ -156,13 +156,13 @@ package protocol IO: AnyObject {
     /// - Precondition: `bytes` is not empty.
     func write(_ handle: IOHandle, _ bytes: UnsafeRawBufferPointer) -> IOOutcome
 
-    /// Who is at the other end of a connection; `.unspecified` where there is no telling.
+    /// The peer's address of a connection; `.unspecified` where it is not known.
     func peer(of handle: IOHandle) -> NetworkAddress
 
     /// Tells the peer that nothing more will be written; reading goes on.
     func finishWriting(_ handle: IOHandle)
 
-    /// Closes a handle. A listener must not be watched any more, because another process may hold
+    /// Closes a handle. A listener must not be watched any more, because another process may have
     /// it as well; a connection is forgotten with it, which spares its end a system call.
     func close(_ handle: IOHandle)
 

@@ -50,7 +50,7 @@ struct ShardClock {
     @inline(__always)
     mutating func endTick(at time: Instant) { tickEnd = time }
 
-    /// What the tick's work took.
+    /// Nanoseconds that the tick's work took.
     var tickNanoseconds: Int { Int(tickEnd.nanoseconds - now.nanoseconds) }
 
     /// When something that is due by the peers' clock is due, unless the shard is away until then.

@@ -1,7 +1,7 @@
-// What other threads may ask of a shard: a command in its mailbox, which wakes it. Commands are
-// run in the order in which they were posted, between reading and the deadlines of a tick.
+// Commands of other threads for a shard. They lie in its mailbox, which wakes it, and are run in the
+// order in which they were posted, between reading and the deadlines of a tick.
 //
-// The closures that post are `Sendable` and hold the mailbox alone, never the shard: they may be
+// The closures that post are `Sendable` and refer to the mailbox alone, never the shard: they may be
 // called at any time, also when the shard is gone.
 
 import Codec
@@ -25,7 +25,7 @@ enum ShardCommand: Sendable {
     case answerSurvey(SurveyQuestion)
     /// Another shard has answered a survey of this one.
     case noteReport(SurveyReport, for: SurveyID)
-    /// The process holds too much, and this shard may hold the largest ledger.
+    /// The process takes too much memory, and this shard may have the largest ledger.
     case judgeMemory
 }
 

@@ -1,5 +1,5 @@
-// What a shard is given at its start, apart from its backend. The server gives the real things, a
-// simulation gives ones that a seed decides.
+// The services that a shard gets at its start, apart from its backend. The server passes the real
+// ones, a simulation passes ones that a seed decides.
 
 import Logging
 import Session
@@ -8,13 +8,13 @@ import Session
 package typealias UpstreamFactory =
     (_ loop: any UpstreamEventLoop, _ executor: any TaskExecutor) -> any UpstreamClient
 
-/// What a shard works with.
+/// The services and settings of a shard.
 package struct ShardServices {
     /// Which of the server's shards it is, from 0.
     package var index = 0
     /// Every setting and limit.
     package var configuration: ServerConfiguration
-    /// Who answers.
+    /// The model, and what recognises and makes speech.
     package var agents: AgentSet
     /// Nil when it is not installed.
     package var voiceActivityModel: VoiceActivityModel?
@@ -22,30 +22,30 @@ package struct ShardServices {
     package var pool: any ComputePool
     /// The numbers of the whole server.
     package var metrics: ServerMetrics
-    /// What one address may take, of all shards together. A table of its own unless it is set.
+    /// Limits of one address, over all shards. A table of its own unless it is set.
     package var addressLimits: AddressLimits
-    /// Who may use the server; of all shards together. Nobody is asked unless it is set.
+    /// Credentials, over all shards. Every client is admitted unless it is set.
     package var authenticator: Authenticator
-    /// Replies that can be resumed, of all shards together. One of its own unless it is set.
+    /// Replies that can be resumed, over all shards. A directory of its own unless it is set.
     package var replies: ReplyDirectory
-    /// How the shards ask each other of their sessions. One of its own unless it is set.
+    /// The way in which shards ask each other for their sessions. One of its own unless it is set.
     package var directory = ShardDirectory()
-    /// What the process may hold; of all shards together. One of its own unless it is set.
+    /// The memory limit of the process, over all shards. One of its own unless it is set.
     package var memory: MemoryBudget
-    /// Where lines go.
+    /// Takes log lines.
     package var logger: Logger
-    /// What TLS is made from; nil: plain TCP.
+    /// The context of new TLS connections; nil: plain TCP.
     package var tls: TLSContext?
     /// Nil: agents have no HTTP client.
     package var makeUpstream: UpstreamFactory?
-    /// Gives back to the system what nobody uses any more. On a worker thread; a simulation, whose
-    /// process is a test's, has nothing to give.
+    /// Gives unused memory back to the system; called on a worker thread. In a simulation, which
+    /// runs in a test's process, it does nothing.
     package var returnMemory: @Sendable () -> Void = {}
     /// Seed of each new session. Unpredictable by default; a simulation counts.
     package var makeSessionSeed: () -> UInt64 = { .random(in: .min ... .max) }
     /// Seconds since 1970. The time of day by default; a simulation counts its own.
     package var wallSeconds: () -> Int = { WallClock.seconds }
-    /// Bytes that nobody can know, for secrets. The kernel's by default, not OpenSSL's: its random
+    /// Unpredictable bytes for secrets. The kernel's by default, not OpenSSL's: its random
     /// generator alone takes 2 MB of a server without TLS.
     package var makeRandomBytes: (_ count: Int) -> [UInt8] = { count in
         var generator = SystemRandomNumberGenerator()
@@ -57,7 +57,7 @@ package struct ShardServices {
         .nanoseconds(Int64.random(in: 0...max(0, limit.wholeNanoseconds)))
     }
 
-    /// Collects what has no default.
+    /// Creates services with defaults for all that is not given.
     package init(
         configuration: ServerConfiguration, agents: AgentSet, pool: any ComputePool,
         metrics: ServerMetrics, logger: Logger

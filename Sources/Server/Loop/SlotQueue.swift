@@ -1,4 +1,4 @@
-// The slots of connections that wait for one thing that the loop does: to have their messages
+// The slots of connections that wait for one step of the loop: to have their messages
 // handled, their output flushed, their ledger settled, their slot freed. The loop works through
 // such a queue in rounds. What is queued during a round waits for the next one, so that a
 // connection which always has more to do cannot keep the loop in one step.
@@ -18,7 +18,7 @@ struct SlotQueue {
     /// Whether nothing waits for the next round.
     var isEmpty: Bool { waiting.isEmpty }
 
-    /// What waits for the next round, in order.
+    /// Slots that wait for the next round, in order.
     var slots: [Int] { waiting }
 
     /// Queues a slot for the next round.

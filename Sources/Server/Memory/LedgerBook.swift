@@ -1,9 +1,9 @@
-// The sums of one shard's ledgers: all bytes that its connections and its text requests hold, and
-// how many of them hold how much in which state. Who holds what is read in ShardLedger; here an
-// entry moves from what was charged before to what is charged now, and the shard's cells with it,
-// so that a scrape of another thread reads them as they are.
+// The sums of one shard's ledgers: the bytes of all its connections and text requests, and a
+// histogram of them by state. The bytes of one owner are read in ShardLedger. Here its entry moves
+// from the charge before to the charge now, and the shard's cells with it, so that the scrape of
+// another thread always reads the present sums.
 //
-// Invariant: the sum of what is charged is `total`; without anybody all cells are 0.
+// Invariant: the sum of all charges is `total`; without an owner all cells are 0.
 
 import Session
 
@@ -15,15 +15,15 @@ struct LedgerBook {
     static let boundCount = 12
 
     private let metrics: ShardMetrics
-    /// Bytes of everybody.
+    /// Bytes that all owners are charged.
     private(set) var total = 0
 
     init(metrics: ShardMetrics) { self.metrics = metrics }
 
-    /// Somebody holds other than before, or does something else.
+    /// The charge or the state of an owner has changed.
     /// - Parameters:
-    ///   - stateBefore: nil where nothing was charged yet.
-    ///   - state: nil where nothing is charged any more.
+    ///   - stateBefore: nil where it was charged nothing yet.
+    ///   - state: nil where it is charged nothing any more.
     mutating func move(
         from before: UInt32, _ stateBefore: SessionState?, to after: UInt32,
         _ state: SessionState?

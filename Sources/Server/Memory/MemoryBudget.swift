@@ -1,11 +1,11 @@
-// How much memory the whole process may hold, and how much it does, by two accounts of which the
-// larger counts: what its connections are charged beside the server's own memory; and what the
-// kernel says is resident, because the kernel kills by that figure. ShardMemory refuses and closes.
+// How much memory the whole process may take, and how much it takes. There are two accounts, of
+// which the larger counts: the connections' ledgers beside the server's own memory; and the
+// resident memory, because the kernel kills by that figure. ShardMemory refuses and evicts.
 //
-// The server's own memory is what the process held at its start and what its models take once they
-// are used. It leaves clients the rest of the limit, of which admission keeps a tenth free. Memory
-// that no client holds must not keep clients out: what is resident beyond the ledgers after the
-// allocator has given back its free pages counts as the server's own, too.
+// The server's own memory is that of the process at its start, and that of its models once they are
+// used. It leaves clients the rest of the limit, of which admission keeps a tenth free. Memory of no
+// client must not keep clients out: resident memory beyond the ledgers, after the allocator has
+// given back its free pages, counts as the server's own, too.
 //
 // The kernel is asked once a second; in between its figure moves with the ledgers, so that a shard
 // sees at once what it has taken and given back. Shared by all shards; only waking another takes a
@@ -30,13 +30,13 @@ package final class MemoryBudget: Sendable {
     /// limit connections would be closed for what the allocator only keeps: there each reading may
     /// ask for it.
     private static let returnInterval = Duration.seconds(10)
-    /// What clients need at least for a limit to be of use. 16 MiB: a hundred sessions that speak,
+    /// The least that clients need for a limit to be of use. 16 MiB: a hundred sessions that speak,
     /// at 73 kB each (LoadTests/RESULTS.md), and as much again for their replies.
     static let leastClientBytes = 16 << 20
 
-    /// Bytes that the process may hold; `.max`: as many as there are.
+    /// Bytes that the process may take; `.max`: without a limit.
     let limit: Int
-    /// Bytes that the process held before there were connections.
+    /// Bytes that the process took before there were connections.
     let startBytes: Int
     /// Bytes that its models take once they are used, at most.
     let modelBytes: Int
@@ -46,7 +46,7 @@ package final class MemoryBudget: Sendable {
     /// The server's own memory with what was found to be resident beyond all ledgers.
     private let own: Atomic<Int>
     private let readResident: @Sendable () -> Int
-    /// What the kernel said last, what the ledgers came to then, and when that was.
+    /// The kernel's last figure, the sum of the ledgers then, and the time of that.
     private let resident = Atomic<Int>(0)
     private let ledgersThen = Atomic<Int>(0)
     private let readAt = Atomic<Int64>(.min)
@@ -58,8 +58,8 @@ package final class MemoryBudget: Sendable {
     private let shards = Mutex<[Int: @Sendable () -> Void]>([:])
 
     /// - Parameters:
-    ///   - modelBytes: what embedded models make the process hold once they are used, at most.
-    ///   - readResident: what the kernel says; a simulation says it itself.
+    ///   - modelBytes: the most that embedded models take once they are used.
+    ///   - readResident: the kernel's figure of resident memory; a simulation has its own.
     package init(
         _ configuration: ServerConfiguration, modelBytes: Int = 0,
         readResident: @escaping @Sendable () -> Int = { ProcessMemory.current.resident }
@@ -93,11 +93,11 @@ package final class MemoryBudget: Sendable {
 
     /// Whether new sessions are to be refused.
     /// - Parameters:
-    ///   - held: bytes that the process holds now.
+    ///   - held: bytes that the process takes now.
     ///   - wasShort: whether they are refused already.
     func isShort(held: Int, wasShort: Bool) -> Bool { held > (wasShort ? relief : near) }
 
-    /// Bytes that the process holds.
+    /// Bytes that the process takes, by the larger of its two accounts.
     /// - Parameter ledgers: the sum of all shards' ledgers now.
     func held(ledgers: Int, at now: Instant) -> Int {
         let last = readAt.load(ordering: .relaxed)
@@ -113,10 +113,10 @@ package final class MemoryBudget: Sendable {
         return max(resting + ledgers, resident.load(ordering: .relaxed) + moved)
     }
 
-    /// Asks the kernel. Where admission is closed or may close, what was freed and is only kept by
-    /// the allocator goes back first, on a worker, and no figure from before the end of that is
-    /// judged, except where every worker is busy for long. What is resident beyond the ledgers then
-    /// would not become less by refusing sessions.
+    /// Asks the kernel. Where admission is closed or may close, a worker first gives back the pages
+    /// that the allocator only keeps, and no figure from before the end of that is judged, except
+    /// where every worker is busy for long. Resident memory that remains beyond the ledgers would
+    /// not become less by refusing sessions.
     private func read(ledgers: Int, at now: Instant) {
         let bytes = readResident()
         // Below `relief` admission is open whatever it was.
@@ -124,7 +124,8 @@ package final class MemoryBudget: Sendable {
         if isNear, awaitsReturn(of: bytes, at: now) { return }
         progress.store(.none, ordering: .relaxed)
         let beyond = bytes - ledgers
-        // Far from the limit it only shrinks: what the allocator keeps is not the server's own.
+        // Far from the limit it only shrinks: pages that the allocator keeps are not the server's
+        // own.
         let most = isNear ? beyond : min(beyond, own.load(ordering: .relaxed))
         own.store(max(resting, most), ordering: .relaxed)
         resident.store(bytes, ordering: .relaxed)
@@ -156,7 +157,7 @@ package final class MemoryBudget: Sendable {
         readAt.store(.min, ordering: .relaxed)
     }
 
-    /// What the process holds, for the log.
+    /// The memory of the process by its parts, for the log.
     func account(ledgers: Int) -> MemoryAccount {
         MemoryAccount(
             limit: limit, near: near, resident: resident.load(ordering: .relaxed),
@@ -175,7 +176,7 @@ package final class MemoryBudget: Sendable {
     /// Judges the limit at the start. One that leaves no room for the models is a warning: sessions
     /// may be refused once the models are used.
     /// - Throws: `.invalidConfiguration` where every session would be refused, because the process
-    ///   holds as much already.
+    ///   takes as much already.
     func checkLimit(_ logger: Logger) throws(ServerError) {
         guard isLimited, limit < neededBytes else { return }
         guard limit > startBytes else {
@@ -197,17 +198,17 @@ package final class MemoryBudget: Sendable {
             ])
     }
 
-    /// How a shard is asked to close the connection that holds the most. Called once a shard, at
+    /// Registers the way to ask a shard to evict its largest owner. Called once a shard, at
     /// its start.
     func register(shard index: Int, review: @escaping @Sendable () -> Void) {
         shards.withLock { $0[index] = review }
     }
 
-    /// Asks a shard to close the connection that holds the most.
+    /// Asks a shard to evict its largest owner.
     func wake(shard index: Int) { shards.withLock { $0[index] }?() }
 }
 
-/// How far the allocator is in giving memory back.
+/// The progress of the allocator in giving memory back.
 private enum ReturnProgress: UInt8, AtomicRepresentable {
     /// It was not asked to.
     case none
@@ -217,14 +218,14 @@ private enum ReturnProgress: UInt8, AtomicRepresentable {
     case ended
 }
 
-/// What the process holds of its limit, in bytes, at a moment.
+/// The memory of the process and its limit, in bytes, at a moment.
 struct MemoryAccount: Equatable {
     let limit: Int
     /// From here on new sessions are refused.
     let near: Int
-    /// What the kernel says.
+    /// Resident memory, by the kernel.
     let resident: Int
-    /// What connections and text requests are charged.
+    /// The sum of all ledgers.
     let ledgers: Int
     /// The server's own memory: its start, and its models.
     let server: Int
@@ -240,9 +241,9 @@ struct MemoryAccount: Equatable {
 }
 
 extension ServerConfiguration {
-    /// What the process may hold of the memory that it is given, by its control group or by the
-    /// machine: four fifths. The rest is the kernel's, which keeps some 4 kB for every idle
-    /// connection, as much as an idle session itself, and what waits in sockets; and is left for a
-    /// burst between two looks. 0, no limit, where the available memory is not known.
+    /// The default limit: four fifths of the memory that the control group or the machine gives
+    /// the process. The rest is for the kernel, which takes some 4 kB for every idle connection and
+    /// buffers bytes in sockets, and for a burst between two looks. 0, no limit, where the
+    /// available memory is not known.
     static let memoryBudget = (ProcessMemory.available ?? 0) / 5 * 4
 }

@@ -1,12 +1,12 @@
-// When a shard looks at the memory of the whole process, and what a look comes to: whether new
-// sessions are refused from now on, and by how much the limit is exceeded. The figures are
-// MemoryBudget's; what is done about them is in ShardMemory.
+// A shard's looks at the memory of the whole process: when one is due, and what it finds. A finding
+// says whether new sessions are refused from now on, and by how much the limit is exceeded. The
+// figures are MemoryBudget's; ShardMemory acts on a finding.
 //
 // Invariant: of all shards, one sees each change of admission, so that it is logged once.
 
 import Session
 
-/// What a look at the process's memory has found.
+/// The finding of one look at the process's memory.
 struct MemoryFinding: Equatable {
     /// How admission has changed.
     enum Change: Equatable {
@@ -16,7 +16,7 @@ struct MemoryFinding: Equatable {
         case becameFree
     }
 
-    /// Bytes that the process holds.
+    /// Bytes that the process takes.
     let held: Int
     /// Bytes that all shards' ledgers come to.
     let ledgers: Int
@@ -95,10 +95,10 @@ struct MemoryWatch {
     }
 
     /// Whether the largest owner of the whole server may be this shard's.
-    var mayHoldLargest: Bool { metrics.shardWithLargestLedger == shard }
+    var mayHaveLargest: Bool { metrics.shardWithLargestLedger == shard }
 
-    /// Asks the shard that may hold the largest owner to look.
-    /// - Parameter leastBytes: what an owner must hold at least.
+    /// Asks the shard that may have the largest owner to look.
+    /// - Parameter leastBytes: what an owner must be charged at least.
     func wakeShardWithLargest(leastBytes: Int) {
         let fullest = metrics.shardWithLargestLedger
         guard metrics.shards[fullest].value(of: .largestLedgerBytes) >= leastBytes else { return }

@@ -1,17 +1,17 @@
-// What OpenSSL and libcurl allocate, by who made them: an account per TLS connection and per
-// session with requests under way, and one that all of the process shares. How blocks remember
-// their account is CNativeMemory's; what a connection holds altogether is the ledger's.
+// Memory that OpenSSL and libcurl allocate, by owner: an account per TLS connection and per session
+// with requests under way, and one that all of the process shares. Each block remembers its account
+// (CNativeMemory); the whole memory of a connection is on its ledger.
 //
-// Invariant: an account is open exactly as long as its owner lives. What a library keeps beyond
-// that (caches that it fills when first asked, a connection to be used again) moves to the shared
-// account, so that the sum of all accounts is what both libraries have allocated, always.
+// Invariant: an account is open exactly as long as its owner lives. Blocks that a library keeps
+// beyond that (a cache that it fills when first asked, a connection to be used again) move to the
+// shared account. So the sum of all accounts is always what both libraries have allocated.
 
 import CCurl
 import CLinux
 import CNativeMemory
 import Synchronization
 
-/// An account of what C libraries allocate for one owner. Confined to the thread that opened it.
+/// The account of what C libraries allocate for one owner. Confined to the thread that opened it.
 struct NativeAccount: ~Copyable {
     private let pointer: OpaquePointer
 
@@ -36,11 +36,11 @@ struct NativeAccount: ~Copyable {
     /// A malloc block of three words.
     private static let ownBytes = 32
 
-    /// Makes it pay for what the libraries allocate on this thread until `end` is called.
-    /// - Returns: who would have paid, for `end`.
+    /// Charges it what the libraries allocate on this thread until `end` is called.
+    /// - Returns: the account that was charged before, for `end`.
     func begin() -> NativePayer { NativePayer(pointer: parley_owner_set(pointer)) }
 
-    /// Makes it pay for what the libraries allocate within `body`.
+    /// Charges it what the libraries allocate within `body`.
     func charge<Result, Failure: Error>(
         _ body: () throws(Failure) -> Result
     ) throws(Failure) -> Result {
@@ -50,25 +50,25 @@ struct NativeAccount: ~Copyable {
     }
 }
 
-/// Who paid before an account did; nobody, as a rule.
+/// The account that was charged before another; as a rule the shared one.
 struct NativePayer {
     fileprivate let pointer: OpaquePointer?
 
-    /// Nobody: the shared account pays.
+    /// The shared account.
     static var nobody: NativePayer { NativePayer(pointer: nil) }
 
-    /// Makes the shared account pay from here on.
-    /// - Returns: who would have paid, for `end`.
+    /// Charges the shared account from here on.
+    /// - Returns: the account that was charged before, for `end`.
     static func suspend() -> NativePayer { NativePayer(pointer: parley_owner_set(nil)) }
 
-    /// Puts him back.
+    /// Charges this account again.
     func end() { _ = parley_owner_set(pointer) }
 }
 
-/// What the whole process has of such memory.
+/// Such memory of the whole process.
 package enum NativeMemory {
-    /// Bytes that nobody in particular pays for: contexts, caches, connections to services that
-    /// wait to be used again.
+    /// Bytes of the shared account: contexts, caches, connections to services that wait to be used
+    /// again.
     package static var sharedBytes: Int { Int(parley_shared_account_bytes()) }
 
     /// Whether OpenSSL allocates through our functions. It does, unless the program had used it
@@ -78,7 +78,7 @@ package enum NativeMemory {
     /// Bytes that have outlived their owners since the start, and moved to the shared account.
     package static var outlivedBytes: Int { outlived.load(ordering: .relaxed) }
 
-    /// What malloc takes for an object.
+    /// Bytes that malloc takes for an object.
     static func blockBytes(of object: AnyObject) -> Int {
         malloc_usable_size(Unmanaged.passUnretained(object).toOpaque()) + MemoryLayout<Int>.size
     }

@@ -1,5 +1,5 @@
-// What the process takes of the machine's memory, and how much of it there is: the kernel's
-// figures. They are read at each question; nothing here is kept.
+// The kernel's figures of the process's memory, and of the memory that it may take. They are read
+// at each question; nothing here is kept.
 //
 // Source: proc(5) for statm, the kernel's cgroup-v2.rst for memory.max and cgroup-v1/memory.rst for
 // memory.limit_in_bytes.
@@ -23,9 +23,9 @@ package struct ProcessMemory: Equatable, Sendable {
             resident: fields[1] * page, private: max(0, fields[1] - fields[2]) * page)
     }
 
-    /// Bytes that are allocated now. What was freed, and the allocator keeps for the next or cannot
-    /// give back between what is used, is resident beside them. It locks one arena of the
-    /// allocator after another and looks at what is free in it.
+    /// Bytes that are allocated now. Freed pages that the allocator keeps, or cannot give back
+    /// between used ones, are resident beside them. The call locks one arena of the allocator after
+    /// another and goes through its free blocks.
     package static var allocated: Int {
         let heap = mallinfo2()
         return Int(heap.uordblks) + Int(heap.hblkhd)

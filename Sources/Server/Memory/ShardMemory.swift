@@ -1,11 +1,11 @@
-// What a shard does when memory runs short: new sessions are refused; beyond the limit the
-// connection, or the text request, that holds the most of the whole server is evicted, one after
-// another until the rest fits; and one that holds more than any may is evicted in any case.
+// Memory that runs short. Near the limit of the process new sessions are refused. Beyond it the
+// largest owner of the whole server (a connection or a text request) is evicted, one after another
+// until the rest fits. An owner that is charged more than any may be is evicted in any case.
 //
 // The largest owner is found by a number that each shard publishes: the most that any of its own
-// may be charged (LedgerKeeper). Only the shard whose number is the highest looks through its
-// connections, and only beyond the limit: so a shard with many small ones evicts none of them for
-// a large one elsewhere.
+// may be charged (LedgerKeeper). Beyond the limit, only the shard with the highest number looks
+// through its connections. So a shard with many small ones evicts none of them for a large one
+// elsewhere.
 //
 // Invariant: an evicted client is sent the reason, unless its socket is blocked: then a Close frame
 // would queue behind the very output that is to be freed.
@@ -77,11 +77,11 @@ extension Shard {
 
     // MARK: Eviction
 
-    /// Evicts the owners that hold the most, as long as no other shard may have a larger one. What
-    /// is missing then is seen by the next look, when their memory is free.
+    /// Evicts the owners with the largest charges, as long as no other shard may have a larger one.
+    /// Where that is not enough, the next look goes on, when their memory is free.
     /// - Parameter excess: bytes that must be charged no more.
     private func evictLargest(_ excess: Int) {
-        guard memoryWatch.mayHoldLargest else {
+        guard memoryWatch.mayHaveLargest else {
             return memoryWatch.wakeShardWithLargest(leastBytes: Self.leastEvictedBytes)
         }
         guard memoryWatch.takeEvictionTurn(at: now) else { return }
@@ -89,10 +89,10 @@ extension Shard {
         var next = candidates[...]
         ledgers.setLargest(to: UInt32(clamping: next.first?.rank.value ?? 0))
         var left = excess
-        while left > 0, memoryWatch.mayHoldLargest, let candidate = next.popFirst() {
+        while left > 0, memoryWatch.mayHaveLargest, let candidate = next.popFirst() {
             evict(candidate.token, .shortOfMemory)
             left -= candidate.rank.value
-            // Owners beyond the list hold no more than the last of it.
+            // Owners beyond the list are charged no more than the last of it.
             let rest = candidates.count < Self.maxEvictions ? 0 : candidate.rank.value
             ledgers.setLargest(to: UInt32(clamping: next.first?.rank.value ?? rest))
         }
@@ -149,7 +149,7 @@ extension Shard {
 
     private func log(_ reason: EvictionReason, bytes: UInt32, session: String) {
         logger.warning(
-            "evicted for the memory that it holds",
+            "evicted for its memory",
             metadata: [
                 "session": "\(session)", "bytes": "\(bytes)", "reason": "\(reason.option)",
             ])
@@ -172,11 +172,11 @@ extension Routes {
     }
 }
 
-/// Why a connection or a text request is evicted for what it holds.
+/// Why a connection or a text request is evicted.
 enum EvictionReason {
-    /// It holds more than any may.
+    /// It is charged more than any may be.
     case tooLarge
-    /// The server holds too much, and this owner the most of it.
+    /// The process takes too much memory, and this owner has the most of it.
     case shortOfMemory
 
     /// Where it is counted.
@@ -209,7 +209,7 @@ enum EvictionReason {
         }
     }
 
-    /// What a reply over HTTP ends with.
+    /// The end of a reply over HTTP.
     var failure: ReplyPart {
         .failed(
             code: "server_overloaded", message: "\(closeReason)", isRequestError: false)

@@ -1,33 +1,33 @@
-// Giving memory back after many have left: the shard lets go of what it keeps for the next one, and
-// then the allocator of the pages that nobody uses any more. By itself glibc keeps them: what
-// 10,000 sessions took stays with the process, because some small block lives in each of its large
-// pieces.
+// Giving memory back after many clients have left: the shard frees the chunks that it keeps for
+// reuse, and then the allocator gives back its unused pages. By itself glibc keeps them: what 10,000
+// sessions took stays with the process, because some small block lives in each of its large pieces.
 //
-// That costs 0.2 ms for each megabyte that goes back, in which others wait for the allocator; so it
-// happens on a worker thread, not before the leaving has come to rest, and only where it pays.
+// That costs 0.2 ms for each megabyte that goes back, in which other threads wait for the allocator.
+// So it happens on a worker thread, after no more clients leave, and only where much comes back.
 
 import CLinux
 import Session
 
-/// When it pays to give memory back. A value, driven by the shard's clock.
+/// Decides when to give memory back. A value, driven by the shard's clock.
 struct MemoryReturn {
-    /// What must have been let go since the last time. 2 MiB: below, the pages that come back would
-    /// soon be taken again.
+    /// The least that must have been freed since the last time. 2 MiB: a smaller amount would soon
+    /// be taken again.
     static let leastBytes = 2 << 20
-    /// How long nothing more must have been let go. 1 s: clients that leave together do so within
+    /// How long nothing more must have been freed. 1 s: clients that leave together do so within
     /// one.
     static let quiet = Duration.seconds(1)
-    /// How often rest is waited for. 10: where somebody leaves all the time, every ten seconds.
+    /// How often it waits for that. 10: where clients leave all the time, memory is given back every
+    /// ten seconds.
     private static let maxPostponements = 10
 
-    /// The most that was held since the last time.
+    /// The highest sum of ledgers since the last time.
     private var peak = 0
     private var postponements = 0
-    /// What was held when the next look was arranged; nil: none is.
+    /// The sum when the next look was scheduled; nil: none is.
     private var heldThen: Int?
 
-    /// So much is held now.
-    /// - Returns: whether a look is to be taken after `quiet`.
+    /// Takes note of the sum of the ledgers at the end of a tick.
+    /// - Returns: whether a look is to be scheduled after `quiet`.
     mutating func note(held: Int) -> Bool {
         peak = max(peak, held)
         guard heldThen == nil, pays(held) else { return false }
@@ -36,8 +36,8 @@ struct MemoryReturn {
         return true
     }
 
-    /// The look that was arranged.
-    /// - Returns: what to do: nothing, look again, or give back.
+    /// Takes the look that was scheduled.
+    /// - Returns: the step to take: nothing, look again, or give back.
     mutating func review(held: Int) -> Step {
         guard let then = heldThen.take(), pays(held) else { return .nothing }
         if held < then, postponements < Self.maxPostponements {
@@ -51,24 +51,24 @@ struct MemoryReturn {
     /// The allocator is giving back.
     mutating func handleGivenBack(held: Int) { peak = held }
 
-    /// No worker could see to it: another look is to be taken.
+    /// Every worker was busy: another look is to be taken.
     mutating func handleRefused(held: Int) { heldThen = held }
 
-    /// What a look comes to.
+    /// The outcome of a look.
     enum Step: Equatable { case nothing, lookAgain, giveBack }
 
-    /// Whether much was let go, and more than is still held.
+    /// Whether much was freed, and more than is still in use.
     private func pays(_ held: Int) -> Bool { peak - held >= max(Self.leastBytes, held) }
 }
 
 extension Shard {
-    /// The tick's ledgers are settled: something may have been let go, or taken.
+    /// Schedules a look where the tick has freed much.
     func noteFreedMemory() {
         guard memoryReturn.note(held: ledgerBytes) else { return }
         _ = deadlines.schedule(.memoryReturn, at: now + MemoryReturn.quiet)
     }
 
-    /// The look that was arranged.
+    /// Takes the look that was scheduled.
     func reviewMemoryReturn() {
         switch memoryReturn.review(held: ledgerBytes) {
         case .nothing: break
@@ -86,9 +86,9 @@ extension Shard {
     }
 }
 
-/// What the allocator and the kernel have of it.
+/// The allocator's unused pages.
 package enum AllocatorPages {
-    /// Gives back the pages that nobody uses, of the heap and of the program itself. Any thread.
+    /// Gives back unused pages, of the heap and of the program itself. Any thread.
     package static func giveBack() {
         malloc_trim(0)
         parley_unmap_program()

@@ -1,5 +1,5 @@
-// What the server counts, and the Prometheus text that shows it. Every shard writes its own cells
-// and nobody else's, with plain loads and stores of relaxed atomics; a scrape adds them up.
+// The server's counters, gauges and distributions. Every shard writes its own cells only, with plain
+// loads and stores of relaxed atomics; a scrape adds them up. MetricsText writes them out.
 // Names and units: ARCHITECTURE.md; text format: Prometheus exposition format 0.0.4.
 //
 // Invariant: one writer per cell. No label has a value that a peer can choose.
@@ -128,7 +128,7 @@ package final class ShardMetrics: Sendable {
         return ((first..<last).map(cell), cell(last))
     }
 
-    /// Moves somebody's ledger into a bucket of a state, or out of it. Only the shard's thread may
+    /// Moves an owner's ledger into a bucket of a state, or out of it. Only the shard's thread may
     /// call this.
     func countLedger(bucket: Int, of state: SessionState, by count: Int, bytes: Int) {
         let first = ShardMetrics.firstLedgerCell + state.index * ShardMetrics.ledgerCells
@@ -136,15 +136,15 @@ package final class ShardMetrics: Sendable {
         addToCell(first + LedgerBook.boundCount + 1, bytes)
     }
 
-    /// Who holds how much in a state: a number per bucket, the last of them beyond all bounds; and
-    /// the sum of their bytes.
+    /// The ledgers of a state: a number of owners per bucket, the last of them beyond all bounds;
+    /// and the sum of their bytes.
     package func ledgers(of state: SessionState) -> (buckets: [Int], sum: Int) {
         let first = ShardMetrics.firstLedgerCell + state.index * ShardMetrics.ledgerCells
         let last = first + LedgerBook.boundCount + 1
         return ((first..<last).map(cell), cell(last))
     }
 
-    /// Whether nobody is counted, and nothing is charged.
+    /// Whether no owner is counted, and nothing is charged.
     var ledgerCellsAreZero: Bool {
         (ShardMetrics.firstLedgerCell..<cells.count).allSatisfy { cell($0) == 0 }
             && value(of: .ledgerBytes) == 0
@@ -174,9 +174,9 @@ package final class ServerMetrics: Sendable {
     package let textRequests = Atomic<Int>(0)
     /// Connections of all shards.
     package let connections = Atomic<Int>(0)
-    /// Whether new sessions are refused because the process holds nearly as much as it may.
+    /// Whether new sessions are refused because the process is near its memory limit.
     let isShortOfMemory = Atomic<Bool>(false)
-    /// Whether the server is going away.
+    /// Whether the server drains.
     package let isDraining = Atomic<Bool>(false)
     private let workers: @Sendable () -> WorkerCounts
     private let providers: @Sendable () -> [ModelProviderCounts]
@@ -204,8 +204,8 @@ package final class ServerMetrics: Sendable {
         shards.reduce(0) { $0 + $1.value(of: metric) }
     }
 
-    /// The shard where the connection may be that holds the most; the first of several. What the
-    /// cells say was true when each shard last looked, or is more.
+    /// The shard that may have the owner with the largest ledger; the first of several. A shard's
+    /// cell is exact as of its last look, or too high.
     var shardWithLargestLedger: Int {
         let bytes = shards.map { $0.value(of: .largestLedgerBytes) }
         return bytes.indices.reduce(0) { bytes[$1] > bytes[$0] ? $1 : $0 }

@@ -1,5 +1,5 @@
-// Memory in the exposition: how many connections hold how much, by shard and by what they are
-// doing, and beside it what the kernel says of the process. What is charged is in LedgerBook.
+// Memory in the exposition: a histogram of ledgers by shard and state, and beside it the kernel's
+// figures of the process. The ledgers are in LedgerBook.
 //
 // Invariant: each cell is shown once, so that sums over labels are those of the server.
 
@@ -7,13 +7,13 @@ import Codec
 import Session
 
 extension MetricsText {
-    /// Writes the ledgers of everybody who is there now. It is a histogram of a moment: its counts
-    /// fall when somebody leaves.
+    /// Writes the ledgers of all present connections and text requests. It is a histogram of a
+    /// moment: its counts fall when a connection ends.
     func writeLedgers(into text: inout ByteWriter) {
         let name = "parley_session_memory_bytes"
         writeHead(
             name, "histogram",
-            "What each connection holds now, by its shard and what its session is doing.",
+            "Memory of each connection now, by its shard and the state of its session.",
             into: &text)
         for (index, shard) in metrics.shards.enumerated() {
             for state in SessionState.allCases {
@@ -28,11 +28,12 @@ extension MetricsText {
         writeLine("process_resident_memory_bytes", "", "\(memory.resident)", into: &text)
         writeHead(
             "parley_private_memory_bytes", "gauge",
-            "Resident memory that is no file's: what the process itself has written.", into: &text)
+            "Resident memory that the process itself has written, without files.", into: &text)
         writeLine("parley_private_memory_bytes", "", "\(memory.private)", into: &text)
         writeHead(
             "parley_allocated_memory_bytes", "gauge",
-            "Memory in use on the heap; the allocator keeps what was freed beside it.", into: &text)
+            "Memory in use on the heap, without freed memory that the allocator keeps.", into: &text
+        )
         writeLine("parley_allocated_memory_bytes", "", "\(ProcessMemory.allocated)", into: &text)
     }
 

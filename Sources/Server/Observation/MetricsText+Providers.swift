@@ -5,7 +5,7 @@ import Codec
 import Session
 
 extension MetricsText {
-    /// Writes what became of the turns of each provider; nothing where there is none.
+    /// Writes the outcomes of each provider's turns; nothing where there is no provider.
     func write(_ providers: [ModelProviderCounts], into text: inout ByteWriter) {
         guard !providers.isEmpty else { return }
         let turns = "parley_model_turns_total"

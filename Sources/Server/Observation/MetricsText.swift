@@ -14,7 +14,7 @@ private struct MetricFamily {
     let name: String
     let kind: String
     let help: String
-    /// What a cell is divided by to come to the base unit.
+    /// The divisor that turns a cell into the base unit.
     var divisor = 1
     let samples: [Sample]
 
@@ -37,7 +37,7 @@ private struct MetricFamily {
             samples: samples.map { ("\(label)=\"\($0.0)\"", $0.1) })
     }
 
-    /// What all shards add up to.
+    /// Families whose cells are summed over all shards.
     static let summed: [MetricFamily] = [
         .gauge("parley_connections", "Open connections.", .connectionsOpen),
         .gauge("parley_sessions", "Open sessions.", .sessionsOpen),
@@ -55,7 +55,7 @@ private struct MetricFamily {
             "parley_requests_refused_total", "Requests refused, by the field they name.",
             "reason", [("host", .refusedHost), ("origin", .refusedOrigin)]),
         .labelled(
-            "parley_auth_failures_total", "Requests whose credential was not good enough.",
+            "parley_auth_failures_total", "Requests refused for their credential, by reason.",
             "reason",
             [
                 ("missing", .authMissing), ("malformed", .authMalformed),
@@ -70,23 +70,24 @@ private struct MetricFamily {
                 ("client_secrets", .refusedClientSecrets),
             ]),
         .counter(
-            "parley_client_secrets_issued_total", "Client secrets made.", .clientSecretsIssued),
+            "parley_client_secrets_issued_total", "Client secrets issued.", .clientSecretsIssued),
         .counter(
-            "parley_sessions_expired_total", "Sessions that lasted as long as they may.",
+            "parley_sessions_expired_total",
+            "Sessions closed at the end of the time that their credential allows.",
             .sessionsExpired),
         .counter(
             "parley_sessions_failed_total",
             "Sessions ended because their state was broken, a defect of the server.",
             .sessionsFailed),
         .counter(
-            "parley_accept_failures_total", "Accepts that failed, as for lack of descriptors.",
+            "parley_accept_failures_total", "Failed accepts, for example for lack of descriptors.",
             .acceptFailures),
         .counter("parley_sessions_started_total", "Sessions started.", .sessionsStarted),
         .counter(
             "parley_sessions_refused_total", "Upgrades answered with 503.", .sessionsRefused),
         .labelled(
             "parley_drained_sessions_total",
-            "Sessions closed for a restart, by what became of the turn in flight.", "outcome",
+            "Sessions closed for a restart, by the outcome of the turn in flight.", "outcome",
             [
                 ("idle", .drainedIdle), ("finished", .drainedFinished),
                 ("cut_off", .drainedCutOff),
@@ -101,30 +102,31 @@ private struct MetricFamily {
             ]),
         .labelled(
             "parley_text_turns_refused_total",
-            "Requests for a turn that were refused: their body is wrong, or no place was free.",
+            "Text requests refused: their body is wrong, or no place was free.",
             "reason", [("invalid", .textRequestsInvalid), ("full", .textRequestsRefused)]),
         .counter(
             "parley_text_turns_abandoned_total",
-            "Text requests that were stopped because nobody waited for them.",
+            "Text requests stopped because no client waited for them any more.",
             .textRequestsAbandoned),
         .counter(
-            "parley_text_replies_resumed_total", "Replies that a client came back for.",
+            "parley_text_replies_resumed_total", "Replies that a client resumed.",
             .textRepliesResumed),
         .counter("parley_received_bytes_total", "Bytes read from sockets.", .bytesReceived),
         .counter("parley_sent_bytes_total", "Bytes written to sockets.", .bytesSent),
         .labelled(
-            "parley_compressed_bytes_total", "Messages that were compressed, as on the wire.",
+            "parley_compressed_bytes_total",
+            "Compressed bytes of compressed messages, as on the wire.",
             "direction", [("received", .deflatedBytesIn), ("sent", .deflatedBytesOut)]),
         .labelled(
-            "parley_uncompressed_bytes_total", "The same messages before, or after, compression.",
+            "parley_uncompressed_bytes_total", "Uncompressed bytes of the same messages.",
             "direction", [("received", .inflatedBytesIn), ("sent", .inflatedBytesOut)]),
         .labelled(
             "parley_output_limit_closes_total",
-            "Connections cut off as too slow readers, by the limit of queued output.", "limit",
+            "Connections closed as too slow readers, by the limit of queued output.", "limit",
             [("hard", .outputLimitCloses), ("soft", .slowReaderCloses)]),
         .labelled(
             "parley_sends_total",
-            "Sends, by what became of them: nothing waited before, something did, or cut off.",
+            "Sends, by outcome: at once, behind earlier output, or over the limit.",
             "outcome",
             [
                 ("sent", .sendsSent), ("buffered", .sendsBuffered),
@@ -132,14 +134,15 @@ private struct MetricFamily {
             ]),
         .labelled(
             "parley_dropped_audio_messages_total",
-            "Messages of reply audio dropped unsent: too late, or their reply was cancelled.",
+            "Messages of reply audio that were dropped unsent, by reason.",
             "reason",
             [("late", .lateAudioMessages), ("cancelled", .cancelledAudioMessages)]),
         .labelled(
             "parley_dropped_audio_bytes_total", "Bytes of these messages.", "reason",
             [("late", .lateAudioBytes), ("cancelled", .cancelledAudioBytes)]),
         .labelled(
-            "parley_peer_closes_total", "Connections ended for what their peers did, or did not.",
+            "parley_peer_closes_total",
+            "Connections closed for the behaviour of their peers, by reason.",
             "reason",
             [
                 ("silence", .silenceCloses), ("message_idle", .messageIdleCloses),
@@ -148,15 +151,15 @@ private struct MetricFamily {
             ]),
         .labelled(
             "parley_memory_closes_total",
-            "Connections, and text requests, given up for their memory, by the limit.", "limit",
+            "Connections and text requests evicted for their memory, by the limit.", "limit",
             [("connection", .memoryClosesConnection), ("total", .memoryClosesTotal)]),
         .counter(
             "parley_postponed_pongs_total",
-            "Pings that waited for an earlier pong to leave; the newest of them is answered.",
+            "Pings that came while an earlier pong waited; only the newest is answered.",
             .postponedPongs),
         .counter(
             "parley_event_loop_absence_seconds_total",
-            "Time that shards were late by more than 250 ms; no peer's timeout counts it.",
+            "Time that shards were late by more than 250 ms; peers' timeouts do not count it.",
             divisor: 1_000, .absentMilliseconds),
         .counter(
             "parley_protocol_errors_total", "HTTP and WebSocket rules broken by peers.",
@@ -190,7 +193,7 @@ private struct MetricFamily {
         .counter("parley_turns_total", "User turns committed.", .turns),
         .labelled(
             "parley_interruptions_total",
-            "Speech over a reply: whether it ended the reply, or only held it.", "kind",
+            "Speech over a reply, by whether it ended the reply or only held it.", "kind",
             [("accepted", .interruptions), ("false", .falseInterruptions)]),
         .labelled(
             "parley_responses_total", "Responses that ended, by status.", "status",
@@ -209,14 +212,14 @@ private struct MetricFamily {
             "parley_audio_decode_errors_total", "Audio that did not decode.", .decodeErrors),
         .labelled(
             "parley_opus_repaired_packets_total",
-            "Opus packets that were made up for: from the next one's copy, or by concealing.",
+            "Missing Opus packets that were recovered from the next one, or concealed.",
             "means", [("recovered", .packetsRecovered), ("concealed", .packetsConcealed)]),
         .counter(
-            "parley_opus_late_packets_total", "Numbered packets that came twice or too late.",
+            "parley_opus_late_packets_total", "Numbered Opus packets that came twice or too late.",
             .packetsLate),
         MetricFamily(
             name: "parley_codecs", kind: "gauge",
-            help: "Decoders and encoders that sessions use, or that wait for the next.",
+            help: "Decoders and encoders, in use by sessions or pooled for reuse.",
             samples: [
                 ("kind=\"decoder\",state=\"used\"", .decodersInUse),
                 ("kind=\"decoder\",state=\"pooled\"", .decodersPooled),
@@ -224,11 +227,11 @@ private struct MetricFamily {
                 ("kind=\"encoder\",state=\"pooled\"", .encodersPooled),
             ]),
         .labelled(
-            "parley_phrases_total", "Phrases to be spoken, by whether they were in the cache.",
+            "parley_phrases_total", "Phrases to be spoken, by whether the cache had them.",
             "result", [("hit", .phraseHits), ("miss", .phraseMisses)]),
-        .gauge("parley_phrase_cache_bytes", "Speech that is kept to be said again.", .phraseBytes),
+        .gauge("parley_phrase_cache_bytes", "Speech in the phrase cache.", .phraseBytes),
         .counter(
-            "parley_memory_returns_total", "Times memory was given back after many had left.",
+            "parley_memory_returns_total", "Times that unused memory was given back to the system.",
             .memoryReturns),
         .gauge("parley_agent_tasks", "Agents' tasks in flight.", .agentTasks),
         .gauge(
@@ -236,16 +239,17 @@ private struct MetricFamily {
             .upstreamTransfers),
     ]
 
-    /// What is worth seeing of each shard.
+    /// Families that are shown shard by shard.
     static let perShard: [MetricFamily] = [
         .gauge("parley_shard_connections", "Open connections of a shard.", .connectionsOpen),
         .gauge("parley_shard_sessions", "Open sessions of a shard.", .sessionsOpen),
         .gauge(
             "parley_ledger_total_bytes",
-            "What the connections of a shard, and its text requests, hold.", .ledgerBytes),
+            "Memory of the connections and text requests of a shard.", .ledgerBytes),
         .gauge(
             "parley_shard_compression_context_bytes",
-            "Charged for connections that compress with a context.", .compressionContextBytes),
+            "Memory that compression contexts of a shard's connections may take.",
+            .compressionContextBytes),
         .gauge(
             "parley_shard_send_buffer_bytes", "Memory of a shard's send buffers.",
             .sendBufferBytes),
@@ -258,7 +262,7 @@ private struct MetricFamily {
             samples: [("", .busyPermille)]),
         .gauge(
             "parley_shard_opus_complexity_reduction",
-            "What a busy shard takes off the complexity of Opus.", .complexityReduction),
+            "Steps by which a busy shard reduces the complexity of Opus.", .complexityReduction),
     ]
 }
 
@@ -278,20 +282,21 @@ private struct HistogramFamily {
             ]),
         HistogramFamily(
             name: "parley_event_loop_lag_seconds",
-            help: "How late deadlines expired, as audio would be.",
+            help: "How late deadlines expired; audio is as late.",
             samples: [("", .eventLoopLag)]),
         HistogramFamily(
             name: "parley_event_loop_turn_seconds",
-            help: "Work of a turn, from the return of one wait to the next.",
+            help: "Work of a tick of the event loop, from the return of one wait to the next.",
             samples: [("", .eventLoopTick)]),
         HistogramFamily(
             name: "parley_session_scan_seconds",
-            help: "Work of looking through a shard's connections for an operator, over some turns.",
+            help: "Work of a scan of a shard's connections for an operator, over several ticks.",
             samples: [("", .sessionScan)]),
         HistogramFamily(
             name: "parley_delta_delay_seconds",
-            help: "From the beginning of the turn that read a delta of a model to its write to the "
-                + "client; its wait in the socket before that turn is left out.",
+            help:
+                "From the beginning of the tick that read a model's delta to its write to the client; "
+                + "its wait in the socket before that tick is left out.",
             samples: [("", .deltaDelay)]),
     ]
 }

@@ -1,5 +1,5 @@
-// What the log says of sessions: that they came and went, and what failed. What was said in them it
-// says only where the operator has asked for it (`log-content`).
+// Log lines about sessions: their start, their end and their failures. The words that were spoken
+// are logged only where the operator has asked for it (`log-content`).
 
 import Codec
 import Logging
@@ -24,7 +24,7 @@ struct SessionLog {
         logger.debug("session ended", metadata: ["session": "\(id)"])
     }
 
-    /// An event goes to the client.
+    /// Logs an event that goes to the client, where it is worth a line.
     func note(_ event: ServerEvent, of id: String) {
         switch event {
         case .responseDone(let response):

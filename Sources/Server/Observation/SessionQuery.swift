@@ -1,27 +1,27 @@
-// What an operator asks of the sessions: the parameters of `GET /admin/sessions` and the id of
-// `GET /admin/sessions/{id}`, as values. What answers is SessionScan.
+// An operator's question about the sessions: the parameters of `GET /admin/sessions` and the id of
+// `GET /admin/sessions/{id}`, as values. SessionScan answers it.
 //
-// Invariant: a query is within its limits; what is not is refused where it is read.
+// Invariant: a query is within its limits; one that is not is refused where it is read.
 
 import Codec
 import Session
 
 /// A question about the sessions of a server.
 struct SessionQuery: Equatable, Sendable {
-    /// What comes first.
+    /// The order of the sessions in an answer.
     enum Order: String, CaseIterable, Sendable {
-        /// Who holds most.
+        /// The largest ledger first.
         case bytes
-        /// Who is there longest.
+        /// The oldest first.
         case age
-        /// The alphabet's first.
+        /// By the alphabet.
         case id
     }
 
     /// Sessions in one answer. 1,000: a quarter of a megabyte of JSON, made in a millisecond.
     static let limits = 1...1_000
 
-    /// Bytes, by default: who looks wants to know who holds the memory.
+    /// Bytes, by default: most questions are about memory.
     var order = Order.bytes
     /// Nil: sessions in any state, and no connection without one.
     var state: SessionState?

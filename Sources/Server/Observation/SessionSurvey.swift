@@ -1,10 +1,10 @@
 // A survey: one shard was asked over HTTP for the sessions of the server, asks all shards through
-// their mailboxes, and answers when all have, or when it has waited long enough. Here are the
-// values that travel, and who is asked; what a shard does is in ShardSurveys, what an answer has in
+// their mailboxes, and answers when all have answered, or after a time. Here are the values that
+// travel, and the table of surveys. The work of a shard is in ShardSurveys, the JSON in
 // SurveyAnswer.
 //
-// Invariant: nobody waits for a shard, and no lock is held while one works; a server that nobody
-// asks does nothing.
+// Invariant: no thread waits for a shard, and no lock is taken while one works; without a question
+// there is no cost.
 
 import Codec
 import Session
@@ -13,14 +13,14 @@ import Synchronization
 /// Names a survey of one shard.
 typealias SurveyID = UInt64
 
-/// What a shard is asked.
+/// A question to one shard.
 struct SurveyQuestion: Sendable {
     let query: SessionQuery
     /// Takes its answer. Any thread.
     let answer: @Sendable (SurveyReport) -> Void
 }
 
-/// What one shard says.
+/// The answer of one shard.
 struct SurveyReport: Sendable {
     /// In the order of the query, at most as many as it asked for.
     var rows: [SessionRow] = []
@@ -30,7 +30,7 @@ struct SurveyReport: Sendable {
     var states: [Int]
     /// Open connections.
     var connections = 0
-    /// Bytes that all of them hold.
+    /// The sum of their ledgers, in bytes.
     var ledgerBytes = 0
 }
 
@@ -49,7 +49,7 @@ struct SessionRow: Sendable {
     let turns: Int
     /// Nil before the first.
     let lastTurn: TurnLatencies?
-    /// Bytes by what holds them; nil in a list.
+    /// Bytes by part; nil in a list.
     var parts: MemoryLedger?
 
     /// `sess_…`, or `conn_…` of a connection without a session.
@@ -58,14 +58,13 @@ struct SessionRow: Sendable {
 
 /// A survey that waits for shards.
 struct Survey {
-    /// How long shards are waited for. 1 s: one that is away for longer is better told of than
-    /// waited for.
+    /// Time that shards have to answer. 1 s: a shard that is away for longer is reported as missing.
     static let patience = Duration.seconds(1)
 
     let id: SurveyID
     let query: SessionQuery
     let request: HTTPRequest
-    /// Who asked.
+    /// The connection of the client that asked.
     let token: EventToken
     /// How many were asked.
     let shards: Int

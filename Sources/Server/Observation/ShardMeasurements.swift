@@ -1,6 +1,5 @@
-// The gauges of a shard, set at the end of each tick for whoever scrapes. What is measured of the
-// tick itself is TickMeter's; what the share of work means for the encoding of replies is
-// ShardCodecs'.
+// The gauges of a shard, set at the end of each tick for a scrape to read. TickMeter measures the
+// tick itself; ShardCodecs adapts the encoding of replies to the share of work.
 
 import Session
 

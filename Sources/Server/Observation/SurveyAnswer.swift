@@ -1,8 +1,7 @@
-// The answers of the admin routes: what the shards have said, as JSON, and the tables that describe
-// it in the documents. The routes are here, too, as they are one family. Who may ask is the routes'
-// and ShardSurveys'.
+// The answers of the admin routes: the shards' reports as JSON, the tables that describe it in the
+// documents, and the routes themselves. Access is decided by the routes and ShardSurveys.
 //
-// Invariant: what is written is what the tables say; PROTOCOL.md has the same in words.
+// Invariant: the JSON is what the tables say; PROTOCOL.md has the same in words.
 
 import Codec
 import Session
@@ -45,7 +44,7 @@ struct SurveyAnswer {
 
     private func single(_ row: SessionRow?) -> HTTPResponse {
         guard let row else {
-            // A shard that says nothing may have it.
+            // A shard that has not answered may have it.
             let isCertain = survey.reports.count == survey.shards
             return (isCertain ? RouteFailure.noSession : .shardsAway).response
         }
@@ -57,7 +56,7 @@ struct SurveyAnswer {
     private static func response(_ body: consuming ByteWriter) -> HTTPResponse {
         var fields = HTTPFields()
         fields.append("Content-Type", "application/json")
-        // It is true of this moment, and says who is there.
+        // It is true for a moment only, and names clients.
         fields.append("Cache-Control", "no-store")
         return HTTPResponse(status: 200, fields: fields, body: body.copiedBytes)
     }
@@ -111,7 +110,7 @@ extension RouteFailure {
 // MARK: - Routes
 
 extension Route {
-    /// For whoever runs the server.
+    /// Routes for the operator of the server.
     static let administration = [
         Route(
             path: "/admin/sessions", methods: [.get], access: .operator, pages: .sameOrigin,

@@ -1,11 +1,11 @@
-// What a shard measures of its ticks: how much of the time it works, and how long a piece of a
-// model's reply takes from the tick that read it to the end of the tick that passed it on. What
-// happens within a tick is counted where it happens.
+// Measurements of a shard's ticks: the share of time that it works, and how long a piece of a model's
+// reply takes from the tick that read it to the end of the tick that passed it on. Events within a
+// tick are counted where they happen.
 //
 // Reads no clock: a tick's beginning and end are passed in.
 //
-// Invariant: what is measured is never less than what passed, as far as this process can know it;
-// how long bytes lay in a socket before the tick that found them is known to the kernel alone.
+// Invariant: a measured time is never shorter than the real one, as far as this process can know it.
+// How long bytes lay in a socket before the tick that found them is known to the kernel alone.
 
 import Session
 
@@ -68,7 +68,7 @@ struct TickMeter {
     private var jobs: JobBacklog
     /// Pieces of models' replies that this tick has taken.
     private var deltas = 0
-    /// What was last published of the codecs.
+    /// The use of codecs that was last published.
     private var codecs: CodecUse?
 
     /// Measures from now on.

@@ -1,20 +1,20 @@
 // How a session's last turn went, small enough to be kept of every session: three numbers of two
-// bytes. The histograms have all turns (Metrics); this is for who looks at one session.
+// bytes. The histograms have all turns (Metrics); this is for a look at one session.
 
 import Codec
 import Session
 
-/// Hops of the last turn in milliseconds. Transcript and audio count from the end of the user's
-/// speech, the first token too, or from the request where nobody has spoken.
+/// Hops of the last turn in milliseconds. All count from the end of the user's speech; the first
+/// token of a typed turn counts from the request.
 struct TurnLatencies: Equatable, Sendable {
-    /// What stands for a hop that has not been reached.
+    /// Stands for a hop that has not been reached.
     private static let unknown = UInt16.max
 
     private var transcript = TurnLatencies.unknown
     private var firstToken = TurnLatencies.unknown
     private var firstAudio = TurnLatencies.unknown
 
-    /// What a hop took in milliseconds, at most 65,534; nil where it has not been reached.
+    /// Milliseconds until a hop, at most 65,534; nil where it has not been reached.
     subscript(hop: TurnHop) -> Int? {
         let value =
             switch hop {

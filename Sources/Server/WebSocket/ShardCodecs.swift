@@ -1,5 +1,5 @@
-// What the share of time that a shard works means for the encoding of replies, and the numbers of
-// its codecs. The share is measured by TickMeter; the rule is Session's EncodingRelief.
+// A busy shard encodes replies with less effort. The share of time that it works is measured by
+// TickMeter, the rule is Session's EncodingRelief. Beside that, the numbers of the shard's codecs.
 
 import Codec
 import Session

@@ -77,7 +77,7 @@ private final class ScriptedIO: IO {
         #expect(outcomes.map(\.isOutOfDescriptors).filter(\.self).count == 2)
     }
 
-    @Test func theSpareDescriptorTakesWhoeverWaits() throws {
+    @Test func theSpareDescriptorTakesOneThatWaits() throws {
         let acceptor = try acceptor(3)
         io.spare = [.done(9), .failed(EMFILE)]
         #expect(acceptor.acceptOnSpare(from: 3)?.handle == 9)

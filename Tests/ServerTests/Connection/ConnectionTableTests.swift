@@ -46,8 +46,8 @@ import Testing
         for _ in 0..<times { client.send(#"{"type":"input_audio_buffer.clear"}"#) }
     }
 
-    /// Messages wait for the next tick, and their connection is the last that leaves in this one.
-    @Test func whoeverIsNotedForTheNextTurnMayBeGoneWithTheTable() throws {
+    /// Messages are pending for the next tick, and their connection is the last that ends in this one.
+    @Test func aQueuedConnectionMayBeGoneWithTheTable() throws {
         let server = try SimulatedServer()
         server.shard.connections = ConnectionTable(longCount: 3)
         let peers = (0..<3).map { _ in server.connect() }
@@ -69,7 +69,7 @@ import Testing
         #expect(server.io.openHandles == 0 && server.shard.unfinished.isEmpty)
     }
 
-    /// An operator's question is under way while everybody leaves.
+    /// An operator's question is under way while all clients leave.
     @Test func aScanEndsWhereTheTableHasBegunAnew() throws {
         let server = try SimulatedServer()
         server.shard.connections = ConnectionTable(longCount: 3)

@@ -9,7 +9,7 @@ import Testing
 
 @testable import Server
 
-/// Nobody accepts connections.
+/// A socket whose connections are not accepted.
 private struct ConnectionRefused: Error {}
 
 /// A blocking client socket.

@@ -170,7 +170,7 @@ private struct Speaker: LanguageModel, SpeechSynthesizer {
 
     // MARK: Pongs
 
-    @Test func aFloodOfPingsDoesNotGrowTheQueueOfWhoDoesNotRead() throws {
+    @Test func aFloodOfPingsDoesNotGrowTheQueueOfAClientThatDoesNotRead() throws {
         let (server, client) = try openEcho()
         client.isReading = false
         client.peer.window = 100
@@ -196,7 +196,7 @@ private struct Speaker: LanguageModel, SpeechSynthesizer {
 
     // MARK: Others
 
-    @Test func aSlowReaderDelaysNobody() throws {
+    @Test func aSlowReaderDelaysNoOtherClient() throws {
         let (server, slow) = try openEcho()
         let others = (0..<5).map { _ in server.openClient("/debug/echo") }
         #expect(server.run())
@@ -207,7 +207,7 @@ private struct Speaker: LanguageModel, SpeechSynthesizer {
             for other in others { other.send(.binary, [UInt8(round)]) }
             #expect(server.shard.tick())
             for other in others { other.poll() }
-            #expect(others.allSatisfy { $0.messages.count == round + 1 }, "in the same turn")
+            #expect(others.allSatisfy { $0.messages.count == round + 1 }, "in the same tick")
         }
         #expect(!slow.peer.isClosed && slow.peer.unreadBytes == 64 << 10)
     }
@@ -292,7 +292,7 @@ private struct Speaker: LanguageModel, SpeechSynthesizer {
         #expect(count("response.done", in: client) == 2)
     }
 
-    @Test func keepsNothingOfAudioThatLeftInItsTurn() throws {
+    @Test func keepsNothingOfAudioThatLeftInItsTick() throws {
         let (server, _) = try openListener()
         #expect(server.run(for: .seconds(3)))
         #expect(server.shard.connections[slot: 0]?.backlog == nil)

@@ -106,7 +106,7 @@ import Testing
         #expect(client.closeCode == 1008)
     }
 
-    @Test func closesWhoHasNothingToSayOnlyIfToldTo() throws {
+    @Test func closesAnIdlePeerOnlyWhereAnOptionSaysSo() throws {
         for limit in [Duration.zero, .seconds(300)] {
             var configuration = ServerConfiguration()
             configuration.messageIdleTimeout = limit
@@ -124,7 +124,7 @@ import Testing
     // MARK: The shard's own lag
 
     /// The process is stopped for ten minutes, in every second of its peers' silence.
-    @Test func aStoppedProcessBlamesNobody() throws {
+    @Test func aStoppedProcessClosesNoPeer() throws {
         for second in stride(from: 0, to: 75, by: 7) {
             let (server, client) = try openServer()
             let idle = server.connect()

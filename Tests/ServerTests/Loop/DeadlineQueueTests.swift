@@ -67,7 +67,7 @@ import Testing
         queue.checkInvariants()
     }
 
-    /// Long queues that become short move to other memory, and nobody's handle changes for it.
+    /// Long queues that become short move to other memory, and every handle stays good.
     @Test func handlesOutliveALongQueueThatBecomesShort() {
         var queue = DeadlineQueue<Int>(capacity: 100)
         let count = DeadlineQueue<Int>.longCount + 100

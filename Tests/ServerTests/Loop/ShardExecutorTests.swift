@@ -31,7 +31,7 @@ private func touchForeignGate() {
         return executor
     }
 
-    @Test func runsJobsOnlyWhenItIsTold() {
+    @Test func runsJobsOnlyInRunJobs() {
         let executor = makeExecutor()
         let journal = Journal()
         Task(executorPreference: executor.task) {
@@ -134,7 +134,7 @@ private func touchForeignGate() {
         return gate.assumeIsolated { $0.takeDeliveries() }.map(\.serial)
     }
 
-    @Test func holdsUpOnlyTheTasksOfASlowReader() {
+    @Test func suspendsOnlyTheTasksOfASlowReader() {
         let gate = makeGate()
         let other = EventToken(.connection, index: 4, generation: 1)
         gate.assumeIsolated { [token] in $0.hold(token) }
@@ -165,8 +165,8 @@ private func touchForeignGate() {
         #expect(step(gate) == [1])
     }
 
-    /// That a clause is over is told at once: it takes no room.
-    @Test func holdsUpTheSoundOfATaskAndNothingElse() {
+    /// The end of a clause is delivered at once: it takes no room.
+    @Test func suspendsTheSpeechOfATaskAndNothingElse() {
         let gate = makeGate()
         let chunk = SpeechChunk(samples: [1, 2], rate: .hz16000)
         gate.assumeIsolated { $0.holdSpeech(ofTask: 1) }
@@ -183,7 +183,7 @@ private func touchForeignGate() {
         #expect(step(gate) == [1])
     }
 
-    @Test func takesSpeechOfATaskOnlyUpToALimitATurn() {
+    @Test func takesSpeechOfATaskOnlyUpToALimitATick() {
         let gate = makeGate()
         let samples = [Int16](repeating: 0, count: ShardGate.maxUntakenSpeechBytes / 4)
         let speech = AgentDelivery(
@@ -197,9 +197,9 @@ private func touchForeignGate() {
         #expect(step(gate).count == 1)
     }
 
-    /// Whoever is cancelled goes on, so that nothing waits for a reader that no one waits for.
+    /// A cancelled task is resumed, so that it does not wait for a reader that is gone.
     @Test(arguments: [false, true])
-    func holdsUpNobodyWhoIsCancelled(beforeItWaits: Bool) {
+    func resumesACancelledTask(beforeItWaits: Bool) {
         let gate = makeGate()
         let held = delivery(1, for: token)
         gate.assumeIsolated { [token] in $0.hold(token) }
@@ -398,7 +398,7 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
         #expect(bench.work.waiting.isEmpty && bench.work.running.isEmpty)
     }
 
-    @Test func saysWhatIsBeingSaidOnlyWhereNobodyElseNeedsTheWorkers() {
+    @Test func makesHypothesesOnlyWhereWorkersAreFree() {
         let words = Utterance(samples: [1, 2, 3])
         for use in [HypothesisUse.display, .probableTranscript] {
             let idle = Bench()

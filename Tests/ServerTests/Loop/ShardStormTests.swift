@@ -132,7 +132,7 @@ private struct StormAgents: LanguageModel, SpeechRecognizer, SlowSpeaker {
         /// Sends what the server must close for.
         func breakARule() { client.send(.continuation, [1]) }
 
-        /// What holds of every connection, whatever became of it.
+        /// Invariants of every connection, however it ended.
         func checkEnds(_ seed: UInt64) {
             #expect(Set(ended).count == ended.count, "seed \(seed): a response ended twice")
             #expect(Set(ended).isSubset(of: created), "seed \(seed): an end without a beginning")

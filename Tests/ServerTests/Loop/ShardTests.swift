@@ -29,7 +29,7 @@ import Testing
         let server = try SimulatedServer(log: log)
         let paused = "warning accepting paused reason=Too many open files"
         for episode in 1...2 {
-            // Long at the limit, then to and fro: whoever leaves makes room for one.
+            // Long at the limit, then to and fro: each client that leaves makes room for one.
             server.io.acceptFailures = [Int32](repeating: EMFILE, count: 20)
             for _ in 0..<10 {
                 let peer = server.connect()
@@ -56,7 +56,7 @@ import Testing
         #expect(peer.unreadBytes > 0)
     }
 
-    @Test func acceptsABoundedNumberPerTurn() throws {
+    @Test func acceptsABoundedNumberPerTick() throws {
         var configuration = ServerConfiguration()
         configuration.maxAcceptsPerTick = 3
         let server = try SimulatedServer(configuration: configuration)
@@ -111,7 +111,7 @@ import Testing
         #expect(second.unreadBytes > 0)
     }
 
-    @Test func writesAtMostItsShareToOneConnectionPerTurn() throws {
+    @Test func writesAtMostItsShareToOneConnectionPerTick() throws {
         var configuration = ServerConfiguration()
         configuration.maxWriteBytesPerTick = 1_000
         let server = try SimulatedServer(configuration: configuration)
@@ -138,7 +138,7 @@ import Testing
         #expect(server.run())
         #expect(clients.map(\.closeCode) == [1001, 1001, 1001])
         #expect(idle.isClosed && server.hasStopped)
-        #expect(server.connect().isReset, "nobody listens any more")
+        #expect(server.connect().isReset, "the listener is closed")
         #expect(server.io.openHandles == 0)
         #expect(server.metrics.sessions.load(ordering: .relaxed) == 0)
         #expect(server.metrics.connections.load(ordering: .relaxed) == 0)

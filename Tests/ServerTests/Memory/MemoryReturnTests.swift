@@ -1,5 +1,5 @@
-// When memory is given back: after much was let go and nobody leaves any more, once; not for a few,
-// and not for what is taken again at once.
+// When memory is given back: once, after much was freed and no more clients leave; not for a few
+// clients, and not for memory that is taken again at once.
 
 import Session
 import Simulation
@@ -10,7 +10,7 @@ import Testing
 @Suite struct MemoryReturnTests {
     private static let much = 8 * MemoryReturn.leastBytes
 
-    @Test func givesBackOnceWhenMuchWasLetGo() {
+    @Test func givesBackOnceWhenMuchWasFreed() {
         var memory = MemoryReturn()
         let looks = [Self.much, 1_000, 900].map { memory.note(held: $0) }
         // One look is arranged; while it is, no other.
@@ -23,7 +23,7 @@ import Testing
         #expect(!isArranged && next == .nothing)
     }
 
-    @Test func looksAgainWhereNoWorkerCouldSeeToIt() {
+    @Test func looksAgainWhereEveryWorkerWasBusy() {
         var memory = MemoryReturn()
         _ = [Self.much, 1_000].map { memory.note(held: $0) }
         let first = memory.review(held: 1_000)
@@ -32,7 +32,7 @@ import Testing
         #expect(first == .giveBack && second == .giveBack)
     }
 
-    @Test func waitsUntilNobodyLeavesAnyMoreButNotForEver() {
+    @Test func waitsUntilNoMoreClientsLeaveButNotForEver() {
         var memory = MemoryReturn()
         _ = memory.note(held: Self.much)
         var held = Self.much / 4

@@ -77,7 +77,7 @@ import Testing
         let watches = watches(limit: 1_000_000)
         world.metrics.shards[0].set(.largestLedgerBytes, to: 3_000)
         world.metrics.shards[1].set(.largestLedgerBytes, to: 5_000)
-        #expect(watches.map(\.mayHoldLargest) == [false, true])
+        #expect(watches.map(\.mayHaveLargest) == [false, true])
         watches[0].wakeShardWithLargest(leastBytes: 6_000)
         #expect(world.woken.withLock { $0 } == [])
         watches[0].wakeShardWithLargest(leastBytes: 2_048)

@@ -1,5 +1,5 @@
-// What OpenSSL and libcurl allocate is charged to whom they work for, to the byte, and nothing of
-// it is left when he is gone: blocks by themselves, TLS connections on the simulated kernel with
+// Memory of OpenSSL and libcurl is charged to the owner that they work for, to the byte, and nothing
+// of it is left when the owner is gone: blocks by themselves, TLS connections on the simulated kernel with
 // every way in which a handshake ends, transfers to a scripted service.
 
 import COpenSSL
@@ -19,7 +19,7 @@ import Testing
 
     // MARK: Blocks
 
-    @Test func aBlockIsChargedToWhoeverOwnsTheThread() {
+    @Test func aBlockIsChargedToTheAccountOfTheThread() {
         #expect(NativeMemory.countsOpenSSL)
         let one = NativeAccount()
         let other = NativeAccount()
@@ -27,18 +27,18 @@ import Testing
         let (before, size) = (one.bytes, one.bytes)
         #expect((1_016...1_040).contains(size))
         let theirs = other.charge { allocate(50) }
-        let nobodys = allocate(100_000)
+        let shared = allocate(100_000)
         let (mineAfter, theirsAfter) = (one.bytes, other.bytes)
         #expect(mineAfter == before && (64...96).contains(theirsAfter))
-        // Whoever frees it, the one who paid has it back.
+        // Whichever account is charged then, the one that was charged for it is credited.
         other.charge { release(mine) }
         release(theirs)
-        one.charge { release(nobodys) }
+        one.charge { release(shared) }
         let (mineLeft, theirsLeft) = (one.bytes, other.bytes)
         #expect(mineLeft == 0 && theirsLeft == 0)
     }
 
-    @Test func aBlockThatGrowsStaysWithWhoPaid() {
+    @Test func aBlockThatGrowsStaysOnItsAccount() {
         let one = NativeAccount()
         let other = NativeAccount()
         var block = one.charge { allocate(10) }
@@ -53,7 +53,7 @@ import Testing
         #expect(left == 0)
     }
 
-    @Test func whatOutlivesAnAccountIsEverybodys() {
+    @Test func aBlockThatOutlivesItsAccountIsShared() {
         let block: UnsafeMutableRawPointer?
         let shared: Int
         do {
@@ -67,7 +67,7 @@ import Testing
         #expect(NativeMemory.sharedBytes - shared < 10_000_000)
     }
 
-    @Test func otherThreadsCreditWhoPaid() async {
+    @Test func otherThreadsCreditTheAccountThatWasCharged() async {
         let account = TestAccount()
         let blocks = account.allocate(count: 1_000)
         await withTaskGroup(of: Void.self) { group in
@@ -171,7 +171,7 @@ import Testing
         #expect(world.client.activeTransfers == 0)
     }
 
-    @Test func aKeptConnectionIsEverybodysUntilTheNextRequest() throws {
+    @Test func aKeptConnectionIsSharedUntilTheNextRequest() throws {
         let world = UpstreamWorld()
         defer { world.stop() }
         let url = world.url

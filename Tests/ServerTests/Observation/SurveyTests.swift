@@ -1,5 +1,5 @@
 // The sessions of a server as an operator sees them: every shard is asked, none is waited for, and
-// whoever may not ask is told nothing.
+// a client without access gets nothing.
 
 import Codec
 import Session
@@ -182,7 +182,7 @@ private struct Row: Equatable {
         let (responses, _) = try parseResponses(peer.receive(), answering: [.get])
         let body = try JSONParser().parse(try #require(responses.first).body)
         #expect(body["shards"]?.int == 2 && body["shards_answered"]?.int == 1)
-        // Its answer comes too late, and means nothing to anybody.
+        // Its answer comes too late, and is ignored.
         second.run()
         #expect(first.run(for: .seconds(2)))
     }
@@ -215,7 +215,7 @@ private struct Row: Equatable {
     }
 
     @Test(arguments: [true, false])
-    func whoeverLeavesMeanwhileCostsNothing(resets: Bool) throws {
+    func aClientThatLeavesMeanwhileCostsNothing(resets: Bool) throws {
         let first = try SimulatedServer(shards: 2)
         let second = try SimulatedServer(besides: first)
         let peer = first.connect()
@@ -249,8 +249,8 @@ private struct Row: Equatable {
         #expect(statuses.count { $0 == 503 } == 1)
     }
 
-    /// A tick looks at 1,024 slots, so that nobody else waits for a long scan.
-    @Test func aLongScanTakesSeveralTurns() throws {
+    /// A tick looks at 1,024 slots, so that no client waits for a long scan.
+    @Test func aLongScanTakesSeveralTicks() throws {
         var configuration = ServerConfiguration()
         configuration.headerTimeout = .seconds(600)
         let server = try SimulatedServer(configuration: configuration)
@@ -317,7 +317,7 @@ private struct Row: Equatable {
         #expect(response.status == status)
     }
 
-    @Test func aTrustedProxySaysWhoAsks() throws {
+    @Test func aTrustedProxyNamesTheClient() throws {
         var configuration = ServerConfiguration()
         configuration.trustedProxies = [try #require(AddressRange("127.0.0.1"))]
         let server = try SimulatedServer(configuration: configuration)

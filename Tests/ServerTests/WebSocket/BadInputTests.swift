@@ -109,7 +109,7 @@ import Testing
         client.peer.send(compressedFrame(try bomb(6 << 20)))
         #expect(world.server.run())
         #expect(client.closeCode == 1009)
-        #expect(world.server.metrics.total(of: .inflatedBytesIn) == 0, "nobody was given it")
+        #expect(world.server.metrics.total(of: .inflatedBytesIn) == 0, "it was not handled")
         #expect(world.heldBytes < 1 << 16)
         #expect(world.server.shard.compression.inflated.capacity <= 64 << 10)
         world.expectNoHarm()
@@ -198,7 +198,7 @@ import Testing
         var parser = HTTPRequestParser()
         var bytes = Array("GET / HTTP/1.1\r\nHost: localhost\r\nX: aaaa".utf8)
         #expect(try bytes.withUnsafeBytes { try parser.parse($0) } == nil)
-        // Whoever looked at these bytes again would find a bare line feed.
+        // A parser that looked at these bytes again would find a bare line feed.
         bytes[bytes.count - 2] = 10
         #expect(try (bytes + [97]).withUnsafeBytes { try parser.parse($0) } == nil)
         world.expectNoHarm()

@@ -6,7 +6,7 @@ import Testing
 @testable import Server
 
 @Suite struct ShardCodecTests {
-    @Test func theShareIsThatOfTheTurnsInASecond() throws {
+    @Test func theShareIsThatOfTheTicksInASecond() throws {
         var load = ShardLoad(since: .milliseconds(0))
         for turn in 0..<9 {
             let start = turn * 100

@@ -150,7 +150,7 @@ import Testing
 
     // MARK: Contexts
 
-    @Test func theBudgetIsChargedPerConnectionAndGivenBack() throws {
+    @Test func theBudgetCountsEachConnectionUntilItEnds() throws {
         let cost =
             MessageDeflater.heldBytes(windowBits: 12) + MessageInflater.heldBytes(windowBits: 12)
         let server = try SimulatedServer(

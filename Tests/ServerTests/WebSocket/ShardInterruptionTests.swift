@@ -59,7 +59,7 @@ private struct LongAnswer: LanguageModel, SpeechRecognizer, SlowSpeaker {
             speech: try SpeechRecording.goForward.packets(silenceMilliseconds: 1_000))
     }
 
-    @Test func nothingOfTheReplyIsWrittenAfterTheTurnThatNoticedTheSpeech() throws {
+    @Test func nothingOfTheReplyIsWrittenAfterTheTickThatNoticedTheSpeech() throws {
         let world = try talk()
         world.speakUntilNoticed()
         let types = world.client.eventTypes

@@ -146,7 +146,7 @@ import Testing
 
     // MARK: What it means
 
-    /// Everything that a client is told, where long messages are heard at once and in shares.
+    /// All events that a client gets, where long messages are heard at once and in shares.
     private func texts(
         audioPerTick: Duration, update: String, voiceActivityModel: VoiceActivityModel? = nil,
         _ send: (SimulatedClient) -> Void
@@ -215,7 +215,7 @@ import Testing
         #expect(long.contains { $0.contains("input_audio_buffer_commit_empty") })
     }
 
-    /// What finds no room is told of once, behind the last of the message and under its name.
+    /// Audio that finds no room is reported once, behind the last of the message and under its id.
     @Test func aMessageThatFindsNoRoomIsToldSoOnce() throws {
         let full = try expectSame {
             $0.send(Self.append([UInt8](repeating: 0xFE, count: 8_000 * 40), id: "first"))

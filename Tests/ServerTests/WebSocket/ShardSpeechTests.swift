@@ -126,7 +126,7 @@ private struct ScriptedVoice: LanguageModel, SpeechRecognizer, SlowSpeaker {
                 + Array(Self.turn[1...]), in: telling.story)
     }
 
-    /// The network may cut and delay bytes as it likes: what is said, and when, is the same.
+    /// The network may cut and delay bytes as it likes: the events and their times are the same.
     @Test func tellsTheSameUnderHarshReadsAndWrites() throws {
         let first = try Self.tellOfAnInterruption(seed: 42, faults: .harsh)
         #expect(try first.types == Self.calm.get().types)

@@ -70,7 +70,7 @@ private final class FastVoice: LanguageModel, SpeechRecognizer, SpeechSynthesize
         return World(voice: voice, server: server, client: client)
     }
 
-    @Test func oneClauseIsHeldUpToTheLimitAndPlaysToItsEnd() throws {
+    @Test func oneClauseIsPausedAtTheLimitAndPlaysToItsEnd() throws {
         let world = try talk(seconds: 40)
         // The limit, what one tick takes, and a second that was sent and is kept.
         let most = 4 * 32_000 + ShardGate.maxUntakenSpeechBytes + 3 * 48_000
@@ -139,7 +139,7 @@ private final class FastVoice: LanguageModel, SpeechRecognizer, SpeechSynthesize
         #expect(world.voice.emitted == 20_000)
     }
 
-    @Test func anotherReplyOfTheSessionIsNotHeldUp() throws {
+    @Test func anotherReplyOfTheSessionIsNotPaused() throws {
         let world = try talk(seconds: 40)
         let emitted = world.voice.emitted
         world.client.send(#"{"type":"response.create","response":{"conversation":"none"}}"#)
