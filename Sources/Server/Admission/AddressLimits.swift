@@ -10,13 +10,12 @@ import Codec
 import Session
 import Synchronization
 
-/// The count of one open connection for its address: the place of the address's entry. 4 bytes, for
-/// `Connection`.
-package struct AddressCharge: Equatable, Sendable {
+/// The place of the address that an open connection counts for. 4 bytes, for `Connection`.
+package struct AddressPlace: Equatable, Sendable {
     fileprivate let entry: UInt32
 
     /// Nothing: the address is exempt, or limits are off.
-    package static let none = AddressCharge(entry: .max)
+    package static let none = AddressPlace(entry: .max)
 }
 
 /// The limits and their table. Any thread.
@@ -24,7 +23,7 @@ package final class AddressLimits: Sendable {
     /// The outcome of an admission.
     package enum Outcome: Equatable, Sendable {
         /// The connection is counted; to be released when it ends.
-        case admitted(AddressCharge)
+        case admitted(AddressPlace)
         /// Over a limit; the connection is not counted.
         case refused(RefusalReason)
     }
@@ -52,7 +51,7 @@ package final class AddressLimits: Sendable {
 
     /// Takes a token of an address, if it has one, and no place.
     package func spend(_ address: NetworkAddress, at now: Instant) {
-        if case .admitted(let charge) = admit(address, at: now) { release(charge, at: now) }
+        if case .admitted(let place) = admit(address, at: now) { release(place, at: now) }
     }
 
     /// Takes a place and a token for an address, or returns the limit that is reached.
@@ -61,16 +60,16 @@ package final class AddressLimits: Sendable {
         return state.withLock { $0.admit(address.subscriber, at: now) }
     }
 
-    /// The connection has ended. Once per count.
-    package func release(_ charge: AddressCharge, at now: Instant) {
-        guard charge != .none else { return }
-        state.withLock { $0.release(charge, at: now) }
+    /// The connection has ended. Once per place.
+    package func release(_ place: AddressPlace, at now: Instant) {
+        guard place != .none else { return }
+        state.withLock { $0.release(place, at: now) }
     }
 
     /// The address that a connection counts for; nil for none. An IPv6 address stands for its /64.
-    func address(of charge: AddressCharge) -> NetworkAddress? {
-        guard charge != .none else { return nil }
-        return state.withLock { $0.address(of: charge) }
+    func address(of place: AddressPlace) -> NetworkAddress? {
+        guard place != .none else { return nil }
+        return state.withLock { $0.address(of: place) }
     }
 
     /// Addresses that the table knows now.
@@ -79,8 +78,8 @@ package final class AddressLimits: Sendable {
 
 /// The limits, as the table uses them.
 struct AddressRules {
-    /// Entries beyond those that can hold a connection, for buckets that fill up. 65,536: some
-    /// 6 MB at most, and more addresses than come and go in the seconds that a bucket takes.
+    /// Entries beyond those with a connection, for buckets that fill up. 65,536: at most 6 MB, and
+    /// more addresses than come and go in the seconds that a bucket takes to fill.
     static let spareEntries = 65_536
 
     /// 0 is no limit.
@@ -162,19 +161,19 @@ struct AddressTable {
         if entries[Int(place)].connections == 0, known != nil { unlink(place) }
         entries[Int(place)].connections += 1
         entries[Int(place)].bucket.take(rules.rate, at: now)
-        return .admitted(AddressCharge(entry: place))
+        return .admitted(AddressPlace(entry: place))
     }
 
-    func address(of charge: AddressCharge) -> NetworkAddress { entries[Int(charge.entry)].address }
+    func address(of place: AddressPlace) -> NetworkAddress { entries[Int(place.entry)].address }
 
     func isExhausted(_ address: NetworkAddress, at now: Instant) -> Bool {
         index[address].map { !entries[Int($0)].bucket.hasToken(rules.rate, at: now) } ?? false
     }
 
-    mutating func release(_ charge: AddressCharge, at now: Instant) {
-        precondition(entries[Int(charge.entry)].connections > 0, "released twice")
-        entries[Int(charge.entry)].connections -= 1
-        if entries[Int(charge.entry)].connections == 0 { appendIdle(charge.entry) }
+    mutating func release(_ place: AddressPlace, at now: Instant) {
+        precondition(entries[Int(place.entry)].connections > 0, "released twice")
+        entries[Int(place.entry)].connections -= 1
+        if entries[Int(place.entry)].connections == 0 { appendIdle(place.entry) }
         sweep(at: now)
     }
 

@@ -61,7 +61,7 @@ extension Shard {
             connection.state = .http
             if let source = header.source {
                 http.client = source
-                if let reason = charge(source, for: connection) {
+                if let reason = count(connection, for: source) {
                     noteRefusal(reason, of: source)
                     return turnAway(connection, reason)
                 }
@@ -141,7 +141,7 @@ extension Shard {
         guard let http = connection.http else { return nil }
         let source = source(of: request, on: connection)
         guard source.client != http.client else { return nil }
-        return charge(source.client, for: connection).map { refusal($0, of: source.client) }
+        return count(connection, for: source.client).map { refusal($0, of: source.client) }
     }
 
     private func refusal(
@@ -156,27 +156,27 @@ extension Shard {
 
     /// Counts the connection for an address, and no longer for the one before.
     /// - Returns: the limit that is reached; the connection then counts for no address.
-    private func charge(
-        _ address: NetworkAddress, for connection: Connection
+    private func count(
+        _ connection: Connection, for address: NetworkAddress
     ) -> RefusalReason? {
-        releaseCharge(of: connection)
+        releaseAddressPlace(of: connection)
         switch admission.admit(address, at: now) {
-        case .admitted(let charge):
-            connection.charge = charge
+        case .admitted(let place):
+            connection.addressPlace = place
             return nil
         case .refused(let reason): return reason
         }
     }
 
     /// The connection counts for no address any more.
-    func releaseCharge(of connection: Connection) {
-        admission.limits.release(connection.charge, at: now)
-        connection.charge = .none
+    func releaseAddressPlace(of connection: Connection) {
+        admission.limits.release(connection.addressPlace, at: now)
+        connection.addressPlace = .none
     }
 
     /// An upgrade was refused: a proxy's connection counts for no address again.
-    func releaseProxiedCharge(of connection: Connection) {
+    func releaseProxiedPlace(of connection: Connection) {
         guard let http = connection.http, admission.trusts(http.client) else { return }
-        releaseCharge(of: connection)
+        releaseAddressPlace(of: connection)
     }
 }

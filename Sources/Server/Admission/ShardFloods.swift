@@ -10,7 +10,7 @@ extension Shard {
     /// Spends a connection's flood budget.
     /// - Returns: whether the budget was enough; if not, the connection is being closed.
     @discardableResult
-    func charge(_ count: Int, to connection: Connection) -> Bool {
+    func spendFloodBudget(_ count: Int, of connection: Connection) -> Bool {
         guard connection.state == .webSocket else { return false }
         // By the real clock, not the peers': input that waited while the shard was away was not sent at
         // once.
@@ -34,7 +34,7 @@ extension Shard {
     func noteMessage(ofBytes count: Int, on connection: Connection) {
         connection.messageDue = Connection.noMessageDue
         connection.lastMessage = peerClock
-        if count == 0 { charge(1, to: connection) }
+        if count == 0 { spendFloodBudget(1, of: connection) }
     }
 
     /// So many bytes were read: if they end within a message, it must go on at its pace.
@@ -43,7 +43,7 @@ extension Shard {
             let progress = connection.webSocket?.takeProgress()
         else { return }
         if progress.tinyFragments > 0 {
-            guard charge(progress.tinyFragments, to: connection) else { return }
+            guard spendFloodBudget(progress.tinyFragments, of: connection) else { return }
         }
         guard progress.isMidMessage else {
             connection.messageDue = Connection.noMessageDue

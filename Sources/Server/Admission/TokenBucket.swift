@@ -7,7 +7,7 @@
 
 import Session
 
-/// How fast a bucket fills and how much it holds.
+/// The rate at which a bucket fills, and its size.
 struct TokenRate {
     /// Nanoseconds for one token; 0 is no limit.
     let interval: Int64
@@ -22,7 +22,7 @@ struct TokenRate {
         tolerance = interval * Int64(max(1, burst) - 1)
     }
 
-    /// A bucket that holds the tokens of a minute.
+    /// A bucket with the tokens of a minute.
     /// - Parameter perMinute: at most 1,000,000; 0 is no limit.
     init(perMinute: Int) {
         interval = perMinute > 0 ? 60_000_000_000 / Int64(perMinute) : 0

@@ -1,7 +1,7 @@
-// What agents at work make the process hold: tasks, which nobody can look into, with their frames
-// and what they keep of what they were asked. The figures are means that were measured
-// (LoadTests/RESULTS.md). What libcurl holds is counted beside them, and so is what a task says of
-// itself (`AgentHost.charge`): bodies of requests, answers that are not complete.
+// The memory of agents at work: suspended tasks with their frames, and the values that they keep of
+// their command. A task cannot be measured at run time, so the figures are measured means
+// (LoadTests/RESULTS.md). libcurl's memory is counted beside them, and so is the memory that a task
+// reports itself (`AgentHost.charge`): bodies of requests, answers that are not complete.
 
 import Codec
 import Session
@@ -18,14 +18,13 @@ extension AgentWork.Purpose {
 }
 
 extension HeardAudio {
-    /// Bytes of it as samples of 16 bits, which a recogniser works on, or a service is sent.
+    /// Bytes of it as samples of 16 bits, the form for recognisers and services.
     var decodedBytes: Int { HeapBlock.bytes(sampleCount * 2) }
 }
 
 extension ModelRequest {
-    /// Bytes that a request takes beside the conversation and the settings whose words it shares:
-    /// its list of messages. The body that a service is sent is charged by whoever makes it, as
-    /// long as it lives.
+    /// Bytes of a request's list of messages. It shares their texts with the conversation and the
+    /// settings. The agent that makes the body for a service charges that, as long as the body lives.
     var heldBytes: Int {
         messages.reduce(messages.heapBytes) { sum, message in
             if case .userParts(let parts) = message { sum + parts.heapBytes } else { sum }

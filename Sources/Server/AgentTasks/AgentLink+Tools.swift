@@ -1,18 +1,18 @@
-// Carries out what sessions ask of MCP servers: a connection for each server of a session, made
-// when its tools are listed and closed with the session; a task for each call. What results mean is
-// the session's business; how a server is spoken to is the connection's.
+// Performs the commands of sessions for MCP servers: a connection for each server of a session, made
+// when its tools are listed and closed with the session; a task for each call. The session handles
+// the results; the connection implements the protocol.
 
 import Codec
 import Logging
 import Session
 
-/// The connections of one session, by the item that named each.
+/// The connections of one session, by the item that listed the tools of each.
 final class ToolConnections {
     var byItem: [String: any ToolServerConnection] = [:]
 }
 
 extension AgentLink {
-    /// Carries out one command of the session at `token`.
+    /// Performs one command of the session at `token`.
     func perform(_ command: ToolCommand, for token: EventToken, work: inout AgentWork) {
         switch command {
         case .list(let itemID, let server): listTools(itemID, server, for: token, work: &work)
@@ -39,7 +39,7 @@ extension AgentLink {
         }
     }
 
-    /// The session is gone.
+    /// The session has ended.
     func closeAllTools(_ work: inout AgentWork) {
         guard let tools = work.tools.take() else { return }
         for connection in tools.byItem.values { close(connection) }
@@ -94,7 +94,7 @@ extension AgentLink {
         detach { await connection.close(on: host) }
     }
 
-    /// Does something that nobody waits for, on the shard.
+    /// Starts work on the shard that no caller waits for.
     private func detach(_ body: @escaping @Sendable () async -> Void) {
         Task(executorPreference: gate.executor.task) { await body() }
     }
@@ -103,8 +103,7 @@ extension AgentLink {
         .execution(message: "The MCP server is not connected.")
     }
 
-    /// What the client and the model are told; of what went wrong on the way, the operator is told
-    /// the rest.
+    /// The error for the client and the model. The log has the details, for the operator.
     private static func describe(
         _ error: any Error, of what: String, _ logger: Logger
     ) -> MCPCallError {

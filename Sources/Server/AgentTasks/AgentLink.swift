@@ -1,6 +1,6 @@
-// Carries out what sessions command: one task on the shard's executor per transcription, per model
-// reply and per clause of speech; stops them; and tells which of their results still count.
-// What the results mean is the session's business.
+// Performs the commands of sessions: starts one task on the shard's executor per transcription, per
+// model reply and per clause of speech; stops tasks; and decides which results still count. The
+// session handles the results.
 //
 // Invariant: at most one clause of a response is being spoken; a cancelled task's results are
 // refused even if they were delivered before the cancellation.
@@ -9,9 +9,9 @@ import Codec
 import Logging
 import Session
 
-/// The agents' tasks of one session. Empty, and without memory of its own, while nothing is asked.
+/// The agents' tasks of one session. Empty, and without memory of its own, without commands.
 struct AgentWork {
-    /// What a task is for.
+    /// The purpose of a task.
     enum Purpose: Equatable {
         case transcription(itemID: String)
         case hypothesis(itemID: String)
@@ -26,12 +26,12 @@ struct AgentWork {
         let serial: UInt64
         let purpose: Purpose
         let task: Task<Void, Never>
-        /// Bytes of the task, and of what it was asked.
+        /// Bytes of the task, and of its command.
         let bytes: Int
-        /// Whom it tells what it holds beside that.
+        /// The host to which it reports further memory.
         let host: ShardAgentHost
-        /// Whether it speaks and is held up, because enough of its speech waits to be sent.
-        fileprivate(set) var isHeldUp = false
+        /// Whether it is suspended, because enough of its speech waits to be sent.
+        fileprivate(set) var isSuspended = false
     }
 
     struct Clause {
@@ -43,17 +43,17 @@ struct AgentWork {
     fileprivate(set) var running: [Running] = []
     /// Clauses that wait for the one before them, in order.
     fileprivate(set) var waiting: [Clause] = []
-    /// Connections to MCP servers; nil: none was ever wanted.
+    /// Connections to MCP servers; nil: the session has never used one.
     var tools: ToolConnections?
-    /// Whose session it is: what is computed for all sessions of a caller counts together.
+    /// The caller of the session: the work of all its sessions counts together.
     let caller: CallerTag
 
     init(caller: CallerTag) { self.caller = caller }
 
-    /// Whether anything is at work, or waits for it.
+    /// Whether a task runs or waits.
     var isBusy: Bool { !running.isEmpty || !waiting.isEmpty || tools != nil }
 
-    /// Bytes of the tasks and of what waits for them.
+    /// Bytes of the tasks, and of the clauses that wait.
     var heldBytes: Int {
         let tasks = running.reduce(running.heapBytes + waiting.heapBytes) {
             $0 + $1.bytes + $1.host.chargedBytes
@@ -73,7 +73,7 @@ final class AgentLink {
     let logger: Logger
     private var nextSerial: UInt64 = 0
     private var hasPreparedRecognition = false
-    /// Tasks whose end has not been taken note of.
+    /// Tasks whose end has not been handled.
     private(set) var runningTasks = 0
 
     init(agents: AgentSet, host: ShardAgentHost, gate: ShardGate, logger: Logger) {
@@ -83,7 +83,7 @@ final class AgentLink {
         self.logger = logger
     }
 
-    /// Carries out one command of the session at `token`.
+    /// Performs one command of the session at `token`.
     func perform(_ command: AgentCommand, for token: EventToken, work: inout AgentWork) {
         switch command {
         case .prepareRecognition:
@@ -116,7 +116,7 @@ final class AgentLink {
         }
     }
 
-    /// Takes note of a delivery that the session has handled: tasks that end with it make room.
+    /// Handles a delivery after the session has: a task that ends with it is removed.
     func handleDelivered(_ delivery: AgentDelivery, work: inout AgentWork) {
         switch delivery.event {
         case .modelDelta, .speech, .transcriptPart: return
@@ -129,26 +129,26 @@ final class AgentLink {
         }
     }
 
-    /// Holds the synthesiser up where enough of a response's speech waits to be sent, and lets it
-    /// go on elsewhere. To be called whenever the session may have taken speech, or sent some.
+    /// Suspends a synthesis of which enough speech waits to be sent, and resumes the others. To be
+    /// called whenever the session may have taken speech, or sent some.
     func paceSpeech(of session: VoiceSession, work: inout AgentWork) {
         for index in work.running.indices {
             guard case .speech(let responseID) = work.running[index].purpose else { continue }
             let hasEnough = session.hasEnoughSpeech(of: responseID)
-            guard hasEnough != work.running[index].isHeldUp else { continue }
-            work.running[index].isHeldUp = hasEnough
+            guard hasEnough != work.running[index].isSuspended else { continue }
+            work.running[index].isSuspended = hasEnough
             let serial = work.running[index].serial
             gate.assumeIsolated {
                 if hasEnough {
-                    $0.holdSpeech(ofTask: serial)
+                    $0.suspendSpeech(ofTask: serial)
                 } else {
-                    $0.releaseSpeech(ofTask: serial)
+                    $0.resumeSpeech(ofTask: serial)
                 }
             }
         }
     }
 
-    /// Stops everything; the session is gone.
+    /// Stops all tasks; the session has ended.
     func stopAll(_ work: inout AgentWork) {
         work.waiting = []
         stop(&work) { _ in true }
@@ -157,8 +157,8 @@ final class AgentLink {
 
     // MARK: Starting
 
-    /// Lets the recogniser, and whoever will speak the reply, load what they need, once a shard;
-    /// nobody waits for it.
+    /// Lets the recogniser and the synthesiser load their models, once a shard. No session waits for
+    /// it.
     private func prepareRecognition() {
         guard !hasPreparedRecognition, let recognizer = agents.recognizer else { return }
         hasPreparedRecognition = true
@@ -209,7 +209,7 @@ final class AgentLink {
             .hypothesis(itemID: itemID), for: token, on: host, work: &work,
             askedBytes: utterance.audio.decodedBytes
         ) { report in
-            // What goes wrong here goes wrong again, and is told, in `transcribe`.
+            // A failure here happens again in `transcribe`, and is reported there.
             if let text = try? await recognizer?.transcribe(utterance, on: host) {
                 await report(.hypothesis(itemID: itemID, text: text))
             } else {
@@ -227,7 +227,7 @@ final class AgentLink {
             .encoding(itemID: itemID), for: token, on: host, work: &work,
             askedBytes: audio.decodedBytes * 2
         ) { report in
-            // A busy server gives the words alone.
+            // A busy server returns the words alone.
             let bytes = try? await host.compute { try audio.encoded(as: format) }
             await report(.audioEncoded(itemID: itemID, bytes ?? []))
         }
@@ -293,8 +293,8 @@ final class AgentLink {
         let serial = nextSerial
         let gate = gate
         let task = Task(executorPreference: gate.executor.task) {
-            // Cancelled before its first step, it must not cost the shard what it was for: a client
-            // that creates and cancels responses would get the work of all of them.
+            // A task that is cancelled before its first step must not do its work: a client that
+            // creates and cancels responses would cause the work of all of them.
             guard !Task.isCancelled else { return }
             await body { event in
                 let delivery = AgentDelivery(token: token, serial: serial, event: event)
@@ -311,35 +311,35 @@ final class AgentLink {
 
     private func end(_ serial: UInt64, work: inout AgentWork) {
         guard let index = work.running.firstIndex(where: { $0.serial == serial }) else { return }
-        release(work.running.remove(at: index))
+        forget(work.running.remove(at: index))
     }
 
     func stop(_ work: inout AgentWork, where matches: (AgentWork.Purpose) -> Bool) {
         for running in work.running where matches(running.purpose) {
             running.task.cancel()
-            release(running)
+            forget(running)
         }
         work.running.removeAll { matches($0.purpose) }
     }
 
-    /// A task is no longer of interest: nothing holds it up, and the gate forgets it.
-    private func release(_ running: AgentWork.Running) {
+    /// A task's results do not count any more: it is resumed, and the gate forgets it.
+    private func forget(_ running: AgentWork.Running) {
         runningTasks -= 1
-        guard running.isHeldUp else { return }
-        gate.assumeIsolated { $0.releaseSpeech(ofTask: running.serial) }
+        guard running.isSuspended else { return }
+        gate.assumeIsolated { $0.resumeSpeech(ofTask: running.serial) }
     }
 
     private static func missing(_ part: String) -> AgentError {
         .unavailable(message: "This server has no \(part).")
     }
 
-    /// Agents may throw anything; only an `AgentError` is meant for the client's eyes, and the
-    /// operator alone is told of the others. What ends a cancelled task is no failure.
+    /// The error for the client. Agents may throw any error: an `AgentError` is meant for the client,
+    /// the others are only logged. The error that ends a cancelled task is no failure.
     private static func describe(
         _ error: any Error, of part: StaticString, _ logger: Logger
     ) -> AgentError {
         if let error = error as? AgentError {
-            // The client is not told what a service said.
+            // A service's own text is not for the client.
             switch error {
             case .upstream, .malformedReply:
                 guard !Task.isCancelled else { break }

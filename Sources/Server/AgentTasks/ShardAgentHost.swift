@@ -1,5 +1,5 @@
-// What a shard offers to the agents that run on it: its clock, the worker pool, its HTTP client.
-// Sleeping is ShardGate's, HTTP is UpstreamHTTP's; here is how work comes back from other threads.
+// The services of a shard for the agents that run on it: its clock, the worker pool, its HTTP client.
+// ShardGate lets tasks sleep, UpstreamHTTP has HTTP; this file returns results from other threads.
 
 import Session
 import Synchronization
@@ -7,11 +7,11 @@ import Synchronization
 /// An HTTP client on a shard's event loop. `UpstreamHTTP` is one; tests script another.
 package protocol UpstreamClient: AnyObject, Sendable {
     /// Sends a request and returns once the head of the answer is there.
-    /// - Parameter owner: the connection, or text request, that it is charged to; nil: nobody.
+    /// - Parameter owner: the connection, or text request, that it is charged to; nil: none.
     func send(
         _ request: UpstreamRequest, for owner: EventToken?
     ) async throws -> any UpstreamResponse
-    /// Bytes that the requests of an owner make the process hold. On the shard's thread.
+    /// Bytes of the requests of an owner. On the shard's thread.
     func heldBytes(of owner: EventToken) -> Int
     /// A watched descriptor is ready. On the shard's thread.
     func handleReady(fd: Int32, readable: Bool, writable: Bool, failed: Bool)
@@ -35,14 +35,14 @@ final class ShardAgentHost: AgentHost {
     private let pool: any ComputePool
     private let upstream: (any UpstreamClient)?
     private let urgency: JobUrgency
-    /// The session whose work it is for; nil: the shard's own work.
+    /// The session that it works for; nil: the shard itself.
     private let owner: JobOwner?
-    /// Bytes that its task has said to hold.
+    /// Bytes that its task has charged.
     private let charged = Atomic<Int>(0)
 
     /// - Parameters:
-    ///   - urgency: of everything that is computed through this host.
-    ///   - owner: the session whose work it is for; nil: the shard's own work.
+    ///   - urgency: of all jobs of this host.
+    ///   - owner: the session that it works for; nil: the shard itself.
     init(
         gate: ShardGate, pool: any ComputePool, upstream: (any UpstreamClient)?,
         urgency: JobUrgency = .awaited, owner: JobOwner? = nil
@@ -57,7 +57,7 @@ final class ShardAgentHost: AgentHost {
     /// The same host for the work of one session.
     /// - Parameters:
     ///   - token: the session's connection, or its text request.
-    ///   - caller: whose session it is.
+    ///   - caller: the caller of the session.
     func serving(
         _ token: EventToken, of caller: CallerTag, _ urgency: JobUrgency = .awaited
     ) -> ShardAgentHost {
@@ -66,13 +66,13 @@ final class ShardAgentHost: AgentHost {
             owner: JobOwner(caller: caller, shard: ObjectIdentifier(gate), token: token))
     }
 
-    /// Bytes that its task holds beside what it was asked.
+    /// Bytes that its task has beside its command.
     var chargedBytes: Int { max(0, charged.load(ordering: .relaxed)) }
 
     func charge(_ bytes: Int) {
         guard bytes != 0 else { return }
         charged.add(bytes, ordering: .relaxed)
-        // Nothing else may happen to its session for long.
+        // The session itself may have nothing to do for a long time.
         if let owner { gate.noteCharge(of: owner.token) }
     }
 
@@ -89,7 +89,7 @@ final class ShardAgentHost: AgentHost {
         return try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 let job = ComputeJob {
-                    // A turn that was interrupted while it queued must not cost others a worker.
+                    // A turn that was interrupted meanwhile must not occupy a worker.
                     guard !interest.isLost else {
                         continuation.resume(throwing: CancellationError())
                         return
@@ -123,7 +123,7 @@ final class ShardAgentHost: AgentHost {
             pieces.finish(throwing: AgentError.overloaded)
         }
         guard pool.submit(urgency, for: owner, job) else { throw AgentError.overloaded }
-        // Whatever ends the consumer, the worker must hear of it.
+        // The worker must learn of the end of the consumer, whatever its cause.
         defer { pieces.abandon() }
         try await withTaskCancellationHandler {
             while let piece = try await pieces.next() { try await each(piece) }
@@ -140,7 +140,7 @@ final class ShardAgentHost: AgentHost {
     }
 }
 
-/// Whether whoever asked for a job still wants it.
+/// Whether the result of a job is still wanted.
 private final class ComputeInterest: Sendable {
     private let flag = Atomic<Bool>(false)
 

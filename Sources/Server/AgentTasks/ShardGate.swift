@@ -1,13 +1,13 @@
-// The door between agents' tasks and their shard: an actor on the shard's own executor. Tasks leave
-// what their agents produced here and sleep here; the shard takes it in its tick, on the same
-// thread.
+// The gate between agents' tasks and their shard: an actor on the shard's own executor. Tasks leave
+// the results of their agents here, and sleep here; the shard takes the results in its tick, on the
+// same thread.
 //
-// Invariant: every sleeper has exactly one deadline; everyone who sleeps, or waits for room, is
-// resumed exactly once: by time, by the room, or by the cancellation of his task.
+// Invariant: every sleeper has exactly one deadline. A task that sleeps, or is suspended, is resumed
+// exactly once: by time, by the end of the suspension, or by its cancellation.
 
 import Session
 
-/// Something that an agent produced, and for whom.
+/// A result of an agent, and the session that it is for.
 struct AgentDelivery: Sendable {
     /// The connection of the session. It may be gone.
     let token: EventToken
@@ -16,7 +16,7 @@ struct AgentDelivery: Sendable {
     let event: AgentEvent
 }
 
-/// What agents' tasks and their shard share.
+/// The state that agents' tasks and their shard share.
 actor ShardGate {
     private struct Sleeper {
         let id: UInt64
@@ -24,58 +24,59 @@ actor ShardGate {
         let continuation: CheckedContinuation<Void, any Error>
     }
 
-    /// Why tasks wait before they deliver.
-    private enum Hold: Hashable {
-        /// A connection's peer reads too slowly: everything of its session waits.
+    /// A reason for which tasks are suspended before they deliver.
+    private enum Suspension: Hashable {
+        /// A connection's peer reads too slowly: all deliveries for its session wait.
         case slowReader(EventToken)
-        /// Enough speech of a task waits to be sent: more of it waits.
+        /// Enough speech of a task waits to be sent: its next speech waits.
         case enoughSpeech(serial: UInt64)
-        /// A task has left so much speech that the shard should first say whether it is enough.
+        /// A task has left so much speech that the shard must decide first whether it is enough.
         case untakenSpeech(serial: UInt64)
-        /// A task has left so much in a row that the shard should first say who reads it.
+        /// A task has left so many deliveries in a row that the shard must take them first.
         case untakenRun(serial: UInt64)
     }
 
     /// Bytes of speech that one task may leave before the shard takes them. 64 KiB: two seconds of
-    /// samples, far more than is made between two ticks of a shard that keeps up.
+    /// samples. A shard that keeps up gets far less between two ticks.
     static let maxUntakenSpeechBytes = 64 << 10
 
-    /// Deliveries that one task may leave in a row before it waits for the shard to take them: a
-    /// model that never waits would else say everything within one tick, before anybody can hold
-    /// it up. 16: a piece of an answer has few events.
+    /// Deliveries that one task may leave in a row before it waits for the shard to take them. A
+    /// model that never waits would else deliver all of its reply within one tick, before it can be
+    /// suspended. 16: a piece of an answer has few events.
     private static let maxRun = 16
 
-    /// A task that waits until what holds it up is over.
+    /// A task that waits for the end of a suspension.
     private struct Waiter {
         let id: UInt64
         let continuation: CheckedContinuation<Void, Never>
     }
 
     nonisolated let executor: ShardExecutor
-    // Touched on the shard's thread only, which is the actor's: also by what is not isolated.
+    // Used on the shard's thread only, which is the actor's, also by functions that are not isolated.
     @exclusivity(unchecked) private nonisolated(unsafe) var deliveries: [AgentDelivery] = []
-    /// Who delivered last since the shard took what was there, and how often in a row.
+    /// The task that delivered last since the shard took the deliveries, and how often in a row.
     @exclusivity(unchecked) private nonisolated(unsafe) var lastSerial: UInt64 = 0
     @exclusivity(unchecked) private nonisolated(unsafe) var run = 0
-    /// What holds tasks up now, and who waits for the end of each, in order.
-    @exclusivity(unchecked) private nonisolated(unsafe) var holds: [Hold: [Waiter]] = [:]
-    /// Whose tasks hold other than at the last tick's end; some several times.
+    /// The suspensions, and the tasks that wait for the end of each, in order.
+    @exclusivity(unchecked) private nonisolated(unsafe) var suspensions: [Suspension: [Waiter]] =
+        [:]
+    /// The owners of tasks whose memory has changed since the last tick's end; some several times.
     @exclusivity(unchecked) private nonisolated(unsafe) var chargedOwners: [EventToken] = []
     /// Bytes of speech that the shard has not taken yet, by the task that left them.
     private var untakenSpeech: [UInt64: Int] = [:]
-    /// The tasks that wait for that, in order.
-    private var untakenHolds: [Hold] = []
+    /// The suspensions that end when the shard takes the deliveries, in order.
+    private var untakenSuspensions: [Suspension] = []
     private var nextWaiter: UInt64 = 0
     private var sleepers: [UInt64: Sleeper] = [:]
     private var deadlines = DeadlineQueue<UInt64>()
     private var nextSleeper: UInt64 = 0
 
-    // What the shard asks or tells in every tick. It is on the actor's thread, and asks past
+    // The shard uses these in every tick. It is on the actor's thread, and does without
     // `assumeIsolated`, which would allocate four times per tick.
     private nonisolated(unsafe) var now: Instant
     /// The next sleeper's deadline.
     private(set) nonisolated(unsafe) var nextDeadline: Instant?
-    /// Whether something waits for the shard's step.
+    /// Whether deliveries wait for the shard's step.
     private(set) nonisolated(unsafe) var hasDeliveries = false
 
     /// Creates the gate of one shard.
@@ -90,13 +91,12 @@ actor ShardGate {
 
     // MARK: For agents' tasks
 
-    /// Leaves something for the shard's next step, where the caller is on its thread and nothing
-    /// holds it up: a task that produces 50 pieces a second then never leaves its place for it,
-    /// which would be two jobs each.
+    /// Leaves a delivery for the shard's next step, if the caller is on its thread and no task is
+    /// suspended. A task that produces 50 pieces a second so saves two jobs for each.
     /// - Returns: false: `deliver` must do it.
     nonisolated func deliverAtOnce(_ delivery: AgentDelivery) -> Bool {
         if case .speech = delivery.event { return false }
-        guard executor.isOnThread, holds.isEmpty else { return false }
+        guard executor.isOnThread, suspensions.isEmpty else { return false }
         run = delivery.serial == lastSerial ? run + 1 : 1
         lastSerial = delivery.serial
         guard run <= Self.maxRun else { return false }
@@ -105,12 +105,14 @@ actor ShardGate {
         return true
     }
 
-    /// Leaves something for the shard's next step. Suspends the caller first while the peer of its
-    /// session reads too slowly, or while enough of its speech waits to be sent; a cancelled caller
-    /// is not held up.
+    /// Leaves a delivery for the shard's next step. Suspends the caller first while the peer of its
+    /// session reads too slowly, or while enough of its speech waits to be sent. A cancelled caller is
+    /// not suspended.
     func deliver(_ delivery: AgentDelivery) async {
-        // Again and again: another task of the session may have filled the room at once.
-        while let hold = hold(on: delivery), !Task.isCancelled { await waitForEnd(of: hold) }
+        // In a loop: another task of the session may have used the room at once.
+        while let suspension = suspension(of: delivery), !Task.isCancelled {
+            await waitForEnd(of: suspension)
+        }
         deliveries.append(delivery)
         hasDeliveries = true
         if case .speech(_, let chunk) = delivery.event {
@@ -123,52 +125,54 @@ actor ShardGate {
         }
     }
 
-    private func beginUntaken(_ hold: Hold) {
-        if holds[hold] == nil { untakenHolds.append(hold) }
-        begin(hold)
+    private func beginUntaken(_ suspension: Suspension) {
+        if suspensions[suspension] == nil { untakenSuspensions.append(suspension) }
+        begin(suspension)
     }
 
-    /// A task holds more or less than before. One on another thread is seen with the next thing
-    /// that happens to its session.
+    /// The memory of a task has changed. A change on another thread counts with the next event of
+    /// the session.
     nonisolated func noteCharge(of owner: EventToken) {
         if executor.isOnThread { chargedOwners.append(owner) }
     }
 
-    /// What holds a delivery up now. Only sound waits for sound to be sent: that a clause is over
-    /// takes no room, and frees what its synthesis holds.
-    private func hold(on delivery: AgentDelivery) -> Hold? {
-        guard !holds.isEmpty else { return nil }
-        let slowReader = Hold.slowReader(delivery.token)
-        if holds[slowReader] != nil { return slowReader }
-        let untakenRun = Hold.untakenRun(serial: delivery.serial)
-        if holds[untakenRun] != nil { return untakenRun }
+    /// The suspension of a delivery, if there is one. Only speech waits for speech to be sent: the end
+    /// of a clause takes no room, and frees the memory of its synthesis.
+    private func suspension(of delivery: AgentDelivery) -> Suspension? {
+        guard !suspensions.isEmpty else { return nil }
+        let slowReader = Suspension.slowReader(delivery.token)
+        if suspensions[slowReader] != nil { return slowReader }
+        let untakenRun = Suspension.untakenRun(serial: delivery.serial)
+        if suspensions[untakenRun] != nil { return untakenRun }
         guard case .speech = delivery.event else { return nil }
-        let enoughSpeech = Hold.enoughSpeech(serial: delivery.serial)
-        if holds[enoughSpeech] != nil { return enoughSpeech }
-        let untakenSpeech = Hold.untakenSpeech(serial: delivery.serial)
-        return holds[untakenSpeech] != nil ? untakenSpeech : nil
+        let enoughSpeech = Suspension.enoughSpeech(serial: delivery.serial)
+        if suspensions[enoughSpeech] != nil { return enoughSpeech }
+        let untakenSpeech = Suspension.untakenSpeech(serial: delivery.serial)
+        return suspensions[untakenSpeech] != nil ? untakenSpeech : nil
     }
 
-    private func waitForEnd(of hold: Hold) async {
+    private func waitForEnd(of suspension: Suspension) async {
         let id = nextWaiter
         nextWaiter += 1
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
-                // A cancellation, or the room, before this point found nobody to wake.
-                guard !Task.isCancelled, holds[hold] != nil else {
+                // A cancellation, or the end, before this point found no waiter.
+                guard !Task.isCancelled, suspensions[suspension] != nil else {
                     continuation.resume()
                     return
                 }
-                holds[hold]?.append(Waiter(id: id, continuation: continuation))
+                suspensions[suspension]?.append(Waiter(id: id, continuation: continuation))
             }
         } onCancel: {
-            onThread { $0.endWait(id, for: hold) }
+            onThread { $0.endWait(id, for: suspension) }
         }
     }
 
-    private func endWait(_ id: UInt64, for hold: Hold) {
-        guard let index = holds[hold]?.firstIndex(where: { $0.id == id }) else { return }
-        holds[hold]?.remove(at: index).continuation.resume()
+    private func endWait(_ id: UInt64, for suspension: Suspension) {
+        guard let index = suspensions[suspension]?.firstIndex(where: { $0.id == id }) else {
+            return
+        }
+        suspensions[suspension]?.remove(at: index).continuation.resume()
     }
 
     /// When the shard's tick began.
@@ -182,7 +186,7 @@ actor ShardGate {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation {
                 (continuation: CheckedContinuation<Void, any Error>) in
-                // A cancellation before this point found no sleeper to wake.
+                // A cancellation before this point found no sleeper.
                 guard !Task.isCancelled else {
                     continuation.resume(throwing: CancellationError())
                     return
@@ -196,7 +200,7 @@ actor ShardGate {
         }
     }
 
-    /// Cancellation comes on any thread, mostly the shard's.
+    /// Runs `body` on the shard's thread: a cancellation comes on any thread, mostly that one.
     private nonisolated func onThread(
         _ body: @escaping @Sendable (isolated ShardGate) -> Void
     ) {
@@ -216,27 +220,29 @@ actor ShardGate {
 
     // MARK: For the shard
 
-    /// The connection's peer reads too slowly: whoever has something for its session waits.
-    func hold(_ token: EventToken) { begin(.slowReader(token)) }
+    /// The connection's peer reads too slowly: deliveries for its session wait.
+    func suspend(_ token: EventToken) { begin(.slowReader(token)) }
 
-    /// The connection has room again, or is gone: whoever waits goes on.
-    func release(_ token: EventToken) { end(.slowReader(token)) }
+    /// The connection has room again, or is gone: its suspended tasks go on.
+    func resume(_ token: EventToken) { end(.slowReader(token)) }
 
     /// Enough speech of this task waits to be sent: its next piece waits.
-    func holdSpeech(ofTask serial: UInt64) { begin(.enoughSpeech(serial: serial)) }
+    func suspendSpeech(ofTask serial: UInt64) { begin(.enoughSpeech(serial: serial)) }
 
-    /// More speech of this task is wanted, or none ever will be.
-    func releaseSpeech(ofTask serial: UInt64) { end(.enoughSpeech(serial: serial)) }
+    /// More speech of this task is wanted, or its results do not count any more.
+    func resumeSpeech(ofTask serial: UInt64) { end(.enoughSpeech(serial: serial)) }
 
-    private func begin(_ hold: Hold) {
-        if holds[hold] == nil { holds[hold] = [] }
+    private func begin(_ suspension: Suspension) {
+        if suspensions[suspension] == nil { suspensions[suspension] = [] }
     }
 
-    private func end(_ hold: Hold) {
-        for waiter in holds.removeValue(forKey: hold) ?? [] { waiter.continuation.resume() }
+    private func end(_ suspension: Suspension) {
+        for waiter in suspensions.removeValue(forKey: suspension) ?? [] {
+            waiter.continuation.resume()
+        }
     }
 
-    /// Takes note of the time and wakes the sleepers whose time has come.
+    /// Stores the time and resumes the sleepers whose time has come.
     nonisolated func handleTick(at now: Instant) {
         self.now = now
         guard let nextDeadline, nextDeadline <= now else { return }
@@ -250,21 +256,21 @@ actor ShardGate {
         nextDeadline = deadlines.next
     }
 
-    /// Takes whose tasks hold other than before. On the shard's thread.
+    /// Takes the owners of tasks whose memory has changed. On the shard's thread.
     nonisolated func takeChargedOwners() -> [EventToken] {
         guard !chargedOwners.isEmpty else { return [] }
         defer { chargedOwners = [] }
         return chargedOwners
     }
 
-    /// Takes what was delivered, in order.
+    /// Takes the deliveries, in order.
     /// - Parameter taken: empty; its memory is used for the next ones.
     func takeDeliveries(into taken: inout [AgentDelivery]) {
         hasDeliveries = false
         run = 0
-        if !untakenHolds.isEmpty {
-            for hold in untakenHolds { end(hold) }
-            untakenHolds.removeAll(keepingCapacity: untakenHolds.count <= 64)
+        if !untakenSuspensions.isEmpty {
+            for suspension in untakenSuspensions { end(suspension) }
+            untakenSuspensions.removeAll(keepingCapacity: untakenSuspensions.count <= 64)
         }
         if !untakenSpeech.isEmpty {
             untakenSpeech.removeAll(keepingCapacity: untakenSpeech.count <= 64)

@@ -120,8 +120,8 @@ final class Connection {
     /// Bytes that came and are not used yet: the beginning of a proxy's header, or messages that
     /// another tick is for. HTTP has its own.
     @exclusivity(unchecked) var held: [UInt8] = []
-    /// The entry in the table of addresses that counts it.
-    var charge = AddressCharge.none
+    /// The place of the address that it counts for.
+    var addressPlace = AddressPlace.none
     var http: HTTPServerConnection?
     @exclusivity(unchecked) var webSocket: WebSocketConnection?
     /// Bits of the window that messages to the peer are compressed with; 0: they are not.

@@ -78,14 +78,14 @@ extension Shard {
     private func suspendAgents(of connection: Connection) {
         guard !connection.isCongested, connection.live != nil else { return }
         connection.isCongested = true
-        gate.assumeIsolated { [token = connection.token] in $0.hold(token) }
+        gate.assumeIsolated { [token = connection.token] in $0.suspend(token) }
     }
 
     /// Resumes the session's agents.
     func releaseAgents(of connection: Connection) {
         guard connection.isCongested else { return }
         connection.isCongested = false
-        gate.assumeIsolated { [token = connection.token] in $0.release(token) }
+        gate.assumeIsolated { [token = connection.token] in $0.resume(token) }
     }
 
     // MARK: Progress

@@ -231,7 +231,7 @@ extension Shard {
             deadlines.cancel(connection.deadline)
             io.close(connection.handle)
             ledgers.refund(connection)
-            releaseCharge(of: connection)
+            releaseAddressPlace(of: connection)
             connections.remove(connection)
             services.metrics.connections.subtract(1, ordering: .relaxed)
         }

@@ -109,9 +109,9 @@ extension Shard {
         guard services.metrics.reserve(services.metrics.connections, limit: limit) else {
             return refuse(handle, of: peer, .maxConnections)
         }
-        let charge: AddressCharge
+        let place: AddressPlace
         switch admission.admit(peer, at: now) {
-        case .admitted(let admitted): charge = admitted
+        case .admitted(let admitted): place = admitted
         case .refused(let reason):
             services.metrics.connections.subtract(1, ordering: .relaxed)
             return refuse(handle, of: peer, reason)
@@ -120,19 +120,19 @@ extension Shard {
             io.watch(handle, for: .reads, token: token, isNew: true) == 0
         else {
             services.metrics.connections.subtract(1, ordering: .relaxed)
-            admission.limits.release(charge, at: now)
+            admission.limits.release(place, at: now)
             metrics.add(.acceptFailures)
             io.close(handle)
             return
         }
         let connection = Connection(token: token, handle: handle, at: peerClock)
-        connection.charge = charge
+        connection.addressPlace = place
         connection.http?.client = peer
         // A proxy's header comes before the TLS of its client.
         if admission.expectsProxyHeader(from: peer) { connection.state = .proxyHeader }
         guard connection.state == .proxyHeader || secure(connection) else {
             services.metrics.connections.subtract(1, ordering: .relaxed)
-            admission.limits.release(charge, at: now)
+            admission.limits.release(place, at: now)
             metrics.add(.acceptFailures)
             io.close(handle)
             return

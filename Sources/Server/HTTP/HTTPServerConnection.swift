@@ -31,10 +31,10 @@
 import Codec
 import Session
 
-/// What HTTP needs of a connection until its upgrade. An object of its own, because a WebSocket
-/// gives it back.
+/// The state of HTTP on a connection until its upgrade. An object of its own, because a WebSocket
+/// frees it.
 final class HTTPServerConnection {
-    /// How far the request in progress is; the diagram is at the top of the file.
+    /// The progress of a request; the diagram is at the top of the file.
     enum Phase {
         /// No byte of the next request has been parsed.
         case idle
@@ -58,7 +58,7 @@ final class HTTPServerConnection {
         case survey(SurveyID)
     }
 
-    /// What the shell has to do.
+    /// A step that the shell performs.
     enum Event {
         /// Answer this request, then call `beginAnswer`, `endAnswer` or `end`.
         case request(HTTPRequest)
@@ -73,7 +73,7 @@ final class HTTPServerConnection {
         case failed(HTTPError)
     }
 
-    /// What it means that `deadline` has passed.
+    /// The meaning of a `deadline` that has passed.
     enum Overdue {
         /// The reply was silent, or its reader is.
         case reply(TextAnswer)
@@ -86,13 +86,13 @@ final class HTTPServerConnection {
     /// A request whose end has not come. An object of its own: nearly every request comes whole, so
     /// that a waiting connection, and each of a storm of them, has no parser of about 400 bytes.
     final class IncompleteRequest {
-        /// How much of its long body, if it has one, the client may send.
+        /// The permission to send a long body.
         enum Clearance {
             /// The head has not been judged.
             case unjudged
             /// The head was accepted.
             case accepted
-            /// The client has been told to go on.
+            /// `100 Continue` has been sent.
             case continued
         }
 
@@ -124,8 +124,8 @@ final class HTTPServerConnection {
     private(set) var isKeptAlive = false
     /// Bytes that came and are not used yet: a request's beginning, or requests that wait.
     private(set) var pending: [UInt8] = []
-    /// When the time of the request in progress began: of the first request when the connection
-    /// did, of each other when its first byte came, or when the request before it was complete.
+    /// When the time of the request in progress began. That of the first request begins with the
+    /// connection; that of any other with its first byte, or the end of the request before it.
     private(set) var requestStart: Instant
     /// When the first byte of the request in progress came.
     private var firstByte: Instant
@@ -213,8 +213,8 @@ final class HTTPServerConnection {
         pending = bytes
     }
 
-    /// The next thing to do. To be called until it returns nil: then more bytes are needed, or
-    /// another call that says what became of the last event.
+    /// The next event. To be called until it returns nil: then more bytes are needed, or the call for
+    /// the outcome of the last event.
     /// - Parameters:
     ///   - input: all bytes since the last request's end; a request that is returned is taken off.
     ///   - queuedBytes: output that has not left.
@@ -267,8 +267,8 @@ final class HTTPServerConnection {
         return nil
     }
 
-    /// What an incomplete request needs before more of it comes. A client that waits for
-    /// `100 Continue` learns at once what speaks against its request (RFC 9110 §10.1.1).
+    /// The step that an incomplete request needs before more of it comes. A client that waits for
+    /// `100 Continue` is refused at once, if its request is (RFC 9110 §10.1.1).
     private func step(of request: IncompleteRequest, _ byteCount: Int) -> Event? {
         let awaitsContinue = request.parser.awaitsContinue
         let isDue = awaitsContinue || byteCount > Self.maxUnjudgedBytes
@@ -281,7 +281,7 @@ final class HTTPServerConnection {
         return .sendContinue
     }
 
-    // MARK: What became of an event
+    // MARK: Outcomes
 
     /// The answer to the request that was handed out comes later.
     func beginAnswer(_ answer: Answer) {
@@ -349,7 +349,7 @@ final class HTTPServerConnection {
         return paced
     }
 
-    /// What it means that `deadline` has passed.
+    /// The meaning of a `deadline` that has passed.
     var overdue: Overdue {
         if let reply { return .reply(reply) }
         return pending.isEmpty || mustStopReading ? .idleConnection : .slowRequest

@@ -87,7 +87,7 @@ enum RequestGate {
         if request.method == .options { return .preflight(route) }
         if let objection = objection(toBodyOf: request) { return .failed(objection, route) }
         if route.access == .open {
-            // A client without a credential must not make the server hold megabytes.
+            // A client without a credential must not make the server buffer megabytes.
             return isBodyDue
                 ? .failed(RouteFailure(HTTPError.bodyTooLarge), route) : .admitted(route, .visitor)
         }

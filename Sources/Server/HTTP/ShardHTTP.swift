@@ -197,7 +197,7 @@ extension Shard {
         let peer = connection.http?.client
         upgrade(request, to: service, by: caller, on: connection)
         if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
-        releaseProxiedCharge(of: connection)
+        releaseProxiedPlace(of: connection)
         // The client may have sent its first messages before the answer.
         if connection.state == .webSocket, !rest.isEmpty { receiveMessages(rest, on: connection) }
     }

@@ -137,7 +137,7 @@ extension Shard {
         if let http = connection.http { return http.client }
         let peer = io.peer(of: connection.handle)
         guard admission.trusts(peer) else { return peer }
-        return admission.limits.address(of: connection.charge) ?? peer
+        return admission.limits.address(of: connection.addressPlace) ?? peer
     }
 }
 

@@ -1,7 +1,7 @@
-// An OCSP response that is sent along with our certificate (RFC 6066 §8), so that clients need not
-// ask its issuer. It is fetched by whoever renews the certificate, and comes from a file.
+// An OCSP response that is sent with our certificate (RFC 6066 §8), so that clients need not ask the
+// issuer. The tool that renews the certificate fetches it into a file.
 //
-// Invariant: never stapled beyond its own end: clients would refuse the connection.
+// Invariant: it is never stapled after its own expiry, as clients would refuse the connection.
 
 import COpenSSL
 import Session
@@ -12,11 +12,11 @@ struct OCSPStaple {
     private static let maxDays: Int64 = 36_500
 
     private let bytes: [UInt8]
-    /// When it expires; nil: it does not say.
+    /// When it expires; nil: it has no expiry.
     private let end: Instant?
 
-    /// Checks a response: it must be about this certificate and call it good. Its signature is for
-    /// clients to check.
+    /// Checks a response: it must be about this certificate, and its status must be good. Clients
+    /// check the signature.
     /// - Parameter now: the moment at which the wall clock is read, on the clock of `attach`.
     init(_ file: ConfiguredFile, for leaf: OpaquePointer, at now: Instant) throws(OptionError) {
         bytes = file.bytes
@@ -54,7 +54,7 @@ struct OCSPStaple {
     /// Whether clients would refuse it.
     func hasExpired(at now: Instant) -> Bool { end.map { $0 <= now } ?? false }
 
-    /// Gives a connection a copy to send; false when there is nothing good to send.
+    /// Gives a connection a copy to send; false where the response has expired.
     func attach(to ssl: OpaquePointer, at now: Instant) -> Bool {
         guard !hasExpired(at: now),
             let copy = bytes.withUnsafeBytes({ parley_openssl_copy($0.baseAddress, $0.count) })

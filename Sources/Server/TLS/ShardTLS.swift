@@ -1,11 +1,9 @@
 // TLS in a shard's connections: ciphertext in, plaintext to `receive`; plaintext out, ciphertext to
-// the socket; and how a connection's end is told. A connection without TLS comes here for nothing
-// but one comparison with nil.
+// the socket; and the end of the stream. A connection without TLS pays one comparison with nil.
 //
-// Invariant: what is in `output` is plaintext and may still be taken back; what is in the TLS
-// connection's `unsent` is part of the stream. A connection that has closed_notify to say says it
-// only when nothing that was promised is left unsent: a peer must be able to tell a whole stream
-// from a part (RFC 8446 §6.1).
+// Invariants: `output` is plaintext and may still be dropped; the TLS connection's `unsent` is part of
+// the stream. close_notify is sent after all output, and only then. With it, a peer can distinguish a
+// whole stream from a part (RFC 8446 §6.1).
 
 import COpenSSL
 import Codec
@@ -19,7 +17,7 @@ extension Connection {
 extension Shard {
     // MARK: In
 
-    /// Gives a connection that was just accepted its TLS, if the server speaks it.
+    /// Adds TLS to a connection that was just accepted, if the server uses it.
     /// - Returns: false when there is no memory for it.
     func secure(_ connection: Connection) -> Bool {
         guard let wire else { return true }
@@ -27,8 +25,8 @@ extension Shard {
         return connection.tls != nil
     }
 
-    /// Whether the tick has room for what a read of this connection may cost. A storm of new
-    /// clients must not hold up the others' audio: a handshake takes as long as 50 packets.
+    /// Whether the tick has time for a read of this connection. A storm of new clients must not
+    /// delay the others' audio: a handshake takes as long as 50 packets.
     func admitsRead(of connection: Connection) -> Bool {
         guard let wire, let tls = connection.tls else { return true }
         return connection.state == .lingering || wire.admitsStep(of: tls)
@@ -43,7 +41,7 @@ extension Shard {
             let isResumed = SSL_session_reused(tls.ssl) == 1
             metrics.add(isResumed ? .tlsHandshakesResumed : .tlsHandshakesFull)
         }
-        // A read handler writes no socket: the handshake's answers leave with everything else.
+        // A read handler writes no socket: the handshake's answers leave with the tick's flush.
         if !tls.unsent.isEmpty { markDirty(connection) }
         if !plaintext.isEmpty { receive(plaintext, on: connection) }
         guard connection.state != .closed else { return }
@@ -63,17 +61,17 @@ extension Shard {
             isHandshake ? "TLS handshake failed" : "TLS broken",
             metadata: ["reason": "\(failure.reason)"])
         if failure.isPlainHTTP {
-            // Whoever typed http:// deserves a sentence that he can read.
+            // A client of http:// gets an answer that it can read.
             tls.unsent.removeAll(into: chunks)
             connection.tls = nil
             return refuse(RouteFailure.plainHTTP.response, on: connection)
         }
-        // What was not encrypted yet never will be; the alert is in the records.
+        // The output that is not encrypted is dropped; the alert is in the records.
         connection.output.removeAll(into: chunks)
         linger(connection)
     }
 
-    /// The stream has ended without a word. Within a message or an answer that may be an attack.
+    /// The stream has ended without close_notify. Within a message or an answer that may be an attack.
     func noteTruncation(of connection: Connection) {
         guard let tls = connection.tls, !tls.hasPeerFinished else { return }
         switch connection.state {
@@ -88,12 +86,12 @@ extension Shard {
 
     // MARK: Out
 
-    /// Writes a piece of the connection's output, through TLS if it has that.
-    /// - Returns: how much of the piece is done with, as of a write to the socket.
+    /// Writes a piece of the connection's output, through TLS if the connection has it.
+    /// - Returns: how much of the piece was used, like a write to the socket.
     func write(_ piece: UnsafeRawBufferPointer, of connection: Connection) -> IOOutcome {
         guard let tls = connection.tls, let wire else { return io.write(connection.handle, piece) }
         let (outcome, sentBytes) = wire.write(piece, of: tls, to: connection.handle)
-        // The caller counts what it gave; records are longer, and may have waited.
+        // The caller counts the plaintext; records are longer, and may have waited.
         if case .done(let count) = outcome {
             metrics.add(.bytesSent, sentBytes - count)
         } else {
@@ -102,13 +100,13 @@ extension Shard {
         return outcome
     }
 
-    /// The output is empty: sees to it that its last records leave too, and behind them, if the
-    /// connection sends no more, the word that this is the end.
-    /// - Returns: false when the socket is full; room is watched for then.
+    /// The output is empty: sends the records that are left, and behind them close_notify, if the
+    /// connection sends no more.
+    /// - Returns: false when the socket is full; the connection then waits for room.
     func finishRecords(of connection: Connection) -> Bool {
         guard let tls = connection.tls, let wire else { return true }
         if connection.state == .lingering { wire.finishWriting(tls) }
-        let (outcome, sentBytes) = wire.drain(tls, to: connection.handle)
+        let (outcome, sentBytes) = wire.flush(tls, to: connection.handle)
         metrics.add(.bytesSent, sentBytes)
         switch outcome {
         case .done: return true
@@ -120,17 +118,17 @@ extension Shard {
 
     // MARK: The end
 
-    /// Takes leave of a connection that is about to be removed.
+    /// Sends close_notify on a connection that is about to be removed, and drops its records.
     func endRecords(of connection: Connection) {
         guard let tls = connection.tls, let wire else { return }
         if tls.stage == .handshake, tls.hasBegun {
             metrics.add(.tlsHandshakesFailed)
             logger.debug("TLS handshake failed", metadata: ["reason": "not finished"])
         }
-        // As well as one write goes; a peer that is gone does not matter.
+        // One write, without a second attempt: the peer may be gone.
         if !connection.hasOutput, !connection.isFinished {
             wire.finishWriting(tls)
-            metrics.add(.bytesSent, wire.drain(tls, to: connection.handle).sentBytes)
+            metrics.add(.bytesSent, wire.flush(tls, to: connection.handle).sentBytes)
         }
         tls.unsent.removeAll(into: chunks)
     }
@@ -140,8 +138,8 @@ extension Shard {
     /// Makes new connections from another context; open ones keep theirs.
     func renew(_ context: TLSContext) { wire?.context = context }
 
-    /// Rotates the tickets' keys when that is due, and sees to it that somebody does next time:
-    /// a key that is too old must go even when nobody comes.
+    /// Rotates the tickets' keys if that is due, and schedules the next rotation: an old key must be
+    /// overwritten also on a server without connections.
     func rotateTicketKeys() {
         guard let wire else { return }
         _ = deadlines.schedule(.ticketRotation, at: wire.context.tickets.rotate(at: now))

@@ -1,6 +1,6 @@
-// TLS on one connection: the OpenSSL object, the account of what it allocates, and the records that
-// the socket had no room for. What moves bytes through it is TLSWire; what they mean for the
-// connection's life is ShardTLS's.
+// TLS on one connection: the OpenSSL object, the account of its allocations, and the records that the
+// socket had no room for. TLSWire moves bytes through it; ShardTLS connects it with the connection's
+// life.
 //
 //   handshake ──Finished──▶ established ──our close_notify──▶ finished
 //        └───────────────────────┴──────a fatal error───────▶ failed
@@ -9,7 +9,7 @@ import COpenSSL
 
 /// Why TLS ended a connection.
 struct TLSFailure: Error, Equatable {
-    /// OpenSSL's words, or ours. Never the peer's.
+    /// The text of OpenSSL, or of this server. Never the peer's.
     let reason: String
     /// Whether the peer speaks plain HTTP.
     var isPlainHTTP = false
@@ -17,13 +17,13 @@ struct TLSFailure: Error, Equatable {
 
 /// One connection's TLS. Confined to its shard's thread.
 final class TLSConnection {
-    /// How far it is; the diagram is at the top of the file.
+    /// Its stage; the diagram is at the top of the file.
     enum Stage: UInt8 {
         /// Keys are being agreed on. Next: established, failed.
         case handshake
         /// Data goes both ways. Next: finished, failed.
         case established
-        /// We have said that we send no more.
+        /// Our close_notify is sent.
         case finished
         /// A rule was broken; OpenSSL must not be called again.
         case failed
@@ -31,23 +31,23 @@ final class TLSConnection {
 
     /// The `SSL`.
     let ssl: OpaquePointer
-    /// What pays while OpenSSL works for this connection.
+    /// The account that OpenSSL's allocations for this connection are charged to.
     let account: NativeAccount
-    /// What it was made from; a reload must not take that away from a connection that is open.
+    /// The context that it was made from, which must outlive a reload.
     let context: TLSContext
-    /// Records that are made and not sent. OpenSSL is never told that the socket is full: it would
-    /// want to be called with the same data again, but data that came too late is dropped from the
-    /// connection's output, and its own copy would take as much.
+    /// Records that are made and not sent. OpenSSL never sees that the socket is full: it would have
+    /// to be called with the same data again. But late audio is dropped from the connection's output,
+    /// and a copy of the data would take as much memory as the records.
     var unsent = SendBuffer()
     var stage = Stage.handshake
-    /// What the first bytes announce.
+    /// The check of the first bytes.
     var hello = TLSHello()
-    /// Whether the peer has sent anything.
+    /// Whether the peer has sent bytes.
     var hasBegun = false
-    /// Whether the peer has said that it sends no more.
+    /// Whether the peer's close_notify has come.
     var hasPeerFinished = false
 
-    /// Prepares a server's side of TLS over `bio`; nil when memory is short.
+    /// Creates the server's side of TLS over `bio`; nil when memory is short.
     init?(context: TLSContext, bio: OpaquePointer) {
         let account = NativeAccount()
         guard let ssl = account.charge({ SSL_new(context.pointer) }) else { return nil }
@@ -60,8 +60,7 @@ final class TLSConnection {
         SSL_set_accept_state(ssl)
     }
 
-    /// Bytes that it makes the process hold: its own, and what OpenSSL has allocated for it.
-    /// Without `unsent`, which is output.
+    /// Bytes of the object, and of OpenSSL's allocations for it. Without `unsent`, which is output.
     var heldBytes: Int { account.heldBytes + NativeMemory.blockBytes(of: self) }
 
     deinit {

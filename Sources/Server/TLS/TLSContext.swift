@@ -1,10 +1,10 @@
-// What all TLS connections of a server have in common, as one OpenSSL SSL_CTX: certificate and key,
-// versions, ciphers, ALPN, tickets, client certificates. It is made from files that were read
-// before, never changes, and is replaced as a whole when the files have.
+// The settings that all TLS connections of a server share, as one OpenSSL SSL_CTX: certificate and
+// key, versions, ciphers, ALPN, tickets, client certificates. It is made from files that were read
+// before, never changes, and is replaced when the files change.
 //
-// Policy: "intermediate" of Mozilla's Server Side TLS, without the finite-field key exchanges of
-// its older versions: they cost the server more than the client that asks for them, and every
-// client that the guideline names can do without.
+// Policy: "intermediate" of Mozilla's Server Side TLS, without the finite-field key exchanges of its
+// older versions. Those cost the server more than the client, and no client that the guideline names
+// needs them.
 
 import CLinux
 import COpenSSL
@@ -33,27 +33,27 @@ package final class TLSContext: @unchecked Sendable {
 
     /// The `SSL_CTX`.
     let pointer: OpaquePointer
-    /// What opens and seals tickets.
+    /// The keys of session tickets.
     let tickets: TLSTicketKeys
-    /// Things that will go wrong, for the log; one line each.
+    /// Warnings for the log, one line each.
     package private(set) var warnings: [String] = []
     private var staple: OCSPStaple?
     private let outlived = Atomic<Int>(0)
-    /// What its connections have left behind when they were freed, in OpenSSL's caches.
+    /// Bytes that freed connections have left in OpenSSL's caches.
     var outlivedBytes: Int { outlived.load(ordering: .relaxed) }
-    /// Bytes that a context's connections may leave behind, all together: the first ones fill
-    /// OpenSSL's caches of algorithms, a private key's own 3 kB, and on each shard's thread its
-    /// generators, 16 to 20 kB; after that a connection leaves nothing, and holds 14 kB while it
-    /// lives. 32 KiB, and as much for each processor, which has a shard.
+    /// Bytes that all connections of a context may leave behind. 32 KiB, and as much for each
+    /// processor, which has a shard. The first connections fill OpenSSL's caches of algorithms, 3 kB
+    /// of a private key, and 16 to 20 kB of generators on each shard's thread. After that a
+    /// connection leaves nothing, and takes 14 kB while it lives.
     private static let maxOutlivedBytes =
         (32 << 10) * (1 + max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))))
 
-    /// Whether connections may hold a copy of an OCSP response.
+    /// Whether connections may have a copy of an OCSP response.
     var hasStaple: Bool { staple != nil }
 
     /// Makes a context and checks that its parts belong together.
-    /// - Parameter now: when, on the clock by which a stapled response is to expire.
-    /// - Throws: what is wrong with which file.
+    /// - Parameter now: the time, on the clock by which a stapled response expires.
+    /// - Throws: the error, with the file.
     package init(
         _ material: TLSMaterial, clients: TLSClientAuthentication, tickets: TLSTicketKeys,
         at now: Instant
@@ -78,7 +78,7 @@ package final class TLSContext: @unchecked Sendable {
 
     deinit { SSL_CTX_free(pointer) }
 
-    /// A connection is freed, and this is what is left of what OpenSSL has allocated for it.
+    /// A connection is freed, and these bytes of OpenSSL's allocations for it are left.
     func noteOutlived(_ bytes: Int) {
         guard bytes != 0 else { return }
         let sum = outlived.add(bytes, ordering: .relaxed).newValue
@@ -98,7 +98,7 @@ package final class TLSContext: @unchecked Sendable {
         SSL_CTX_set_security_level(pointer, Self.securityLevel)
         SSL_CTX_set_options(
             pointer, parley_ssl_no_renegotiation() | parley_ssl_no_compression())
-        // Between two messages a connection holds no buffers: they are 34 of 48 kB.
+        // Between two messages a connection has no buffers, which would be 34 of 48 kB.
         _ = parley_ssl_context_set_mode(pointer, Int(SSL_MODE_RELEASE_BUFFERS))
         _ = parley_ssl_context_set_certificate_limit(pointer, Self.maxClientChainBytes)
         SSL_CTX_set_alpn_select_cb(
@@ -118,7 +118,7 @@ package final class TLSContext: @unchecked Sendable {
     }
 
     private func setTickets() {
-        // A cache would be per process memory for what tickets keep at the client.
+        // Tickets keep the session at the client; a cache would take memory here.
         _ = parley_ssl_context_set_cache(pointer, Int(SSL_SESS_CACHE_OFF))
         SSL_CTX_set_num_tickets(pointer, Self.ticketCount)
         // As long as the oldest key may live.
@@ -140,7 +140,7 @@ package final class TLSContext: @unchecked Sendable {
         let certificates = file.certificates()
         defer { for certificate in certificates { X509_free(certificate) } }
         guard let leaf = certificates.first else {
-            throw file.error("holds no certificate in PEM; give the certificate, then its chain")
+            throw file.error("contains no certificate in PEM; give the certificate, then its chain")
         }
         guard SSL_CTX_use_certificate(pointer, leaf) == 1 else {
             throw file.error("cannot be used: \(openSSLReason())")
@@ -161,7 +161,7 @@ package final class TLSContext: @unchecked Sendable {
             PEM_read_bio_PrivateKey(
                 bio, nil,
                 { _, _, _, isEncrypted in
-                    // Never asked for on a terminal: a server starts alone.
+                    // Without a prompt on a terminal: a server starts unattended.
                     isEncrypted?.storeBytes(of: true, as: Bool.self)
                     return -1
                 }, &isEncrypted)
@@ -170,7 +170,7 @@ package final class TLSContext: @unchecked Sendable {
             throw file.error(
                 isEncrypted
                     ? "is encrypted; decrypt it with `openssl pkey -in \(file.path) -out FILE`"
-                    : "holds no private key in PEM")
+                    : "contains no private key in PEM")
         }
         defer { EVP_PKEY_free(key) }
         ERR_clear_error()
@@ -200,7 +200,7 @@ package final class TLSContext: @unchecked Sendable {
             return
         }
         self.staple = staple
-        // The connections that call back hold this object.
+        // The connections that call back keep this object alive.
         parley_ssl_context_staple(
             pointer,
             { ssl, argument in
@@ -218,7 +218,7 @@ package final class TLSContext: @unchecked Sendable {
     ) throws(OptionError) {
         let authorities = file.certificates()
         defer { for authority in authorities { X509_free(authority) } }
-        guard !authorities.isEmpty else { throw file.error("holds no certificate in PEM") }
+        guard !authorities.isEmpty else { throw file.error("contains no certificate in PEM") }
         for authority in authorities {
             guard X509_STORE_add_cert(SSL_CTX_get_cert_store(pointer), authority) == 1,
                 SSL_CTX_add_client_CA(pointer, authority) == 1
@@ -228,8 +228,8 @@ package final class TLSContext: @unchecked Sendable {
         SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER | required, nil)
     }
 
-    /// A ticket is good only under the authorities that its client was checked against: after these
-    /// have changed, the client shows its certificate again.
+    /// Binds tickets to the authorities of clients: after these have changed, a client must show its
+    /// certificate again.
     private func bindSessions(
         to file: ConfiguredFile?, _ clients: TLSClientAuthentication
     ) throws(OptionError) {
@@ -243,7 +243,7 @@ package final class TLSContext: @unchecked Sendable {
 }
 
 /// Chooses HTTP/1.1 from a client's ALPN list (RFC 7301 §3.1), each name behind its length. A
-/// client that offers only other protocols is refused (§3.2): it would not understand a word.
+/// client that offers only other protocols is refused (§3.2), as it could not use the connection.
 private func selectHTTP(
     _ selected: UnsafeMutablePointer<UnsafePointer<UInt8>?>?,
     _ selectedCount: UnsafeMutablePointer<UInt8>?, _ offer: UnsafePointer<UInt8>?, _ count: UInt32
@@ -286,7 +286,7 @@ extension ConfiguredFile {
     }
 }
 
-/// What OpenSSL says of its last error on this thread; the list of errors is empty then.
+/// The text of OpenSSL's last error on this thread; empties the list of errors.
 func openSSLReason() -> String {
     let code = ERR_peek_last_error()
     ERR_clear_error()

@@ -1,6 +1,6 @@
-// A look at the first nine bytes of a TLS connection, before OpenSSL sees them. OpenSSL allocates
-// for a ClientHello what its header announces, up to 128 KiB, so nine bytes would make a server
-// hold 170 kB until the time for a handshake is over. Real ones have a few hundred bytes, 2 kB with
+// A check of the first nine bytes of a TLS connection, before OpenSSL reads them. OpenSSL allocates
+// as much for a ClientHello as its header announces, up to 128 KiB. Nine bytes could so take 170 kB
+// until the time for a handshake is over. A real ClientHello has a few hundred bytes, or 2 kB with
 // post-quantum keys.
 //
 // Invariant: the same answer for any chunking. RFC 8446 §5.1, §4; pure.
@@ -29,7 +29,7 @@ struct TLSHello {
     /// ```
     mutating func admits(_ bytes: UnsafeRawBufferPointer) -> Bool {
         for byte in bytes {
-            // What is no handshake is OpenSSL's to refuse, with the alert that belongs to it.
+            // OpenSSL refuses other records, with the right alert.
             if seen == Self.headerBytes || (seen > 0 && !isHandshake) { return true }
             switch seen {
             case 0: isHandshake = byte == Self.handshake

@@ -1,8 +1,8 @@
-// What TLS needs from files: certificate, key, the authorities of clients, the OCSP answer. Read
-// whole, so that what is checked is what is used, whatever becomes of the file meanwhile.
-// What is in them is TLSContext's business.
+// The files of TLS: certificate, key, the authorities of clients, the OCSP response. They are read
+// whole, so that the checked bytes are the used bytes, even if a file changes meanwhile. TLSContext
+// parses them.
 
-/// Which clients must show a certificate, where `tls-client-ca` names who may have issued it.
+/// The clients that must show a certificate of an authority in `tls-client-ca`.
 public enum TLSClientAuthentication: String, CaseIterable, Sendable {
     /// A client without a certificate is served; one with a wrong certificate is not.
     case optional
@@ -12,13 +12,13 @@ public enum TLSClientAuthentication: String, CaseIterable, Sendable {
 
 /// All files of one context.
 package struct TLSMaterial: Sendable {
-    /// The server's certificate and, after it, those that lead to a root (PEM).
+    /// The server's certificate, followed by its chain up to a root (PEM).
     var certificate: ConfiguredFile
     /// The certificate's private key (PEM, not encrypted).
     var key: ConfiguredFile
-    /// Certificates of those who issue the clients' (PEM); nil: clients are not asked.
+    /// Certificates of the clients' authorities (PEM); nil: clients need no certificate.
     var clientCA: ConfiguredFile?
-    /// The issuer's OCSP response about the certificate (DER), to be stapled; nil: none is.
+    /// The issuer's OCSP response about the certificate (DER), to be stapled; nil: none.
     var ocsp: ConfiguredFile?
 
     /// Collects files.

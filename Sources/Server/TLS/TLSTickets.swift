@@ -1,6 +1,6 @@
 // The keys of session tickets (RFC 5077, RFC 8446 §4.6.1): a ticket is a session that the client
-// keeps for the server, encrypted under one of these. All shards share them, so that a client may
-// come back to any. They are never stored: a restart costs every client one full handshake.
+// keeps for the server, encrypted with one of these. All shards share them, so that a client can
+// resume on any shard. They are never stored: a restart costs every client one full handshake.
 //
 // Invariant: a key encrypts for one period and decrypts for one more; then it is overwritten. Time
 // is an argument.
@@ -24,7 +24,7 @@ private struct TLSTicketKey {
         let status = withUnsafeMutableBytes(of: &bytes) {
             RAND_priv_bytes($0.baseAddress, Int32($0.count))
         }
-        // Without randomness there is no TLS at all; a guessable key would be worse than an end.
+        // Without randomness there is no TLS; a key that can be guessed would be worse than a crash.
         precondition(status == 1, "the random generator failed")
     }
 
@@ -40,7 +40,7 @@ private struct TLSTicketKey {
         (0..<Self.nameBytes).allSatisfy { name[$0] == bytes[$0] }
     }
 
-    /// Sets a cipher and a MAC up with the key. The IV is the caller's.
+    /// Sets a cipher and a MAC up with the key. The caller gives the IV.
     func prepare(
         _ cipher: OpaquePointer?, iv: UnsafePointer<UInt8>, encrypts: Bool, mac: OpaquePointer?
     ) -> Bool {
@@ -96,8 +96,8 @@ package final class TLSTicketKeys: Sendable {
         }
     }
 
-    /// Makes a new key and forgets old ones, if it is time.
-    /// - Returns: when it is time again.
+    /// Makes a new key and overwrites old ones, if the current one is too old.
+    /// - Returns: when the next rotation is due.
     func rotate(at now: Instant) -> Instant {
         keys.withLock { keys in
             rotate(&keys, at: now)
@@ -105,8 +105,8 @@ package final class TLSTicketKeys: Sendable {
         }
     }
 
-    /// Prepares OpenSSL to seal a ticket, and tells it the key's name and the IV.
-    /// - Returns: what OpenSSL's callback does: 1, or -1 when the cryptography failed.
+    /// Prepares OpenSSL to seal a ticket, with the key's name and the IV.
+    /// - Returns: the value of OpenSSL's callback: 1, or -1 when the cryptography failed.
     func seal(
         name: UnsafeMutablePointer<UInt8>, iv: UnsafeMutablePointer<UInt8>,
         cipher: OpaquePointer?, mac: OpaquePointer?, at now: Instant
@@ -120,9 +120,8 @@ package final class TLSTicketKeys: Sendable {
     }
 
     /// Prepares OpenSSL to open a ticket.
-    /// - Returns: what OpenSSL's callback does: 0 for a key that is unknown or too old, 1 for the
-    ///   present one, 2 for the one before it, whose ticket is to be replaced; -1 when the
-    ///   cryptography failed.
+    /// - Returns: the value of OpenSSL's callback: 0 for an unknown or old key, 1 for the current
+    ///   one, 2 for the one before it, so that the ticket is replaced; -1 when the cryptography failed.
     func open(
         name: UnsafePointer<UInt8>, iv: UnsafePointer<UInt8>, cipher: OpaquePointer?,
         mac: OpaquePointer?, at now: Instant

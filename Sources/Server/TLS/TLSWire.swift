@@ -1,11 +1,11 @@
-// What the TLS connections of one shard share: the context for new ones, the buffer that plaintext
-// is read into, and one BIO (OpenSSL's idea of a socket) behind all of them. The BIO has no state
-// of its own; around every call into OpenSSL this object says which connection is meant, so that
-// an idle connection pays for its SSL and nothing else.
+// The parts that all TLS connections of one shard share: the context for new ones, the buffer that
+// plaintext is read into, and one BIO (OpenSSL's socket) behind all of them. The BIO has no state of
+// its own: this object names the connection before every call into OpenSSL. An idle connection has
+// its SSL and nothing else.
 //
-// Invariant: all ciphertext of a read is taken in before the next (OpenSSL keeps at most a part of
-// a record), and no record is ever refused: what the socket has no room for goes into the
-// connection's `unsent`. So OpenSSL only ever waits for the peer, never for the socket.
+// Invariant: all ciphertext of a read is used before the next read; OpenSSL keeps at most a part of a
+// record. No record is ever refused: without room in the socket it goes into the connection's
+// `unsent`. So OpenSSL waits for the peer only, never for the socket.
 
 import COpenSSL
 import Session
@@ -14,7 +14,7 @@ import Session
 enum TLSReading: Equatable {
     /// All of it was used; more is to come.
     case more
-    /// The peer says that it sends no more.
+    /// The peer's close_notify has come.
     case ended
     /// The connection is lost; an alert may wait in `unsent`.
     case failed(TLSFailure)
@@ -22,23 +22,23 @@ enum TLSReading: Equatable {
 
 /// One shard's side of OpenSSL. Confined to its thread.
 final class TLSWire {
-    /// What a record, or its beginning, may add to the plaintext of one read: RFC 8446 §5.2.
+    /// The plaintext that a record, or its beginning, may add to one read: RFC 8446 §5.2.
     private static let maxRecordBytes = 16_384 + 256 + 5
-    /// Most bytes that OpenSSL takes from us at once and makes one record of.
+    /// The most bytes that OpenSSL encrypts as one record.
     static let maxFragmentBytes = 16_384
     /// Unsent bytes of one connection. 256 KiB: a handshake's answer with a generous chain, or one
-    /// record; only a peer that provokes alerts and reads none comes near.
+    /// record; only a peer that causes alerts and reads none comes near.
     private static let maxUnsentBytes = 256 << 10
 
     /// Key updates (RFC 8446 §4.6.3) in one read. 8: honest peers send one in gigabytes, and 64 KiB
     /// of them would take as long as a hundred handshakes.
     private static let maxKeyUpdatesPerRead = 8
 
-    /// What new connections are made from; a reload replaces it.
+    /// The context of new connections; a reload replaces it.
     var context: TLSContext
     /// The time of the tick, for tickets.
     private(set) var now: Instant
-    /// Handshakes that may still be stepped this tick.
+    /// Handshakes that may still go on in this tick.
     private var handshakesLeft = 0
     private let maxHandshakesPerTick: Int
 
@@ -51,7 +51,7 @@ final class TLSWire {
     private var connection: TLSConnection?
     private var payer = NativePayer.nobody
     private var input = UnsafeRawBufferPointer(start: nil, count: 0)
-    /// Where records are written at once; nil: they wait for the tick's flush.
+    /// The socket that records are written to at once; nil: they wait for the tick's flush.
     private var socket: IOHandle?
     /// Bytes that the socket took.
     private var sentBytes = 0
@@ -100,8 +100,8 @@ final class TLSWire {
         handshakesLeft = maxHandshakesPerTick
     }
 
-    /// Takes one of the tick's places for the expensive part of a connection's life; a connection
-    /// that gets none is read from in a later tick.
+    /// Takes one of the tick's places for handshakes; a connection that gets none is read in a later
+    /// tick.
     func admitsStep(of tls: TLSConnection) -> Bool {
         guard tls.stage == .handshake else { return true }
         guard handshakesLeft > 0 else { return false }
@@ -111,8 +111,8 @@ final class TLSWire {
 
     // MARK: In
 
-    /// Takes ciphertext in, and goes on with the handshake.
-    /// - Returns: the plaintext, valid until the next call, and what then happened.
+    /// Decrypts ciphertext, and goes on with the handshake.
+    /// - Returns: the plaintext, valid until the next call, and how the reading ended.
     func decrypt(
         _ ciphertext: UnsafeRawBufferPointer, of tls: TLSConnection
     ) -> (plaintext: UnsafeMutableRawBufferPointer, end: TLSReading) {
@@ -131,7 +131,7 @@ final class TLSWire {
         if end == .ended { tls.hasPeerFinished = true }
         if tls.stage == .handshake, SSL_is_init_finished(tls.ssl) == 1 {
             tls.stage = .established
-            // The copy that was sent is of no more use (0.5 to 2 kB).
+            // The copy that was sent is not needed any more (0.5 to 2 kB).
             if tls.context.hasStaple { _ = parley_ssl_set_staple(tls.ssl, nil, 0) }
         }
         return (UnsafeMutableRawBufferPointer(rebasing: plaintext[..<count]), end)
@@ -168,16 +168,16 @@ final class TLSWire {
 
     // MARK: Out
 
-    /// Encrypts data and writes it; what the socket does not take waits in `unsent`.
-    /// - Returns: as of a write of the data itself, and how many bytes went to the socket.
+    /// Encrypts data and writes it; bytes that the socket does not take wait in `unsent`.
+    /// - Returns: the outcome for the data, and how many bytes went to the socket.
     func write(
         _ data: UnsafeRawBufferPointer, of tls: TLSConnection, to handle: IOHandle
     ) -> (outcome: IOOutcome, sentBytes: Int) {
         guard tls.stage == .established else { return (.failed(0), 0) }
-        let drained = drain(tls, to: handle)
-        guard tls.unsent.isEmpty else { return drained }
+        let flushed = flush(tls, to: handle)
+        guard tls.unsent.isEmpty else { return flushed }
         begin(tls, input: .init(start: nil, count: 0), socket: handle)
-        sentBytes = drained.sentBytes
+        sentBytes = flushed.sentBytes
         ERR_clear_error()
         let piece = data.prefix(Self.maxFragmentBytes)
         let status = SSL_write(tls.ssl, piece.base.baseAddress, Int32(piece.count))
@@ -190,9 +190,9 @@ final class TLSWire {
         return (.done(Int(status)), sentBytes)
     }
 
-    /// Writes what waits in `unsent`.
+    /// Writes the bytes in `unsent`.
     /// - Returns: `.done` with 0 when nothing is left.
-    func drain(
+    func flush(
         _ tls: TLSConnection, to handle: IOHandle
     ) -> (outcome: IOOutcome, sentBytes: Int) {
         var sent = 0
@@ -205,7 +205,7 @@ final class TLSWire {
         return (.done(0), sent)
     }
 
-    /// Says that we send no more (RFC 8446 §6.1), once. The words wait in `unsent`.
+    /// Makes our close_notify (RFC 8446 §6.1), once. It waits in `unsent`.
     func finishWriting(_ tls: TLSConnection) {
         guard tls.stage == .established else { return }
         begin(tls, input: .init(start: nil, count: 0), socket: nil)
@@ -241,8 +241,8 @@ final class TLSWire {
         if type == SSL3_MT_KEY_UPDATE { keyUpdates += 1 }
     }
 
-    /// What is left of the ciphertext, and nothing more of it once there is an end to patience:
-    /// OpenSSL returns only when it has no more bytes.
+    /// The rest of the ciphertext; empty after too many key updates: OpenSSL returns only when it has
+    /// no more bytes.
     private func take(into target: UnsafeMutableRawPointer, atMost limit: Int) -> Int {
         guard keyUpdates <= Self.maxKeyUpdatesPerRead else { return 0 }
         let count = min(limit, input.count)
@@ -254,7 +254,7 @@ final class TLSWire {
     private func send(_ records: UnsafeRawBufferPointer) {
         guard let connection else { return }
         var rest = records
-        // A failed write shows again in the next; the bytes go nowhere either way.
+        // The next write reports the failure again; the bytes are lost in any case.
         if let socket, connection.unsent.isEmpty, case .done(let count) = io.write(socket, rest) {
             sentBytes += count
             rest = UnsafeRawBufferPointer(rebasing: rest[count...])
@@ -280,7 +280,7 @@ final class TLSWire {
             TLSWire.of(bio).send(UnsafeRawBufferPointer(start: source, count: Int(count)))
             return count
         }
-        // A flush has nothing to do; there is no end of file: the shard sees it first.
+        // A flush does nothing. The shard sees the end of the stream before OpenSSL does.
         BIO_meth_set_ctrl(method) { _, command, _, _ in command == BIO_CTRL_FLUSH ? 1 : 0 }
         return method
     }()

@@ -40,7 +40,7 @@ package final class ReplyDirectory: Sendable {
         var counts: [SHA256Digest?: Int] = [:]
         var lastNumber: UInt64 = 0
 
-        func holds(_ log: ReplyLog, of chat: ChatKey) -> Bool { places[chat]?.log === log }
+        func contains(_ log: ReplyLog, of chat: ChatKey) -> Bool { places[chat]?.log === log }
 
         func count(of owner: SHA256Digest?) -> Int { counts[owner] ?? 0 }
 
@@ -111,14 +111,14 @@ package final class ReplyDirectory: Sendable {
     func log(of chat: ChatKey) -> ReplyLog? { state.withLock { $0.places[chat]?.log } }
 
     /// Whether a reply can still be resumed.
-    func holds(_ log: ReplyLog, of chat: ChatKey) -> Bool {
-        state.withLock { $0.holds(log, of: chat) }
+    func contains(_ log: ReplyLog, of chat: ChatKey) -> Bool {
+        state.withLock { $0.contains(log, of: chat) }
     }
 
     /// A reply is complete, and may make room for others.
     func handleComplete(_ log: ReplyLog, of chat: ChatKey) {
         state.withLock { state in
-            guard state.holds(log, of: chat) else { return }
+            guard state.contains(log, of: chat) else { return }
             state.places[chat]?.isComplete = true
         }
     }
@@ -126,7 +126,7 @@ package final class ReplyDirectory: Sendable {
     /// A reply is not needed any more.
     func remove(_ log: ReplyLog, of chat: ChatKey) {
         state.withLock { state in
-            if state.holds(log, of: chat) { _ = state.remove(chat) }
+            if state.contains(log, of: chat) { _ = state.remove(chat) }
         }
     }
 }

@@ -67,7 +67,7 @@ extension Shard {
         }
     }
 
-    /// The output has drained: the client reads.
+    /// The output has left: the client reads.
     func handleAnswerFlushed(on connection: Connection) {
         connection.http?.reply?.stalledSince = nil
         continueAnswer(on: connection)

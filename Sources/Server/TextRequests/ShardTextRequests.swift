@@ -206,7 +206,7 @@ extension Shard {
     /// Whether a client can come back for a request's reply.
     private func canBeResumed(_ request: TextRequest) -> Bool {
         guard let chat = request.chat, !isStopping else { return false }
-        return services.replies.holds(request.log, of: chat)
+        return services.replies.contains(request.log, of: chat)
     }
 
     /// The deadline of a request has passed.
@@ -231,7 +231,7 @@ extension Shard {
     /// Removes a request. Its work ends with it, where it is not done.
     func remove(_ request: TextRequest) { perform(textRequests.remove(request), for: request) }
 
-    /// Ends a request that holds too much memory. Its readers are sent the reason.
+    /// Ends a request that uses too much memory. Its readers get the reason.
     func evict(_ request: TextRequest, _ reason: EvictionReason) {
         for waiter in request.log.append(reason.failure) { waiter.wake(waiter.reader.token) }
         review(request)
@@ -270,7 +270,7 @@ extension Shard {
     private func setModelPaused(_ isPaused: Bool, of request: TextRequest) {
         request.log.setModelPaused(isPaused)
         gate.assumeIsolated { [token = request.token] in
-            if isPaused { $0.hold(token) } else { $0.release(token) }
+            if isPaused { $0.suspend(token) } else { $0.resume(token) }
         }
     }
 

@@ -1,5 +1,5 @@
-// The two ends of a request that a model answers over HTTP: the request, with a session of its own
-// on one shard, and the answer on a connection of this or another shard. A ReplyLog joins them.
+// The two ends of a request that a model answers over HTTP. The request has a session of its own on
+// one shard; the answer is on a connection of this or another shard. A ReplyLog joins them.
 // TextRequests decides what happens to a request; ShardTextRequests and ShardTextAnswers do it.
 //
 // A request has a token of its own, because it may outlive the connection that asked for it.
@@ -19,7 +19,7 @@ enum TextFront: Sendable {
 
 /// A session that answers one request.
 final class TextRequest {
-    /// How far its work is; the diagram is in TextRequests.swift.
+    /// The progress of its work; the diagram is in TextRequests.swift.
     enum Phase {
         /// The model may write.
         case writing

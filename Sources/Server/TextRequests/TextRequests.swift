@@ -11,14 +11,14 @@
 // A request is removed when its reply has no reader, in every phase: at once, or after
 // `resume-timeout-ms` where a client can come back for the reply.
 //
-// Invariants: the work of a request ends once, and before the request is removed; a model that is
-// paused is resumed, at the latest with the end of the work; a request with no reader has an expiry,
+// Invariants: the work of a request ends once, and before the request is removed. A paused model is
+// resumed, at the latest with the end of the work. A request whose reply has no reader has an expiry,
 // or is removed.
 
 import Codec
 import Session
 
-/// What the shard has to do about a text request; performed in the order of the cases.
+/// The steps that the shard performs for a text request, in the order of the members.
 struct TextRequestActions: OptionSet, Hashable {
     let rawValue: UInt8
 

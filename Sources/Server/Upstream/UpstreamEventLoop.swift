@@ -1,4 +1,4 @@
-// What the HTTP client for upstream services needs of the event loop that it runs on. The shard
+// The event loop, as the HTTP client for upstream services needs it. The shard
 // implements it on its own epoll; tests implement it on a loop of their own. No HTTP lives here.
 
 import Session
@@ -7,15 +7,15 @@ import Session
 ///
 /// The loop answers with `UpstreamHTTP.handleReady(fd:readable:writable:failed:)` and
 /// `UpstreamHTTP.handleTimer()`. Readiness must be level-triggered: libcurl may leave bytes in a
-/// socket and expects to be told again.
+/// socket and expects another report.
 package protocol UpstreamEventLoop: AnyObject {
-    /// Watches a socket, or changes what it is watched for.
+    /// Watches a socket, or changes the events it is watched for.
     func watch(fd: Int32, readable: Bool, writable: Bool)
 
-    /// Forgets a socket, which is closed soon after; its number may then be reused.
+    /// Ends the watch of a socket, which is closed soon after; its number may then be reused.
     func unwatch(fd: Int32)
 
-    /// Sets the one timer, replacing what it was set to; nil disarms it. It fires once, and at once
+    /// Sets the one timer to another instant; nil disarms it. It fires once, and at once
     /// when the instant has passed.
     func setUpstreamTimer(at instant: Instant?)
 

@@ -2,7 +2,7 @@
 // interface, which brings HTTP/2, TLS, proxies and connection reuse. One per shard.
 //
 // Lives here: the multi handle, its sockets and timer, the table of transfers, deadlines. One
-// transfer's buffer and waiters are in UpstreamTransfer; what a caller holds is UpstreamReply.
+// transfer's buffer and waiters are in UpstreamTransfer; a caller has an UpstreamReply.
 // Invariant: libcurl is only entered on the loop's thread, and never from one of its callbacks.
 
 import CCurl
@@ -22,9 +22,9 @@ package struct UpstreamLimits: Equatable, Sendable {
     /// libcurl's receive buffer, 1,024…16,384. 1,024: a piece of a token stream is about 200 bytes,
     /// and this halves the memory of a transfer (27.8 kB with libcurl's default, 12.5 kB so).
     package var receiveBufferBytes = 1_024
-    /// Requests at once whose connections are kept for others to come; those of further requests
-    /// are closed. 256: idle ones hold memory at both
-    /// ends, and a connection costs little where there are so many answers.
+    /// Simultaneous requests whose connections are kept for later requests; the connections of
+    /// further requests are closed. 256: an idle connection takes memory at both ends. With so many
+    /// answers the cost of new connections is small.
     package var maxKeptConnections = 256
 
     /// The defaults.
@@ -50,16 +50,16 @@ package final class UpstreamHTTP: @unchecked Sendable {
     /// Made by the first request, so that a server without upstream services does not pay for it.
     private var multi: UnsafeMutableRawPointer?
     private var transfers: [UInt64: UpstreamTransfer] = [:]
-    /// Who has requests under way.
+    /// The accounts of owners that have requests under way.
     private var charges: [EventToken: UpstreamCharge] = [:]
-    /// Whose request libcurl named last for a socket. Some may have ended.
+    /// The account of the request that libcurl named last for a socket. It may have ended.
     private var payers: [Int32: UpstreamCharge] = [:]
-    /// Connections over plain HTTP that wait for a next request, by the origin they lead to, as
-    /// far as is known here: a service may have closed some since. No entry is 0.
+    /// Connections over plain HTTP that wait for a next request, by origin. A service may have closed
+    /// some of them. No entry is 0.
     private var keptConnections: [String: Int] = [:]
     private var lastTransferID: UInt64 = 0
     private var isShutDown = false
-    /// When libcurl wants to be called without a socket being ready.
+    /// When libcurl wants a call, also if no socket is ready.
     private var curlDeadline: Instant?
     /// The earliest instant at which some transfer may have been silent for too long. Activity does
     /// not move it: an early look is cheaper than a timer per piece.
@@ -85,7 +85,7 @@ package final class UpstreamHTTP: @unchecked Sendable {
 
     deinit {
         guard let multi else { return }
-        // The loop may be gone, so libcurl must not call back; closing a socket ends its watch.
+        // The loop may be freed, so libcurl must not call back; closing a socket ends its watch.
         parley_curl_multi_set_callbacks(multi, nil, nil, nil)
         for transfer in transfers.values {
             curl_multi_remove_handle(multi, transfer.easy)
@@ -106,7 +106,7 @@ package final class UpstreamHTTP: @unchecked Sendable {
         }
     }
 
-    /// Bytes that the requests of an owner make the process hold; 0 without any.
+    /// Bytes of the requests of an owner; 0 without any.
     package func heldBytes(of owner: EventToken) -> Int {
         charges.isEmpty ? 0 : charges[owner]?.heldBytes ?? 0
     }
@@ -135,7 +135,7 @@ package final class UpstreamHTTP: @unchecked Sendable {
         if readable { ready |= CURL_CSELECT_IN }
         if writable { ready |= CURL_CSELECT_OUT }
         if failed { ready |= CURL_CSELECT_ERR }
-        // Its last request may end in there, and its account is to outlive that.
+        // Its last request may end in the call, and its account must outlive that.
         withExtendedLifetime(payers[fd]) { charge in
             let payer = charge?.account.begin() ?? .suspend()
             defer { payer.end() }
@@ -166,11 +166,11 @@ package final class UpstreamHTTP: @unchecked Sendable {
         claimThread()
         if Task.isCancelled { cancel(transfer) }
         let taken = transfer.takeChunk()
-        if case .chunk = taken { resumeIfDrained(transfer) }
+        if case .chunk = taken { resumeIfConsumed(transfer) }
         return taken
     }
 
-    /// Ends a transfer that nobody wants any more, from any thread.
+    /// Ends a transfer that is not wanted any more. Any thread.
     func abandon(_ transfer: UpstreamTransfer) {
         if isOnLoopThread {
             cancel(transfer)
@@ -206,7 +206,7 @@ package final class UpstreamHTTP: @unchecked Sendable {
         lastTransferID += 1
         let charge = owner.flatMap { charges[$0] } ?? UpstreamCharge()
         let payer = charge.account.begin()
-        // The request may end at once, and its account is to outlive that.
+        // The request may end at once, and its account must outlive that.
         defer { withExtendedLifetime(charge) { payer.end() } }
         let transfer = try UpstreamTransfer(
             id: lastTransferID, request: request, limits: limits, authorities: authorities,
@@ -219,16 +219,15 @@ package final class UpstreamHTTP: @unchecked Sendable {
         transfers[transfer.id] = transfer
         if let owner { charges[owner] = charge }
         watchSilence(of: transfer, at: loop.now)
-        // Connects at once, or sends on a kept connection: while it is known who pays, and without
-        // waiting for the loop's next tick.
+        // Connects at once, or sends on a kept connection: here the owner's account is charged, and
+        // the request does not wait for the loop's next tick.
         enterLibrary { curl_multi_socket_action(multi, CURL_SOCKET_TIMEOUT, 0, &$0) }
         return transfer
     }
 
-    /// Keeps libcurl from its list of connections where nothing is to be found in it: it goes
-    /// through all of them, those in use too, for each request that looks for a kept one and for
-    /// each that leaves one too many behind. With 9,500 transfers in flight that was half of the
-    /// server's time.
+    /// Spares libcurl the search of its connections where it would find none. libcurl goes through
+    /// all connections, also those in use, when it looks for a kept one and when one is too many.
+    /// With 9,500 transfers in flight that was half of the server's time.
     private func chooseConnection(for transfer: UpstreamTransfer) {
         if transfers.count >= limits.maxKeptConnections { transfer.closeConnection() }
         // Over TLS a connection in use may carry many requests.
@@ -244,9 +243,9 @@ package final class UpstreamHTTP: @unchecked Sendable {
         armTimer()
     }
 
-    /// A slow consumer has caught up: let the paused transfer go on. libcurl delivers what it kept
-    /// back from inside this call.
-    private func resumeIfDrained(_ transfer: UpstreamTransfer) {
+    /// Resumes a paused transfer whose consumer has caught up. libcurl delivers the bytes that it has
+    /// kept back inside this call.
+    private func resumeIfConsumed(_ transfer: UpstreamTransfer) {
         guard transfer.shouldResume, multi != nil else { return }
         transfer.handleResume()
         let payer = transfer.charge.account.begin()
@@ -261,20 +260,20 @@ package final class UpstreamHTTP: @unchecked Sendable {
         armTimer()
     }
 
-    /// Takes a transfer out of libcurl, which closes its connection when it was in use, and tells
-    /// whoever waits for it. Does nothing to a transfer that has ended.
+    /// Removes a transfer from libcurl, which closes its connection when it was in use, and resumes
+    /// its waiters. Does nothing to a transfer that has ended.
     private func end(_ transfer: UpstreamTransfer, as outcome: UpstreamTransfer.Outcome) {
         guard transfers.removeValue(forKey: transfer.id) != nil else {
             transfer.discardIfCancelled(outcome)
             return
         }
-        // What libcurl keeps from here on is for whoever comes next.
+        // Memory that libcurl keeps from here on is for later requests of any owner.
         let payer = NativePayer.suspend()
         defer { payer.end() }
         if case .completed = outcome, transfer.keepsConnection, !transfer.isOverTLS {
             keptConnections[transfer.origin, default: 0] += 1
-            // Clients may name servers. A connection that is forgotten here stays until the
-            // service or libcurl closes it.
+            // Clients may name servers, so the table is bounded. A connection without an entry stays
+            // open until the service or libcurl closes it.
             if keptConnections.count > limits.maxKeptConnections { keptConnections = [:] }
         }
         if let multi { curl_multi_remove_handle(multi, transfer.easy) }

@@ -1,4 +1,4 @@
-// How a shard lends its event loop to the HTTP client for upstream services: descriptors in the
+// The event loop of a shard, for the HTTP client for upstream services: descriptors in the
 // same backend under tokens of their own kind, and one timer. No HTTP lives here.
 
 import Session
@@ -9,7 +9,7 @@ final class UpstreamPort<Backend: IO>: UpstreamEventLoop {
     /// Generation of each watched descriptor, as libcurl's numbers are soon reused.
     @exclusivity(unchecked) private var watches: [Int32: UInt32] = [:]
     private var nextGeneration: UInt32 = 0
-    /// When the client wants to be called.
+    /// When the timer fires.
     @exclusivity(unchecked) private(set) var deadline: Instant?
 
     init(io: Backend) { self.io = io }
@@ -27,7 +27,7 @@ final class UpstreamPort<Backend: IO>: UpstreamEventLoop {
         let generation = known ?? nextGeneration
         if known == nil { nextGeneration &+= 1 }
         let token = EventToken(.upstream, index: Int(fd), generation: generation)
-        // A failure leaves the transfer to its time limit; there is nobody to tell here.
+        // A failure is not reported here: the transfer ends by its time limit.
         if io.watch(fd, for: interest, token: token, isNew: known == nil) == 0 {
             watches[fd] = generation
         }

@@ -1,5 +1,5 @@
-// What a caller of `UpstreamHTTP.send(_:)` holds: the answer's head and the right to its pieces.
-// Letting go of it ends the transfer. The transfer itself is in UpstreamTransfer.
+// The result of `UpstreamHTTP.send(_:)`: the answer's head, and access to its pieces. The transfer
+// ends with the object. The transfer itself is in UpstreamTransfer.
 
 import Session
 
@@ -31,8 +31,8 @@ final class UpstreamReply: UpstreamResponse {
                 try await self.nextChunk()
             }
         }
-        // Nothing lies between here and the wait: a function that calls another is memory of every
-        // transfer, and time of every piece.
+        // The wait is in this function: another async function between them would take memory for
+        // every transfer, and time for every piece.
         switch client.takeChunk(of: transfer) {
         case .chunk(let bytes): return bytes
         case .end(let error?): throw error

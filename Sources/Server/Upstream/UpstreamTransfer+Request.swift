@@ -1,7 +1,7 @@
-// One HTTP request as libcurl takes it: its options, fields and body, and the callbacks by which
-// the answer comes. What the answer does is in UpstreamTransfer.
+// One HTTP request as libcurl's options, fields and body, and the callbacks that bring the answer.
+// UpstreamTransfer handles the answer.
 //
-// Invariant: nothing that a client has named reaches a field or a scheme that it should not.
+// Invariant: a value that a client has chosen cannot set another field or scheme.
 
 import CCurl
 import CLinux
@@ -21,7 +21,7 @@ extension UpstreamTransfer {
         Unmanaged<UpstreamTransfer>.fromOpaque(context!).takeUnretainedValue()
     }
 
-    /// Connects, whatever connection is kept.
+    /// Uses a new connection, even if one is kept.
     func connectAnew() { setNumber(CURLOPT_FRESH_CONNECT, 1) }
 
     /// Closes its connection at the end. One in which other requests are under way stays open.
@@ -74,12 +74,12 @@ extension UpstreamTransfer {
             Unmanaged.passUnretained(self).toOpaque())
     }
 
-    /// Connects to public addresses only. libcurl asks before each socket that it opens, for every
-    /// address of a name and of a redirect, so that a private address gets no packet, and its
-    /// refusal does not depend on what listens there.
+    /// Connects to public addresses only. libcurl calls back before each socket that it opens, for
+    /// every address of a name and of a redirect. So a private address gets no packet, and the
+    /// refusal is the same whatever listens there.
     ///
-    /// The request has a connection of its own: one that another request has left may lead to a
-    /// private address. And no proxy, whose address libcurl would ask about instead.
+    /// The request gets a connection of its own: one that another request has left may lead to a
+    /// private address. It uses no proxy: libcurl would call back with the proxy's address.
     private func confineToPublicAddresses() {
         isConfined = true
         setText(CURLOPT_PROXY, "")
@@ -95,7 +95,7 @@ extension UpstreamTransfer {
                 let type = address.pointee.socktype | Int32(SOCK_CLOEXEC.rawValue)
                 return socket(address.pointee.family, type, address.pointee.protocol)
             },
-            // The second line, should libcurl ever take a connection that it did not open here.
+            // A second check, in case libcurl takes a connection that it did not open here.
             { context, peer, _, _, _ in
                 let address = peer.flatMap { NetworkAddress(String(cString: $0)) }
                 if address?.isPublic == true { return CURL_PREREQFUNC_OK }

@@ -1,23 +1,23 @@
-// One HTTP request in flight: its libcurl handle, the pieces that wait for their consumer, and
-// whoever waits for it. Entering libcurl and deciding when a transfer ends is UpstreamHTTP's.
+// One HTTP request in flight: its libcurl handle, the pieces that wait for their consumer, and the
+// tasks that wait for it. UpstreamHTTP calls libcurl and decides when a transfer ends.
 //
-// Invariant: pieces wait only while nobody waits for a piece; at most one waiter; after the end the
-// handle is released and no callback comes. Confined to the event loop's thread.
+// Invariant: pieces wait only while no task waits for a piece; at most one task waits; after the end
+// the handle is released and no callback comes. Confined to the event loop's thread.
 
 import CCurl
 import Codec
 import Session
 
-/// One request and its answer, as far as it has come.
+/// One request, and the part of its answer that has come.
 final class UpstreamTransfer: @unchecked Sendable {
-    /// How a transfer ends.
+    /// The outcome of a transfer.
     enum Outcome {
         case completed
         case failed(AgentError)
         case cancelled
     }
 
-    /// What `takeChunk()` finds.
+    /// The result of `takeChunk()`.
     enum Taken {
         case chunk([UInt8])
         /// The answer is over; the error, if it broke.
@@ -33,14 +33,14 @@ final class UpstreamTransfer: @unchecked Sendable {
     }
 
     let id: UInt64
-    /// Whose request it is; nil: nobody's in particular.
+    /// The connection, or text request, that it is for; nil: none.
     let owner: EventToken?
-    /// Who pays for it.
+    /// The account that its memory is charged to.
     let charge: UpstreamCharge
     /// libcurl's handle; valid until `releaseHandle()`.
     let easy: UnsafeMutableRawPointer
     var headerList: UnsafeMutablePointer<curl_slist>?
-    /// Where libcurl writes what went wrong, in words.
+    /// The buffer for libcurl's error text.
     let errorText: UnsafeMutablePointer<CChar>
     /// Only its clock is read here.
     private unowned let loop: any UpstreamEventLoop
@@ -55,7 +55,7 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// Whether one of the host's addresses was not public.
     private var wasConfined = false
     private let timeout: Duration
-    /// When it has lasted too long, whatever it does; nil: never. Pauses move it on.
+    /// When it times out even if it is active; nil: never. Pauses move it on.
     private var lastInstant: Instant?
     private let maxBufferedBytes: Int
     private let maxHeadBytes: Int
@@ -64,15 +64,15 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// Whether the head came whole, even if the answer broke off after it.
     private var hasHead = false
     private var status = 0
-    /// What `Retry-After` asks for, in seconds; 0 where there is none.
+    /// The seconds in `Retry-After`; 0 where there is none.
     private var retryAfterSeconds = 0
     /// The answer's `Content-Type`; nil where there is none.
     private(set) var contentType: String?
-    /// The field of the head that the request wanted kept, and what it said.
+    /// The field of the head that the request wants to keep, and its value.
     private let keptHeader: String?
     private var keptValue: String?
     private var headBytes = 0
-    /// Why we refused to take more, when it was us.
+    /// Why this server refused the rest, if it did.
     private var refusal: AgentError?
     /// Pieces in order; those before `firstPending` have been taken.
     private var pending: [[UInt8]] = []
@@ -80,14 +80,14 @@ final class UpstreamTransfer: @unchecked Sendable {
     private var pendingBytes = 0 {
         didSet { charge.addPending(pendingBytes - oldValue) }
     }
-    /// Since when it has been paused for a slow consumer; nil: it is not.
+    /// Since when it has been paused for a slow consumer; nil: it is not paused.
     private var pausedSince: Instant?
     private var isPaused: Bool { pausedSince != nil }
-    /// When something last came, or when the consumer last let a paused transfer go on. Each piece
-    /// moves it, the deadline follows.
+    /// When bytes last came, or when the transfer was last resumed. Each piece moves it, the deadline
+    /// follows.
     private var lastActivity: Instant
     private var headWaiter: CheckedContinuation<Int, any Error>?
-    /// Not a checked one, which would allocate for every piece of an answer.
+    /// Unsafe, as a checked continuation would allocate for every piece of an answer.
     private var chunkWaiter: UnsafeContinuation<[UInt8]?, any Error>?
 
     /// Prepares a request; `UpstreamHTTP` hands it to libcurl.
@@ -122,14 +122,14 @@ final class UpstreamTransfer: @unchecked Sendable {
         charge.handleBeginning(ownBytes: ownBytes)
     }
 
-    /// What it takes itself, apart from pieces that wait.
+    /// Bytes of its own, without the pieces that wait.
     private var ownBytes: Int {
         NativeMemory.blockBytes(of: self) + Int(CURL_ERROR_SIZE) + MemoryLayout<Int>.size
     }
 
     deinit { errorText.deallocate() }
 
-    /// Frees what libcurl holds. Called once, after the handle has left the multi handle.
+    /// Frees libcurl's handle. Called once, after the handle has left the multi handle.
     func releaseHandle() {
         curl_easy_cleanup(easy)
         curl_slist_free_all(headerList)
@@ -139,14 +139,14 @@ final class UpstreamTransfer: @unchecked Sendable {
 
     // MARK: Consumer
 
-    /// Registers who waits for the head; resumes at once when it or the end is there.
+    /// Registers the task that waits for the head; resumes it at once when the head or the end is there.
     func awaitHead(_ waiter: CheckedContinuation<Int, any Error>) {
         switch stage {
         case .awaitingHead: headWaiter = waiter
         case .streaming: waiter.resume(returning: status)
         case .ended(let outcome):
-            // A quick answer can break off before anybody waits for its head. Its pieces are still
-            // to be read, and its error comes after them.
+            // A quick answer can break off before its head is awaited. Its pieces are still to be
+            // read, and its error comes after them.
             if !hasHead, let error = Self.error(of: outcome) {
                 waiter.resume(throwing: error)
             } else {
@@ -174,7 +174,7 @@ final class UpstreamTransfer: @unchecked Sendable {
         }
     }
 
-    /// Registers who waits for the next piece; resumes at once when the transfer has ended.
+    /// Registers the task that waits for the next piece; resumes it at once when the transfer has ended.
     func awaitChunk(_ waiter: UnsafeContinuation<[UInt8]?, any Error>) {
         precondition(chunkWaiter == nil, "an upstream answer has one consumer")
         switch takeChunk() {
@@ -189,7 +189,7 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// its edge does not switch at every piece.
     var shouldResume: Bool { isPaused && pendingBytes <= maxBufferedBytes / 2 }
 
-    /// The transfer is about to go on; the time that it was paused is not the service's.
+    /// The transfer is about to go on. The pause does not count as the service's time.
     func handleResume() {
         guard let pausedSince = pausedSince.take() else { return }
         lastActivity = loop.now
@@ -221,17 +221,17 @@ final class UpstreamTransfer: @unchecked Sendable {
         }
     }
 
-    /// A cancellation that comes after the end still throws away what waits.
+    /// A cancellation after the end drops the pieces that wait.
     func discardIfCancelled(_ outcome: Outcome) {
         guard case .cancelled = outcome else { return }
         stage = .ended(.cancelled)
         dropPending()
     }
 
-    /// The request would have gone where it may not. Another address of its host may be public.
+    /// An address of the host is not public. Another address of it may be.
     func handlePrivateAddress() { wasConfined = true }
 
-    /// What libcurl's result means.
+    /// The outcome for libcurl's result.
     func outcome(of result: CURLcode) -> Outcome {
         if let refusal { return .failed(refusal) }
         if result == CURLE_OK {
@@ -254,8 +254,8 @@ final class UpstreamTransfer: @unchecked Sendable {
         }
     }
 
-    /// Whether a confined request names no host at all, which must look like a host of the server's
-    /// own network.
+    /// Whether a confined request names no existing host. It gets the same answer as a host of the
+    /// server's own network.
     private func isUnresolved(_ result: CURLcode) -> Bool {
         isConfined && result == CURLE_COULDNT_RESOLVE_HOST
     }
@@ -268,7 +268,7 @@ final class UpstreamTransfer: @unchecked Sendable {
                 status: 0, message: "The head of the answer of \(origin) is too large.")
             return false
         }
-        // An empty line ends a head; heads of 1xx answers come before the real one, and trailers
+        // An empty line ends a head; heads of 1xx answers come before the final one, and trailers
         // come after the body (RFC 9110 §15.2, §6.5).
         guard case .awaitingHead = stage, line.count <= 2, line.first == 13 || line.first == 10
         else { return true }
@@ -281,7 +281,7 @@ final class UpstreamTransfer: @unchecked Sendable {
         return true
     }
 
-    /// Takes a piece of the body; false asks libcurl to keep it and pause.
+    /// Takes a piece of the body. False: libcurl keeps it and pauses.
     func handleBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
         lastActivity = loop.now
         if let waiter = chunkWaiter {
@@ -305,7 +305,7 @@ final class UpstreamTransfer: @unchecked Sendable {
         var seconds: curl_off_t = 0
         parley_curl_info_offset(easy, CURLINFO_RETRY_AFTER, &seconds)
         retryAfterSeconds = Int(clamping: seconds)
-        // libcurl's own text, valid while the handle is.
+        // libcurl's own text, valid as long as the handle.
         var type: UnsafeMutableRawPointer?
         parley_curl_info_pointer(easy, CURLINFO_CONTENT_TYPE, &type)
         contentType = type.map { String(cString: $0.assumingMemoryBound(to: CChar.self)) }
@@ -313,12 +313,12 @@ final class UpstreamTransfer: @unchecked Sendable {
         keptValue = String(cString: value)
     }
 
-    /// What the service asked for; at most a day, since a peer may write any number.
+    /// The time in `Retry-After`; at most a day, since a peer may write any number.
     var retryAfter: Duration? {
         retryAfterSeconds > 0 ? .seconds(min(retryAfterSeconds, 86_400)) : nil
     }
 
-    /// The field that the request wanted kept; nil where there is none.
+    /// The field that the request wants to keep; nil where there is none.
     var kept: (name: String, value: String)? {
         guard let keptHeader, let keptValue else { return nil }
         return (keptHeader, keptValue)
@@ -343,7 +343,7 @@ final class UpstreamTransfer: @unchecked Sendable {
 
 extension UpstreamTransfer {
     /// When the silence so far becomes too long. A paused transfer is silent because its consumer
-    /// is slow, which is no fault of the service.
+    /// is slow, not because of the service.
     func silenceDeadline(at now: Instant) -> Instant {
         if isPaused { return now + timeout }
         let deadline = lastActivity + timeout

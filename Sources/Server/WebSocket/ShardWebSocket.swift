@@ -117,8 +117,8 @@ extension Shard {
         case .compressed(let message):
             return try handleCompressed(message, on: connection)
         case .ping(let payload):
-            if charge(1, to: connection) { answerPing(payload, on: connection) }
-        case .pong: charge(1, to: connection)
+            if spendFloodBudget(1, of: connection) { answerPing(payload, on: connection) }
+        case .pong: spendFloodBudget(1, of: connection)
         case .close(let code, _): handleClose(code, on: connection)
         }
         return 1
@@ -268,7 +268,7 @@ extension Shard {
                 on: connection)
         case .error:
             sendEventInScratch(on: connection)
-            charge(1, to: connection)
+            spendFloodBudget(1, of: connection)
         case .responseCreated, .inputAudioBufferCommitted:
             live.noteTurn(event)
             sendEventInScratch(on: connection)

@@ -81,7 +81,7 @@ import Testing
             _ = server.connect(from: one)
             #expect(server.run(for: .milliseconds(25)))
         }
-        // The first holds the place for 10 s, and so does each that follows it.
+        // The first has the place for 10 s, and so has each that follows it.
         let lines = log.lines.filter { $0.contains("refused") }
         #expect((3...4).contains(lines.count), "\(lines)")
         #expect(
@@ -226,7 +226,7 @@ import Testing
         #expect(log.lines.contains("notice refused count=1 peer=10.0.0.1 reason=proxy-protocol"))
     }
 
-    @Test func aHeaderFromAnybodyElseIsNoRequest() throws {
+    @Test func aHeaderFromAnotherPeerIsNoRequest() throws {
         for server in [try makeProxiedServer(), try makeServer { $0.trustedProxies = [] }] {
             let peer = server.connect(from: two)
             peer.send(try header(one) + Array(probe.utf8))
@@ -235,7 +235,7 @@ import Testing
         }
     }
 
-    @Test func aHeaderThatNeverComesEndsWithoutAWord() throws {
+    @Test func aHeaderThatNeverComesEndsTheConnectionWithoutAnAnswer() throws {
         let server = try makeProxiedServer()
         let peers = (0..<4).map { _ in server.connect(from: "10.0.0.1") }
         let bytes = try header(one)
@@ -249,7 +249,7 @@ import Testing
         #expect(server.io.openHandles == 0)
     }
 
-    @Test func aStopEndsThoseWhoseHeaderIsDue() throws {
+    @Test func aStopEndsConnectionsWhoseHeaderIsDue() throws {
         let server = try makeProxiedServer()
         let peer = server.connect(from: "10.0.0.1")
         #expect(server.run())
@@ -267,7 +267,7 @@ import Testing
         }
     }
 
-    @Test func anUpgradeIsChargedToTheClientThatTheProxyNames() throws {
+    @Test func anUpgradeCountsForTheClientThatTheProxyNames() throws {
         let server = try makeForwardingServer()
         let field = "X-Forwarded-For: 6.6.6.6, \(one), 10.0.0.2\r\n"
         let first = server.connect(from: "10.0.0.1")
@@ -286,7 +286,7 @@ import Testing
         #expect(server.metrics.total(of: .refusedAddressConnections) >= 1)
     }
 
-    @Test func anUpgradeThatFailsLeavesNobodyCharged() throws {
+    @Test func anUpgradeThatFailsCountsForNoAddress() throws {
         let server = try makeForwardingServer()
         let peer = server.connect(from: "10.0.0.1")
         let field = "X-Forwarded-For: \(one)\r\n"
@@ -296,7 +296,7 @@ import Testing
         #expect(try status(server, other, upgrade(field)) == 101)
     }
 
-    @Test func fieldsOfAnybodyElseCountForNothing() throws {
+    @Test func fieldsOfOtherPeersAreIgnored() throws {
         let log = LogRecord()
         let server = try makeForwardingServer(log: log)
         let peer = server.connect(from: two)
@@ -310,7 +310,7 @@ import Testing
         #expect(try status(server, direct, upgrade()) == 101)
     }
 
-    @Test func behindATrustedProxyTheOriginIsHeldAgainstTheForwardedHost() throws {
+    @Test func behindATrustedProxyTheOriginIsComparedWithTheForwardedHost() throws {
         let server = try makeForwardingServer()
         let fields = "X-Forwarded-Host: voice.example.com\r\nX-Forwarded-Proto: https\r\n"
         for (origin, expected) in [
@@ -346,7 +346,7 @@ import Testing
         #expect(try status(server, peer, "GET / HTTP/1.0\r\n\r\n") == 200, "no browser")
     }
 
-    @Test func whatAProxySaysOfTheHostDoesNotHelpAForeignOne() throws {
+    @Test func aProxysFieldForTheHostDoesNotAdmitAForeignHost() throws {
         let server = try makeServer { $0.trustedProxies = AddressRange.loopback }
         let request = "GET / HTTP/1.1\r\nHost: evil.example\r\nX-Forwarded-Host: localhost\r\n\r\n"
         #expect(try status(server, server.connect(), request) == 421)
@@ -377,7 +377,7 @@ import Testing
 
     // MARK: Without descriptors
 
-    @Test func withoutDescriptorsThoseWhoWaitAreToldAndNothingSpins() throws {
+    @Test func withoutDescriptorsWaitingClientsAreRefusedAndNothingSpins() throws {
         let log = LogRecord()
         let server = try makeServer(log: log) { $0.maxAcceptsPerTick = 4 }
         server.io.handleLimit = 2

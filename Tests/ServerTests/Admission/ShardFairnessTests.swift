@@ -91,9 +91,9 @@ import Testing
         #expect(clients.allSatisfy { pongs($0).count == 500 })
     }
 
-    /// However the bytes come, and whatever ends the connection while messages wait.
+    /// With bytes in pieces of any size, and any end of the connection while messages wait.
     @Test(arguments: [false, true])
-    func handlesWhatItHeldBeforeTheEnd(isHarsh: Bool) throws {
+    func handlesPendingMessagesBeforeTheEnd(isHarsh: Bool) throws {
         for seed in UInt64(0)..<10 {
             let (server, client) = try openServer(
                 seed: seed, faults: isHarsh ? .harsh : SimulatedFaults())
@@ -109,7 +109,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func forgetsWhatItHeldForAConnectionThatBreaks(isStopped: Bool) throws {
+    func dropsPendingMessagesOfAConnectionThatBreaks(isStopped: Bool) throws {
         let (server, client) = try openServer()
         for _ in 0..<1_000 { client.send(.ping, [1]) }
         #expect(server.shard.tick())
@@ -128,7 +128,7 @@ import Testing
 
     // MARK: Output
 
-    /// Writes words as fast as it is let, and notes that it has ended.
+    /// Writes words without a pause, and records that it has ended.
     private final class FastModel: LanguageModel {
         let words: Int
         let ended = Atomic<Int>(0)
@@ -169,7 +169,7 @@ import Testing
         return (server, client)
     }
 
-    @Test func holdsUpAModelThatIsFasterThanItsReader() throws {
+    @Test func suspendsAModelThatIsFasterThanItsReader() throws {
         let model = FastModel(words: 2_000)
         let (server, client) = try openSlowReader(model, slowReaderLimits)
         #expect(!client.peer.isClosed && model.ended.load(ordering: .relaxed) == 0)
@@ -193,8 +193,8 @@ import Testing
         #expect(server.metrics.total(of: .agentTasks) == 0)
     }
 
-    /// The same without the soft limit, so that the test above is known to test it.
-    @Test func cutsOffTheReaderWhoseModelIsNotHeldUp() throws {
+    /// The same without the soft limit, which shows that the test above depends on it.
+    @Test func cutsOffTheReaderWhoseModelIsNotPaused() throws {
         var configuration = slowReaderLimits
         configuration.softQueuedOutputBytes = configuration.maxQueuedOutputBytes
         let (server, client) = try openSlowReader(FastModel(words: 2_000), configuration)
@@ -203,7 +203,7 @@ import Testing
     }
 
     @Test(arguments: [false, true])
-    func aModelThatIsHeldUpEndsWithItsResponse(isReset: Bool) throws {
+    func aPausedModelEndsWithItsResponse(isReset: Bool) throws {
         let model = FastModel(words: 2_000)
         let (server, client) = try openSlowReader(model, slowReaderLimits)
         #expect(server.metrics.total(of: .agentTasks) == 1)
@@ -219,7 +219,7 @@ import Testing
             #expect(server.io.openHandles == 0)
             return
         }
-        // The session goes on, for a reader who reads again.
+        // The session goes on once its reader reads again.
         client.isReading = true
         #expect(server.run())
         client.send(#"{"type":"response.create"}"#)
@@ -230,7 +230,7 @@ import Testing
 
     // MARK: The worker pool
 
-    /// Notes what a worker hears, in its order: the victim's utterance is the longer one.
+    /// Records the utterances of a worker, in order: the victim's is the longer one.
     private final class Scribe: SpeechRecognizer {
         let order = Mutex<[String]>([])
 
@@ -243,7 +243,7 @@ import Testing
         }
     }
 
-    /// What tells the attackers' sessions from the victim's.
+    /// The difference between the attackers' sessions and the victim's.
     enum Distinction: CaseIterable {
         case key, clientSecret, address, network
     }
@@ -308,8 +308,8 @@ import Testing
         return try #require(answer["value"]?.string)
     }
 
-    /// Three sessions of one caller fill the queue. The utterance of another caller is taken all
-    /// the same, and is heard after one of theirs.
+    /// Three sessions of one caller fill the queue. The utterance of another caller is accepted
+    /// nevertheless, and is recognised after one of theirs.
     @Test(arguments: Distinction.allCases)
     func aFullQueueTakesTheUtteranceOfAnotherCaller(_ distinction: Distinction) throws {
         var rules = APIKeys()

@@ -1,4 +1,4 @@
-// Floods of what costs a client next to nothing: bounded, and never met by who means well.
+// Floods of input that costs a client next to nothing: bounded, and far above ordinary use.
 
 import Codec
 import Session
@@ -8,7 +8,7 @@ import Testing
 @testable import Server
 
 @Suite struct ShardFloodTests {
-    /// What is sent in excess.
+    /// The input that is sent in excess.
     enum Flood: CaseIterable, Sendable {
         case pings, pongs, tinyFragments, emptyContinuations, emptyMessages, malformedEvents
         case refusedEvents, badPackets
@@ -57,7 +57,7 @@ import Testing
     }
 
     @Test(arguments: Flood.allCases)
-    func bearsTheSameAtAModestRate(flood: Flood) throws {
+    func acceptsTheSameAtAModestRate(flood: Flood) throws {
         let (server, client) = try open {
             $0.maxFramesPerMessage = 1_000_000
             $0.messageGrace = .seconds(3_600)

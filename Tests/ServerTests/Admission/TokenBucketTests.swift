@@ -1,4 +1,4 @@
-// The token bucket: its burst, its rate, and counts that no bucket holds.
+// The token bucket: its burst, its rate, and counts that are too large for a bucket.
 
 import Session
 import Testing

@@ -137,7 +137,7 @@ private func touchForeignGate() {
     @Test func suspendsOnlyTheTasksOfASlowReader() {
         let gate = makeGate()
         let other = EventToken(.connection, index: 4, generation: 1)
-        gate.assumeIsolated { [token] in $0.hold(token) }
+        gate.assumeIsolated { [token] in $0.suspend(token) }
         for number in UInt64(1)...3 {
             let first = delivery(number, for: token)
             let second = delivery(number + 10, for: other)
@@ -146,22 +146,22 @@ private func touchForeignGate() {
         }
         #expect(step(gate) == [11, 12, 13])
         #expect(step(gate).isEmpty && !gate.executor.hasJobs, "waiting must cost nothing")
-        gate.assumeIsolated { [token] in $0.release(token) }
+        gate.assumeIsolated { [token] in $0.resume(token) }
         #expect(step(gate) == [1, 2, 3])
     }
 
     @Test func waitsAgainWhenTheRoomIsGoneBeforeItsTurn() {
         let gate = makeGate()
         let held = delivery(1, for: token)
-        gate.assumeIsolated { [token] in $0.hold(token) }
+        gate.assumeIsolated { [token] in $0.suspend(token) }
         Task(executorPreference: gate.executor.task) { await gate.deliver(held) }
         #expect(step(gate).isEmpty)
         gate.assumeIsolated { [token] in
-            $0.release(token)
-            $0.hold(token)
+            $0.resume(token)
+            $0.suspend(token)
         }
         #expect(step(gate).isEmpty)
-        gate.assumeIsolated { [token] in $0.release(token) }
+        gate.assumeIsolated { [token] in $0.resume(token) }
         #expect(step(gate) == [1])
     }
 
@@ -169,7 +169,7 @@ private func touchForeignGate() {
     @Test func suspendsTheSpeechOfATaskAndNothingElse() {
         let gate = makeGate()
         let chunk = SpeechChunk(samples: [1, 2], rate: .hz16000)
-        gate.assumeIsolated { $0.holdSpeech(ofTask: 1) }
+        gate.assumeIsolated { $0.suspendSpeech(ofTask: 1) }
         for serial in UInt64(1)...2 {
             let speech = AgentDelivery(
                 token: token, serial: serial, event: .speech(responseID: "r", chunk))
@@ -179,7 +179,7 @@ private func touchForeignGate() {
         let other = delivery(1, for: token)
         Task(executorPreference: gate.executor.task) { await gate.deliver(other) }
         #expect(step(gate) == [1])
-        gate.assumeIsolated { $0.releaseSpeech(ofTask: 1) }
+        gate.assumeIsolated { $0.resumeSpeech(ofTask: 1) }
         #expect(step(gate) == [1])
     }
 
@@ -202,12 +202,12 @@ private func touchForeignGate() {
     func resumesACancelledTask(beforeItWaits: Bool) {
         let gate = makeGate()
         let held = delivery(1, for: token)
-        gate.assumeIsolated { [token] in $0.hold(token) }
+        gate.assumeIsolated { [token] in $0.suspend(token) }
         let task = Task(executorPreference: gate.executor.task) { await gate.deliver(held) }
         if beforeItWaits { task.cancel() } else { #expect(step(gate).isEmpty) }
         if !beforeItWaits { task.cancel() }
         #expect(step(gate) == [1])
-        gate.assumeIsolated { [token] in $0.release(token) }
+        gate.assumeIsolated { [token] in $0.resume(token) }
         #expect(step(gate).isEmpty)
     }
 }

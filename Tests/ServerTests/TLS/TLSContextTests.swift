@@ -1,4 +1,4 @@
-// Files that TLS cannot be made from, and the sentence for each; settings that do not fit together.
+// Files that TLS cannot use, and the error for each; settings that do not fit together.
 
 import COpenSSL
 import Session

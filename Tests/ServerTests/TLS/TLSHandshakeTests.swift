@@ -1,5 +1,5 @@
-// TLS handshakes on the simulated kernel: those that succeed on a bad network, and all the ways in
-// which they do not.
+// TLS handshakes on the simulated kernel: handshakes that succeed on a bad network, and all the ways
+// to fail.
 
 import COpenSSL
 import Codec
@@ -69,7 +69,7 @@ import Testing
             }
             let all = [known, silent, unknown]
             world.settle(all)
-            // In TLS 1.3 a client is through before the server has seen its certificate.
+            // In TLS 1.3 a client has finished before the server has seen its certificate.
             for client in all where client.failure == nil { client.send(healthRequest) }
             world.settle(all)
             let served = all.map { !$0.received.isEmpty }
@@ -93,12 +93,12 @@ import Testing
             world.server.run()
             #expect(resetting.isClosed && ending.isClosed)
         }
-        // The one client that only gave its hello is still there.
+        // The one client that has only sent its hello is still there.
         #expect(world.server.io.openHandles == 1)
         #expect(world.server.metrics.total(of: .sendBufferBytes) < 1 << 20)
     }
 
-    @Test func answersPlainHTTPWithASentence() throws {
+    @Test func answersPlainHTTPWithAnError() throws {
         let world = try TLSWorld()
         let peer = world.server.connect()
         peer.send(healthRequest)
@@ -130,7 +130,7 @@ import Testing
         #expect(!stalled.isClosed && !silent.isClosed)
         world.server.run(for: .milliseconds(200))
         #expect(stalled.isClosed && silent.isClosed)
-        // Who never began, a probe of a load balancer for example, has not failed.
+        // A connection that never began, such as a load balancer's probe, has not failed.
         #expect(world.server.metrics.total(of: .tlsHandshakesFailed) == 1)
         #expect(world.log.lines.contains("debug TLS handshake failed reason=not finished"))
     }

@@ -1,4 +1,4 @@
-// Data through TLS on the simulated kernel, and how both sides say that it ends.
+// Data through TLS on the simulated kernel, and the end of the stream on both sides.
 
 import COpenSSL
 import Codec
@@ -32,7 +32,7 @@ import Testing
         let messages = (0..<20).map { pattern(10_000 + $0) }
         for message in messages { client.sendMessage(message) }
         world.server.run()
-        // One record at most is made of what the socket does not take.
+        // At most one record is made of bytes that the socket does not take.
         #expect(client.peer.unreadBytes == 4_000)
         let connection = try #require(world.server.shard.connections[slot: 0])
         let tls = try #require(connection.tls)
@@ -43,7 +43,7 @@ import Testing
         #expect(tls.unsent.isEmpty && connection.output.isEmpty)
     }
 
-    @Test func cutsOffAReaderThatIsTooSlowWithoutAGoodbye() throws {
+    @Test func cutsOffAReaderThatIsTooSlowWithoutCloseNotify() throws {
         let world = try TLSWorld {
             $0.softQueuedOutputBytes = 64 << 10
             $0.slowReaderTimeout = .seconds(10)
@@ -60,7 +60,7 @@ import Testing
     }
 
     @Test(arguments: tlsVersions)
-    func takesThePeersGoodbyeForTheEnd(version: Int32) throws {
+    func takesThePeersCloseNotifyForTheEnd(version: Int32) throws {
         let world = try TLSWorld()
         let client = world.connect { $0.version = version }
         world.settle(client)
@@ -72,7 +72,7 @@ import Testing
         #expect(world.server.metrics.total(of: .tlsTruncations) == 0)
     }
 
-    @Test func countsStreamsThatEndWithoutAGoodbye() throws {
+    @Test func countsStreamsThatEndWithoutCloseNotify() throws {
         let world = try TLSWorld()
         let client = world.connect()
         try world.openEcho(client)
@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test(arguments: tlsVersions)
-    func saysGoodbyeAfterTheLastAnswer(version: Int32) throws {
+    func sendsCloseNotifyAfterTheLastAnswer(version: Int32) throws {
         let world = try TLSWorld()
         let client = world.connect(window: 30) { $0.version = version }
         world.settle(client)
@@ -102,7 +102,7 @@ import Testing
         #expect(client.hasEnded && client.peer.isEnded)
     }
 
-    @Test func saysGoodbyeAfterTheClosingHandshake() throws {
+    @Test func sendsCloseNotifyAfterTheClosingHandshake() throws {
         let world = try TLSWorld()
         let client = world.connect()
         try world.openEcho(client)
@@ -154,7 +154,7 @@ import Testing
         #expect(second.isClosed && second.unreadBytes == 0)
     }
 
-    @Test func stopsWithAGoodbye() throws {
+    @Test func stopsWithCloseNotify() throws {
         let world = try TLSWorld()
         let client = world.connect()
         try world.openEcho(client)

@@ -1,4 +1,4 @@
-// Coming back with a ticket, and what a reload of the files leaves alone and what it changes.
+// Resumption with a ticket, and the effects of a reload of the files.
 
 import COpenSSL
 import Session
@@ -8,7 +8,7 @@ import Testing
 @testable import Server
 
 @Suite struct TLSTicketTests {
-    /// A client that has been served, with what it needs to resume.
+    /// A client that has been served, with its session for resumption.
     private func visit(
         _ world: TLSWorld, _ version: Int32, _ session: TLSClientSession? = nil,
         certificate: TestCertificate? = nil
@@ -42,12 +42,12 @@ import Testing
         #expect(later.isResumed, "the key before is still good")
         world.server.run(for: .seconds(3_600))
         #expect(try !visit(world, version, sessions[2]).isResumed)
-        // The ticket that took the place of the old one.
+        // The ticket that replaced the old one.
         #expect(try visit(world, version, later.session).isResumed)
         #expect(world.server.metrics.total(of: .tlsHandshakesResumed) == 3)
     }
 
-    @Test func forgetsKeysThoughNobodyComes() throws {
+    @Test func forgetsKeysWithoutConnections() throws {
         let world = try TLSWorld { $0.tlsTicketPeriod = .seconds(60) }
         let session = try visit(world, TLS1_3_VERSION).session
         world.server.run(for: .seconds(10 * 60))
@@ -122,7 +122,7 @@ import Testing
 
 @Suite struct TLSStapleTests {
     @Test(arguments: tlsVersions)
-    func staplesForThoseWhoAsk(version: Int32) throws {
+    func staplesForClientsThatAsk(version: Int32) throws {
         let world = try TLSWorld(stapleLifetime: 3_600)
         let asking = world.connect {
             $0.version = version

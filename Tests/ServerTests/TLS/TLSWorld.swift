@@ -1,4 +1,4 @@
-// What the tests of TLS share: a server with a certificate, clients, and the loop between them.
+// The setting of the tests of TLS: a server with a certificate, clients, and the loop between them.
 
 import COpenSSL
 import Codec
@@ -7,10 +7,10 @@ import Simulation
 
 @testable import Server
 
-/// Versions that are spoken.
+/// The versions of TLS.
 let tlsVersions = [TLS1_2_VERSION, TLS1_3_VERSION]
 
-/// A simulated server that speaks TLS, and who vouches for it.
+/// A simulated server with TLS, and its authority.
 struct TLSWorld {
     let authority: TestAuthority
     let certificate: TestCertificate
@@ -53,10 +53,10 @@ struct TLSWorld {
         return SimulatedTLSClient(server.connect(window: window), options)
     }
 
-    /// Lets both sides talk until neither has anything to say.
+    /// Lets both sides talk until both are idle.
     func settle(_ clients: SimulatedTLSClient...) { settle(clients) }
 
-    /// Lets both sides talk until neither has anything to say.
+    /// Lets both sides talk until both are idle.
     func settle(_ clients: [SimulatedTLSClient]) {
         for _ in 0..<20_000 {
             for client in clients { client.poll() }
@@ -82,7 +82,7 @@ struct TLSWorld {
         client.received = []
     }
 
-    /// An answer that a test cannot go on with.
+    /// An answer with which a test cannot go on.
     struct UnexpectedAnswer: Error {
         let text: String
     }

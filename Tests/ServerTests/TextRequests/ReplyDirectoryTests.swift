@@ -42,7 +42,7 @@ import Testing
 
     private func held(_ logs: [ReplyLog], of owner: String, in directory: ReplyDirectory) -> [Bool]
     {
-        logs.indices.map { directory.holds(logs[$0], of: chat(owner, $0)) }
+        logs.indices.map { directory.contains(logs[$0], of: chat(owner, $0)) }
     }
 
     @Test(arguments: [false, true])
@@ -66,7 +66,7 @@ import Testing
         // Both have their share now.
         let third = log()
         #expect(directory.insert(third, of: chat("a", 2)) == nil)
-        #expect(!directory.holds(third, of: chat("a", 2)) && directory.count == 4)
+        #expect(!directory.contains(third, of: chat("a", 2)) && directory.count == 4)
     }
 
     @Test func theOldestCompleteReplyOfTheLargestOwnerGoesFirst() {
@@ -84,9 +84,9 @@ import Testing
         let logs = insert(2, of: "a", into: directory).logs
         let newer = log()
         #expect(directory.insert(newer, of: chat("a", 0)) === logs[0])
-        #expect(directory.holds(newer, of: chat("a", 0)) && directory.count == 2)
+        #expect(directory.contains(newer, of: chat("a", 0)) && directory.count == 2)
         directory.remove(logs[0], of: chat("a", 0))
-        #expect(directory.holds(newer, of: chat("a", 0)), "the older one is not there")
+        #expect(directory.contains(newer, of: chat("a", 0)), "the older one is not there")
         directory.remove(newer, of: chat("a", 0))
         directory.remove(logs[1], of: chat("a", 1))
         #expect(directory.count == 0)

@@ -1,6 +1,6 @@
-// Where the HTTP client for upstream services may go for a client's URL, and the field of an answer
-// that a caller wants kept. On real sockets against a scripted service on this machine, which is
-// not a public address.
+// The addresses that the HTTP client for upstream services may use for a client's URL, and the field of
+// an answer that a caller wants to keep. On real sockets against a scripted service on this machine,
+// whose address is not public.
 
 import Codec
 import Session
@@ -115,7 +115,7 @@ import Testing
         ("64:ff9b::a00:1", false), ("2002:a00:1::", false), ("2001:db8::1", false),
         ("ff02::1", false),
     ])
-    func knowsWhatIsOutOnTheInternet(_ text: String, _ isPublic: Bool) throws {
+    func knowsPublicAddresses(_ text: String, _ isPublic: Bool) throws {
         #expect(try #require(NetworkAddress(text)).isPublic == isPublic)
     }
 }

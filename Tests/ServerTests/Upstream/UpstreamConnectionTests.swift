@@ -1,4 +1,4 @@
-// Which connections to services are kept for the next request, and what a kept one may bring early.
+// Connections to services that are kept for the next request, and answers that come early on them.
 
 import CCurl
 import Session

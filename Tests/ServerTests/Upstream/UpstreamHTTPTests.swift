@@ -114,7 +114,7 @@ import Testing
     }
 
     @Test(arguments: [nil, "audio/pcm; rate=24000"])
-    func tellsTheTypeOfTheAnswer(type: String?) throws {
+    func returnsTheTypeOfTheAnswer(type: String?) throws {
         let world = UpstreamWorld()
         defer { world.stop() }
         let field = type.map { "content-type: \($0)\r\n" } ?? ""
@@ -208,7 +208,7 @@ import Testing
         #expect(world.client.activeTransfers == 1)
         let read = reading(response, in: world)
         sendMore()
-        // Once it goes on, the time that is left of its 60 s runs.
+        // Once it goes on, the rest of its 60 s runs.
         for _ in 0..<7 {
             #expect(!read.isKnown)
             sendMore()
@@ -309,7 +309,7 @@ import Testing
 
     // MARK: Time
 
-    @Test func givesUpOnAServiceThatDoesNotAnswer() throws {
+    @Test func timesOutAServiceThatDoesNotAnswer() throws {
         let world = UpstreamWorld()
         defer { world.stop() }
         let (outcome, _) = try request(world)
@@ -323,7 +323,7 @@ import Testing
         try world.run { world.connections[0].isEnded }
     }
 
-    @Test func givesUpOnAServiceThatFallsSilent() throws {
+    @Test func timesOutAServiceThatFallsSilent() throws {
         let world = UpstreamWorld()
         defer { world.stop() }
         let response = try response(world)
@@ -379,7 +379,7 @@ import Testing
         #expect(world.client.activeTransfers == 0)
     }
 
-    @Test func endsAnAnswerThatNobodyHolds() throws {
+    @Test func endsAnAnswerThatIsNotReferencedAnyMore() throws {
         let world = UpstreamWorld()
         defer { world.stop() }
         let (outcome, _) = try request(world)

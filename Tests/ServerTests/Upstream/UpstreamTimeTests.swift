@@ -1,6 +1,6 @@
-// How long the HTTP client for upstream services waits: for the whole of an answer, and as one
-// asks in `Retry-After`. On real sockets against a scripted service; the loop's clock is moved, so
-// nothing sleeps. Silence, pauses and everything else of the client is UpstreamHTTPTests'.
+// The waiting times of the HTTP client for upstream services: for the whole of an answer, and by
+// `Retry-After`. On real sockets against a scripted service; the loop's clock is moved, so nothing
+// sleeps. UpstreamHTTPTests has silence, pauses and everything else of the client.
 
 import CLinux
 import Session
@@ -32,7 +32,7 @@ import Testing
     }
 
     /// The whole time counts from the request, and pieces do not start it anew.
-    @Test func givesUpOnAServiceThatTakesTooLongInAll() throws {
+    @Test func timesOutAServiceThatTakesTooLongInAll() throws {
         let world = UpstreamWorld()
         defer { world.stop() }
         let outcome = try started(world, timeout: .seconds(10), totalTimeout: .seconds(15))
@@ -53,7 +53,7 @@ import Testing
         try world.run { world.connections[0].isEnded }
     }
 
-    @Test func givesUpBeforeAnAnswerOnceTheWholeTimeIsOver() throws {
+    @Test func timesOutBeforeAnAnswerOnceTheWholeTimeIsOver() throws {
         let world = UpstreamWorld()
         defer { world.stop() }
         let outcome = try started(world, timeout: .seconds(10), totalTimeout: .seconds(4))
@@ -68,7 +68,7 @@ import Testing
 
     // MARK: Retry-After
 
-    /// What an answer's `Retry-After` comes to, in seconds; RFC 9110 §10.2.3.
+    /// The seconds that an answer's `Retry-After` means; RFC 9110 §10.2.3.
     private func retryAfter(_ fields: String, status: Int = 503) throws -> Int? {
         let world = UpstreamWorld()
         defer { world.stop() }
@@ -83,7 +83,7 @@ import Testing
         ("", nil), ("Retry-After: 2\r\n", 2), ("retry-after:120\r\n", 120),
         ("Retry-After: 0\r\n", nil),
     ])
-    func readsHowLongAServiceWantsToBeLeftAlone(fields: String, seconds: Int?) throws {
+    func readsTheTimeOfRetryAfter(fields: String, seconds: Int?) throws {
         #expect(try retryAfter(fields) == seconds)
         #expect(try retryAfter(fields, status: 429) == seconds)
     }
@@ -97,18 +97,18 @@ import Testing
         strftime(&text, text.count, "%a, %d %b %Y %H:%M:%S GMT", &parts)
         let date = String(decoding: text.prefix { $0 != 0 }.map(UInt8.init), as: UTF8.self)
         let seconds = try #require(try retryAfter("Retry-After: \(date)\r\n"))
-        // Whole seconds, and those that have passed since.
+        // Whole seconds, less those that have passed since.
         #expect((89 - (time(nil) - begin)...90).contains(seconds))
     }
 
-    /// Whatever a peer writes, it is a wait of a day at most, or none.
+    /// Any value of a peer is a wait of at most a day, or none.
     @Test(arguments: [
         ("86401", 86_400), ("4294967296", 86_400), ("9223372036854775807", 86_400),
         ("99999999999999999999999", nil), ("-5", nil), ("-9223372036854775808", nil),
         ("soon", nil), ("", nil), ("Fri, 31 Dec 1999 23:59:59 GMT", nil),
         ("Fri, 31 Dec 9999 23:59:59 GMT", 86_400),
     ])
-    func boundsAbsurdWishes(value: String, seconds: Int?) throws {
+    func boundsTheTimeOfRetryAfter(value: String, seconds: Int?) throws {
         #expect(try retryAfter("Retry-After: \(value)\r\n") == seconds)
     }
 }

@@ -1,5 +1,5 @@
-// A scripted HTTP service and an event loop, both on the test's own thread and one real epoll: the
-// test says what the service sends and when, and turns the loop until something is so. Nothing
+// A scripted HTTP service and an event loop, both on the test's own thread and one real epoll. The
+// test decides what the service sends and when, and turns the loop until a condition is true. Nothing
 // sleeps; a time limit passes by moving the loop's clock ahead.
 
 import CLinux
@@ -9,7 +9,7 @@ import Testing
 
 @testable import Server
 
-/// What a task came to, readable from the test's thread.
+/// The result of a task, readable from the test's thread.
 final class Outcome<Value: Sendable>: Sendable {
     private let result = Mutex<Result<Value, any Error>?>(nil)
 
@@ -23,7 +23,7 @@ final class Outcome<Value: Sendable>: Sendable {
         }
     }
 
-    /// The error's sentence for the operator, when it is the agents' own.
+    /// The error's text for the operator, if it is the agents' own.
     var message: String? { (error as? AgentError)?.detail }
 
     func settle(_ result: Result<Value, any Error>) { self.result.withLock { $0 = result } }
@@ -32,7 +32,7 @@ final class Outcome<Value: Sendable>: Sendable {
 /// One connection that the service has accepted.
 final class ServiceConnection {
     private let fd: Int32
-    /// What has come from the client.
+    /// The bytes that have come from the client.
     fileprivate(set) var received = ""
     /// Whether the client has closed its end.
     fileprivate(set) var isEnded = false
@@ -141,7 +141,7 @@ final class UpstreamWorld: UpstreamEventLoop {
 
     // MARK: UpstreamEventLoop
 
-    /// Stands still but for `advance(by:)` and libcurl's own short timers.
+    /// Moves with `advance(by:)` and libcurl's own short timers only.
     private(set) var now = Instant(nanoseconds: 1_000_000_000_000)
 
     func watch(fd: Int32, readable: Bool, writable: Bool) {
@@ -181,7 +181,7 @@ final class UpstreamWorld: UpstreamEventLoop {
         return (outcome, task)
     }
 
-    /// Turns the loop until something is so; fails the test when nothing happens any more.
+    /// Turns the loop until a condition is true; fails the test once the loop is idle.
     func run(
         sourceLocation: SourceLocation = #_sourceLocation, until condition: () -> Bool
     ) throws {
@@ -192,7 +192,7 @@ final class UpstreamWorld: UpstreamEventLoop {
         }
     }
 
-    /// Ends what is still in flight, so that no task waits for ever.
+    /// Ends the transfers in flight, so that no task waits for ever.
     func stop() {
         client.shutdown()
         settle()
