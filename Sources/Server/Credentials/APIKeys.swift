@@ -1,25 +1,25 @@
-// The server's own keys: read from an option or a file, kept as hashes, found by a hash. What a
-// key's holder may do is Authenticator's business.
+// The server's own keys: read from an option or a file, kept as hashes, found by a hash.
+// Authenticator decides what the holder of a key may do.
 //
-// A file has a key a line, and behind it, in any order, what is special about it:
+// A file has one key per line, followed by the key's properties in any order:
 //
 //   sk-8f2c…  name=shop  max-sessions=20  max-session-seconds=1800  models=parley,gpt-5
 //   sk-1b7e…  name=prometheus  operator
 //
-// Empty lines and those that begin with # are passed over.
+// Empty lines and lines that begin with # are ignored.
 //
-// Invariant: no key in plain is kept, logged or quoted in an error; a presented one is compared
-// with every key there is, each in constant time, so that the time tells nothing about any of them.
+// Invariant: no key is kept, logged or quoted in an error as text. A presented key is compared with
+// every key of the server, each in constant time, so that the time reveals nothing about any key.
 
 import Codec
 
 /// One key.
 package struct APIKey: Sendable {
-    /// What is kept of it.
+    /// Its hash.
     let digest: SHA256Digest
-    /// What the operator calls it; for the log.
+    /// The name that the operator gave it, for the log.
     var name: String?
-    /// Whether it opens what is the operator's: metrics, administration.
+    /// Whether it opens the operator's routes: metrics, administration.
     var isOperator = false
     /// Limits of its sessions.
     var allowance = SessionAllowance()
@@ -27,24 +27,24 @@ package struct APIKey: Sendable {
 
 /// All keys.
 package struct APIKeys: Sendable {
-    /// Keys of a server. 4,096: a comparison takes 10 ns, so that all of them take no longer than
-    /// the handshake itself.
+    /// Keys of a server. 4,096: a comparison takes 10 ns, so that all of them take no longer than a
+    /// handshake.
     package static let maxKeys = 4_096
     /// Bytes below which a key can be guessed over the network. 16: 96 bits of base64.
     static let guessableBytes = 16
 
     private var keys: [APIKey] = []
-    /// What an operator should know of them, as lines for the log.
+    /// Warnings about them, as lines for the log.
     private(set) var warnings: [String] = []
 
-    /// None.
+    /// Creates an empty set.
     package init() {}
 
-    /// How many there are.
+    /// The number of keys.
     var count: Int { keys.count }
 
-    /// Adds the keys of the option `api-key`, separated by commas. They are the operator's: who can
-    /// set the option has the machine.
+    /// Adds the keys of the option `api-key`, separated by commas. They are operator keys: setting
+    /// the option takes access to the machine.
     package mutating func add(option text: String) throws(OptionError) {
         for key in text.split(separator: ",").map({ $0.filter { $0 != " " } }) where !key.isEmpty {
             var entry = APIKey(digest: SHA256Digest(of: key))
@@ -55,7 +55,7 @@ package struct APIKeys: Sendable {
         }
     }
 
-    /// Adds those of a file.
+    /// Adds the keys of a file.
     package mutating func add(_ file: ConfiguredFile) throws(OptionError) {
         let lines = file.bytes.split(
             separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
@@ -85,8 +85,8 @@ package struct APIKeys: Sendable {
                 + "make one with `openssl rand -hex 24`")
     }
 
-    /// The key with this hash. Takes the same time whichever it is, and if there is none.
-    /// - Parameter isSame: how two hashes are compared; tests count.
+    /// The key with this hash. Takes the same time for every key, and where there is none.
+    /// - Parameter isSame: compares two hashes; tests count the calls.
     package func key(
         of digest: SHA256Digest,
         by isSame: (SHA256Digest, SHA256Digest) -> Bool = { $0.matches($1) }
@@ -96,7 +96,7 @@ package struct APIKeys: Sendable {
         return found
     }
 
-    /// What cannot be sent in a header is no key.
+    /// Whether a text can be sent in a header, as a key must be.
     private func objection(to key: String) -> String? {
         guard key.utf8.count <= RequestCredential.maxBytes,
             key.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
@@ -104,8 +104,8 @@ package struct APIKeys: Sendable {
         return nil
     }
 
-    /// - Returns: what is wrong with the words behind a key, or nil. It never quotes them: a word
-    ///   in the wrong place may be a key.
+    /// - Returns: the error in the words behind a key, or nil. It never quotes them: a word in the
+    ///   wrong place may be a key.
     private func read(_ words: ArraySlice<Substring>, into key: inout APIKey) -> String? {
         for word in words {
             if word == "operator" {

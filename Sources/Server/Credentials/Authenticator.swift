@@ -1,21 +1,21 @@
-// From the credential of a request to who sends it. One object for all shards: keys, rules for
-// tokens, client secrets, open sessions per holder, failed attempts per address.
+// Finds the caller by the credential of a request. One object for all shards: keys, rules for tokens,
+// client secrets, open sessions per principal, failed attempts per address.
 //
-// Without keys and rules for tokens nobody is asked for anything; then only client secrets that
-// this server made mean something, so that an application can be tried as it will run.
+// Without keys and rules for tokens no credential is needed. Client secrets that this server made
+// still count then, so that an application can be tried as it will run.
 //
-// Invariant: a credential is compared as a hash or by its signature, never as text, and goes
-// nowhere else.
+// Invariant: a credential is compared as a hash or by its signature, never as text, and is passed to
+// no other part.
 
 import Codec
 import Session
 import Synchronization
 
-/// Keys and rules as they are read from options and files; a reload replaces them whole.
+/// Keys and rules, read from options and files; a reload replaces all of them.
 package struct CredentialRules: Sendable {
     /// The server's keys.
     var keys = APIKeys()
-    /// How tokens are judged; nil: none is taken.
+    /// The rules for tokens; nil: no token is accepted.
     var tokens: TokenPolicy?
 
     /// Rules with these keys and tokens.
@@ -24,7 +24,7 @@ package struct CredentialRules: Sendable {
         self.tokens = tokens
     }
 
-    /// Reads what a configuration names.
+    /// Reads the keys and rules that a configuration names.
     init(_ configuration: ServerConfiguration) throws(OptionError) {
         if let text = configuration.apiKey { try keys.add(option: text) }
         if let path = configuration.apiKeysFile {
@@ -34,15 +34,16 @@ package struct CredentialRules: Sendable {
     }
 }
 
-/// Tells who is who. Any thread.
+/// Finds callers by their credentials. Any thread.
 package final class Authenticator: Sendable {
-    /// Client secrets that were made and have not expired.
+    /// Client secrets that have not expired.
     package let secrets: ClientSecrets
-    /// Open sessions of those who may have only so many.
+    /// Open sessions of principals whose sessions are limited.
     package let places = SessionPlaces()
     /// Failed attempts by address.
     let failures: AddressLimits
-    /// Whether credentials are asked for. Also where there is no key left: then nobody comes in.
+    /// Whether credentials are needed. It stays true where a reload leaves no key: then every request
+    /// is refused.
     let isOn: Bool
     private let rules: Mutex<CredentialRules>
 
@@ -55,24 +56,24 @@ package final class Authenticator: Sendable {
             failuresPerMinute: configuration.authFailuresPerMinutePerAddress)
     }
 
-    /// Takes other keys and rules. Sessions that are open go on; client secrets made with a key
-    /// that is gone open nothing more.
+    /// Replaces keys and rules. Open sessions go on; client secrets made with a removed key open
+    /// nothing more.
     package func replace(_ rules: CredentialRules) { self.rules.withLock { $0 = rules } }
 
-    /// Who sends a request.
+    /// The caller with a credential.
     /// - Parameters:
-    ///   - now: for what expires by the server's own clock.
+    ///   - now: for secrets, which expire by the server's own clock.
     ///   - wallSeconds: seconds since 1970, for tokens.
-    /// - Throws: why he is nobody.
+    /// - Throws: why the credential is not accepted.
     func caller(
         of credential: RequestCredential, at now: Instant, wallSeconds: Int
     ) throws(RefusalReason) -> Caller {
-        // Where none are asked for most clients still send one, since their libraries want one.
+        // Most clients send a credential also where none is needed, as their libraries want one.
         guard case .bearer(let text) = credential else {
-            if !isOn { return .anybody }
+            if !isOn { return .anonymous }
             throw credential == .none ? .noCredential : .malformedCredential
         }
-        if !isOn, !text.hasPrefix(ClientSecrets.prefix) { return .anybody }
+        if !isOn, !text.hasPrefix(ClientSecrets.prefix) { return .anonymous }
         let digest = SHA256Digest(of: text)
         let rules = rules.withLock { $0 }
         if let key = rules.keys.key(of: digest) {
@@ -81,14 +82,14 @@ package final class Authenticator: Sendable {
                 allowance: key.allowance)
         }
         if text.hasPrefix(ClientSecrets.prefix), let entry = secrets.entry(of: digest, at: now) {
-            // A key that was taken away takes its secrets with it.
+            // With a removed key its secrets are invalid.
             let isValid = !isOn || entry.key.map { rules.keys.key(of: $0) != nil } ?? false
             guard isValid else { throw .unknownCredential }
             var caller = entry.caller
             caller.secret = digest
             return caller
         }
-        guard isOn else { return .anybody }
+        guard isOn else { return .anonymous }
         guard let tokens = rules.tokens, JSONWebToken.isLike(text) else {
             throw .unknownCredential
         }

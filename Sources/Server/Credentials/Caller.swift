@@ -1,39 +1,38 @@
-// Who a request comes from, as far as its credential says, and what that opens. How it was found
-// out is Authenticator's.
+// The caller of a request, by its credential, and what it may do. Authenticator finds it.
 
 import Codec
 import Session
 
-/// Somebody who may use the server.
+/// A user of the server.
 struct Caller: Sendable {
-    /// How far.
+    /// The routes that it may use.
     var access: RouteAccess
-    /// Whose sessions count together: a key's and those of its client secrets, or a subject's. Nil:
-    /// nobody is told apart.
+    /// The identity whose sessions count together: a key, together with its client secrets, or a
+    /// subject. Nil: callers are not told apart.
     var principal: SHA256Digest?
-    /// Limits of these sessions.
+    /// The limits of its sessions.
     var allowance = SessionAllowance()
-    /// What a client secret binds its sessions to; an empty model is the connection's choice.
+    /// The session to which a client secret is bound; with an empty model the connection chooses.
     var session: SessionParameters?
-    /// The client secret that was shown, if it was one.
+    /// The client secret that was presented, if it was one.
     var secret: SHA256Digest?
-    /// Whose chats can be resumed: users of an application, each with a secret of his own, do not
-    /// see each other's.
+    /// The owner of the chats that it can resume. The users of an application, each with its own
+    /// client secret, do not see each other's chats.
     var chatOwner: SHA256Digest? { secret ?? principal }
 
-    /// Anybody, where no credentials are asked for.
-    static let anybody = Caller(access: .operator)
-    /// Anybody, on a route that is open.
+    /// Every caller, where no credential is needed.
+    static let anonymous = Caller(access: .operator)
+    /// Every caller of an open route.
     static let visitor = Caller(access: .open)
 }
 
 /// The place of a session among those of its caller, and when it must end. One object per limited
-/// session; the place is free again when it goes.
+/// session; its end frees the place.
 final class SessionGrant {
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(SessionGrant.self)
 
-    /// When the session has lasted as long as it may; nil: never.
+    /// When the session must end; nil: never.
     let end: Instant?
     private let principal: SHA256Digest?
     private let places: SessionPlaces

@@ -1,29 +1,28 @@
 // Client secrets (`ek_…`): short-lived credentials that an application gets for its users'
 // browsers, each with the session that it opens. One table for all shards, in memory.
 //
-// Why a table, and not a signed text with the session inside: a secret travels as a subprotocol or
-// a header, a session with its instructions and tools is tens of kilobytes, and proxies stop at
-// eight. What must work on several servers without a table is a token (TokenPolicy).
+// A table, and not a signed text with the session inside, for its size: a secret is sent as a
+// subprotocol or a header. A session with instructions and tools has tens of kilobytes, and proxies
+// stop at eight. Tokens (TokenPolicy) work on several servers without a table.
 //
-// The table is shared out by owner: an owner may hold as many secrets, and as many bytes, as are
-// still free. One owner that takes all it can fills half of the table, the next one half of the
-// rest; as entries expire, their shares become equal. No secret is ever revoked to make room. Of
-// 20,000 entries 14 owners that take all they can leave none (the dynamic thresholds of Choudhury
-// and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998).
+// The table is divided by owner: an owner may have as many secrets, and as many bytes, as are still
+// free. One owner that takes all it can fills half of the table, the next one half of the rest; as
+// entries expire, their shares become equal. No secret is ever revoked to make room. With 20,000
+// entries, 14 owners that take all they can leave none (the dynamic thresholds of Choudhury and
+// Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998).
 //
-// Invariant: no secret is kept, only its hash; entries and bytes are bounded, and the owners'
-// shares add up to them; a secret that has expired opens nothing, whether or not its entry is
-// still there.
+// Invariants: no secret is kept, only its hash. Entries and bytes are bounded, and the owners' shares
+// add up to them. An expired secret opens nothing, also while its entry is still there.
 
 import Codec
 import Session
 import Synchronization
 
-/// What a secret counts towards.
+/// The owner that a secret counts for.
 enum SecretOwner: Hashable, Sendable {
-    /// The key or the subject that asked for it.
+    /// The key or the subject that requested it.
     case principal(SHA256Digest)
-    /// The client's address, an IPv6 one as its /64, where no credentials are asked for.
+    /// The client's address, an IPv6 one as its /64, where no credentials are needed.
     case address(NetworkAddress)
 
     /// The owner of a caller's secrets.
@@ -32,7 +31,7 @@ enum SecretOwner: Hashable, Sendable {
     }
 }
 
-/// An owner has its share of the table.
+/// An owner has used up its share of the table.
 struct ClientSecretsFull: Error, Equatable {
     /// Seconds until the next secret expires, 1…`ClientSecrets.maxRetrySeconds`.
     let retryAfterSeconds: Int
@@ -40,21 +39,21 @@ struct ClientSecretsFull: Error, Equatable {
 
 /// The secrets of a server. Any thread.
 package final class ClientSecrets: Sendable {
-    /// What is known of one.
+    /// One secret.
     struct Entry: Sendable {
-        /// The key that it was made with; nil: no credentials were asked for.
+        /// The key that it was made with; nil: no credentials were needed.
         let key: SHA256Digest?
-        /// What it opens.
+        /// The caller that it stands for.
         let caller: Caller
-        /// From when on it does not.
+        /// When it expires.
         let end: Instant
-        /// Whose share it is part of.
+        /// The owner of the share that it is part of.
         fileprivate let owner: SecretOwner
-        /// What it is charged with.
+        /// The bytes that it counts.
         fileprivate let bytes: Int
     }
 
-    /// Entries and their bytes: of all, or of one owner.
+    /// Entries and their bytes, of all owners or of one.
     private struct Share {
         var count = 0
         var bytes = 0
@@ -96,36 +95,36 @@ package final class ClientSecrets: Sendable {
         }
     }
 
-    /// Bytes of all bound sessions together. 64 MiB: one owner's half holds 5,000 of 6 kB, with
+    /// Bytes of all bound sessions together. 64 MiB: one owner's half has room for 5,000 of 6 kB, with
     /// instructions and tools.
     static let maxBytes = 64 << 20
-    /// What an entry without a session counts.
+    /// Bytes that an entry without a session counts.
     static let entryBytes = 1_024
-    /// What every secret begins with, as OpenAI's do.
+    /// The prefix of every secret, as in OpenAI's API.
     static let prefix = "ek_"
-    /// Random bytes of a secret. 32: guessing one is hopeless, however many there are.
+    /// Random bytes of a secret. 32: a secret cannot be guessed, however many there are.
     package static let randomBytes = 32
-    /// The longest wait that a refused owner is asked for. 60 s: secrets may live for hours, but
-    /// other owners' expire meanwhile, which leaves more room for each.
+    /// The longest wait in the answer to a refused owner. 60 s: secrets may live for hours, but those
+    /// of other owners expire meanwhile, which leaves more room for each.
     static let maxRetrySeconds = 60
     /// Expired entries that a call removes where there is room without them. 8: entries leave
-    /// faster than they come, and no call holds the lock for long.
+    /// faster than they come, and no call has the lock for long.
     private static let removedPerCall = 8
 
     private let maxEntries: Int
     private let table = Mutex(Table())
 
-    /// An empty table.
+    /// Creates an empty table.
     package init(maxEntries: Int) { self.maxEntries = maxEntries }
 
-    /// Entries now, expired ones among them.
+    /// The number of entries, expired ones included.
     package var count: Int { table.withLock { $0.entries.count } }
 
     /// Makes a secret.
     /// - Parameters:
-    ///   - random: `randomBytes` bytes that are known nowhere else.
-    ///   - bodyBytes: of the request that described the session, which its memory goes with.
-    /// - Throws: where the owner has its share.
+    ///   - random: `randomBytes` secret random bytes.
+    ///   - bodyBytes: of the request that described the session; its memory grows with them.
+    /// - Throws: where the owner has used up its share.
     func issue(
         _ random: [UInt8], to owner: SecretOwner, key: SHA256Digest?, caller: Caller,
         bodyBytes: Int, until end: Instant, at now: Instant
@@ -152,14 +151,14 @@ package final class ClientSecrets: Sendable {
         throw ClientSecretsFull(retryAfterSeconds: min(max(seconds, 1), Self.maxRetrySeconds))
     }
 
-    /// What a credential with this hash opens.
+    /// The entry of a credential with this hash.
     func entry(of digest: SHA256Digest, at now: Instant) -> Entry? {
-        // A hash near a secret's hash cannot be chosen without knowing the secret: the time that
-        // the look-up takes tells nothing.
+        // A client cannot choose a hash near a secret's hash: the time of the look-up reveals
+        // nothing.
         table.withLock { $0.entries[digest] }.flatMap { $0.end > now ? $0 : nil }
     }
 
-    /// Whether the owner has less than is free.
+    /// Whether the owner has fewer than are free.
     private func hasRoom(_ table: borrowing Table, for entry: Entry) -> Bool {
         let own = table.shares[entry.owner] ?? Share()
         return own.count < maxEntries - table.all.count

@@ -1,11 +1,11 @@
-// What a client is told whose credential does not do: in the words and codes of OpenAI's API, which
-// its clients know. Counting and logging are Refusal's.
+// The answers to a credential that is missing or not good enough, with the words and codes of
+// OpenAI's API, which its clients know. Refusal counts and logs them.
 //
-// Nothing of the credential is ever in an answer, nor why a signature was not believed: that would
-// help only who makes them up.
+// An answer never contains a part of the credential, nor why a signature was not accepted: that
+// would only help an attacker.
 
 extension RefusalReason {
-    /// Whether a wrong credential was shown, as somebody does who guesses.
+    /// Whether a wrong credential was presented, as by a client that guesses.
     var isFailedAttempt: Bool {
         switch self {
         case .malformedCredential, .unknownCredential, .expiredCredential, .wrongClaims: true
@@ -13,7 +13,7 @@ extension RefusalReason {
         }
     }
 
-    /// The answers to credentials. `retry` is the field that says when to come back.
+    /// The answers to credentials. `retry` is the field Retry-After.
     func credentialFailure(retry: [(name: String, value: String)]) -> RouteFailure {
         switch self {
         case .noCredential:
@@ -56,7 +56,7 @@ extension RefusalReason {
         }
     }
 
-    /// RFC 6750 §3.1.
+    /// The challenge of RFC 6750 §3.1.
     private static func invalidToken(_ description: String) -> String {
         "Bearer realm=\"parley\", error=\"invalid_token\", error_description=\"\(description)\""
     }

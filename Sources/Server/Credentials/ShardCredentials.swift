@@ -1,15 +1,13 @@
-// Credentials on a shard's connections: who sends a request, whether that opens what it asks for,
-// client secrets, sessions that come to the end of their time. Who is who is Authenticator's, what
-// a path asks for is Routes'.
-//
-// Invariant: a request is answered by nothing but a refusal until its credential is good enough.
+// Credentials on a shard's connections: the caller of a request, the limits of its sessions, client
+// secrets, and sessions whose time is over. Authenticator knows the credentials, RequestGate decides
+// whether a caller may use a route.
 
 import Codec
 import Session
 
 extension Shard {
-    /// Finds out who sends a request, and counts an attempt that fails.
-    /// - Parameter address: where it comes from, as far as proxies are to be believed.
+    /// The caller that sends a request; an attempt that fails is counted.
+    /// - Parameter address: the client's, with the fields of trusted proxies.
     func caller(
         sending request: HTTPRequest, from address: NetworkAddress
     ) throws(RefusalReason) -> Caller {
@@ -30,7 +28,7 @@ extension Shard {
         }
     }
 
-    /// What the work of a caller's sessions counts under: its credential, or else its address.
+    /// The tag that the work of a caller's sessions counts for: its credential's, or its address's.
     func tag(
         of caller: Caller, sending request: HTTPRequest, on connection: Connection
     ) -> CallerTag {
@@ -38,8 +36,8 @@ extension Shard {
             principal: caller.principal, address: source(of: request, on: connection).client)
     }
 
-    /// Counts a refusal, and makes its answer.
-    /// - Parameter retryAfterSeconds: `retry-after-seconds` where nil.
+    /// Counts a refusal, and returns its answer.
+    /// - Parameter retryAfterSeconds: nil: `retry-after-seconds`.
     func credentialRefusal(
         _ reason: RefusalReason, retryAfterSeconds: Int? = nil, on connection: Connection
     ) -> HTTPResponse {
@@ -48,10 +46,10 @@ extension Shard {
         return reason.failure(retryAfterSeconds: seconds).response
     }
 
-    /// What a session begins with that a caller opens, and its place among the caller's.
-    /// - Parameter asked: what the connection asks for; a client secret's own session counts
-    ///   before it.
-    /// - Throws: the credential's limit in the way.
+    /// The first parameters of a caller's session, and its place among the caller's sessions.
+    /// - Parameter asked: the parameters of the request; those that a client secret is bound to come
+    ///   before them.
+    /// - Throws: the credential's limit that is reached.
     func admit(
         _ caller: Caller, to asked: SessionParameters
     ) throws(RefusalReason) -> (SessionParameters, SessionGrant?) {
@@ -112,7 +110,7 @@ extension Shard {
         if shown.model.isEmpty { shown.model = configuration.defaultModel }
         var fields = HTTPFields()
         fields.append("Content-Type", "application/json")
-        // It holds a secret: no cache may keep it (RFC 9111 §5.2.2.5).
+        // It contains a secret: no cache may store it (RFC 9111 §5.2.2.5).
         fields.append("Cache-Control", "no-store")
         return HTTPResponse(
             status: 200, fields: fields,
@@ -121,10 +119,10 @@ extension Shard {
                 sessionID: VoiceSession.id(seed: services.makeSessionSeed()), shown))
     }
 
-    // MARK: The end of a session's time
+    // MARK: Expiry
 
-    /// A session has lasted as long as its credential allows: says so, and closes. 1001, as OpenAI
-    /// does: the client has done nothing wrong, and may come back.
+    /// A session has lasted as long as its credential allows: sends an error, and closes. With 1001,
+    /// as OpenAI does: the client has broken no rule, and may come back.
     func expireSession(of connection: Connection) {
         guard connection.state == .webSocket, let live = connection.live else { return }
         metrics.add(.sessionsExpired)
@@ -141,8 +139,8 @@ extension Shard {
 }
 
 extension HTTPResponse {
-    /// 400, with what is wrong with the request's body. It may quote a value of the body, as the
-    /// `error` events of a session do.
+    /// 400, with the error in the request's body. It may quote a value of the body, as the `error`
+    /// events of a session do.
     init(badRequest error: ClientEventError) {
         var json = JSONWriter(ByteWriter(capacity: 512))
         json.beginObject()

@@ -1,20 +1,20 @@
-// Which signed tokens this server takes: by whose keys, for whom, and when. Parsing and signatures
-// are Codec's (JSONWebToken); what a holder may do is in the token's own limits.
+// The rules for signed tokens: keys, audience, issuer and times. Codec parses tokens and checks
+// signatures (JSONWebToken); a token contains the limits of its holder.
 //
-// A token with an audience that is not this server's is refused, also where the server was told no
-// audience (RFC 7519 §4.1.3): it was made for somebody else.
+// A token for another audience is refused, also by a server without an audience (RFC 7519 §4.1.3): it
+// was made for another server.
 
 import Codec
 
 /// The rules for tokens.
 package struct TokenPolicy: Sendable {
-    /// Keys that may have signed them.
+    /// Keys whose signatures are accepted.
     let keys: JSONWebKeySet
-    /// What `aud` must hold; nil: tokens must have none.
+    /// The value that `aud` must contain; nil: a token must have no `aud`.
     var audience: String?
-    /// What `iss` must be; nil: anything.
+    /// The value that `iss` must have; nil: any.
     var issuer: String?
-    /// How far apart the clocks of issuer and server may be, in seconds.
+    /// Seconds by which the clocks of issuer and server may differ.
     var leewaySeconds = 30
 
     /// Rules without an audience and an issuer.
@@ -47,9 +47,9 @@ package struct TokenPolicy: Sendable {
         leewaySeconds = configuration.jwtLeewaySeconds
     }
 
-    /// Who holds a token.
+    /// The caller with a token.
     /// - Parameter seconds: the time, in seconds since 1970.
-    /// - Throws: why the token is not taken.
+    /// - Throws: why the token is refused.
     func caller(of text: String, at seconds: Int) throws(RefusalReason) -> Caller {
         let claims: TokenClaims
         do throws(JSONWebTokenError) {
@@ -58,16 +58,16 @@ package struct TokenPolicy: Sendable {
             throw error == .malformed ? .malformedCredential : .unknownCredential
         }
         if let reason = objection(to: claims, at: Double(seconds)) { throw reason }
-        // Without a subject a token is the only thing that its holder is known by.
+        // Without a subject, the token itself identifies its holder.
         let holder = claims.subject.map { "\(claims.issuer ?? "")\u{0}\($0)" } ?? text
         return Caller(
             access: .session, principal: SHA256Digest(of: holder), allowance: claims.allowance)
     }
 
-    /// What speaks against claims whose signature is good.
+    /// Why claims with a good signature are refused, or nil.
     private func objection(to claims: TokenClaims, at now: Double) -> RefusalReason? {
         let leeway = Double(leewaySeconds)
-        // A token for ever cannot be taken back.
+        // A token without an end could not be revoked.
         guard let expiry = claims.expiry else { return .wrongClaims }
         guard now < expiry + leeway else { return .expiredCredential }
         if let start = claims.notBefore, now < start - leeway { return .wrongClaims }

@@ -1,31 +1,31 @@
-// A program that the server runs and speaks to in lines: MCP servers over stdio. One thread for
-// each, because there are few of them, all shards share them, and nothing else of the server waits
-// for a child. What the lines mean is Agents/MCPStdio's.
+// A program that the server runs and exchanges lines with: MCP servers over stdio. One thread for
+// each, because there are few of them, all shards share them, and no other part of the server waits
+// for a child. Agents/MCPStdio parses the lines.
 //
-// Invariants: at most one child lives at a time, and it has been waited for before the next starts;
-// between two starts of a program that fails there is a pause that doubles, from 1 s to 60 s.
+// Invariants: at most one child lives at a time, and it has been waited for before the next starts.
+// Between two starts of a program that fails is a pause, which doubles from 1 s to 60 s.
 
 import Agents
 import CLinux
 import Session
 
-/// Runs a command, again when it is needed after it has ended.
+/// Runs a command, and restarts it when it is needed after its end.
 public final class ChildProcess: LineProgram, @unchecked Sendable {
-    /// Bytes of one line of the child. 4 MiB: four times what is kept of any answer.
+    /// Bytes of one line of the child. 4 MiB: four times as much as is kept of any answer.
     private static let maxLineBytes = 4 << 20
     /// Bytes that wait for the child to read them.
     private static let maxQueuedBytes = 4 << 20
-    /// A child that has lived so long did not fail at its start.
+    /// A child that has lived for this long did not fail at its start.
     private static let settledNanoseconds: Int64 = 60_000_000_000
     private static let longestPause: Int64 = 60_000_000_000
-    /// What a child is given of our own environment: the rest may hold the server's keys.
+    /// The variables of our environment that a child gets: others may contain the server's keys.
     private static let inherited = ["HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "USER"]
 
     private let command: [String]
     private let environment: [String]
     private let firstPause: Int64
     private let handler: @Sendable (LineProgramEvent) -> Void
-    /// Guards everything below, and is signalled when the program is wanted or to be ended.
+    /// Guards everything below; signalled when the program is to start or to end.
     private let lock = ConditionLock()
     private var isWanted = false
     private var isRunning = false
@@ -58,7 +58,7 @@ public final class ChildProcess: LineProgram, @unchecked Sendable {
 
     deinit { if wakeup >= 0 { close(wakeup) } }
 
-    /// Starts the program, if it does not run.
+    /// Starts the program, unless it runs.
     public func start() throws {
         try lock.withLock {
             guard !isStopping, wakeup >= 0 else {
@@ -78,7 +78,7 @@ public final class ChildProcess: LineProgram, @unchecked Sendable {
     /// Sends a line to a program that runs.
     public func send(_ line: [UInt8]) throws {
         try lock.withLock {
-            // Nobody reads a line of a child that has ended; who waits for its answer is told so.
+            // A child that has ended reads no line; the callers that wait for its answers get its end.
             guard isRunning else { return }
             guard queuedBytes + line.count < Self.maxQueuedBytes else {
                 throw AgentError.overloaded
@@ -110,8 +110,8 @@ public final class ChildProcess: LineProgram, @unchecked Sendable {
     // MARK: The thread
 
     private func startThread() {
-        // Signals belong to the thread that waits for them; and what is written to a child that
-        // has gone is an error here, not a signal.
+        // Another thread handles signals; a write to a child that has ended is an error here, not a
+        // signal.
         var all = sigset_t()
         var previous = sigset_t()
         sigfillset(&all)
@@ -175,8 +175,8 @@ public final class ChildProcess: LineProgram, @unchecked Sendable {
         } + environment
     }
 
-    /// Passes lines on until the child ends, breaks a limit, or is to be ended.
-    /// - Returns: why it is over.
+    /// Passes lines on until the child ends, exceeds a limit, or is stopped.
+    /// - Returns: why it ended.
     private func converse(with child: SpawnedChild) -> String {
         var line: [UInt8] = []
         var unsent: [UInt8] = []
@@ -235,13 +235,13 @@ public final class ChildProcess: LineProgram, @unchecked Sendable {
 /// A child that has been started, and our ends of its pipes.
 private struct SpawnedChild {
     let process: pid_t
-    /// What we write to.
+    /// The pipe to the child.
     let input: Int32
-    /// What we read from.
+    /// The pipe from the child.
     let output: Int32
 
-    /// Starts a command; nil where that fails. Its standard error is ours, so that the operator
-    /// sees it.
+    /// Starts a command; nil where that fails. It shares our standard error, so that the operator
+    /// sees its messages.
     init?(_ command: [String], environment: [String]) {
         var toChild: [Int32] = [-1, -1]
         var fromChild: [Int32] = [-1, -1]
@@ -262,10 +262,10 @@ private struct SpawnedChild {
         }
         posix_spawn_file_actions_adddup2(&actions, toChild[0], 0)
         posix_spawn_file_actions_adddup2(&actions, fromChild[1], 1)
-        // libcurl's sockets are not closed on exec: the child would hold connections to services.
+        // libcurl's sockets are not closed on exec: the child would keep connections to services open.
         posix_spawn_file_actions_addclosefrom_np(&actions, 3)
-        // A group of its own: a terminal's Ctrl-C ends the server, which then ends the child, with
-        // whatever that has started itself.
+        // A process group of its own: a terminal's Ctrl-C ends the server, which then ends the child,
+        // with the processes that the child has started.
         var none = sigset_t()
         var all = sigset_t()
         sigemptyset(&none)
@@ -295,8 +295,8 @@ private struct SpawnedChild {
         output = fromChild[0]
     }
 
-    /// Ends the child: it is told by the end of its input, then by SIGTERM, then by SIGKILL, each
-    /// after half a second, and it is waited for.
+    /// Ends the child: by the end of its input, after half a second by SIGTERM, after another half by
+    /// SIGKILL. Waits for it.
     func end() {
         close(input)
         close(output)
@@ -304,7 +304,7 @@ private struct SpawnedChild {
             if signal != 0 { kill(-process, signal) }
             for _ in 0..<50 {
                 if waitpid(process, nil, WNOHANG) != 0 {
-                    // What it has started itself must not outlive it.
+                    // The processes that it has started must not outlive it.
                     kill(-process, SIGKILL)
                     return
                 }
@@ -316,7 +316,7 @@ private struct SpawnedChild {
     }
 }
 
-/// Lends a null-terminated array of C strings.
+/// Calls `body` with a null-terminated array of C strings.
 private func withCStrings<Result>(
     _ texts: [String], _ body: ([UnsafeMutablePointer<CChar>?]) -> Result
 ) -> Result {

@@ -1,7 +1,7 @@
-// What a streaming job makes, on its way from a worker's thread to the task that consumes it.
+// The pieces of a streaming job, on their way from a worker's thread to the task that consumes them.
 //
-// Invariant: pieces arrive in order; a consumer waits only while nothing waits for it; once
-// abandoned or finished, nothing more is taken in.
+// Invariant: pieces arrive in order; the consumer waits only while no piece waits; an abandoned or
+// finished queue takes no more pieces.
 
 import Session
 import Synchronization
@@ -12,7 +12,7 @@ final class ComputePieces<Element: Sendable>: Sendable {
 
     private struct State {
         var waiting: [Element] = []
-        /// How many of `waiting` are taken.
+        /// How many of `waiting` have been taken.
         var taken = 0
         var consumer: Consumer?
         var isFinished = false
@@ -23,14 +23,14 @@ final class ComputePieces<Element: Sendable>: Sendable {
     private let state = Mutex(State())
     private let limit: Int
 
-    /// Creates a queue of at most `limit` pieces. The producer is never held up: it has a worker
-    /// that others wait for, so one that runs too far ahead fails instead.
+    /// Creates a queue of at most `limit` pieces. The producer never waits, as it occupies a worker:
+    /// one that runs too far ahead fails instead.
     init(limit: Int) { self.limit = limit }
 
-    /// Whether nobody wants more.
+    /// Whether the consumer wants no more.
     var isAbandoned: Bool { state.withLock { $0.isAbandoned } }
 
-    /// Called by the producer. Returns false once nobody wants more.
+    /// Called by the producer. Returns false once the consumer wants no more.
     func append(_ piece: Element) -> Bool {
         let (consumer, isWanted) = state.withLock { state -> (Consumer?, Bool) in
             guard !state.isAbandoned, !state.isFinished else { return (nil, false) }
@@ -47,7 +47,7 @@ final class ComputePieces<Element: Sendable>: Sendable {
         return isWanted
     }
 
-    /// Called by the producer at its end. A failure that came before stays.
+    /// Called by the producer at its end. An earlier failure stays.
     func finish(throwing failure: (any Error)?) {
         let consumer = state.withLock { state -> Consumer? in
             guard !state.isFinished else { return nil }
@@ -63,7 +63,7 @@ final class ComputePieces<Element: Sendable>: Sendable {
         }
     }
 
-    /// Nobody wants more.
+    /// The consumer wants no more.
     func abandon() {
         let consumer = state.withLock { state -> Consumer? in
             state.isAbandoned = true
@@ -75,7 +75,7 @@ final class ComputePieces<Element: Sendable>: Sendable {
     }
 
     /// The next piece, or nil at the end.
-    /// - Throws: what ended the job, or `CancellationError` once abandoned.
+    /// - Throws: the error of the job, or `CancellationError` once abandoned.
     func next() async throws -> Element? {
         try await withCheckedThrowingContinuation { continuation in
             let outcome = state.withLock { state in takeOrWait(continuation, &state) }

@@ -1,10 +1,10 @@
-// The port to the threads that run embedded models: what a job is, how urgent it is and whose it
-// is. `WorkerPool` implements it with threads, tests implement it without.
+// The port to the threads that run embedded models: jobs, their urgency and their owners.
+// `WorkerPool` implements it with threads, tests implement it without.
 
 import Codec
 import Session
 
-/// How much depends on a job.
+/// The urgency of a job.
 package enum JobUrgency: Sendable {
     /// A client waits for the result: the job is queued where no thread is free.
     case awaited
@@ -19,7 +19,7 @@ package enum JobUrgency: Sendable {
 /// Tells callers apart. The work of all sessions of one caller counts together. A session stores
 /// it, so it is a hash of 32 bits and no table of callers exists.
 ///
-/// Two callers have the same tag with a probability of 1 in 4 billion; they then share one turn.
+/// Two callers have the same tag with a probability of 1 in 4 billion; they then share one place in the order.
 /// A client cannot choose a tag, because the seed of Swift's `Hasher` is random in each process.
 package struct CallerTag: Hashable, Sendable {
     private let bits: UInt32
@@ -41,7 +41,7 @@ package struct CallerTag: Hashable, Sendable {
     }
 }
 
-/// Whose a job is: a caller, and one session or text request of that caller.
+/// The owner of a job: a caller, and one session or text request of that caller.
 package struct JobOwner: Equatable, Sendable {
     /// One session of one shard.
     package struct Session: Equatable, Sendable {
@@ -49,7 +49,7 @@ package struct JobOwner: Equatable, Sendable {
         fileprivate let token: EventToken
     }
 
-    /// Whose sessions share one turn.
+    /// The caller; all its sessions share one place in the order.
     package let caller: CallerTag
     /// The session.
     package let session: Session
@@ -82,7 +82,7 @@ package struct ComputeJob: Sendable {
     }
 }
 
-/// Runs CPU-heavy work elsewhere.
+/// Runs CPU-heavy work on other threads.
 package protocol ComputePool: Sendable {
     /// Takes a job or refuses it. Callers take turns, and within a caller its sessions do.
     /// - Parameter owner: nil: the server itself, which counts as one caller.

@@ -1,5 +1,5 @@
 // A mutex with a condition, for the few places where a thread of the worker pool must wait.
-// Shards never wait on one: they only hold it for the length of a queue operation.
+// Shards never wait for its condition: they lock it for the length of a queue operation only.
 
 import CLinux
 
@@ -31,7 +31,7 @@ final class ConditionLock: @unchecked Sendable {
         return try body()
     }
 
-    /// Gives the lock up until the condition is signalled; may also return for no reason.
+    /// Unlocks until the condition is signalled; may also return without a signal.
     /// - Precondition: the caller is inside `withLock`.
     func wait() { pthread_cond_wait(condition, mutex) }
 

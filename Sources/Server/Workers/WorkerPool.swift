@@ -1,7 +1,7 @@
-// The threads that run embedded models, so that a busy model never holds up a shard. One pool per
-// server, its queue bounded: a full queue is an answer (`AgentError.overloaded`), not a delay.
-// Whose job is next, and whose job makes room in a full queue, is FairJobQueue's. How a job's
-// results travel back to its shard is ShardAgentHost's.
+// The threads that run embedded models, so that a busy model never delays a shard. One pool per
+// server, with a bounded queue: a full queue is an error (`AgentError.overloaded`), not a delay.
+// FairJobQueue decides which job is next, and which makes room in a full queue. ShardAgentHost
+// returns a job's results to its shard.
 //
 // Invariant: a job that was taken runs or is evicted, exactly once, also when the pool is shutting
 // down.
@@ -9,7 +9,7 @@
 import CLinux
 import Session
 
-/// What a worker pool does at a moment.
+/// The counts of a worker pool.
 package struct WorkerCounts: Equatable, Sendable {
     /// Jobs that wait for a thread.
     package var queued = 0
@@ -28,14 +28,14 @@ package struct WorkerCounts: Equatable, Sendable {
 package final class WorkerPool: Sendable {
     private let queue: WorkerQueue
 
-    /// What it does now.
+    /// Its counts now.
     package var counts: WorkerCounts { queue.counts }
 
     /// Starts the threads.
     /// - Parameters:
     ///   - threads: at least 1; the machine's cores are a good number.
-    ///   - maxQueued: jobs that may wait beyond those that run. Each is a user who waits, so a few
-    ///     per thread are useful and hundreds only make all of them late.
+    ///   - maxQueued: jobs that may wait beyond those that run. A user waits for each, so a few per
+    ///     thread are useful, and hundreds only make all of them late.
     package init(threads: Int, maxQueued: Int) {
         precondition(threads > 0 && maxQueued >= 0)
         queue = WorkerQueue(maxQueued: maxQueued)
@@ -47,19 +47,19 @@ package final class WorkerPool: Sendable {
     /// Runs a job on the next free thread, the jobs of a session in the order of submission. An
     /// awaited job that finds the queue full takes the place of a job whose owner has a larger
     /// share of the queue.
-    /// - Returns: false, and the job is not run, when the queue is full and no share is larger,
-    ///   when no thread is free for a job that is not awaited, or when the pool is shut down.
+    /// - Returns: false: the job is not run. The queue is full and no share is larger, no thread is
+    ///   free for a job that is not awaited, or the pool is shut down.
     package func submit(
         _ urgency: JobUrgency, for owner: JobOwner?, _ job: ComputeJob
     ) -> Bool { queue.submit(urgency, owner, job) }
 
-    /// Takes no more jobs, runs those that wait, and waits for the threads to end. Cancel
-    /// what is no longer wanted first.
+    /// Takes no more jobs, runs those that wait, and waits for the threads to end. Jobs that are not
+    /// wanted should be cancelled before.
     /// - Precondition: not called from a job.
     package func shutdown() { queue.stop(waitForThreads: true) }
 }
 
-/// What the threads share. It outlives the pool until the last thread has ended.
+/// The state that the threads share. It lives until the last thread has ended.
 private final class WorkerQueue: @unchecked Sendable {
     /// How much nicer a worker is than the process. 5: it gets a third of an event loop's share of
     /// a contended core.
@@ -87,8 +87,8 @@ private final class WorkerQueue: @unchecked Sendable {
 
     func start(threads count: Int) {
         threadCount = count
-        // Signals belong to the thread that waits for them, never to a worker; threads inherit the
-        // mask of their maker.
+        // Another thread handles signals, never a worker; a thread inherits the mask of the thread
+        // that starts it.
         var all = sigset_t()
         var previous = sigset_t()
         sigfillset(&all)
@@ -110,17 +110,17 @@ private final class WorkerQueue: @unchecked Sendable {
 
     func submit(_ urgency: JobUrgency, _ owner: JobOwner?, _ job: ComputeJob) -> Bool {
         let (isTaken, evicted) = lock.withLock { take(job, urgency, owner) }
-        // Without the lock: it may submit another job.
+        // Without the lock: the job may submit another one.
         evicted?.evicted()
         return isTaken
     }
 
     /// Puts a job into the queue if there is room, or if another job makes room.
-    /// - Returns: whether it is in the queue, and the job that is not any more.
+    /// - Returns: whether it is in the queue, and the job that was evicted.
     private func take(
         _ job: ComputeJob, _ urgency: JobUrgency, _ owner: JobOwner?
     ) -> (isTaken: Bool, evicted: ComputeJob?) {
-        // A job that waits may have a thread already that has not come for it yet.
+        // For a job that waits, a thread may already be on its way.
         let busy = waiting.count + tally.running
         let room =
             switch urgency {
@@ -158,13 +158,13 @@ private final class WorkerQueue: @unchecked Sendable {
         }
     }
 
-    /// The life of one thread.
+    /// The loop of one thread.
     private func runJobs() {
-        // Event loops come first: a model that is a little later is not heard, late audio is. Linux
-        // keeps one nice value per thread, and nice(2) adds to that of its caller, which is the
-        // process's own so far; the kernel stops at 19.
+        // Event loops have priority: a user hears late audio, not a slightly later model. Linux has a
+        // nice value per thread, and nice(2) adds to the caller's, which is the process's so far; the
+        // kernel stops at 19.
         _ = nice(Self.addedNiceness)
-        // The name comes last: a thread that has it has its niceness, too.
+        // The name is set last: a thread with the name has its niceness, too.
         pthread_setname_np(pthread_self(), "worker")
         while let job = nextJob() {
             job.run()

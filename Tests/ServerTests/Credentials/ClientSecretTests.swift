@@ -1,5 +1,5 @@
-// Client secrets and the limits of credentials through a real shard: what a secret opens, for how
-// long, and what its holder may have.
+// Client secrets and the limits of credentials through a real shard: the sessions that a secret opens,
+// its lifetime, and the limits of its holder.
 
 import Codec
 import Session
@@ -73,7 +73,7 @@ import Testing
         #expect(answer["expires_at"]?.int == SimulatedServer.firstSecond + 60)
         #expect(answer["session"]?["model"]?.string == "bound")
         let value = try #require(answer["value"]?.string)
-        // As often as anybody likes, whatever the URL says.
+        // Any number of times, whatever the URL contains.
         for target in ["/v1/realtime", "/v1/realtime?model=other"] {
             let session = try self.session(open(server, value, target))
             #expect(session["model"]?.string == "bound")
@@ -200,7 +200,7 @@ import Testing
         #expect(answer.contains("unsupported_session_type"))
     }
 
-    @Test func aSecretAlsoOpensTextTurnsOfItsModelOnly() throws {
+    @Test func aSecretAlsoOpensTextRequestsOfItsModelOnly() throws {
         let server = try makeServer("models=bound")
         let body = #"{"model":"other","messages":[{"role":"user","content":"Hi"}]}"#
         func status(_ key: String) throws -> Int? {
@@ -250,7 +250,7 @@ import Testing
             #expect(server.run(for: .seconds(10)))
             #expect(server.authenticator.places.count == 0)
         }
-        // An upgrade that came to nothing for another reason.
+        // An upgrade that failed for another reason.
         let full = try makeServer("max-sessions=5") { $0.maxSessions = 1 }
         #expect(open(full, Self.key).isOpen)
         #expect(!open(full, Self.key).isOpen)
@@ -264,7 +264,7 @@ import Testing
         #expect(full.authenticator.places.count == 0)
     }
 
-    @Test func theDefaultCountsForKeysThatSayNothing() throws {
+    @Test func theDefaultCountsForKeysWithoutALimit() throws {
         let server = try makeServer("max-sessions=2") { $0.maxSessionsPerKey = 1 }
         #expect(open(server, Self.other).isOpen)
         #expect(!open(server, Self.other).isOpen)
@@ -302,7 +302,7 @@ import Testing
 
     // MARK: Guessing
 
-    @Test func whoGuessesHasToWaitEvenIfHeWasRight() throws {
+    @Test func aGuessingClientMustWaitEvenForARightKey() throws {
         let server = try makeServer { $0.authFailuresPerMinutePerAddress = 3 }
         for _ in 0..<3 {
             #expect(open(server, "wrong", from: Self.stranger).answer?.status == 401)
@@ -317,7 +317,7 @@ import Testing
         for _ in 0..<10 { #expect(open(server, "wrong").answer?.status == 401) }
     }
 
-    @Test func comingWithoutAKeyIsNoGuess() throws {
+    @Test func aRequestWithoutAKeyIsNoGuess() throws {
         let server = try makeServer { $0.authFailuresPerMinutePerAddress = 1 }
         for _ in 0..<5 {
             let peer = server.connect(from: Self.stranger)

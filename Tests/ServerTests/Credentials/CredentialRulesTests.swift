@@ -20,7 +20,7 @@ import Testing
 
     // MARK: Keys
 
-    @Test func aFileHasAKeyALineAndWhatIsSpecialAboutIt() throws {
+    @Test func aFileHasAKeyPerLineAndItsProperties() throws {
         let keys = try keys(
             """
             # comment
@@ -43,8 +43,8 @@ import Testing
         }
     }
 
-    /// Hashes are compared, by OpenSSL's CRYPTO_memcmp, and whoever comes is compared with every
-    /// key: neither where a key differs nor which one it is can be told by the time.
+    /// Hashes are compared, by OpenSSL's CRYPTO_memcmp, and a presented key is compared with every
+    /// key. So the time reveals neither where two keys differ nor which key matches.
     @Test("Credentials compared in variable time (CVE-2021-33880)")
     func everyKeyIsComparedEveryTime() throws {
         let names = (0..<50).map { "key-\($0)-0123456789abcdef" }
@@ -85,7 +85,7 @@ import Testing
         #expect(throws: OptionError.self) { try option.add(option: "one-0123456789abcdef") }
     }
 
-    @Test func aShortKeyIsWarnedOfWithoutShowingIt() throws {
+    @Test func aShortKeyCausesAWarningThatDoesNotShowIt() throws {
         let short = try keys("hunter2")
         #expect(short.warnings.count == 1 && short.warnings[0].contains("keys.txt line 1"))
         #expect(!short.warnings[0].contains("hunter2"))
@@ -143,7 +143,7 @@ import Testing
         #expect(reason(#"{"exp":2000,"nbf":1031}"#, policy) == .wrongClaims)
     }
 
-    @Test func aTokenForSomebodyElseIsRefused() throws {
+    @Test func aTokenForAnotherServerIsRefused() throws {
         let open = try policy()
         #expect(reason(#"{"exp":2000,"aud":"voice"}"#, open) == .wrongClaims)
         #expect(reason(#"{"exp":2000,"aud":[]}"#, open) == nil)
@@ -197,7 +197,7 @@ import Testing
     ) throws(ClientSecretsFull) -> String {
         let random = (0..<ClientSecrets.randomBytes).map { UInt8(truncatingIfNeeded: number >> $0) }
         return try secrets.issue(
-            random, to: .address(NetworkAddress(v4: owner)), key: nil, caller: .anybody,
+            random, to: .address(NetworkAddress(v4: owner)), key: nil, caller: .anonymous,
             bodyBytes: bytes, until: now + .seconds(seconds), at: now)
     }
 
@@ -229,7 +229,7 @@ import Testing
         #expect(fill(secrets, from: 4_000, to: 1, at: .milliseconds(60_000)) == 250)
     }
 
-    /// Each owner that takes all it can leaves half of what it found.
+    /// Each owner that takes all it can leaves half of the free entries.
     @Test func ownersThatTakeAllTheyCanLeaveRoomForOthers() {
         let secrets = ClientSecrets(maxEntries: 1_000)
         let counts = (1...8).map {
@@ -274,8 +274,8 @@ import Testing
         let one = try #require(NetworkAddress("2001:db8::1"))
         let other = try #require(NetworkAddress("2001:db8::ffff"))
         let next = try #require(NetworkAddress("2001:db8:0:1::1"))
-        #expect(SecretOwner(.anybody, at: one) == SecretOwner(.anybody, at: other))
-        #expect(SecretOwner(.anybody, at: one) != SecretOwner(.anybody, at: next))
+        #expect(SecretOwner(.anonymous, at: one) == SecretOwner(.anonymous, at: other))
+        #expect(SecretOwner(.anonymous, at: one) != SecretOwner(.anonymous, at: next))
     }
 
     // MARK: Places and attempts

@@ -1,5 +1,5 @@
-// Credentials through a real shard on a simulated kernel: who gets in, who does not and what he is
-// told, client secrets and the sessions that they open, limits of a credential.
+// Credentials through a real shard on a simulated kernel: accepted and refused credentials, client
+// secrets and the sessions that they open, limits of a credential.
 
 import Codec
 import Session
@@ -64,9 +64,9 @@ import Testing
         return client.answer?.status
     }
 
-    // MARK: Who gets in
+    // MARK: Access
 
-    @Test func withoutKeysEverybodyGetsInWhateverHeSends() throws {
+    @Test func withoutKeysEveryCredentialIsAccepted() throws {
         let server = try makeServer(CredentialRules())
         for key in [nil, "sk-anything", "ek_anything", TestToken.make("{}")] {
             #expect(status(server, key: key) == 101)
@@ -75,7 +75,7 @@ import Testing
         _ = try secret(server, key: nil)
     }
 
-    @Test func withKeysNobodyElseGetsIn() throws {
+    @Test func withKeysAllOtherCredentialsAreRefused() throws {
         let server = try makeServer()
         for key in [Self.key, Self.operatorKey] { #expect(status(server, key: key) == 101) }
         for key in [
@@ -90,7 +90,7 @@ import Testing
         #expect(server.metrics.total(of: .sessionsStarted) == 2)
     }
 
-    @Test func whoIsRefusedIsToldHowToDoItRight() throws {
+    @Test func aRefusalSaysHowToSendACredential() throws {
         let server = try makeServer()
         for (key, challenge) in [
             (nil, #"Bearer realm="parley""#),
@@ -151,7 +151,7 @@ import Testing
         #expect(server.metrics.total(of: .authClaims) == 1)
     }
 
-    @Test func keysThatAreTakenAwayOpenNothingAndTakeTheirSecretsWithThem() throws {
+    @Test func removedKeysAndTheirSecretsOpenNothing() throws {
         let server = try makeServer()
         let secret = try secret(server)
         let client = server.openClient(key: Self.key)

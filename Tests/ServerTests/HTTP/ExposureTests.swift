@@ -1,5 +1,5 @@
-// A server that serves strangers beyond this machine has to be told to: on real sockets, since what
-// counts is the address that they are bound to.
+// A server that is reachable from other machines needs credentials or an explicit option. On real
+// sockets, because the address counts that they are bound to.
 
 import Codec
 import Session
@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test(arguments: ["0.0.0.0", "::"])
-    func aPublicAddressNeedsCredentialsOrAWord(host: String) throws {
+    func aPublicAddressNeedsCredentialsOrAnOption(host: String) throws {
         #expect(throws: ServerError.exposed(host: host)) { try start { $0.host = host } }
         try start {
             $0.host = host
@@ -40,7 +40,7 @@ import Testing
         try start { $0.host = host }
     }
 
-    @Test func credentialsInPlainAreWarnedOf() throws {
+    @Test func credentialsWithoutTLSCauseAWarning() throws {
         let log = LogRecord()
         try start(log: log) {
             $0.host = "0.0.0.0"

@@ -1,6 +1,6 @@
 // The transitions of HTTP on a connection, one row each, without a shard: the table at the top of
-// HTTPServerConnection.swift is tested line by line. Then what holds for every way in which bytes
-// come, the deadlines, and the memory.
+// HTTPServerConnection.swift, line by line. Then bytes in pieces of any size, the deadlines, and the
+// memory.
 
 import Codec
 import Session
@@ -88,7 +88,7 @@ private final class HTTPDriver {
     /// When it must be looked at.
     var deadline: Instant { http.deadline(lastReceived: lastReceived, configuration) }
 
-    /// What it means that the deadline has passed, as a word.
+    /// The meaning of a deadline that has passed, as a word.
     var overdue: String {
         switch http.overdue {
         case .reply: "reply"
@@ -156,7 +156,7 @@ private enum Happening: CustomStringConvertible {
 
 /// One line of the table.
 private struct Transition: CustomTestStringConvertible {
-    /// What leads to the phase.
+    /// The happenings that lead to the phase.
     let before: [Happening]
     let phase: String
     let happening: Happening

@@ -1,6 +1,6 @@
-// The rules of requests over the whole table of routes: which pages may use a route, with which
-// media type, and in which order a request is judged. The same on a real shard, where a request is
-// judged before its long body as well.
+// The rules of requests over the whole table of routes: the pages that may use a route, media types,
+// credentials, and the order of the rules. The same on a real shard, where a request is also judged
+// before its long body.
 
 import Codec
 import Simulation
@@ -90,7 +90,7 @@ import Testing
         }
     }
 
-    @Test func whatAdministersIsForTheServersOwnPages() {
+    @Test func administrationIsForTheServersOwnPages() {
         for route in Self.routes.all where route.access >= .key {
             #expect(route.pages == .sameOrigin, "\(route.path)")
         }
@@ -137,7 +137,7 @@ import Testing
                 let expected = isAllowed || isOpen ? "passed" : "origin"
                 #expect(try verdict(method, path, fields) == expected, "\(method) \(path) \(site)")
             }
-            // The user has followed a link; a frame is still another page's.
+            // The user has followed a link; a frame still belongs to another page.
             let isRead = method == .get || method == .head
             for (destination, isAllowed) in [("document", isRead), ("iframe", false)] {
                 let fields = [
@@ -303,7 +303,7 @@ import Testing
     }
 
     @Test(arguments: ["/metrics", "/admin/sessions", "/admin/sessions/sess_1"])
-    func aForeignPageIsToldNothing(path: String) throws {
+    func aForeignPageLearnsNothing(path: String) throws {
         let head = "GET \(path) HTTP/1.1\r\nHost: voice.example.com\r\n"
         for page in ["Origin: \(Self.foreign)", "Origin: null", "Sec-Fetch-Site: cross-site"] {
             let response = try answer(head + page + "\r\n\r\n")

@@ -1,4 +1,4 @@
-// Which Hosts and Origins are served: every row of the tables in README and PROTOCOL.
+// The Hosts and Origins that are served: every row of the tables in README and PROTOCOL.
 
 import Codec
 import Testing
@@ -38,7 +38,7 @@ import Testing
     }
 
     @Test(arguments: ["0.0.0.0", "::", "192.0.2.1", "voice.example.com", "2001:db8::1"])
-    func anotherServerAnswersToEveryNameUnlessTold(listening: String) throws {
+    func anotherServerAnswersToEveryNameByDefault(listening: String) throws {
         let policy = try policy(host: listening)
         for host in ["", "voice.example.com", "192.0.2.1:80", "!$&"] {
             #expect(policy.allowsHost(host))
@@ -80,7 +80,7 @@ import Testing
         "", "**", "*.", "*.*.a", "a.*", "*a", "a/b", "http://a", "10.0.0.1/8", "*.10.0.0.1",
         "a:0", "a:b", "*:80",
     ])
-    func whatIsNoHostPatternIsRefused(text: String) {
+    func otherTextsAreNoHostPatterns(text: String) {
         #expect(HostPattern(text) == nil)
     }
 
@@ -95,7 +95,7 @@ import Testing
         return policy.allowsOrigin(of: fields, host: host, isSecure: isSecure)
     }
 
-    @Test func whoSendsNoOriginIsNoBrowser() throws {
+    @Test func aRequestWithoutAnOriginIsNoBrowsers() throws {
         #expect(allows(try policy(), []))
     }
 
@@ -107,7 +107,7 @@ import Testing
         ("https://a:8443", "a:8443"),
         ("http://a.", "a"), ("http://a", "a."), ("http://a", "a:"),
     ])
-    func thePageOfTheServerItselfIsWelcome(origin: String, host: String) throws {
+    func thePageOfTheServerItselfIsAllowed(origin: String, host: String) throws {
         #expect(allows(try policy(), [origin], host: host))
     }
 
@@ -137,7 +137,7 @@ import Testing
         #expect(!allows(policy, ["http://a:443"], host: "a:443", isSecure: true))
     }
 
-    @Test func listedOriginsAreWelcomeBesideTheServersOwn() throws {
+    @Test func listedOriginsAreAllowedBesideTheServersOwn() throws {
         let policy = try policy(origins: [
             "https://app.example.com", "https://*.example.org", "http://localhost:3000",
             "chrome-extension://abcdef", "https://*.example.net:8443",
@@ -179,7 +179,7 @@ import Testing
         "", "null", "example.com", "https://", "https://*", "https://*.", "https://*.*.a",
         "*://a", "https://a/", "https://a.*", "https://*.10.0.0.1", "https://*a", "**",
     ])
-    func whatIsNoOriginPatternIsRefused(text: String) {
+    func otherTextsAreNoOriginPatterns(text: String) {
         #expect(OriginPattern(text) == nil)
     }
 }

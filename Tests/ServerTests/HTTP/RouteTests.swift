@@ -1,5 +1,5 @@
-// The table of routes through a real shard: methods, paths with a parameter, and what pages of
-// other origins are told.
+// The table of routes through a real shard: methods, paths with a parameter, and the answers to pages
+// of other origins.
 
 import Codec
 import Simulation
@@ -26,8 +26,9 @@ import Testing
         ("HEAD", "/v1/realtime", "GET"), ("OPTIONS", "/healthz", "GET, HEAD"),
         ("DELETE", "/v1/models", "GET, HEAD, OPTIONS"),
     ])
-    func aMethodThatIsNotServedIsToldWhichAre(method: String, path: String, allowed: String) throws
-    {
+    func aMethodThatIsNotServedIsAnsweredWithThoseThatAre(
+        method: String, path: String, allowed: String
+    ) throws {
         let response = try answer(method, path)
         #expect(response.status == 405)
         #expect(response.fields["Allow"] == allowed)

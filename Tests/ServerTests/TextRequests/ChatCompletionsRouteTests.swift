@@ -59,7 +59,7 @@ import Testing
         #expect(body.contains(#""usage":{"prompt_tokens":7,"#))
     }
 
-    @Test func theModelIsAskedWhatTheClientSaid() throws {
+    @Test func theModelGetsTheClientsMessages() throws {
         let model = ClosureModel(words: ["ok"])
         let world = try TextWorld(model)
         let messages =
@@ -210,15 +210,15 @@ import Testing
         let world = try TextWorld(model)
         let peer = world.send(post(extra))
         #expect(world.server.run(for: .milliseconds(100)))
-        #expect(world.turns == 1 && model.cancelled == 0)
+        #expect(world.openRequests == 1 && model.cancelled == 0)
         if resets { peer.reset() } else { peer.finishWriting() }
         #expect(world.server.run(for: .milliseconds(10)))
-        #expect(model.cancelled == 1 && world.turns == 0)
+        #expect(model.cancelled == 1 && world.openRequests == 0)
         #expect(world.server.metrics.total(of: .textRequestsAbandoned) == 1)
         world.expectNothingLeft()
     }
 
-    @Test func aClientThatDoesNotReadHoldsItsModelUpAndIsCutOff() throws {
+    @Test func aClientThatDoesNotReadPausesItsModelAndIsCutOff() throws {
         let model = ClosureModel { _, _, reply in
             while true { try await reply(.text(String(repeating: "word ", count: 100))) }
         }
@@ -226,10 +226,10 @@ import Testing
         let peer = world.send(post(#","stream":true"#), window: 4_096)
         #expect(world.server.run(for: .seconds(30)))
         let deltas = model.deltas
-        // 500 bytes each: the log's 64 KiB, the send buffer's, and what was on its way.
+        // 500 bytes each: the log's 64 KiB, the send buffer's, and the bytes on their way.
         #expect(deltas > 100 && deltas < 1_000)
         #expect(world.server.metrics.total(of: .sendBufferBytes) < 512 << 10)
-        // It goes on where it was once the client reads.
+        // The reply continues once the client reads.
         peer.window = 1 << 20
         var received = peer.receive()
         #expect(world.server.run(for: .milliseconds(1)))
@@ -295,7 +295,7 @@ import Testing
         #expect(text(answers[1]) == "ok\n")
     }
 
-    @Test func whatComesBehindAReplyIsBounded() throws {
+    @Test func requestsBehindAReplyAreBounded() throws {
         let world = try TextWorld(Self.endless()) { $0.session.maxResponseBytes = 1 << 30 }
         let peer = world.send(post(#","stream":true"#))
         for _ in 0..<100 {
@@ -321,7 +321,7 @@ import Testing
 
     // MARK: Limits and the end
 
-    @Test func aTurnTooManyIsToldToComeBack() throws {
+    @Test func aRequestOverTheLimitIsAnsweredWithRetryAfter() throws {
         let world = try TextWorld(Self.endless()) { $0.maxTextRequests = 1 }
         let first = world.send(post(#","stream":true"#))
         let second = world.send(post())
@@ -333,7 +333,7 @@ import Testing
         #expect(world.server.run(for: .milliseconds(10)))
         second.send(post(#","stream":true"#))
         #expect(world.server.run())
-        #expect(world.turns == 1, "its place is free again")
+        #expect(world.openRequests == 1, "its place is free again")
         second.reset()
         world.expectNothingLeft()
     }

@@ -1,5 +1,5 @@
-// Hostile input to the text front ends: bodies that are wrong in every way, slow, or cut
-// off anywhere. The answer is a status with the field's name; nothing is left of it.
+// Hostile input to the text front ends: bodies that are wrong in every way, slow, or cut off at any
+// byte. The answer is a status with the field's name, and no memory stays taken.
 
 import Codec
 import Session
@@ -17,7 +17,7 @@ import Testing
         let world = try TextWorld(ClosureModel(words: ["ok"]))
         let peer = world.send(TextWorld.post(path, body))
         let (answers, _) = try parseResponses(peer.receive(), answering: [.post])
-        #expect(world.turns == 0)
+        #expect(world.openRequests == 0)
         return try #require(answers.first)
     }
 
@@ -106,7 +106,7 @@ import Testing
         #"{"model":"m","parallel_tool_calls":false,"tools":[],\#(chat)}"#,
         #"{"model":"m","tools":null,"max_completion_tokens":5,\#(chat)}"#,
     ])
-    func whatClientsSendBesidesIsBorne(body: String) throws {
+    func otherFieldsOfClientsAreIgnored(body: String) throws {
         #expect(try answer("/v1/chat/completions", body).status == 200)
     }
 
@@ -151,7 +151,7 @@ import Testing
         world.expectNothingLeft()
     }
 
-    @Test func aBodyThatTricklesIsGivenUp() throws {
+    @Test func aBodyThatTricklesTimesOut() throws {
         let world = try TextWorld(ClosureModel(words: ["ok"]))
         let peer = world.server.connect()
         peer.send("POST /api/chat HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4000000\r\n\r\n")

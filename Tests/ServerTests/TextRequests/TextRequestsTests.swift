@@ -25,7 +25,7 @@ private struct RequestWorld {
             session: VoiceSession(
                 parameters: SessionParameters(model: "m"), context: context, seed: 1),
             caller: CallerTag(principal: nil, address: .unspecified))
-        live.grant = try Caller.anybody.grant(
+        live.grant = try Caller.anonymous.grant(
             from: SessionPlaces(), configuration, at: .milliseconds(0))
         request = TextRequest(
             token: requests.reserveToken(), live: live,
@@ -34,7 +34,7 @@ private struct RequestWorld {
         requests.insert(request)
     }
 
-    /// Looks at the request with so many readers, of whom the fastest has so much to read.
+    /// Reviews the request with so many readers; the fastest has so many bytes to read.
     mutating func review(
         readers: Int = 1, unread: Int = 0, isOver: Bool = false, canBeResumed: Bool = false,
         at milliseconds: Int = 0

@@ -1,5 +1,5 @@
-// The stage of the tests of text over HTTP: a real shard on a simulated kernel with a model that
-// follows a script, and what a client makes of the bytes it gets.
+// The setting of the tests of text over HTTP: a real shard on a simulated kernel, a model that follows
+// a script, and a client that parses the answers.
 
 import Codec
 import Session
@@ -9,7 +9,7 @@ import Testing
 
 @testable import Server
 
-/// A model whose answer is a closure, and which counts what becomes of it.
+/// A model whose answer is a closure; it counts the outcomes.
 final class ClosureModel: LanguageModel {
     typealias Reply = @Sendable (ModelDelta) async throws -> Void
     typealias Script = @Sendable (ModelRequest, any AgentHost, Reply) async throws -> Void
@@ -20,7 +20,7 @@ final class ClosureModel: LanguageModel {
 
     init(_ script: @escaping Script) { self.script = script }
 
-    /// Says these words.
+    /// Replies with these words.
     convenience init(words: [String]) {
         self.init { _, _, reply in
             for word in words { try await reply(.text(word)) }
@@ -28,9 +28,9 @@ final class ClosureModel: LanguageModel {
         }
     }
 
-    /// What it was asked.
+    /// The requests that it got.
     var requests: [ModelRequest] { asked.withLock { $0 } }
-    /// Deltas that it has got rid of.
+    /// Deltas that it has delivered.
     var deltas: Int { counts.withLock { $0.deltas } }
     /// Answers that were stopped.
     var cancelled: Int { counts.withLock { $0.cancelled } }
@@ -75,7 +75,7 @@ struct TextWorld {
             + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)"
     }
 
-    /// Sends a request on a new connection and runs until nothing happens any more.
+    /// Sends a request on a new connection and runs until the server is idle.
     func send(_ request: String, window: Int = 1 << 20) -> SimulatedPeer {
         let peer = server.connect(window: window)
         peer.send(request)
@@ -83,15 +83,15 @@ struct TextWorld {
         return peer
     }
 
-    /// Turns in flight.
-    var turns: Int { server.metrics.textRequests.load(ordering: .relaxed) }
+    /// Text requests in flight.
+    var openRequests: Int { server.metrics.textRequests.load(ordering: .relaxed) }
 
-    /// Nothing is left of any turn or connection.
+    /// No text request and no connection is left.
     func expectNothingLeft(after time: Duration = .seconds(300)) {
         let waits = server.io.waits
         #expect(server.run(for: time))
         #expect(server.io.waits - waits < 1_000, "it spins")
-        #expect(turns == 0 && server.shard.textRequests.all.isEmpty)
+        #expect(openRequests == 0 && server.shard.textRequests.all.isEmpty)
         #expect(server.shard.services.replies.count == 0)
         #expect(server.io.openHandles == 0 && server.shard.chunks.chunksInUse == 0)
         for metric in [ShardMetric.textRequestsOpen, .ledgerBytes, .agentTasks, .connectionsOpen] {
@@ -100,7 +100,7 @@ struct TextWorld {
     }
 }
 
-/// What has come of an answer in chunks.
+/// The part of an answer in chunks that has come.
 struct StreamedAnswer {
     var status = 0
     var head = ""

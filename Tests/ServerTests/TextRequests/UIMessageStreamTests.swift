@@ -1,5 +1,5 @@
-// `POST /api/chat` and its resumption through a real shard on a simulated kernel: the parts and
-// their order, what the model is shown of a chat, and replies that a client comes back for.
+// `POST /api/chat` and its resumption through a real shard on a simulated kernel: the parts and their
+// order, the messages that the model gets of a chat, and replies that a client comes back for.
 
 import Codec
 import Session
@@ -20,7 +20,7 @@ import Testing
         "GET /api/chat/\(id)/stream HTTP/1.1\r\nHost: localhost\r\n\r\n"
     }
 
-    /// Says a word a second.
+    /// Replies with a word per second.
     private static let slow = { @Sendable () -> ClosureModel in
         ClosureModel { _, host, reply in
             for number in 1...10 {
@@ -79,7 +79,7 @@ import Testing
         #expect(answer.values(of: "type") == ["start", "start-step", "error"])
     }
 
-    @Test func theModelIsShownTheChat() throws {
+    @Test func theModelGetsTheChat() throws {
         let model = ClosureModel(words: ["ok"])
         let world = try TextWorld(model)
         let messages =
@@ -110,7 +110,7 @@ import Testing
         #expect(answer.values(of: "messageId") == ["a"], "the reply goes on in the same message")
     }
 
-    @Test func aMessageThatIsWrittenAnewIsNotShown() throws {
+    @Test func aMessageThatIsWrittenAnewIsLeftOut() throws {
         let model = ClosureModel(words: ["ok"])
         let world = try TextWorld(model)
         let body =
@@ -132,7 +132,7 @@ import Testing
         #expect(said(before) == "1 2 3 4 ")
         first.reset()
         #expect(world.server.run(for: .seconds(2)))
-        #expect(world.turns == 1 && world.model.cancelled == 0)
+        #expect(world.openRequests == 1 && world.model.cancelled == 0)
         let second = world.send(resume())
         let replay = StreamedAnswer(second.receive())
         #expect(said(replay) == "1 2 3 4 5 6 " && !replay.isComplete)
@@ -144,7 +144,7 @@ import Testing
         #expect(world.server.metrics.total(of: .textRepliesResumed) == 1)
         let third = world.send(resume())
         let (answers, _) = try parseResponses(third.receive(), answering: [.get])
-        #expect(answers.map(\.status) == [204], "what was delivered is not told twice")
+        #expect(answers.map(\.status) == [204], "a delivered part is not sent twice")
         second.reset()
         third.reset()
         world.expectNothingLeft()
@@ -163,7 +163,7 @@ import Testing
         world.expectNothingLeft()
     }
 
-    @Test func nobodyComesBackForever() throws {
+    @Test func aReplyThatIsNotResumedExpires() throws {
         let model = ClosureModel { _, host, reply in
             try await reply(.text("One"))
             try await host.sleep(for: .seconds(1_000))
@@ -172,9 +172,9 @@ import Testing
         let peer = world.send(ask())
         peer.reset()
         #expect(world.server.run(for: .seconds(29)))
-        #expect(world.turns == 1 && model.cancelled == 0)
+        #expect(world.openRequests == 1 && model.cancelled == 0)
         #expect(world.server.run(for: .seconds(2)))
-        #expect(world.turns == 0 && model.cancelled == 1)
+        #expect(world.openRequests == 0 && model.cancelled == 1)
         world.expectNothingLeft()
     }
 
@@ -182,7 +182,7 @@ import Testing
         let world = try TextWorld(Self.slow())
         world.send(ask()).reset()
         #expect(world.server.run(for: .seconds(15)))
-        #expect(world.turns == 0)
+        #expect(world.openRequests == 0)
         let answer = StreamedAnswer(world.send(resume()).receive())
         #expect(said(answer) == "1 2 3 4 5 6 7 8 9 10 " && answer.isComplete)
         let late = try TextWorld(Self.slow())
@@ -200,10 +200,10 @@ import Testing
         let second = world.send(ask())
         first.reset()
         #expect(world.server.run(for: .milliseconds(10)))
-        #expect(world.turns == 1, "nobody could come back for the older one")
+        #expect(world.openRequests == 1, "no client can find the older one")
         second.reset()
         #expect(world.server.run(for: .milliseconds(10)))
-        #expect(world.turns == 1)
+        #expect(world.openRequests == 1)
         world.expectNothingLeft()
     }
 
@@ -212,12 +212,12 @@ import Testing
         let peers = ["a", "b", "c"].map { world.send(ask($0)) }
         for peer in peers { peer.reset() }
         #expect(world.server.run(for: .milliseconds(10)))
-        #expect(world.turns == 2 && world.model.cancelled == 1, "the third has no place")
+        #expect(world.openRequests == 2 && world.model.cancelled == 1, "the third has no place")
         world.expectNothingLeft()
         let off = try TextWorld(Self.slow()) { $0.resumeTimeout = .zero }
         off.send(ask()).reset()
         #expect(off.server.run(for: .milliseconds(10)))
-        #expect(off.turns == 0)
+        #expect(off.openRequests == 0)
     }
 
     @Test func aReplyIsReadOnAnotherShardsConnection() {
@@ -232,7 +232,8 @@ import Testing
         #expect(log.read(as: there, atMost: 100).isEmpty)
         for waiter in log.append(.text(message: 0, "one")) { waiter.wake(waiter.reader.token) }
         #expect(wakes.count == 2)
-        #expect(log.append(.text(message: 0, " two")).isEmpty, "nobody waits who was told")
+        #expect(
+            log.append(.text(message: 0, " two")).isEmpty, "a reader that was woken does not wait")
         #expect(log.read(as: here, atMost: 100) == [.text(message: 0, "one two")])
         #expect(log.status.unreadBytes == 0, "the fastest has read all")
         _ = log.append(.text(message: 0, " three"))

@@ -1,5 +1,5 @@
-// Programs that the server runs, as real processes: lines both ways, the end that comes by itself,
-// the pause before the next start, and the end with the server. Here the kernel matters.
+// Programs that the server runs, as real processes, because the kernel matters here: lines both ways,
+// the program's own end, the pause before the next start, and the end with the server.
 
 import Agents
 import CLinux
@@ -9,7 +9,7 @@ import Testing
 
 @testable import Server
 
-/// What came of a program, for a test that waits for it.
+/// The lines and the end of a program, for a test that waits for them.
 private final class ProgramLog: Sendable {
     private let lock = ConditionLock()
     private nonisolated(unsafe) var events: [String] = []
@@ -67,8 +67,8 @@ private final class ProgramLog: Sendable {
         child.stop()
     }
 
-    /// The server blocks signals and ignores SIGPIPE; a program that inherited that could neither
-    /// be ended nor end with the reader of its output.
+    /// The server blocks signals and ignores SIGPIPE. A program that inherited that could not be
+    /// ended by a signal, and would not end with the reader of its output.
     @Test func aProgramHasAllSignalsAtTheirDefaults() throws {
         ServerSignals.ignoreBrokenPipes()
         // The last seven digits are the signals 1 to 28; glibc ignores two of its own above.
@@ -80,7 +80,7 @@ private final class ProgramLog: Sendable {
         child.stop()
     }
 
-    @Test func aProgramThatEndsIsHeldBackBeforeItsNextStart() throws {
+    @Test func aProgramThatEndsPausesBeforeItsNextStart() throws {
         let (child, log) = make("true")
         try child.start()
         #expect(log.first(2) == ["started", "ended: it has ended"])
@@ -88,14 +88,14 @@ private final class ProgramLog: Sendable {
         child.stop()
     }
 
-    @Test func aProgramThatIsNotThereIsSaidToBeMissing() throws {
+    @Test func aProgramThatDoesNotExistIsReportedAsMissing() throws {
         let (child, log) = make("no-such-program-anywhere")
         try child.start()
         #expect(log.first(1) == ["ended: cannot be started: no-such-program-anywhere"])
         child.stop()
     }
 
-    @Test func aProgramThatDoesNotHearIsKilled() throws {
+    @Test func aProgramThatIgnoresSignalsIsKilled() throws {
         let (child, log) = make("sh", "-c", "trap '' TERM; echo up; sleep 1000 & wait; sleep 1000")
         try child.start()
         #expect(log.first(2).last == "up")

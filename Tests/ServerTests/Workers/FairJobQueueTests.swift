@@ -1,4 +1,4 @@
-// The queue of the worker pool as a value: turns, shares, and both under random use.
+// The queue of the worker pool as a value: order, shares, and both under random use.
 
 import Codec
 import Session
@@ -76,7 +76,7 @@ import Testing
         #expect(drain(&queue) == ["a1.1", "b"])
     }
 
-    /// A job of this test: who submitted it, and when.
+    /// A job of this test: its owner, and its number.
     private struct Job: Equatable {
         let caller: UInt32
         let session: UInt64
@@ -135,7 +135,7 @@ import Testing
         waiting.removeAll { $0 == first }
     }
 
-    /// Whatever waits, a caller with no other job waits for one job of each other caller.
+    /// A caller with no other job waits for at most one job of each other caller.
     @Test(arguments: UInt64(1)...20)
     func aSingleJobWaitsForOneOfEachOtherCaller(seed: UInt64) {
         var generator = SeededGenerator(seed: seed)

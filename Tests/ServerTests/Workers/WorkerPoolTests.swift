@@ -1,5 +1,5 @@
-// The worker pool's threads. Jobs are held at gates that the test opens, so that what is queued and
-// what runs is known at every step.
+// The worker pool's threads. Jobs wait at gates that the test opens, so that the test knows which jobs
+// are queued and which run.
 
 import CLinux
 import Codec
@@ -25,7 +25,7 @@ extension JobOwner {
     }
 }
 
-/// Holds each thread that passes until it is opened.
+/// Stops each thread that passes until it is opened.
 final class Gate: Sendable {
     private struct State {
         var isOpen = false
@@ -118,8 +118,8 @@ private final class JobLedger: Sendable {
         #expect(pool.counts.queued == 0)
     }
 
-    /// Of three threads, jobs that nobody awaits may use all but one, those that will be awaited
-    /// use all, and none of them waits in the queue.
+    /// Of three threads, jobs that are not awaited may use all but one, and jobs that will be awaited
+    /// all. None of them waits in the queue.
     @Test func keepsRoomForJobsThatAreAwaited() {
         let pool = WorkerPool(threads: 3, maxQueued: 10)
         let gate = Gate()
@@ -133,7 +133,7 @@ private final class JobLedger: Sendable {
         #expect(!submit(.spare) && !submit(.expected))
         // The threads may not have come for their jobs yet.
         #expect(pool.counts.queued + pool.counts.running == 4)
-        #expect(pool.counts.refused == 0, "nobody waits for what was refused")
+        #expect(pool.counts.refused == 0, "the refused jobs are not awaited")
         gate.open()
         pool.shutdown()
     }
@@ -229,7 +229,7 @@ private final class JobLedger: Sendable {
         #expect(pool.counts.refused + ledger.taken.count == 1_000)
     }
 
-    /// An evicted job may submit another: the queue's lock is not held.
+    /// An evicted job may submit another: the queue is not locked.
     @Test func anEvictedJobMaySubmitAnother() {
         let pool = WorkerPool(threads: 1, maxQueued: 1)
         let gate = Gate()
@@ -273,7 +273,7 @@ private final class JobLedger: Sendable {
         #expect(heard.withLock { $0 } == [Int32](repeating: expected, count: 4))
     }
 
-    @Test func givesItsOnlyThreadToAnybodyWhenItIsFree() {
+    @Test func givesItsOnlyThreadToEveryJobWhenItIsFree() {
         let pool = WorkerPool(threads: 1, maxQueued: 10)
         let gate = Gate()
         #expect(pool.submit(.spare) { gate.pass() })
