@@ -130,7 +130,7 @@ struct SessionScan {
         look(
             at: connection.token, in: connection.chargedState ?? .connection,
             bytes: Int(connection.charged),
-            started: clock.time(ofPeerTime: connection.phaseStart),
+            started: clock.time(ofPeerTime: connection.activityStart),
             id: connection.live?.session.id ?? Self.id(of: connection, shard: shard))
     }
 
@@ -140,7 +140,7 @@ struct SessionScan {
     }
 
     /// Looks at all text requests.
-    mutating func look(through requests: TextRequestTable, clock: ShardClock) {
+    mutating func look(through requests: TextRequests, clock: ShardClock) {
         requests.forEach {
             look(
                 at: $0.token, in: $0.live.session.state, bytes: Int($0.charged),
