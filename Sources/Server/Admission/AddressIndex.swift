@@ -1,6 +1,6 @@
-// The place of each address in the table of addresses: a dictionary in many parts, which grow one at
-// a time. One dictionary of a million addresses would take a quarter of a second to grow, and every
-// shard that accepts a connection would wait for the table's lock.
+// The place of each address in the table of addresses: a dictionary in many parts, which grow one
+// at a time. One dictionary of a million addresses would take a quarter of a second to grow, and
+// every shard that accepts a connection would wait for the table's lock.
 
 import Codec
 

@@ -177,8 +177,8 @@ struct AddressTable {
         sweep(at: now)
     }
 
-    /// Removes entries whose bucket is full, the one that waits longest first. An entry whose bucket
-    /// takes longer delays the removal of those behind it.
+    /// Removes entries whose bucket is full, the one that waits longest first. An entry whose
+    /// bucket takes longer delays the removal of those behind it.
     private mutating func sweep(at now: Instant) {
         for _ in 0..<AddressTable.sweptPerCall {
             guard firstIdle != AddressTable.none,

@@ -1,6 +1,6 @@
-// The rules of admission, as values: which peers are trusted proxies, the addresses of their clients,
-// whose connections are counted, and the hosts and origins that are served. ShardAdmission acts on
-// the outcomes.
+// The rules of admission, as values: which peers are trusted proxies, the addresses of their
+// clients, whose connections are counted, and the hosts and origins that are served. ShardAdmission
+// acts on the outcomes.
 
 import Codec
 import Session
@@ -57,8 +57,8 @@ struct Admission {
     /// Whether an address is exempt from limits per address.
     func isUnlimited(_ address: NetworkAddress) -> Bool { unlimitedAddresses.contains(address) }
 
-    /// Counts a connection of this address. A trusted proxy's own address is not counted: its client
-    /// is, once it is known.
+    /// Counts a connection of this address. A trusted proxy's own address is not counted: its
+    /// client is, once it is known.
     func admit(_ address: NetworkAddress, at now: Instant) -> AddressLimits.Outcome {
         if trusts(address) || unlimitedAddresses.contains(address) { return .admitted(.none) }
         return limits.admit(address, at: now)
@@ -69,8 +69,8 @@ struct Admission {
     func source(of request: HTTPRequest, sentBy peer: NetworkAddress) -> RequestSource {
         guard trusts(peer) else { return RequestSource(client: peer, host: request.host) }
         let client = ForwardedFor.client(in: request.fields, sentBy: peer, isTrusted: trusts)
-        // The first of a list is the value that the first proxy saw. A client that invents them only
-        // deceives itself: a page cannot set them on a WebSocket.
+        // The first of a list is the value that the first proxy saw. A client that invents them
+        // only deceives itself: a page cannot set them on a WebSocket.
         let host = request.fields.elements(of: "X-Forwarded-Host").first ?? request.host
         let scheme = request.fields.elements(of: "X-Forwarded-Proto").first?.lowercased()
         return RequestSource(

@@ -1,5 +1,5 @@
-// The number of open sessions of each principal. One table for all shards; used at the beginning and
-// the end of a session, and only where a principal's sessions are limited.
+// The number of open sessions of each principal. One table for all shards; used at the beginning
+// and the end of a session, and only where a principal's sessions are limited.
 //
 // Invariant: a principal has an entry only while it has a session, so that there are never more
 // entries than sessions.

@@ -77,8 +77,8 @@ extension Shard {
         }
     }
 
-    /// Refuses a proxy's connection: without an answer where TLS would come next, as the client could
-    /// not read it.
+    /// Refuses a proxy's connection: without an answer where TLS would come next, as the client
+    /// could not read it.
     private func turnAway(_ connection: Connection, _ reason: RefusalReason) {
         guard wire == nil else { return close(connection) }
         let failure = reason.failure(retryAfterSeconds: configuration.retryAfterSeconds)
@@ -135,8 +135,8 @@ extension Shard {
         return source
     }
 
-    /// The refusal of a proxy's client that is over a limit, or nil. A WebSocket behind a proxy counts
-    /// for that client from here on.
+    /// The refusal of a proxy's client that is over a limit, or nil. A WebSocket behind a proxy
+    /// counts for that client from here on.
     func objection(toUpgrading request: HTTPRequest, on connection: Connection) -> HTTPResponse? {
         guard let http = connection.http else { return nil }
         let source = source(of: request, on: connection)

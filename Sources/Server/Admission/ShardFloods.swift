@@ -1,7 +1,7 @@
 // Input that costs a peer next to nothing: floods of control frames, tiny fragments, empty messages
 // and refused events; messages that never end; connections that never send a message. Limits in
-// bytes stop none of it. Whole messages with content have no limit per second: each costs its sender
-// as much as the server, and no tick takes longer for them.
+// bytes stop none of it. Whole messages with content have no limit per second: each costs its
+// sender as much as the server, and no tick takes longer for them.
 
 import Codec
 import Session
@@ -12,8 +12,8 @@ extension Shard {
     @discardableResult
     func spendFloodBudget(_ count: Int, of connection: Connection) -> Bool {
         guard connection.state == .webSocket else { return false }
-        // By the real clock, not the peers': input that waited while the shard was away was not sent at
-        // once.
+        // By the real clock, not the peers': input that waited while the shard was away was not
+        // sent at once.
         if connection.floodBudget.spend(count, floodRate, at: now) { return true }
         metrics.add(.floodCloses)
         logger.info(

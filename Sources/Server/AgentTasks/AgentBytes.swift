@@ -24,7 +24,8 @@ extension HeardAudio {
 
 extension ModelRequest {
     /// Bytes of a request's list of messages. It shares their texts with the conversation and the
-    /// settings. The agent that makes the body for a service charges that, as long as the body lives.
+    /// settings. The agent that makes the body for a service charges that, as long as the body
+    /// lives.
     var heldBytes: Int {
         messages.reduce(messages.heapBytes) { sum, message in
             if case .userParts(let parts) = message { sum + parts.heapBytes } else { sum }

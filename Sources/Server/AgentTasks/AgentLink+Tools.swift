@@ -1,6 +1,6 @@
-// Performs the commands of sessions for MCP servers: a connection for each server of a session, made
-// when its tools are listed and closed with the session; a task for each call. The session handles
-// the results; the connection implements the protocol.
+// Performs the commands of sessions for MCP servers: a connection for each server of a session,
+// made when its tools are listed and closed with the session; a task for each call. The session
+// handles the results; the connection implements the protocol.
 
 import Codec
 import Logging

@@ -157,8 +157,8 @@ final class AgentLink {
 
     // MARK: Starting
 
-    /// Lets the recogniser and the synthesiser load their models, once a shard. No session waits for
-    /// it.
+    /// Lets the recogniser and the synthesiser load their models, once a shard. No session waits
+    /// for it.
     private func prepareRecognition() {
         guard !hasPreparedRecognition, let recognizer = agents.recognizer else { return }
         hasPreparedRecognition = true
@@ -333,8 +333,8 @@ final class AgentLink {
         .unavailable(message: "This server has no \(part).")
     }
 
-    /// The error for the client. Agents may throw any error: an `AgentError` is meant for the client,
-    /// the others are only logged. The error that ends a cancelled task is no failure.
+    /// The error for the client. Agents may throw any error: an `AgentError` is meant for the
+    /// client, the others are only logged. The error that ends a cancelled task is no failure.
     private static func describe(
         _ error: any Error, of part: StaticString, _ logger: Logger
     ) -> AgentError {

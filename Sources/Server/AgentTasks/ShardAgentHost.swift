@@ -1,5 +1,6 @@
-// The services of a shard for the agents that run on it: its clock, the worker pool, its HTTP client.
-// ShardGate lets tasks sleep, UpstreamHTTP has HTTP; this file returns results from other threads.
+// The services of a shard for the agents that run on it: its clock, the worker pool, its HTTP
+// client. ShardGate lets tasks sleep, UpstreamHTTP has HTTP; this file returns results from other
+// threads.
 
 import Session
 import Synchronization

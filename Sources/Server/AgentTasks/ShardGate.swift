@@ -2,8 +2,8 @@
 // the results of their agents here, and sleep here; the shard takes the results in its tick, on the
 // same thread.
 //
-// Invariant: every sleeper has exactly one deadline. A task that sleeps, or is suspended, is resumed
-// exactly once: by time, by the end of the suspension, or by its cancellation.
+// Invariant: every sleeper has exactly one deadline. A task that sleeps, or is suspended, is
+// resumed exactly once: by time, by the end of the suspension, or by its cancellation.
 
 import Session
 
@@ -52,7 +52,8 @@ actor ShardGate {
     }
 
     nonisolated let executor: ShardExecutor
-    // Used on the shard's thread only, which is the actor's, also by functions that are not isolated.
+    // Used on the shard's thread only, which is the actor's, also by functions that are not
+    // isolated.
     @exclusivity(unchecked) private nonisolated(unsafe) var deliveries: [AgentDelivery] = []
     /// The task that delivered last since the shard took the deliveries, and how often in a row.
     @exclusivity(unchecked) private nonisolated(unsafe) var lastSerial: UInt64 = 0
@@ -106,8 +107,8 @@ actor ShardGate {
     }
 
     /// Leaves a delivery for the shard's next step. Suspends the caller first while the peer of its
-    /// session reads too slowly, or while enough of its speech waits to be sent. A cancelled caller is
-    /// not suspended.
+    /// session reads too slowly, or while enough of its speech waits to be sent. A cancelled caller
+    /// is not suspended.
     func deliver(_ delivery: AgentDelivery) async {
         // In a loop: another task of the session may have used the room at once.
         while let suspension = suspension(of: delivery), !Task.isCancelled {
@@ -136,8 +137,8 @@ actor ShardGate {
         if executor.isOnThread { chargedOwners.append(owner) }
     }
 
-    /// The suspension of a delivery, if there is one. Only speech waits for speech to be sent: the end
-    /// of a clause takes no room, and frees the memory of its synthesis.
+    /// The suspension of a delivery, if there is one. Only speech waits for speech to be sent: the
+    /// end of a clause takes no room, and frees the memory of its synthesis.
     private func suspension(of delivery: AgentDelivery) -> Suspension? {
         guard !suspensions.isEmpty else { return nil }
         let slowReader = Suspension.slowReader(delivery.token)

@@ -1,11 +1,11 @@
-// Finds the caller by the credential of a request. One object for all shards: keys, rules for tokens,
-// client secrets, open sessions per principal, failed attempts per address.
+// Finds the caller by the credential of a request. One object for all shards: keys, rules for
+// tokens, client secrets, open sessions per principal, failed attempts per address.
 //
 // Without keys and rules for tokens no credential is needed. Client secrets that this server made
 // still count then, so that an application can be tried as it will run.
 //
-// Invariant: a credential is compared as a hash or by its signature, never as text, and is passed to
-// no other part.
+// Invariant: a credential is compared as a hash or by its signature, never as text, and is passed
+// to no other part.
 
 import Codec
 import Session
@@ -42,8 +42,8 @@ package final class Authenticator: Sendable {
     package let places = SessionPlaces()
     /// Failed attempts by address.
     let failures: AddressLimits
-    /// Whether credentials are needed. It stays true where a reload leaves no key: then every request
-    /// is refused.
+    /// Whether credentials are needed. It stays true where a reload leaves no key: then every
+    /// request is refused.
     let isOn: Bool
     private let rules: Mutex<CredentialRules>
 

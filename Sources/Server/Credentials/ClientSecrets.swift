@@ -11,8 +11,8 @@
 // entries, 14 owners that take all they can leave none (the dynamic thresholds of Choudhury and
 // Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998).
 //
-// Invariants: no secret is kept, only its hash. Entries and bytes are bounded, and the owners' shares
-// add up to them. An expired secret opens nothing, also while its entry is still there.
+// Invariants: no secret is kept, only its hash. Entries and bytes are bounded, and the owners'
+// shares add up to them. An expired secret opens nothing, also while its entry is still there.
 
 import Codec
 import Session
@@ -95,8 +95,8 @@ package final class ClientSecrets: Sendable {
         }
     }
 
-    /// Bytes of all bound sessions together. 64 MiB: one owner's half has room for 5,000 of 6 kB, with
-    /// instructions and tools.
+    /// Bytes of all bound sessions together. 64 MiB: one owner's half has room for 5,000 of 6 kB,
+    /// with instructions and tools.
     static let maxBytes = 64 << 20
     /// Bytes that an entry without a session counts.
     static let entryBytes = 1_024
@@ -104,8 +104,8 @@ package final class ClientSecrets: Sendable {
     static let prefix = "ek_"
     /// Random bytes of a secret. 32: a secret cannot be guessed, however many there are.
     package static let randomBytes = 32
-    /// The longest wait in the answer to a refused owner. 60 s: secrets may live for hours, but those
-    /// of other owners expire meanwhile, which leaves more room for each.
+    /// The longest wait in the answer to a refused owner. 60 s: secrets may live for hours, but
+    /// those of other owners expire meanwhile, which leaves more room for each.
     static let maxRetrySeconds = 60
     /// Expired entries that a call removes where there is room without them. 8: entries leave
     /// faster than they come, and no call has the lock for long.

@@ -1,6 +1,6 @@
 // Credentials on a shard's connections: the caller of a request, the limits of its sessions, client
-// secrets, and sessions whose time is over. Authenticator knows the credentials, RequestGate decides
-// whether a caller may use a route.
+// secrets, and sessions whose time is over. Authenticator knows the credentials, RequestGate
+// decides whether a caller may use a route.
 
 import Codec
 import Session
@@ -47,8 +47,7 @@ extension Shard {
     }
 
     /// The first parameters of a caller's session, and its place among the caller's sessions.
-    /// - Parameter asked: the parameters of the request; those that a client secret is bound to come
-    ///   before them.
+    /// - Parameter asked: the parameters of the request; those of a client secret come before them.
     /// - Throws: the credential's limit that is reached.
     func admit(
         _ caller: Caller, to asked: SessionParameters
@@ -121,8 +120,8 @@ extension Shard {
 
     // MARK: Expiry
 
-    /// A session has lasted as long as its credential allows: sends an error, and closes. With 1001,
-    /// as OpenAI does: the client has broken no rule, and may come back.
+    /// A session has lasted as long as its credential allows: sends an error, and closes. With
+    /// 1001, as OpenAI does: the client has broken no rule, and may come back.
     func expireSession(of connection: Connection) {
         guard connection.state == .webSocket, let live = connection.live else { return }
         metrics.add(.sessionsExpired)

@@ -1,8 +1,8 @@
 // The rules for signed tokens: keys, audience, issuer and times. Codec parses tokens and checks
 // signatures (JSONWebToken); a token contains the limits of its holder.
 //
-// A token for another audience is refused, also by a server without an audience (RFC 7519 §4.1.3): it
-// was made for another server.
+// A token for another audience is refused, also by a server without an audience (RFC 7519 §4.1.3):
+// it was made for another server.
 
 import Codec
 

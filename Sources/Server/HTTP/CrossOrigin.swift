@@ -34,7 +34,8 @@ struct CrossOrigin {
         fields.append("Access-Control-Expose-Headers", "Retry-After")
     }
 
-    /// The answer to a preflight. `*` stands for every field but Authorization, which must be named.
+    /// The answer to a preflight. `*` stands for every field but Authorization, which must be
+    /// named.
     static func preflight(of route: Route) -> HTTPResponse {
         let methods = route.allowedMethods.map(\.name).joined(separator: ", ")
         var fields = HTTPFields()

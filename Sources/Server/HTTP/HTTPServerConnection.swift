@@ -1,6 +1,6 @@
-// HTTP on one connection, the server's side, without IO: bytes come in, and what is to be done about
-// them comes out, one event at a time. All transitions live in this file; it writes no byte, judges
-// no request and reads no clock. ShardHTTP performs the events.
+// HTTP on one connection, the server's side, without IO: bytes come in, and what is to be done
+// about them comes out, one event at a time. All transitions live in this file; it writes no byte,
+// judges no request and reads no clock. ShardHTTP performs the events.
 //
 //               bytes            request              later
 //        idle ─────────▶ receiving ────────▶ serving ────────▶ answering
@@ -213,8 +213,8 @@ final class HTTPServerConnection {
         pending = bytes
     }
 
-    /// The next event. To be called until it returns nil: then more bytes are needed, or the call for
-    /// the outcome of the last event.
+    /// The next event. To be called until it returns nil: then more bytes are needed, or the call
+    /// for the outcome of the last event.
     /// - Parameters:
     ///   - input: all bytes since the last request's end; a request that is returned is taken off.
     ///   - queuedBytes: output that has not left.

@@ -72,8 +72,8 @@ enum RequestGate {
         _ request: HTTPRequest, from source: RequestSource, isBodyDue: Bool = false,
         policy: RequestPolicy, routes: Routes, identify: () throws(RefusalReason) -> Caller
     ) -> RequestVerdict {
-        // The request's own Host, not a proxy's field for it: a page that was rebound to the proxy's
-        // machine could send any value in that field. Health probes come with any Host.
+        // The request's own Host, not a proxy's field for it: a page that was rebound to the
+        // proxy's machine could send any value in that field. Health probes come with any Host.
         guard Routes.isProbe(request.path) || policy.allowsHost(request.host) else {
             return .refused(.host)
         }

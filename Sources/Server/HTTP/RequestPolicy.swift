@@ -1,8 +1,8 @@
-// The hosts that this server answers to, and the origins whose pages may use it. The rules protect a
-// user whose browser shows another site's page. A page that points its own name at this machine (DNS
-// rebinding) is recognised by its Host. A page that opens a WebSocket or sends a request across
-// origins, which CORS does not stop, is recognised by its Origin (RFC 6455 §10.2). Pure: Admission
-// reads the fields of proxies, RequestGate applies the rules to routes.
+// The hosts that this server answers to, and the origins whose pages may use it. The rules protect
+// a user whose browser shows another site's page. A page that points its own name at this machine
+// (DNS rebinding) is recognised by its Host. A page that opens a WebSocket or sends a request
+// across origins, which CORS does not stop, is recognised by its Origin (RFC 6455 §10.2). Pure:
+// Admission reads the fields of proxies, RequestGate applies the rules to routes.
 //
 // Other clients than browsers send no Origin, and could send any: the rules authenticate no client.
 

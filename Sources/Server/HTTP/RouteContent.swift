@@ -9,8 +9,8 @@ struct RouteContent: Sendable {
     var query: [FieldEntry] = []
     /// The body of a request, where the route takes one.
     var request: RouteBody?
-    /// Its answers without an error, and its own error statuses. Every route may also refuse with an
-    /// error object.
+    /// Its answers without an error, and its own error statuses. Every route may also refuse with
+    /// an error object.
     var answers: [RouteAnswer] = []
 
     /// A value in one media type.

@@ -75,7 +75,8 @@ struct RouteFailure {
         status: 400, code: "unsupported_intent",
         message: "The only intent that is known is transcription.")
 
-    /// The answer at a path where nothing is served. A path of the protocol has a reason of its own.
+    /// The answer at a path where nothing is served. A path of the protocol has a reason of its
+    /// own.
     static func nothing(at path: String) -> RouteFailure {
         func isBelow(_ root: String) -> Bool { path == root || path.hasPrefix(root + "/") }
         if isBelow("/v1/realtime/calls") { return callsUnsupported }
@@ -379,7 +380,8 @@ struct Routes: Sendable {
             })
     }
 
-    /// A session may name any model, and the name goes to the model server. The list has the default.
+    /// A session may name any model, and the name goes to the model server. The list has the
+    /// default.
     private func models() -> HTTPResponse {
         var json = JSONWriter(ByteWriter(capacity: 256))
         json.beginObject()

@@ -37,7 +37,8 @@ extension Shard {
         perform(.watch, on: connection)
     }
 
-    /// The time for a request is over; silence between requests ends a connection without an answer.
+    /// The time for a request is over; silence between requests ends a connection without an
+    /// answer.
     func handleHTTPTimeout(of connection: Connection) {
         switch connection.http?.overdue {
         case .reply(let answer): handleAnswerSilence(answer, on: connection)

@@ -44,7 +44,8 @@ struct StaticFile: Sendable {
         "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
         + "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-    /// The answer with its bytes. It is not cached: the next build may have another file at the path.
+    /// The answer with its bytes. It is not cached: the next build may have another file at the
+    /// path.
     var response: HTTPResponse {
         var fields = HTTPFields()
         fields.append("Content-Type", mediaType)

@@ -1,5 +1,5 @@
-// An OCSP response that is sent with our certificate (RFC 6066 §8), so that clients need not ask the
-// issuer. The tool that renews the certificate fetches it into a file.
+// An OCSP response that is sent with our certificate (RFC 6066 §8), so that clients need not ask
+// the issuer. The tool that renews the certificate fetches it into a file.
 //
 // Invariant: it is never stapled after its own expiry, as clients would refuse the connection.
 

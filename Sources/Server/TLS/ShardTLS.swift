@@ -1,9 +1,9 @@
 // TLS in a shard's connections: ciphertext in, plaintext to `receive`; plaintext out, ciphertext to
 // the socket; and the end of the stream. A connection without TLS pays one comparison with nil.
 //
-// Invariants: `output` is plaintext and may still be dropped; the TLS connection's `unsent` is part of
-// the stream. close_notify is sent after all output, and only then. With it, a peer can distinguish a
-// whole stream from a part (RFC 8446 §6.1).
+// Invariants: `output` is plaintext and may still be dropped; the TLS connection's `unsent` is part
+// of the stream. close_notify is sent after all output, and only then. With it, a peer can
+// distinguish a whole stream from a part (RFC 8446 §6.1).
 
 import COpenSSL
 import Codec
@@ -71,7 +71,8 @@ extension Shard {
         linger(connection)
     }
 
-    /// The stream has ended without close_notify. Within a message or an answer that may be an attack.
+    /// The stream has ended without close_notify. Within a message or an answer that may be an
+    /// attack.
     func noteTruncation(of connection: Connection) {
         guard let tls = connection.tls, !tls.hasPeerFinished else { return }
         switch connection.state {
@@ -138,8 +139,8 @@ extension Shard {
     /// Makes new connections from another context; open ones keep theirs.
     func renew(_ context: TLSContext) { wire?.context = context }
 
-    /// Rotates the tickets' keys if that is due, and schedules the next rotation: an old key must be
-    /// overwritten also on a server without connections.
+    /// Rotates the tickets' keys if that is due, and schedules the next rotation: an old key must
+    /// be overwritten also on a server without connections.
     func rotateTicketKeys() {
         guard let wire else { return }
         _ = deadlines.schedule(.ticketRotation, at: wire.context.tickets.rotate(at: now))

@@ -1,6 +1,6 @@
-// TLS on one connection: the OpenSSL object, the account of its allocations, and the records that the
-// socket had no room for. TLSWire moves bytes through it; ShardTLS connects it with the connection's
-// life.
+// TLS on one connection: the OpenSSL object, the account of its allocations, and the records that
+// the socket had no room for. TLSWire moves bytes through it; ShardTLS connects it with the
+// connection's life.
 //
 //   handshake ──Finished──▶ established ──our close_notify──▶ finished
 //        └───────────────────────┴──────a fatal error───────▶ failed
@@ -35,9 +35,9 @@ final class TLSConnection {
     let account: NativeAccount
     /// The context that it was made from, which must outlive a reload.
     let context: TLSContext
-    /// Records that are made and not sent. OpenSSL never sees that the socket is full: it would have
-    /// to be called with the same data again. But late audio is dropped from the connection's output,
-    /// and a copy of the data would take as much memory as the records.
+    /// Records that are made and not sent. OpenSSL never sees that the socket is full: it would
+    /// have to be called with the same data again. But late audio is dropped from the connection's
+    /// output, and a copy of the data would take as much memory as the records.
     var unsent = SendBuffer()
     var stage = Stage.handshake
     /// The check of the first bytes.

@@ -2,9 +2,9 @@
 // key, versions, ciphers, ALPN, tickets, client certificates. It is made from files that were read
 // before, never changes, and is replaced when the files change.
 //
-// Policy: "intermediate" of Mozilla's Server Side TLS, without the finite-field key exchanges of its
-// older versions. Those cost the server more than the client, and no client that the guideline names
-// needs them.
+// Policy: "intermediate" of Mozilla's Server Side TLS, without the finite-field key exchanges of
+// its older versions. Those cost the server more than the client, and no client that the guideline
+// names needs them.
 
 import CLinux
 import COpenSSL
@@ -42,8 +42,8 @@ package final class TLSContext: @unchecked Sendable {
     /// Bytes that freed connections have left in OpenSSL's caches.
     var outlivedBytes: Int { outlived.load(ordering: .relaxed) }
     /// Bytes that all connections of a context may leave behind. 32 KiB, and as much for each
-    /// processor, which has a shard. The first connections fill OpenSSL's caches of algorithms, 3 kB
-    /// of a private key, and 16 to 20 kB of generators on each shard's thread. After that a
+    /// processor, which has a shard. The first connections fill OpenSSL's caches of algorithms, 3
+    /// kB of a private key, and 16 to 20 kB of generators on each shard's thread. After that a
     /// connection leaves nothing, and takes 14 kB while it lives.
     private static let maxOutlivedBytes =
         (32 << 10) * (1 + max(1, Int(sysconf(Int32(_SC_NPROCESSORS_ONLN)))))
@@ -228,8 +228,8 @@ package final class TLSContext: @unchecked Sendable {
         SSL_CTX_set_verify(pointer, SSL_VERIFY_PEER | required, nil)
     }
 
-    /// Binds tickets to the authorities of clients: after these have changed, a client must show its
-    /// certificate again.
+    /// Binds tickets to the authorities of clients: after these have changed, a client must show
+    /// its certificate again.
     private func bindSessions(
         to file: ConfiguredFile?, _ clients: TLSClientAuthentication
     ) throws(OptionError) {

@@ -24,7 +24,8 @@ private struct TLSTicketKey {
         let status = withUnsafeMutableBytes(of: &bytes) {
             RAND_priv_bytes($0.baseAddress, Int32($0.count))
         }
-        // Without randomness there is no TLS; a key that can be guessed would be worse than a crash.
+        // Without randomness there is no TLS; a key that can be guessed would be worse than a
+        // crash.
         precondition(status == 1, "the random generator failed")
     }
 
@@ -121,7 +122,8 @@ package final class TLSTicketKeys: Sendable {
 
     /// Prepares OpenSSL to open a ticket.
     /// - Returns: the value of OpenSSL's callback: 0 for an unknown or old key, 1 for the current
-    ///   one, 2 for the one before it, so that the ticket is replaced; -1 when the cryptography failed.
+    ///   one, 2 for the one before it, so that the ticket is replaced; -1 when the cryptography
+    ///   failed.
     func open(
         name: UnsafePointer<UInt8>, iv: UnsafePointer<UInt8>, cipher: OpaquePointer?,
         mac: OpaquePointer?, at now: Instant

@@ -1,10 +1,10 @@
 // The parts that all TLS connections of one shard share: the context for new ones, the buffer that
-// plaintext is read into, and one BIO (OpenSSL's socket) behind all of them. The BIO has no state of
-// its own: this object names the connection before every call into OpenSSL. An idle connection has
-// its SSL and nothing else.
+// plaintext is read into, and one BIO (OpenSSL's socket) behind all of them. The BIO has no state
+// of its own: this object names the connection before every call into OpenSSL. An idle connection
+// has its SSL and nothing else.
 //
-// Invariant: all ciphertext of a read is used before the next read; OpenSSL keeps at most a part of a
-// record. No record is ever refused: without room in the socket it goes into the connection's
+// Invariant: all ciphertext of a read is used before the next read; OpenSSL keeps at most a part of
+// a record. No record is ever refused: without room in the socket it goes into the connection's
 // `unsent`. So OpenSSL waits for the peer only, never for the socket.
 
 import COpenSSL
@@ -100,8 +100,8 @@ final class TLSWire {
         handshakesLeft = maxHandshakesPerTick
     }
 
-    /// Takes one of the tick's places for handshakes; a connection that gets none is read in a later
-    /// tick.
+    /// Takes one of the tick's places for handshakes; a connection that gets none is read in a
+    /// later tick.
     func admitsStep(of tls: TLSConnection) -> Bool {
         guard tls.stage == .handshake else { return true }
         guard handshakesLeft > 0 else { return false }
@@ -241,8 +241,8 @@ final class TLSWire {
         if type == SSL3_MT_KEY_UPDATE { keyUpdates += 1 }
     }
 
-    /// The rest of the ciphertext; empty after too many key updates: OpenSSL returns only when it has
-    /// no more bytes.
+    /// The rest of the ciphertext; empty after too many key updates: OpenSSL returns only when it
+    /// has no more bytes.
     private func take(into target: UnsafeMutableRawPointer, atMost limit: Int) -> Int {
         guard keyUpdates <= Self.maxKeyUpdatesPerRead else { return 0 }
         let count = min(limit, input.count)

@@ -89,8 +89,8 @@ package final class ReplyDirectory: Sendable {
 
     /// A reply of a chat begins; the chat's last one cannot be resumed any more. Where all places
     /// are taken, the owner with the most replies makes room, if it has at least as many as this
-    /// one. Where no reply may go, this one cannot be resumed. Searches all replies then: 10 µs with
-    /// the 256 of the default.
+    /// one. Where no reply may go, this one cannot be resumed. Searches all replies then: 10 µs
+    /// with the 256 of the default.
     /// - Returns: the reply that lost its place.
     func insert(_ log: ReplyLog, of chat: ChatKey) -> ReplyLog? {
         state.withLock { state in

@@ -1,7 +1,8 @@
 // Text requests on a shard: a request over HTTP becomes a session that makes one response, and the
-// session's events become parts of a ReplyLog. The session is the same as behind a WebSocket, and so
-// are its limits, tools, metrics and agents; it has no audio and ends with its response. The life of
-// a request is decided in TextRequests and performed here; ShardTextAnswers sends the reply.
+// session's events become parts of a ReplyLog. The session is the same as behind a WebSocket, and
+// so are its limits, tools, metrics and agents; it has no audio and ends with its response. The
+// life of a request is decided in TextRequests and performed here; ShardTextAnswers sends the
+// reply.
 
 import Codec
 import Session
@@ -54,8 +55,8 @@ extension Shard {
     }
 
     /// A session for one response, among those of its caller. What a client secret is bound to
-    /// counts as for a WebSocket: the application that made it chose the model, and may have meant a
-    /// session that only transcribes.
+    /// counts as for a WebSocket: the application that made it chose the model, and may have meant
+    /// a session that only transcribes.
     private func makeTextSession(
         for asked: ChatRequest, _ caller: Caller, tag: CallerTag
     ) throws(RefusalReason) -> LiveSession {

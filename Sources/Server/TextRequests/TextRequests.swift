@@ -12,8 +12,8 @@
 // `resume-timeout-ms` where a client can come back for the reply.
 //
 // Invariants: the work of a request ends once, and before the request is removed. A paused model is
-// resumed, at the latest with the end of the work. A request whose reply has no reader has an expiry,
-// or is removed.
+// resumed, at the latest with the end of the work. A request whose reply has no reader has an
+// expiry, or is removed.
 
 import Codec
 import Session
@@ -22,7 +22,8 @@ import Session
 struct TextRequestActions: OptionSet, Hashable {
     let rawValue: UInt8
 
-    /// The work is done, or not wanted any more: end its agents, and give back what it has reserved.
+    /// The work is done, or not wanted any more: end its agents, and give back what it has
+    /// reserved.
     static let endWork = TextRequestActions(rawValue: 1 << 0)
     /// The model waits for a reader.
     static let pauseModel = TextRequestActions(rawValue: 1 << 1)

@@ -54,8 +54,8 @@ package final class UpstreamHTTP: @unchecked Sendable {
     private var charges: [EventToken: UpstreamCharge] = [:]
     /// The account of the request that libcurl named last for a socket. It may have ended.
     private var payers: [Int32: UpstreamCharge] = [:]
-    /// Connections over plain HTTP that wait for a next request, by origin. A service may have closed
-    /// some of them. No entry is 0.
+    /// Connections over plain HTTP that wait for a next request, by origin. A service may have
+    /// closed some of them. No entry is 0.
     private var keptConnections: [String: Int] = [:]
     private var lastTransferID: UInt64 = 0
     private var isShutDown = false
@@ -243,8 +243,8 @@ package final class UpstreamHTTP: @unchecked Sendable {
         armTimer()
     }
 
-    /// Resumes a paused transfer whose consumer has caught up. libcurl delivers the bytes that it has
-    /// kept back inside this call.
+    /// Resumes a paused transfer whose consumer has caught up. libcurl delivers the bytes that it
+    /// has kept back inside this call.
     private func resumeIfConsumed(_ transfer: UpstreamTransfer) {
         guard transfer.shouldResume, multi != nil else { return }
         transfer.handleResume()
@@ -272,8 +272,8 @@ package final class UpstreamHTTP: @unchecked Sendable {
         defer { payer.end() }
         if case .completed = outcome, transfer.keepsConnection, !transfer.isOverTLS {
             keptConnections[transfer.origin, default: 0] += 1
-            // Clients may name servers, so the table is bounded. A connection without an entry stays
-            // open until the service or libcurl closes it.
+            // Clients may name servers, so the table is bounded. A connection without an entry
+            // stays open until the service or libcurl closes it.
             if keptConnections.count > limits.maxKeptConnections { keptConnections = [:] }
         }
         if let multi { curl_multi_remove_handle(multi, transfer.easy) }

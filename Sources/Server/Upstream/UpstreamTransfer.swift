@@ -1,8 +1,8 @@
 // One HTTP request in flight: its libcurl handle, the pieces that wait for their consumer, and the
 // tasks that wait for it. UpstreamHTTP calls libcurl and decides when a transfer ends.
 //
-// Invariant: pieces wait only while no task waits for a piece; at most one task waits; after the end
-// the handle is released and no callback comes. Confined to the event loop's thread.
+// Invariant: pieces wait only while no task waits for a piece; at most one task waits; after the
+// end the handle is released and no callback comes. Confined to the event loop's thread.
 
 import CCurl
 import Codec
@@ -83,8 +83,8 @@ final class UpstreamTransfer: @unchecked Sendable {
     /// Since when it has been paused for a slow consumer; nil: it is not paused.
     private var pausedSince: Instant?
     private var isPaused: Bool { pausedSince != nil }
-    /// When bytes last came, or when the transfer was last resumed. Each piece moves it, the deadline
-    /// follows.
+    /// When bytes last came, or when the transfer was last resumed. Each piece moves it, the
+    /// deadline follows.
     private var lastActivity: Instant
     private var headWaiter: CheckedContinuation<Int, any Error>?
     /// Unsafe, as a checked continuation would allocate for every piece of an answer.
@@ -139,7 +139,8 @@ final class UpstreamTransfer: @unchecked Sendable {
 
     // MARK: Consumer
 
-    /// Registers the task that waits for the head; resumes it at once when the head or the end is there.
+    /// Registers the task that waits for the head; resumes it at once when the head or the end is
+    /// there.
     func awaitHead(_ waiter: CheckedContinuation<Int, any Error>) {
         switch stage {
         case .awaitingHead: headWaiter = waiter
@@ -174,7 +175,8 @@ final class UpstreamTransfer: @unchecked Sendable {
         }
     }
 
-    /// Registers the task that waits for the next piece; resumes it at once when the transfer has ended.
+    /// Registers the task that waits for the next piece; resumes it at once when the transfer has
+    /// ended.
     func awaitChunk(_ waiter: UnsafeContinuation<[UInt8]?, any Error>) {
         precondition(chunkWaiter == nil, "an upstream answer has one consumer")
         switch takeChunk() {

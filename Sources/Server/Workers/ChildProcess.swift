@@ -78,7 +78,8 @@ public final class ChildProcess: LineProgram, @unchecked Sendable {
     /// Sends a line to a program that runs.
     public func send(_ line: [UInt8]) throws {
         try lock.withLock {
-            // A child that has ended reads no line; the callers that wait for its answers get its end.
+            // A child that has ended reads no line; the callers that wait for its answers get its
+            // end.
             guard isRunning else { return }
             guard queuedBytes + line.count < Self.maxQueuedBytes else {
                 throw AgentError.overloaded
@@ -262,10 +263,11 @@ private struct SpawnedChild {
         }
         posix_spawn_file_actions_adddup2(&actions, toChild[0], 0)
         posix_spawn_file_actions_adddup2(&actions, fromChild[1], 1)
-        // libcurl's sockets are not closed on exec: the child would keep connections to services open.
+        // libcurl's sockets are not closed on exec: the child would keep connections to services
+        // open.
         posix_spawn_file_actions_addclosefrom_np(&actions, 3)
-        // A process group of its own: a terminal's Ctrl-C ends the server, which then ends the child,
-        // with the processes that the child has started.
+        // A process group of its own: a terminal's Ctrl-C ends the server, which then ends the
+        // child, with the processes that the child has started.
         var none = sigset_t()
         var all = sigset_t()
         sigemptyset(&none)
@@ -295,8 +297,8 @@ private struct SpawnedChild {
         output = fromChild[0]
     }
 
-    /// Ends the child: by the end of its input, after half a second by SIGTERM, after another half by
-    /// SIGKILL. Waits for it.
+    /// Ends the child: by the end of its input, after half a second by SIGTERM, after another half
+    /// by SIGKILL. Waits for it.
     func end() {
         close(input)
         close(output)

@@ -1,4 +1,5 @@
-// The pieces of a streaming job, on their way from a worker's thread to the task that consumes them.
+// The pieces of a streaming job, on their way from a worker's thread to the task that consumes
+// them.
 //
 // Invariant: pieces arrive in order; the consumer waits only while no piece waits; an abandoned or
 // finished queue takes no more pieces.
@@ -23,8 +24,8 @@ final class ComputePieces<Element: Sendable>: Sendable {
     private let state = Mutex(State())
     private let limit: Int
 
-    /// Creates a queue of at most `limit` pieces. The producer never waits, as it occupies a worker:
-    /// one that runs too far ahead fails instead.
+    /// Creates a queue of at most `limit` pieces. The producer never waits, as it occupies a
+    /// worker: one that runs too far ahead fails instead.
     init(limit: Int) { self.limit = limit }
 
     /// Whether the consumer wants no more.

@@ -19,8 +19,9 @@ package enum JobUrgency: Sendable {
 /// Tells callers apart. The work of all sessions of one caller counts together. A session stores
 /// it, so it is a hash of 32 bits and no table of callers exists.
 ///
-/// Two callers have the same tag with a probability of 1 in 4 billion; they then share one place in the order.
-/// A client cannot choose a tag, because the seed of Swift's `Hasher` is random in each process.
+/// Two callers have the same tag with a probability of 1 in 4 billion; they then share one place in
+/// the order. A client cannot choose a tag, because the seed of Swift's `Hasher` is random in each
+/// process.
 package struct CallerTag: Hashable, Sendable {
     private let bits: UInt32
 

@@ -1,13 +1,13 @@
-// The jobs that wait for a thread of the worker pool: which job is next, and which makes room when the
-// queue is full. A value without threads or locks; WorkerPool guards it.
+// The jobs that wait for a thread of the worker pool: which job is next, and which makes room when
+// the queue is full. A value without threads or locks; WorkerPool guards it.
 //
 // Order: callers take turns, within a caller its sessions take turns, and the jobs of a session
 // keep their order. So a job of a caller with no other job waits for at most one job of each other
 // caller, beside those in work.
 //
 // Room: the caller with the most jobs loses one, and within it the session with the most jobs. The
-// new job counts for its owner, and in a tie its owner loses. So an eviction always makes the shares
-// more equal, and two owners cannot evict each other's jobs alternately.
+// new job counts for its owner, and in a tie its owner loses. So an eviction always makes the
+// shares more equal, and two owners cannot evict each other's jobs alternately.
 //
 // Invariant: `count` is the number of jobs; no caller and no session without a job is listed.
 // Each call takes time in proportion to the callers, plus the sessions and jobs of one of them.

@@ -53,8 +53,8 @@ package final class WorkerPool: Sendable {
         _ urgency: JobUrgency, for owner: JobOwner?, _ job: ComputeJob
     ) -> Bool { queue.submit(urgency, owner, job) }
 
-    /// Takes no more jobs, runs those that wait, and waits for the threads to end. Jobs that are not
-    /// wanted should be cancelled before.
+    /// Takes no more jobs, runs those that wait, and waits for the threads to end. Jobs that are
+    /// not wanted should be cancelled before.
     /// - Precondition: not called from a job.
     package func shutdown() { queue.stop(waitForThreads: true) }
 }
@@ -160,9 +160,9 @@ private final class WorkerQueue: @unchecked Sendable {
 
     /// The loop of one thread.
     private func runJobs() {
-        // Event loops have priority: a user hears late audio, not a slightly later model. Linux has a
-        // nice value per thread, and nice(2) adds to the caller's, which is the process's so far; the
-        // kernel stops at 19.
+        // Event loops have priority: a user hears late audio, not a slightly later model. Linux has
+        // a nice value per thread, and nice(2) adds to the caller's, which is the process's so far;
+        // the kernel stops at 19.
         _ = nice(Self.addedNiceness)
         // The name is set last: a thread with the name has its niceness, too.
         pthread_setname_np(pthread_self(), "worker")

@@ -1,5 +1,5 @@
-// Client secrets and the limits of credentials through a real shard: the sessions that a secret opens,
-// its lifetime, and the limits of its holder.
+// Client secrets and the limits of credentials through a real shard: the sessions that a secret
+// opens, its lifetime, and the limits of its holder.
 
 import Codec
 import Session

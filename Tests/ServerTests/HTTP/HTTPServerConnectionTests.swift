@@ -1,6 +1,6 @@
 // The transitions of HTTP on a connection, one row each, without a shard: the table at the top of
-// HTTPServerConnection.swift, line by line. Then bytes in pieces of any size, the deadlines, and the
-// memory.
+// HTTPServerConnection.swift, line by line. Then bytes in pieces of any size, the deadlines, and
+// the memory.
 
 import Codec
 import Session

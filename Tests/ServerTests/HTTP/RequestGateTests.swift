@@ -1,6 +1,6 @@
-// The rules of requests over the whole table of routes: the pages that may use a route, media types,
-// credentials, and the order of the rules. The same on a real shard, where a request is also judged
-// before its long body.
+// The rules of requests over the whole table of routes: the pages that may use a route, media
+// types, credentials, and the order of the rules. The same on a real shard, where a request is also
+// judged before its long body.
 
 import Codec
 import Simulation

@@ -1,5 +1,5 @@
-// The table of routes through a real shard: methods, paths with a parameter, and the answers to pages
-// of other origins.
+// The table of routes through a real shard: methods, paths with a parameter, and the answers to
+// pages of other origins.
 
 import Codec
 import Simulation

@@ -26,8 +26,8 @@ func parseResponses(
 func text(_ response: HTTPResponse) -> String { String(decoding: response.body, as: UTF8.self) }
 
 @Suite struct ShardHTTPTests {
-    /// A client that waits for `100 Continue` has sent no body yet. If its request is refused, it gets
-    /// the refusal instead (RFC 9110 §10.1.1).
+    /// A client that waits for `100 Continue` has sent no body yet. If its request is refused, it
+    /// gets the refusal instead (RFC 9110 §10.1.1).
     @Test(arguments: [
         ("/v1/realtime/client_secrets", "Origin: https://evil.example\r\n", 403),
         ("/v1/chat/completions", "Origin: http://localhost\r\nContent-Type: text/plain\r\n", 415),
@@ -51,8 +51,8 @@ func text(_ response: HTTPResponse) -> String { String(decoding: response.body, 
         "\(method) \(path) HTTP/1.1\r\nHost: localhost\r\n\(headers)\r\n"
     }
 
-    /// Sends requests on a new connection and returns the answers. The server ends with the call, so
-    /// `isKept` is whether it has left the connection open.
+    /// Sends requests on a new connection and returns the answers. The server ends with the call,
+    /// so `isKept` is whether it has left the connection open.
     private func answers(
         _ requests: String, methods: [HTTPMethod] = [.get],
         configuration: ServerConfiguration = ServerConfiguration()

@@ -1,5 +1,5 @@
-// TLS handshakes on the simulated kernel: handshakes that succeed on a bad network, and all the ways
-// to fail.
+// TLS handshakes on the simulated kernel: handshakes that succeed on a bad network, and all the
+// ways to fail.
 
 import COpenSSL
 import Codec

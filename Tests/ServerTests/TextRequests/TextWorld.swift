@@ -1,5 +1,5 @@
-// The setting of the tests of text over HTTP: a real shard on a simulated kernel, a model that follows
-// a script, and a client that parses the answers.
+// The setting of the tests of text over HTTP: a real shard on a simulated kernel, a model that
+// follows a script, and a client that parses the answers.
 
 import Codec
 import Session

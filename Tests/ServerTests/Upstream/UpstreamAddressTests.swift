@@ -1,6 +1,6 @@
-// The addresses that the HTTP client for upstream services may use for a client's URL, and the field of
-// an answer that a caller wants to keep. On real sockets against a scripted service on this machine,
-// whose address is not public.
+// The addresses that the HTTP client for upstream services may use for a client's URL, and the
+// field of an answer that a caller wants to keep. On real sockets against a scripted service on
+// this machine, whose address is not public.
 
 import Codec
 import Session

@@ -1,6 +1,6 @@
 // A scripted HTTP service and an event loop, both on the test's own thread and one real epoll. The
-// test decides what the service sends and when, and turns the loop until a condition is true. Nothing
-// sleeps; a time limit passes by moving the loop's clock ahead.
+// test decides what the service sends and when, and turns the loop until a condition is true.
+// Nothing sleeps; a time limit passes by moving the loop's clock ahead.
 
 import CLinux
 import Session

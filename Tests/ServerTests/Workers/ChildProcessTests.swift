@@ -1,5 +1,5 @@
-// Programs that the server runs, as real processes, because the kernel matters here: lines both ways,
-// the program's own end, the pause before the next start, and the end with the server.
+// Programs that the server runs, as real processes, because the kernel matters here: lines both
+// ways, the program's own end, the pause before the next start, and the end with the server.
 
 import Agents
 import CLinux

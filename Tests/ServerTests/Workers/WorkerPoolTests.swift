@@ -1,5 +1,5 @@
-// The worker pool's threads. Jobs wait at gates that the test opens, so that the test knows which jobs
-// are queued and which run.
+// The worker pool's threads. Jobs wait at gates that the test opens, so that the test knows which
+// jobs are queued and which run.
 
 import CLinux
 import Codec
@@ -118,8 +118,8 @@ private final class JobLedger: Sendable {
         #expect(pool.counts.queued == 0)
     }
 
-    /// Of three threads, jobs that are not awaited may use all but one, and jobs that will be awaited
-    /// all. None of them waits in the queue.
+    /// Of three threads, jobs that are not awaited may use all but one, and jobs that will be
+    /// awaited all. None of them waits in the queue.
     @Test func keepsRoomForJobsThatAreAwaited() {
         let pool = WorkerPool(threads: 3, maxQueued: 10)
         let gate = Gate()
