@@ -68,7 +68,7 @@ private func block(of object: AnyObject) -> Int {
         let sizes: [(AnyObject, charged: Int, size: Int)] = [
             (connection, Connection.objectBytes, 328), (live, LiveSession.objectBytes, 104),
             (http, HTTPServerConnection.objectBytes, 72),
-            (incomplete, HTTPServerConnection.IncompleteRequest.objectBytes, 208),
+            (incomplete, HTTPServerConnection.IncompleteRequest.objectBytes, 416),
             (OutputBacklog(), OutputBacklog.objectBytes, 88),
             (contexts, CompressionContexts.objectBytes, 40), (log, ReplyLog.objectBytes, 88),
             (answer, TextAnswer.objectBytes, 232), (textRequest, textRequestBytes, 200),

@@ -47,14 +47,14 @@ import Testing
         #expect(
             problem(with: material)?.hasPrefix("tls-key: key.pem is encrypted; decrypt") == true)
         material.key = key(certificate.certificate)
-        #expect(problem(with: material) == "tls-key: key.pem holds no private key in PEM")
+        #expect(problem(with: material) == "tls-key: key.pem contains no private key in PEM")
     }
 
     @Test func saysWhatIsWrongWithTheCertificate() {
         var material = certificate.material()
         material.certificate = ConfiguredFile(option: "tls-cert", path: "cert.pem", bytes: [0, 1])
         #expect(
-            problem(with: material)?.hasPrefix("tls-cert: cert.pem holds no certificate in PEM")
+            problem(with: material)?.hasPrefix("tls-cert: cert.pem contains no certificate in PEM")
                 == true)
         let expired = authority.issue { $0.validity = -7_200...(-3_600) }
         #expect(
