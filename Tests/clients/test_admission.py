@@ -203,7 +203,9 @@ def test_one_address_cannot_take_every_place_nor_all_the_time():
 
 @pytest.mark.parametrize("limit", [64, 96])
 def test_without_file_descriptors_it_says_so_does_not_spin_and_recovers(limit, figure):
-    server = ParleyServer("--shards", "2", "--worker-threads", "1")
+    # More connections than descriptors: by default fewer would be let in.
+    server = ParleyServer(
+        "--shards", "2", "--worker-threads", "1", "--max-connections", "1000")
     server.arguments = ["prlimit", f"--nofile={limit}:{limit}", *server.arguments]
     with server:
         # All at once: while one shard refuses a connection, the other accepts one.

@@ -68,7 +68,8 @@ def test_turns_fail_by_name_without_descriptors_and_work_with_them(
         {"mcpServers": {"tools": {"command": TOOLS[0], "args": TOOLS[1:]}}}))
     server = ParleyServer(
         "--llm", model.url, "--shards", "1", "--worker-threads", "1", "--mcp-config",
-        str(configuration), "--service-retries", "0", PARLEY_LLM_KEY="the-key")
+        str(configuration), "--service-retries", "0", "--max-connections", "1000",
+        PARLEY_LLM_KEY="the-key")
     server.arguments = ["prlimit", f"--nofile={LIMIT}:{LIMIT}", *server.arguments]
 
     async def test():

@@ -34,10 +34,11 @@ enum DescriptorLimit {
         limit - reserved >= maxConnections
     }
 
-    /// How many connections fit the limit as far as it may be raised, at least 1.
+    /// How many connections fit the limit as far as it may be raised, at least 1. Of a limit below
+    /// 128, half is for connections.
     static func connections(atMost wanted: Int, hardLimit: rlim_t? = current?.rlim_max) -> Int {
         let limit = hardLimit.map { Int(clamping: $0) } ?? .max
-        return max(1, min(wanted, limit - reserved))
+        return max(1, min(wanted, limit - min(reserved, limit / 2)))
     }
 
     private static var resource: __rlimit_resource_t {

@@ -153,7 +153,7 @@ private final class LoopbackPeer {
         #expect(DescriptorLimit.suffices(20_064, maxConnections: 20_000))
         #expect(!DescriptorLimit.suffices(20_063, maxConnections: 20_000))
         for (hard, connections) in [
-            (1_024, 960), (20_064, 20_000), (rlim_t.max, 20_000), (10, 1),
+            (1_024, 960), (20_064, 20_000), (rlim_t.max, 20_000), (100, 50), (10, 5), (1, 1),
         ] as [(rlim_t, Int)] {
             #expect(DescriptorLimit.connections(atMost: 20_000, hardLimit: hard) == connections)
         }
