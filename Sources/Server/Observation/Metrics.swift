@@ -1,6 +1,6 @@
 // The server's counters, gauges and distributions. Every shard writes its own cells only, with plain
 // loads and stores of relaxed atomics; a scrape adds them up. MetricsText writes them out.
-// Names and units: ARCHITECTURE.md; text format: Prometheus exposition format 0.0.4.
+// Names and units: docs/operations.md; text format: Prometheus exposition format 0.0.4.
 //
 // Invariant: one writer per cell. No label has a value that a peer can choose.
 
