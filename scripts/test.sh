@@ -4,7 +4,7 @@
 #
 #   test.sh LANE…     a lane is a list of targets, which run one after another: "lint build"
 #
-# Lanes run side by side, because most tests wait for something: two lanes take 14 minutes where one
+# Lanes run side by side, because most tests wait for something: two lanes take 15 minutes where one
 # takes 22. A target's output is shown when the target ends. Two builds into .build wait for each
 # other, so each lane begins with another one.
 source "$(dirname "$0")/common.sh"
