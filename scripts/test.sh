@@ -66,6 +66,8 @@ for lane in "$@"; do
     targets+=("${names[@]}")
 done
 (cd "$logs" && rm -f "${targets[@]/%/.count}")
+# Lanes in the background do not see Ctrl-C: everything of this run ends with it.
+trap 'trap - TERM; kill 0' INT TERM
 for lane in "$@"; do
     read -ra names <<<"$lane"
     run_lane "${names[@]}" &

@@ -4,7 +4,7 @@
 /// Checks the events of one run.
 struct ConversationRules {
     /// Range from audible speech to its detection, in ms. The model's windows are 32 ms and two
-    /// must agree; a soft onset takes up to two more.
+    /// must agree; a soft onset needs up to two more.
     private static let onset = -80...220
     /// Broken rules, one sentence each.
     private(set) var problems: [String] = []

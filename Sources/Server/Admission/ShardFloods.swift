@@ -55,7 +55,7 @@ extension Shard {
         let most = messagePace.grace + messagePace.credit(forBytes: configuration.maxMessageBytes)
         connection.messageDue = min(
             start + messagePace.credit(forBytes: count), peerClock + most)
-        if isNew { armDeadline(of: connection) }
+        if isNew { perform(.rearm, on: connection) }
     }
 
     /// Whether neither side has sent a message for too long.

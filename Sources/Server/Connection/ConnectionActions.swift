@@ -144,15 +144,4 @@ extension Shard {
         connection.isUnfinished = true
         unfinished.append(connection.token.index)
     }
-
-    // MARK: By name, for the protocols
-
-    /// The connection has output: it is flushed this tick.
-    func markDirty(_ connection: Connection) { perform(.flush, on: connection) }
-
-    /// The next time at which the connection must be looked at may have become earlier.
-    func armDeadline(of connection: Connection) { perform(.rearm, on: connection) }
-
-    /// The connection may have become able to read or write, or unable to.
-    func updateInterest(of connection: Connection) { perform(.watch, on: connection) }
 }

@@ -15,7 +15,7 @@ extension Shard {
             let rest = performEvents(of: bytes, on: connection)
             if connection.state == .http, !rest.isEmpty {
                 http.keep(rest)
-                armDeadline(of: connection)
+                perform(.rearm, on: connection)
             }
         } else {
             http.append(bytes)
@@ -53,14 +53,14 @@ extension Shard {
     func answerWaiting(on connection: Connection) {
         if connection.http?.pending.isEmpty == false { answerPending(on: connection) }
         guard connection.state == .http else { return }
-        armDeadline(of: connection)
+        perform(.rearm, on: connection)
         perform(.watch, on: connection)
     }
 
     private func answerPending(on connection: Connection) {
         guard let http = connection.http else { return }
         http.usePending { performEvents(of: $0, on: connection).count }
-        if connection.state == .http, !http.pending.isEmpty { armDeadline(of: connection) }
+        if connection.state == .http, !http.pending.isEmpty { perform(.rearm, on: connection) }
     }
 
     /// Answers the requests at the front of `bytes`, until more bytes are needed, the connection

@@ -611,7 +611,7 @@ public struct ServerConfiguration: Sendable {
     public var lateAudioTolerance = Duration.seconds(5)
     /// Bytes that the kernel takes of one connection beyond what it has sent (TCP_NOTSENT_LOWAT);
     /// the rest waits here, where audio can still be dropped and is counted. 128 KiB: two seconds
-    /// of a reply's audio as base64. By itself the kernel takes up to some megabytes.
+    /// of a reply's audio as base64. Without it the kernel buffers some megabytes.
     public var maxUnsentSocketBytes = 128 << 10
     /// Time for which sent data may stay unacknowledged, or a client's window closed, before the
     /// kernel ends a connection (`TCP_USER_TIMEOUT`, tcp(7)). 0 leaves it to the kernel, some 15

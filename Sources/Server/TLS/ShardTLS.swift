@@ -42,7 +42,7 @@ extension Shard {
             metrics.add(isResumed ? .tlsHandshakesResumed : .tlsHandshakesFull)
         }
         // A read handler writes no socket: the handshake's answers leave with the tick's flush.
-        if !tls.unsent.isEmpty { markDirty(connection) }
+        if !tls.unsent.isEmpty { perform(.flush, on: connection) }
         if !plaintext.isEmpty { receive(plaintext, on: connection) }
         guard connection.state != .closed else { return }
         switch end {

@@ -41,7 +41,7 @@ extension Shard {
             send(begun, of: answer, on: connection)
         }
         continueAnswer(on: connection)
-        armDeadline(of: connection)
+        perform(.rearm, on: connection)
     }
 
     // MARK: Its pieces
@@ -57,7 +57,7 @@ extension Shard {
             guard connection.output.count < answerWindow else {
                 if answer.stalledSince == nil {
                     answer.stalledSince = peerClock
-                    armDeadline(of: connection)
+                    perform(.rearm, on: connection)
                 }
                 return
             }

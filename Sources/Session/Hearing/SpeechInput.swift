@@ -56,8 +56,6 @@ final class SpeechInput {
         Self.objectBytes + prosody.heldBytes + (activity?.heldBytes ?? 0)
             + (reducer == nil ? 0 : NoiseReducer.stateBytes) + (partial?.heldBytes ?? 0)
     }
-    /// Whether audio comes, or came a moment ago.
-    var isReceiving: Bool { decoder != nil }
 
     init(parameters: SessionParameters, context: SessionContext) {
         maxSamples = SampleRate.hz16000.samples(
