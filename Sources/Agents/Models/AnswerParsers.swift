@@ -27,15 +27,6 @@ enum AnswerParsers {
         return try body(parse(bytes, parser.json))
     }
 
-    /// Reads a whole answer that was not streamed.
-    static func read<Result>(
-        whole answer: [UInt8], _ body: (JSONValue) throws(AgentError) -> Result
-    ) throws(AgentError) -> Result {
-        try answer.span.bytes.withUnsafeBytes { (bytes) throws(AgentError) in
-            try read(bytes, body)
-        }
-    }
-
     private static func parse(
         _ bytes: UnsafeRawBufferPointer, _ parser: JSONParser
     ) throws(AgentError) -> JSONValue {

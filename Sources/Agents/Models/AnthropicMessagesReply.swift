@@ -1,5 +1,5 @@
 // Reads the answers of the Messages API: the events of a stream, and a whole `message` from a
-// service that does not stream. AnswerStream splits the bytes into events.
+// service that does not stream. AnswerReading splits the bytes into events.
 //
 // Source: Anthropic API reference, "Streaming Messages". Events and blocks of other kinds are
 // skipped, as it demands.
@@ -25,13 +25,7 @@ struct AnthropicMessagesReply: StreamedAnswer {
         return try AnswerParsers.read(data) { (event) throws(AgentError) in try handle(event) }
     }
 
-    mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta] {
-        try AnswerParsers.read(whole: body) { (message) throws(AgentError) in
-            try handle(whole: message)
-        }
-    }
-
-    private mutating func handle(whole message: JSONValue) throws(AgentError) -> [ModelDelta] {
+    mutating func handle(whole message: JSONValue) throws(AgentError) -> [ModelDelta] {
         guard let content = message["content"]?.elements else { return try handle(message) }
         noteUsage(message["usage"])
         var deltas: [ModelDelta] = []

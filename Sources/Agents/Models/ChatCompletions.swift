@@ -1,6 +1,5 @@
-// A language model behind any server that speaks OpenAI's chat completions, streaming: one POST per
-// response. ChatCompletionsRequest writes the request's body, ChatCompletionsReply reads the
-// answer; the host makes and reuses connections.
+// OpenAI's chat completions, which most servers of models speak: writes a conversation in the form of
+// that API. ChatCompletionsReply reads the answers.
 //
 // Source: OpenAI API reference, "Create chat completion" and "Streaming"; differences of llama.cpp,
 // vLLM, Ollama and others are noted where they are handled.
@@ -9,50 +8,154 @@ import Codec
 import Session
 
 /// Generates responses through `POST {baseURL}/chat/completions`.
-public struct ChatCompletions: LanguageModel {
-    private let stream: AnswerStream<ChatCompletionsReply>
-    private let model: String?
-    /// Whether the model accepts audio, so that the user's speech is sent instead of its
-    /// transcript.
-    public let hearsAudio: Bool
-    /// Whether the model accepts images.
-    public let seesImages: Bool
+struct ChatCompletions: ModelAPI {
+    typealias Answer = ChatCompletionsReply
 
-    /// Creates a client for one service.
-    /// - Parameters:
-    ///   - baseURL: up to and including the version, for example `http://127.0.0.1:8000/v1`.
-    ///   - apiKey: sent as a bearer token when it is neither nil nor empty.
-    ///   - model: the model's name at the service; nil passes on the name that the client of the
-    ///     session gave.
-    ///   - hearsAudio: whether the user's turns are sent as `input_audio` instead of transcripts.
-    ///   - seesImages: whether users' images are sent to it.
-    ///   - timeout: longest wait for the answer, and for each further piece of it. 60 s: a model on
-    ///     a CPU reads a long conversation for tens of seconds before its first word.
-    ///   - limits: of the time until the first word, and of the whole answer. None by default.
-    ///   - retries: when a failed request is retried. Never by default.
-    public init(
-        baseURL: String, apiKey: String? = nil, model: String? = nil, hearsAudio: Bool = false,
-        seesImages: Bool = false, timeout: Duration = .seconds(60),
-        limits: AnswerTimeLimits = AnswerTimeLimits(), retries: RetryPolicy = .never
-    ) {
-        stream = AnswerStream(
-            service: UpstreamService(
-                baseURL: baseURL, apiKey: apiKey, timeout: timeout, totalTimeout: limits.total,
-                retries: retries),
-            path: "/chat/completions", firstTokenTimeout: limits.firstToken)
-        self.model = model
-        self.hearsAudio = hearsAudio
-        self.seesImages = seesImages
+    static let title = "OpenAI's chat completions"
+    static let path = "/chat/completions"
+    static let takesAudio = true
+
+    let service: ModelService
+    let upstream: UpstreamService
+
+    func encoded(_ request: ModelRequest, model: String) -> [UInt8] {
+        encodedObject { json in
+            json.member("model", model)
+            json.member("stream", true)
+            json.object("stream_options") { $0.member("include_usage", true) }
+            if let limit = request.maxOutputTokens { json.member("max_tokens", limit) }
+            writeTools(of: request, to: &json)
+            json.array("messages") { writeMessages(of: request, to: &$0) }
+        }
     }
 
-    /// Sends the request and passes on the answer while it arrives.
-    /// - Throws: `AgentError.upstream` when the service cannot be reached, refuses, or breaks off;
-    ///   `AgentError.malformedReply` when its answer cannot be understood or is not complete.
-    public func respond(
-        to request: ModelRequest, on host: any AgentHost,
-        reply: @Sendable (ModelDelta) async throws -> Void
-    ) async throws {
-        let written = ChatCompletionsRequest(request, model: model ?? request.model)
-        try await stream.pass(request, { written.encoded() }, on: host, reply)
+    private func writeTools(of request: ModelRequest, to json: inout JSONWriter) {
+        // Services refuse `tool_choice` without tools.
+        guard !request.tools.isEmpty else { return }
+        json.array("tools") { json in
+            for tool in request.tools {
+                json.function { json in
+                    json.member("name", tool.name)
+                    if let text = tool.description { json.member("description", text) }
+                    if let parameters = tool.parameters { json.member("parameters", parameters) }
+                }
+            }
+        }
+        json.toolChoice(of: request) { json, name in json.function { $0.member("name", name) } }
+    }
+
+    private func writeMessages(of request: ModelRequest, to json: inout JSONWriter) {
+        if !request.instructions.isEmpty { write("system", request.instructions, to: &json) }
+        for turn in request.messages.turns {
+            switch turn {
+            case .system(let text): write("system", text, to: &json)
+            case .user(let parts):
+                if case .text(let text)? = parts.first, parts.count == 1 {
+                    write("user", text, to: &json)
+                } else {
+                    writeParts(parts, to: &json)
+                }
+            case .assistant(let text, let calls): writeAssistant(text, calls: calls, to: &json)
+            }
+        }
+    }
+
+    private func write(_ role: String, _ text: String, to json: inout JSONWriter) {
+        json.object { json in
+            json.member("role", role)
+            json.member("content", text)
+        }
+    }
+
+    /// A user's message of several parts ("Create chat completion", content parts).
+    private func writeParts(_ parts: [UserPart], to json: inout JSONWriter) {
+        json.object { json in
+            json.member("role", "user")
+            json.array("content") { json in
+                for part in parts { json.object { write(part, to: &$0) } }
+            }
+        }
+    }
+
+    private func write(_ part: UserPart, to json: inout JSONWriter) {
+        switch part {
+        case .text(let text):
+            json.member("type", "text")
+            json.member("text", text)
+        case .image(let url, let detail):
+            json.member("type", "image_url")
+            json.object("image_url") { json in
+                json.member("url", url)
+                json.member("detail", detail.rawValue)
+            }
+        case .audio(let audio):
+            json.member("type", "input_audio")
+            json.object("input_audio") { json in
+                json.key("data")
+                json.wavFile(of: audio)
+                json.member("format", "wav")
+            }
+        }
+    }
+
+    private func writeAssistant(
+        _ text: String?, calls: [ConversationTurn.AnsweredCall], to json: inout JSONWriter
+    ) {
+        json.object { json in
+            json.member("role", "assistant")
+            json.member("content", text)
+            guard !calls.isEmpty else { return }
+            json.array("tool_calls") { json in
+                for call in calls {
+                    json.function(callID: call.callID) { json in
+                        json.member("name", call.name)
+                        json.member("arguments", call.arguments)
+                    }
+                }
+            }
+        }
+        for call in calls {
+            json.object { json in
+                json.member("role", "tool")
+                json.member("tool_call_id", call.callID)
+                json.member("content", call.output)
+            }
+        }
+    }
+}
+
+extension JSONWriter {
+    /// Writes `parallel_tool_calls` and `tool_choice`, which both of OpenAI's APIs have.
+    /// - Parameter function: writes the object that names one function.
+    mutating func toolChoice(
+        of request: ModelRequest, function: (inout JSONWriter, String) -> Void
+    ) {
+        if let parallel = request.parallelToolCalls { member("parallel_tool_calls", parallel) }
+        key("tool_choice")
+        switch request.toolChoice {
+        case .auto: string("auto")
+        case .none: string("none")
+        case .required: string("required")
+        case .function(let name): function(&self, name)
+        }
+    }
+
+    /// Writes an object of the type `function`, the form of tools, calls and choices.
+    fileprivate mutating func function(
+        callID: String? = nil, _ members: (inout JSONWriter) -> Void
+    ) {
+        object { json in
+            if let callID { json.member("id", callID) }
+            json.member("type", "function")
+            json.object("function", members)
+        }
+    }
+
+    /// Writes the audio as a base64 string of a WAV file.
+    fileprivate mutating func wavFile(of audio: HeardAudio) {
+        // Where no decoder can be allocated, the recording is empty.
+        let samples = (try? audio.samples()) ?? []
+        let file = WAVFile(rate: .hz16000, samples: samples).encoded()
+        base64(file.span.bytes)
     }
 }

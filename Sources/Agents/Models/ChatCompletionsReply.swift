@@ -1,5 +1,5 @@
 // Reads the answers of chat completions: the `chat.completion.chunk` objects of a stream, and a
-// whole `chat.completion`. AnswerStream splits the bytes into events.
+// whole `chat.completion`. AnswerReading splits the bytes into events.
 //
 // Invariant: the deltas of function calls are passed on one call after the other, as `ModelDelta`
 // requires. The service does not mark a call's end, so the first call streams and the others wait
@@ -28,9 +28,6 @@ struct ChatCompletionsReply: StreamedAnswer {
     private var isDone = false
     private var usage: ModelDelta?
 
-    /// Reads the data of one event of the stream.
-    /// - Returns: the deltas that can be passed on at once.
-    /// - Throws: `.malformedReply`, or `.upstream` when the service reports an error.
     mutating func handle(
         event data: UnsafeRawBufferPointer
     ) throws(AgentError) -> [ModelDelta] {
@@ -48,11 +45,8 @@ struct ChatCompletionsReply: StreamedAnswer {
         hasChoice && !isDone ? ChatDeltaScanner.text(of: data) : nil
     }
 
-    /// Reads a whole answer that was not streamed.
-    mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta] {
-        let deltas = try body.span.bytes.withUnsafeBytes { (bytes) throws(AgentError) in
-            try handle(event: bytes)
-        }
+    mutating func handle(whole completion: JSONValue) throws(AgentError) -> [ModelDelta] {
+        let deltas = try handle(completion)
         guard hasChoice else {
             throw .malformedReply(message: "The model server's answer holds no choice.")
         }
@@ -60,9 +54,6 @@ struct ChatCompletionsReply: StreamedAnswer {
         return deltas
     }
 
-    /// The stream has ended.
-    /// - Returns: the deltas that had to wait for the end.
-    /// - Throws: `.malformedReply` when the answer is not complete.
     mutating func finish() throws(AgentError) -> [ModelDelta] {
         guard isDone || finishReason != nil else { throw .cutOff }
         var deltas: [ModelDelta] = []

@@ -1,5 +1,5 @@
 // Reads the answers of the Responses API: the events of a stream, and a whole `response` from a
-// service that does not stream. AnswerStream splits the bytes into events.
+// service that does not stream. AnswerReading splits the bytes into events.
 //
 // Source: OpenAI API reference, "Streaming events". Events and items of other kinds, such as
 // reasoning, are skipped.
@@ -24,13 +24,7 @@ struct OpenAIResponsesReply: StreamedAnswer {
         return try AnswerParsers.read(data) { (event) throws(AgentError) in try handle(event) }
     }
 
-    mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta] {
-        try AnswerParsers.read(whole: body) { (response) throws(AgentError) in
-            try handle(whole: response)
-        }
-    }
-
-    private mutating func handle(whole response: JSONValue) throws(AgentError) -> [ModelDelta] {
+    mutating func handle(whole response: JSONValue) throws(AgentError) -> [ModelDelta] {
         guard let items = response["output"]?.elements else { return try handle(response) }
         var deltas: [ModelDelta] = []
         for (place, item) in items.enumerated() { deltas += end(item, at: place) }

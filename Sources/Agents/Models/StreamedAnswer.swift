@@ -1,6 +1,6 @@
 // One answer of a model service while it arrives: an event stream, or one JSON object from a
 // service that does not stream. AnswerReading splits the bytes into events and limits their size; a
-// StreamedAnswer reads the events of one API. AnswerStream makes the request.
+// StreamedAnswer reads the events of one API. ModelAPI makes the request.
 
 import Codec
 import Session
@@ -19,7 +19,7 @@ protocol StreamedAnswer: SendableMetatype {
     func text(ofEvent data: UnsafeRawBufferPointer) -> String?
 
     /// Reads a whole answer that was not streamed.
-    mutating func handle(whole body: [UInt8]) throws(AgentError) -> [ModelDelta]
+    mutating func handle(whole answer: JSONValue) throws(AgentError) -> [ModelDelta]
 
     /// The stream has ended.
     /// - Returns: the deltas that had to wait for the end.
@@ -70,8 +70,18 @@ struct AnswerReading<Answer: StreamedAnswer> {
 
     /// The answer has ended.
     mutating func finish() throws {
-        deltas = isPlain == true ? try answer.handle(whole: plain) : []
+        deltas = isPlain == true ? try takeWhole() : []
         deltas += try answer.finish()
+    }
+
+    private mutating func takeWhole() throws(AgentError) -> [ModelDelta] {
+        // `answer` changes while the bytes are read, so they must not be a part of `self`.
+        let bytes = plain
+        return try bytes.span.bytes.withUnsafeBytes { (bytes) throws(AgentError) in
+            try AnswerParsers.read(bytes) { (whole) throws(AgentError) in
+                try answer.handle(whole: whole)
+            }
+        }
     }
 
     private mutating func takeEvents(_ chunk: [UInt8]) throws {

@@ -1,6 +1,6 @@
 // One model or speech service: its address, its key, its time limits, and the conversion of its
-// errors to `AgentError`. The content of requests and answers is in the types that use it:
-// ChatCompletions, AnthropicMessages, OpenAIResponses, OpenAITranscription and OpenAISpeech.
+// errors to `AgentError`. The content of requests and answers is in the types that use it: ModelAPI,
+// OpenAITranscription and OpenAISpeech.
 //
 // The text of a service's error goes to the operator only: `AgentError.message` repeats none of it
 // to the client.
@@ -9,13 +9,16 @@ import Session
 
 /// The address, headers, time limits and retries of requests to one service.
 public struct UpstreamService: Sendable {
+    /// A header field of requests.
+    typealias Header = (name: String, value: String)
+
     /// Most bytes that are read of an error's body; its message is near the start.
     static let maxErrorBytes = 64 << 10
 
     private let base: String
     /// Header fields of every request besides its content type: the key, and what the service
     /// requires.
-    private let headers: [(name: String, value: String)]
+    private let headers: [Header]
     private let timeout: Duration
     private let totalTimeout: Duration?
     let retries: RetryPolicy
@@ -33,16 +36,21 @@ public struct UpstreamService: Sendable {
         baseURL: String, apiKey: String? = nil, timeout: Duration = .seconds(10),
         totalTimeout: Duration? = .seconds(60), retries: RetryPolicy = .never
     ) {
-        let key = apiKey.flatMap { $0.isEmpty ? nil : "Bearer \($0)" }
         self.init(
-            baseURL: baseURL, headers: key.map { [(name: "Authorization", value: $0)] } ?? [],
-            timeout: timeout, totalTimeout: totalTimeout, retries: retries)
+            baseURL: baseURL, headers: Self.bearer(apiKey), timeout: timeout,
+            totalTimeout: totalTimeout, retries: retries)
+    }
+
+    /// The field that sends a key as a bearer token; none where the key is nil or empty.
+    static func bearer(_ key: String?) -> [Header] {
+        guard let key, !key.isEmpty else { return [] }
+        return [(name: "Authorization", value: "Bearer \(key)")]
     }
 
     /// Creates a service that requires header fields of its own instead of a bearer token.
     init(
-        baseURL: String, headers: [(name: String, value: String)], timeout: Duration,
-        totalTimeout: Duration?, retries: RetryPolicy
+        baseURL: String, headers: [Header], timeout: Duration, totalTimeout: Duration?,
+        retries: RetryPolicy
     ) {
         var base = baseURL[...]
         while base.hasSuffix("/") { base.removeLast() }

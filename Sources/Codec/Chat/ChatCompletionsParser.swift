@@ -1,5 +1,5 @@
 // Parses the body of `POST /v1/chat/completions` into a `ChatRequest`. ChatCompletionWriter writes
-// the answer; Agents/ChatCompletionsRequest writes the same format to a model server.
+// the answer; Agents/ChatCompletions writes the same format to a model server.
 //
 // A parameter that would change the answer, and that no model port supports, is refused by name.
 // Sampling and bookkeeping parameters (temperature, top_p, seed, penalties, user, metadata, store)

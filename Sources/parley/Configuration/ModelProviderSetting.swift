@@ -3,16 +3,6 @@
 
 import Agents
 
-/// The protocol of a server of models.
-enum ModelServiceKind: String, CaseIterable, Sendable {
-    /// OpenAI's chat completions.
-    case chat
-    /// Anthropic's Messages.
-    case anthropic
-    /// OpenAI's Responses.
-    case responses
-}
-
 /// One provider: `name=value` fields with blanks between.
 struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     /// The name in metrics, logs and fallbacks: letters, digits, `.`, `_` and `-`.
@@ -29,7 +19,7 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     var model: String?
     /// Whether its model is given images.
     var seesImages = false
-    /// Whether its model is given what users say as audio; chat completions only.
+    /// Whether its model is given what users say as audio, where its protocol can carry it.
     var hearsAudio = false
     /// The provider that takes over where it fails before its first word.
     var fallback: String?
@@ -51,7 +41,7 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
                 set(halves[0], String(halves[1]))
             else { return nil }
         }
-        guard !name.isEmpty, !url.isEmpty, kind == .chat || !hearsAudio else { return nil }
+        guard !name.isEmpty, !url.isEmpty, kind.takesAudio || !hearsAudio else { return nil }
     }
 
     private mutating func set(_ field: Substring, _ value: String) -> Bool {

@@ -33,10 +33,7 @@ struct LanguageModelSettings: Sendable {
             """),
         .choice(
             "llm-kind", \.kind,
-            """
-            What that server speaks: OpenAI's chat completions (chat), Anthropic's Messages \
-            (anthropic), or OpenAI's Responses (responses).
-            """),
+            "What that server speaks: \(ModelServiceKind.titles)."),
         .serviceKey(
             "llm-key", \.key, "Key that is sent to that server, as a bearer token or x-api-key."
         ),
@@ -83,7 +80,7 @@ struct LanguageModelSettings: Sendable {
     // MARK: Time
 
     /// Tokens of one answer where the session sets no limit and the server wants one. 4,096.
-    var maxTokens = AnthropicMessages.defaultMaxTokens
+    var maxTokens = ModelService.defaultMaxTokens
     /// Time until a model's first word. 60 s, the same as the silence that is allowed later.
     var firstTokenTimeout = Duration.seconds(60)
     /// Time for a model's whole answer. 10 min: 4,096 tokens of a model on a CPU.

@@ -44,24 +44,14 @@ extension ServerParts {
     private static func service(
         _ provider: ModelProviderSetting, key: String?, _ settings: ServeSettings
     ) -> any LanguageModel {
-        let limits = AnswerTimeLimits(
-            firstToken: settings.language.firstTokenTimeout,
-            total: settings.language.totalTimeout)
-        switch provider.kind {
-        case .chat:
-            return ChatCompletions(
-                baseURL: provider.url, apiKey: key, model: provider.model,
-                hearsAudio: provider.hearsAudio, seesImages: provider.seesImages, limits: limits,
-                retries: retries(settings))
-        case .anthropic:
-            return AnthropicMessages(
-                baseURL: provider.url, apiKey: key, model: provider.model,
-                maxTokens: provider.maxTokens ?? settings.language.maxTokens,
-                seesImages: provider.seesImages, limits: limits, retries: retries(settings))
-        case .responses:
-            return OpenAIResponses(
-                baseURL: provider.url, apiKey: key, model: provider.model,
-                seesImages: provider.seesImages, limits: limits, retries: retries(settings))
-        }
+        var service = ModelService(baseURL: provider.url, apiKey: key)
+        service.model = provider.model
+        service.maxTokens = provider.maxTokens ?? settings.language.maxTokens
+        service.hearsAudio = provider.hearsAudio
+        service.seesImages = provider.seesImages
+        service.firstTokenTimeout = settings.language.firstTokenTimeout
+        service.totalTimeout = settings.language.totalTimeout
+        service.retries = retries(settings)
+        return provider.kind.model(at: service)
     }
 }

@@ -7,7 +7,8 @@ import Testing
 @testable import Agents
 
 @Suite struct AnswerMemoryTests {
-    private let model = ChatCompletions(baseURL: "http://models.test/v1", apiKey: nil)
+    private let model = ModelServiceKind.chat.model(
+        at: ModelService(baseURL: "http://models.test/v1"))
 
     private func question(_ words: Int) -> ModelRequest {
         ModelRequest(

@@ -6,7 +6,8 @@ import Session
 import Testing
 
 @Suite struct AnthropicMessagesTests: StreamedModelTests {
-    let model = AnthropicMessages(baseURL: "https://a.test/v1/", apiKey: "secret")
+    let model = ModelServiceKind.anthropic.model(
+        at: ModelService(baseURL: "https://a.test/v1/", apiKey: "secret"))
     let question = ModelRequest(model: "claude-x", messages: [.user("Hello?")])
 
     private static let start =

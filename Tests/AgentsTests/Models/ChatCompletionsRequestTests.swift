@@ -10,8 +10,9 @@ import Testing
     private static let done = Array("data: [DONE]\n\n".utf8)
 
     private func sent(
-        _ request: ModelRequest, by model: ChatCompletions = ChatCompletions(baseURL: "http://m/v1")
+        _ request: ModelRequest, by service: ModelService = ModelService(baseURL: "http://m/v1")
     ) async throws -> UpstreamRequest {
+        let model = ModelServiceKind.chat.model(at: service)
         let host = ScriptedAgentHost(answers: [.init(chunks: [Self.done])])
         try await model.respond(to: request, on: host) { _ in }
         return try #require(host.requests.first)
@@ -27,9 +28,10 @@ import Testing
     }
 
     @Test func postsToTheServiceWithItsKey() async throws {
-        let model = ChatCompletions(
-            baseURL: "https://m.test/v1//", apiKey: "k", model: "fixed", timeout: .seconds(7))
-        let request = try await sent(ModelRequest(model: "asked", messages: []), by: model)
+        var service = ModelService(baseURL: "https://m.test/v1//", apiKey: "k")
+        service.model = "fixed"
+        service.timeout = .seconds(7)
+        let request = try await sent(ModelRequest(model: "asked", messages: []), by: service)
         #expect(request.url == "https://m.test/v1/chat/completions")
         #expect(request.method == "POST")
         #expect(request.timeout == .seconds(7))
@@ -46,8 +48,8 @@ import Testing
 
     @Test(arguments: [nil, ""])
     func sendsNoAuthorizationWithoutAKey(key: String?) async throws {
-        let model = ChatCompletions(baseURL: "http://m/v1", apiKey: key)
-        let request = try await sent(ModelRequest(model: "asked", messages: []), by: model)
+        let service = ModelService(baseURL: "http://m/v1", apiKey: key)
+        let request = try await sent(ModelRequest(model: "asked", messages: []), by: service)
         #expect(!request.headers.contains { $0.name == "Authorization" })
         let body = try JSONParser().parse(String(decoding: request.body, as: UTF8.self))
         #expect(body["model"]?.string == "asked")

@@ -6,7 +6,8 @@ import Session
 import Testing
 
 @Suite struct ChatCompletionsTests {
-    private let model = ChatCompletions(baseURL: "http://models.test/v1/", apiKey: "secret")
+    private let model = ModelServiceKind.chat.model(
+        at: ModelService(baseURL: "http://models.test/v1/", apiKey: "secret"))
     private let question = ModelRequest(model: "tiny", messages: [.user("Hello?")])
 
     /// An event stream of these data lines.

@@ -158,15 +158,15 @@ private final class EndlessPings: UpstreamResponse {
     /// its first-token limit ends the wait.
     @Test(.timeLimit(.minutes(5)))
     func theFallbackTakesOverAfterTheFirstTokenTimeout() async throws {
-        let limits = AnswerTimeLimits(firstToken: .milliseconds(400))
+        var service = ModelService(baseURL: "http://a.test")
+        service.firstTokenTimeout = .milliseconds(400)
+        service.retries = RetryPolicy()
         let spare = ScriptedProvider(saying: ["hello"])
         let router = ModelRouter(
             providers: [
                 ModelProvider(
                     name: "a", patterns: patterns("*"),
-                    model: AnthropicMessages(
-                        baseURL: "http://a.test", limits: limits, retries: RetryPolicy()),
-                    fallback: "b"),
+                    model: ModelServiceKind.anthropic.model(at: service), fallback: "b"),
                 ModelProvider(name: "b", model: spare),
             ])
         let host = ClockHost()
@@ -297,9 +297,10 @@ private final class EndlessPings: UpstreamResponse {
 
     @Test(.timeLimit(.minutes(5)))
     func aServiceThatOnlyPingsFailsAfterTheFirstTokenTimeout() async {
-        let model = AnthropicMessages(
-            baseURL: "http://a.test", limits: AnswerTimeLimits(firstToken: .milliseconds(250)),
-            retries: RetryPolicy())
+        var service = ModelService(baseURL: "http://a.test")
+        service.firstTokenTimeout = .milliseconds(250)
+        service.retries = RetryPolicy()
+        let model = ModelServiceKind.anthropic.model(at: service)
         let host = ClockHost()
         await #expect(
             throws: AgentError.upstream(

@@ -6,7 +6,8 @@ import Session
 import Testing
 
 @Suite struct OpenAIResponsesTests: StreamedModelTests {
-    let model = OpenAIResponses(baseURL: "https://r.test/v1", apiKey: "secret")
+    let model = ModelServiceKind.responses.model(
+        at: ModelService(baseURL: "https://r.test/v1", apiKey: "secret"))
     let question = ModelRequest(model: "gpt-x", messages: [.user("Hello?")])
 
     private static func added(_ place: Int, _ item: String) -> String {

@@ -6,9 +6,8 @@ import Testing
 
 /// A suite of tests for one such service.
 protocol StreamedModelTests {
-    associatedtype Model: LanguageModel
     /// The client of the service.
-    var model: Model { get }
+    var model: any LanguageModel { get }
     /// A request; the scripted answer does not depend on it.
     var question: ModelRequest { get }
 }

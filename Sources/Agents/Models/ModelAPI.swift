@@ -1,51 +1,76 @@
-// A request to a model service and the stream of its answer, whatever the API: the time limits, the
-// retries, and the memory that is charged meanwhile. StreamedAnswer reads the answer's bytes.
+// The API of a model service: how its requests are written, and which reader its answers have. Time
+// limits, retries and the memory that is charged during a request are the same for every API, and
+// are here too. ModelService lists the APIs, StreamedAnswer reads the answers' bytes.
 
 import Codec
 import Session
 
-/// Time limits of a model's answer.
-public struct AnswerTimeLimits: Equatable, Sendable {
-    /// Until its first word or function call, all retries included; nil: no limit but the service's
-    /// timeout.
-    public var firstToken: Duration?
-    /// Until the end of the answer to one request; nil: no limit. Time in which the session accepts
-    /// no more of the answer does not count.
-    public var total: Duration?
+/// A client of one service, written for its API. A conforming type writes the requests; its `Answer`
+/// reads the answers.
+protocol ModelAPI: LanguageModel {
+    /// Reads the answers.
+    associatedtype Answer: StreamedAnswer
 
-    /// Creates limits; none by default.
-    public init(firstToken: Duration? = nil, total: Duration? = nil) {
-        self.firstToken = firstToken
-        self.total = total
-    }
+    /// The name of the API for operators: "OpenAI's Responses".
+    static var title: String { get }
+    /// Appended to the service's base URL.
+    static var path: String { get }
+    /// Whether requests can hold the user's audio. The default is false.
+    static var takesAudio: Bool { get }
+    /// Header fields with the key, and those that the service requires. The default is a bearer
+    /// token.
+    static func headers(key: String?) -> [UpstreamService.Header]
+
+    /// The service and the settings for its use.
+    var service: ModelService { get }
+    /// The connection to the service.
+    var upstream: UpstreamService { get }
+    /// Creates a client.
+    init(service: ModelService, upstream: UpstreamService)
+
+    /// The body of a request to a model of the service.
+    func encoded(_ request: ModelRequest, model: String) -> [UInt8]
 }
 
-/// Posts requests to a model service and passes on its answers.
-struct AnswerStream<Answer: StreamedAnswer> {
-    let service: UpstreamService
-    /// Appended to the service's base URL.
-    let path: String
-    /// Limit of the time until the first delta, retries included; nil: only the service's timeout
-    /// applies.
-    let firstTokenTimeout: Duration?
+extension ModelAPI {
+    static var takesAudio: Bool { false }
+    static func headers(key: String?) -> [UpstreamService.Header] { UpstreamService.bearer(key) }
 
-    /// Posts a request and passes on the answer while it arrives.
+    /// Creates a client of a service.
+    init(_ service: ModelService) {
+        self.init(
+            service: service,
+            upstream: UpstreamService(
+                baseURL: service.baseURL, headers: Self.headers(key: service.apiKey),
+                timeout: service.timeout, totalTimeout: service.totalTimeout,
+                retries: service.retries))
+    }
+
+    var hearsAudio: Bool { service.hearsAudio && Self.takesAudio }
+    var seesImages: Bool { service.seesImages }
+
+    /// Posts the request and passes on the answer while it arrives.
     ///
     /// It is one function from the request to the last delta, to save memory. A further function in
     /// between would stay suspended until the next delta and cost about 1 kB for every response in
     /// progress.
-    /// - Parameter encoded: makes the request's body.
-    func pass(
-        _ request: ModelRequest, _ encoded: @escaping @Sendable () -> [UInt8],
-        on host: any AgentHost, _ reply: @Sendable (ModelDelta) async throws -> Void
+    /// - Throws: `AgentError.upstream` when the service cannot be reached, refuses, or breaks off;
+    ///   `AgentError.malformedReply` when its answer cannot be understood or is not complete.
+    func respond(
+        to request: ModelRequest, on host: any AgentHost,
+        reply: @Sendable (ModelDelta) async throws -> Void
     ) async throws {
+        let model = service.model ?? request.model
         // Audio must be decoded and images are megabytes: a worker thread does that, so that no
         // other session waits.
         let isLong = request.messages.neededAbilities != ModelAbilities()
-        var body = isLong ? try await host.compute(encoded) : encoded()
+        var body =
+            isLong
+            ? try await host.compute { encoded(request, model: model) }
+            : encoded(request, model: model)
         let firstTokenLimit = FirstTokenLimit(
-            limit: firstTokenTimeout, start: await host.now(), host: host)
-        service.retries.handleRequest()
+            limit: service.firstTokenTimeout, start: await host.now(), host: host)
+        upstream.retries.handleRequest()
         var retries = 0
         // Memory that only this function knows: the request's body, and an incomplete answer.
         var charged = 0
@@ -55,8 +80,8 @@ struct AnswerStream<Answer: StreamedAnswer> {
             let attempt = RequestAttempt()
             do {
                 let response = try await firstTokenLimit.wait(attempt) { [body] in
-                    try await service.post(
-                        body, "application/json", to: path, accepting: "text/event-stream",
+                    try await upstream.post(
+                        body, "application/json", to: Self.path, accepting: "text/event-stream",
                         on: host, attempt)
                 }
                 var reading = AnswerReading<Answer>()
@@ -80,7 +105,7 @@ struct AnswerStream<Answer: StreamedAnswer> {
                 return
             } catch let error as AgentError {
                 guard
-                    let delay = service.retries.delay(after: error, of: attempt, retries: &retries)
+                    let delay = upstream.retries.delay(after: error, of: attempt, retries: &retries)
                 else { throw error }
                 try await host.sleep(for: delay)
             }

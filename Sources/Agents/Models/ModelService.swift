@@ -1,0 +1,71 @@
+// The services of models: the list of the APIs that can be spoken to them, and the settings of one
+// service. A type that conforms to ModelAPI implements one API.
+//
+// To add an API: write a ModelAPI and its StreamedAnswer, and add a case to ModelServiceKind.
+
+import Session
+
+/// The API of a service of models. The raw value is its name in settings.
+public enum ModelServiceKind: String, CaseIterable, Sendable {
+    case chat
+    case anthropic
+    case responses
+
+    private var api: any ModelAPI.Type {
+        switch self {
+        case .chat: ChatCompletions.self
+        case .anthropic: AnthropicMessages.self
+        case .responses: OpenAIResponses.self
+        }
+    }
+
+    /// Every API with its name in settings, for a sentence: "…, or OpenAI's Responses (responses)".
+    public static var titles: String {
+        let titles = allCases.map { "\($0.api.title) (\($0.rawValue))" }
+        return titles.dropLast().joined(separator: ", ") + ", or " + titles.suffix(1).joined()
+    }
+
+    /// Whether the user's audio can be sent in it.
+    public var takesAudio: Bool { api.takesAudio }
+
+    /// A language model behind a service that speaks this API: one POST per response.
+    public func model(at service: ModelService) -> any LanguageModel { api.init(service) }
+}
+
+/// A service of models, and how it is used.
+public struct ModelService: Sendable {
+    /// Most tokens of an answer where neither the client nor the operator sets a limit and the API
+    /// requires one. 4,096: the protocol's own largest limit, many minutes of speech.
+    public static let defaultMaxTokens = 4_096
+
+    /// Up to and including the version, for example `http://127.0.0.1:8000/v1`.
+    public var baseURL: String
+    /// The key; none is sent where it is nil or empty.
+    public var apiKey: String?
+    /// The model's name at the service; nil passes on the name that the client gave.
+    public var model: String?
+    /// Limit of an answer's tokens where the session sets none and the API requires one.
+    public var maxTokens = ModelService.defaultMaxTokens
+    /// Whether the user's speech is sent as audio instead of its transcript, if the API takes
+    /// audio.
+    public var hearsAudio = false
+    /// Whether users' images are sent.
+    public var seesImages = false
+    /// Longest wait for the answer, and for each further piece of it. 60 s: a model on a CPU reads a
+    /// long conversation for tens of seconds before its first word.
+    public var timeout = Duration.seconds(60)
+    /// Time until the first word or function call of an answer, all retries included; nil: no limit
+    /// but `timeout`.
+    public var firstTokenTimeout: Duration?
+    /// Time until the end of the answer to one request; nil: no limit. Time in which the session
+    /// accepts no more of the answer does not count.
+    public var totalTimeout: Duration?
+    /// When a failed request is retried. Never by default.
+    public var retries = RetryPolicy.never
+
+    /// Describes a service, with the defaults for its use.
+    public init(baseURL: String, apiKey: String? = nil) {
+        self.baseURL = baseURL
+        self.apiKey = apiKey
+    }
+}
