@@ -116,13 +116,8 @@ private struct AnthropicRequest {
 
     /// A call's id in the characters that the API allows; clients may use others in their ids.
     private static func identifier(_ callID: String) -> String {
-        let bytes = callID.utf8.map { byte -> UInt8 in
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"):
-                byte
-            default: UInt8(ascii: "_")
-            }
+        let bytes = callID.utf8.map { byte in
+            byte.isASCIIAlphanumeric || byte == UInt8(ascii: "-") ? byte : UInt8(ascii: "_")
         }
         return String(decoding: bytes, as: UTF8.self)
     }

@@ -2,6 +2,8 @@
 // bounded length. SpokenMarkdown removes the marks of Markdown, and SpokenWords replaces numbers
 // and addresses by words; this file changes only the spelling. The synthesiser is FliteSynthesizer.
 
+import Codec
+
 /// Converts a model's text into pieces for a synthesiser.
 enum SpokenText {
     /// Most UTF-8 bytes of one piece. A synthesiser analyses a whole piece before its first sound,
@@ -30,7 +32,7 @@ enum SpokenText {
                 if piece.count + 1 + part.count > maxBytes { finishPiece() }
                 if !piece.isEmpty { piece.append(UInt8(ascii: " ")) }
                 piece += part
-                hasSound = hasSound || part.contains(where: isAlphanumeric)
+                hasSound = hasSound || part.contains(where: \.isASCIIAlphanumeric)
             }
             if piece.count >= maxBytes / 2, let last = word.last, ".!?;".utf8.contains(last) {
                 finishPiece()
@@ -54,15 +56,6 @@ enum SpokenText {
             }
         }
         return bytes
-    }
-
-    private static func isAlphanumeric(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "a")...UInt8(ascii: "z"):
-            true
-        default: false
-        }
     }
 
     /// ASCII spellings of typographic characters, signs, and accented Latin letters.

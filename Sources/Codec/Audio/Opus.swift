@@ -68,10 +68,17 @@ public struct OpusDecoder: ~Copyable {
         // libopus treats a packet of no bytes as a lost one.
         guard !packet.isEmpty else { throw .invalidPacket }
         guard let start = samples.baseAddress, !samples.isEmpty else { throw .bufferTooSmall }
+        return try decode(packet, into: start, samples: samples.count, usesCopy: false)
+    }
+
+    /// - Parameter usesCopy: whether the packet's copy of the packet before it is decoded.
+    private func decode(
+        _ packet: RawSpan, into start: UnsafeMutablePointer<Int16>, samples: Int, usesCopy: Bool
+    ) throws(OpusError) -> Int {
         let count = packet.withUnsafeBytes { bytes in
             opus_decode(
                 state, bytes.baseAddress?.assumingMemoryBound(to: UInt8.self),
-                Int32(clamping: bytes.count), start, Int32(clamping: samples.count), 0)
+                Int32(clamping: bytes.count), start, Int32(clamping: samples), usesCopy ? 1 : 0)
         }
         return try OpusError.checked(count)
     }
@@ -100,12 +107,7 @@ public struct OpusDecoder: ~Copyable {
         guard let start = output.baseAddress, samples <= output.count else {
             throw .bufferTooSmall
         }
-        let count = next.withUnsafeBytes { bytes in
-            opus_decode(
-                state, bytes.baseAddress?.assumingMemoryBound(to: UInt8.self),
-                Int32(clamping: bytes.count), start, Int32(clamping: samples), 1)
-        }
-        return try OpusError.checked(count)
+        return try decode(next, into: start, samples: samples, usesCopy: true)
     }
 
     /// Resets the decoder to the start of a stream.

@@ -73,6 +73,17 @@ public struct WAVFile: Equatable, Sendable {
         throw .missingChunk(format == nil ? "fmt " : "data")
     }
 
+    /// Checks the numbers of a `fmt ` chunk.
+    static func check(
+        channels: Int, hertz: Int, frameBytes: Int, sampleBytes: Int
+    ) throws(WAVError) {
+        guard (1...maxChannels).contains(channels) else { throw .unsupportedChannels(channels) }
+        guard (1...maxHertz).contains(hertz) else { throw .unsupportedRate(hertz) }
+        guard frameBytes == channels * sampleBytes else {
+            throw .inconsistentFrameSize(frameBytes)
+        }
+    }
+
     /// One sample per frame: the mean of its channels, rounded to nearest, ties upwards.
     public var monoSamples: [Int16] {
         guard channels > 1 else { return samples }
@@ -188,13 +199,8 @@ private struct WAVFormat {
         default: throw .unsupportedEncoding(tag: tag, bits: bits)
         }
         sampleBytes = bits / 8
-        guard (1...WAVFile.maxChannels).contains(channels) else {
-            throw .unsupportedChannels(channels)
-        }
-        guard (1...WAVFile.maxHertz).contains(hertz) else { throw .unsupportedRate(hertz) }
-        guard frameBytes == channels * sampleBytes else {
-            throw .inconsistentFrameSize(frameBytes)
-        }
+        try WAVFile.check(
+            channels: channels, hertz: hertz, frameBytes: frameBytes, sampleBytes: sampleBytes)
     }
 
     /// Converts the content of the `data` chunk.
@@ -235,7 +241,7 @@ private struct WAVFormat {
 
 extension ArraySlice<UInt8> {
     /// The bytes as an unsigned little-endian number of up to four bytes.
-    fileprivate var littleEndian: Int {
+    var littleEndian: Int {
         reversed().reduce(0) { $0 << 8 | Int($1) }
     }
 }

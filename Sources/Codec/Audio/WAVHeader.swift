@@ -65,17 +65,13 @@ public struct WAVHeader: Equatable, Sendable {
         // WAVEFORMATEXTENSIBLE: the sub-format's identifier begins with its tag.
         if tag == 0xFFFE, size >= 40 { tag = number(bytes, at: offset + 24, bytes: 2) }
         guard tag == 1, bits == 16 else { throw .unsupportedEncoding(tag: tag, bits: bits) }
-        guard (1...WAVFile.maxChannels).contains(channels) else {
-            throw .unsupportedChannels(channels)
-        }
-        guard (1...WAVFile.maxHertz).contains(hertz) else { throw .unsupportedRate(hertz) }
-        guard frameBytes == channels * PCM.bytesPerSample else {
-            throw .inconsistentFrameSize(frameBytes)
-        }
+        try WAVFile.check(
+            channels: channels, hertz: hertz, frameBytes: frameBytes,
+            sampleBytes: PCM.bytesPerSample)
         return (channels, hertz)
     }
 
     private static func number(_ content: [UInt8], at offset: Int, bytes: Int) -> Int {
-        content[offset..<offset + bytes].reversed().reduce(0) { $0 << 8 | Int($1) }
+        content[offset..<offset + bytes].littleEndian
     }
 }

@@ -18,7 +18,7 @@ enum HTTPBodyFraming: Equatable, Sendable {
     static func contentLength(of fields: HTTPFields) throws(HTTPError) -> Int? {
         guard fields.count(of: "Content-Length") <= 1 else { throw .duplicateContentLength }
         guard let text = fields["Content-Length"] else { return nil }
-        guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }) else {
+        guard !text.isEmpty, text.utf8.allSatisfy(\.isASCIIDigit) else {
             throw .invalidContentLength
         }
         // A number that does not fit in Int is still a number: one beyond every limit.

@@ -194,13 +194,11 @@ enum HTTPCharacter {
     /// A token character (RFC 9110 §5.6.2).
     static func isToken(_ byte: UInt8) -> Bool {
         switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "!"),
-            UInt8(ascii: "#")...UInt8(ascii: "'"), UInt8(ascii: "*"), UInt8(ascii: "+"),
-            UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "^")...UInt8(ascii: "`"),
-            UInt8(ascii: "|"), UInt8(ascii: "~"):
+        case UInt8(ascii: "!"), UInt8(ascii: "#")...UInt8(ascii: "'"), UInt8(ascii: "*"),
+            UInt8(ascii: "+"), UInt8(ascii: "-"), UInt8(ascii: "."),
+            UInt8(ascii: "^")...UInt8(ascii: "`"), UInt8(ascii: "|"), UInt8(ascii: "~"):
             true
-        default: false
+        default: byte.isASCIIAlphanumeric
         }
     }
 
@@ -222,12 +220,11 @@ enum HTTPCharacter {
     /// brackets, which `HTTPRequestParser` reads. The colon belongs to IPv6 addresses.
     static func isHost(_ byte: UInt8) -> Bool {
         switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "!"), UInt8(ascii: "$"),
-            UInt8(ascii: "%"), UInt8(ascii: "&")...UInt8(ascii: "."), UInt8(ascii: ":"),
+        case UInt8(ascii: ","): false
+        case UInt8(ascii: "!"), UInt8(ascii: "$")...UInt8(ascii: "."), UInt8(ascii: ":"),
             UInt8(ascii: ";"), UInt8(ascii: "="), UInt8(ascii: "_"), UInt8(ascii: "~"):
-            byte != UInt8(ascii: ",")
-        default: false
+            true
+        default: byte.isASCIIAlphanumeric
         }
     }
 

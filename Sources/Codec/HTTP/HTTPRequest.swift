@@ -21,7 +21,7 @@ public struct HTTPRequest: Sendable {
     /// The fields in the order received.
     public let fields: HTTPFields
     /// The body, without chunk framing.
-    public let body: [UInt8]
+    public internal(set) var body: [UInt8] = []
 
     /// The value of a field; see the subscript of `HTTPFields`.
     public func header(_ name: String) -> String? { fields[name] }

@@ -16,20 +16,14 @@ public struct HTTPRequestParser: Sendable {
         let version: HTTPVersion
     }
 
-    /// A request whose body is still incomplete.
-    private struct Head {
-        let startLine: StartLine
-        let fields: HTTPFields
-        let host: String
-    }
-
     /// Longer than any registered method.
     private static let maxMethodBytes = 32
 
     private let limits: HTTPLimits
     private var headParser: HTTPHeadParser
     private var startLine: StartLine?
-    private var pending: (head: Head, body: HTTPBodyParser)?
+    /// The request whose body is incomplete.
+    private var pending: (request: HTTPRequest, body: HTTPBodyParser)?
 
     /// Whether the client waits for an interim `100 Continue` before it sends the body (RFC 9110
     /// §10.1.1). True after the call of `parse` that completed the head. The caller may then answer
@@ -40,12 +34,7 @@ public struct HTTPRequestParser: Sendable {
     public var isInBody: Bool { pending != nil }
 
     /// The request whose body is incomplete, without its body; nil if there is none.
-    public var requestInBody: HTTPRequest? {
-        guard let head = pending?.head else { return nil }
-        return HTTPRequest(
-            method: head.startLine.method, path: head.startLine.path, query: head.startLine.query,
-            host: head.host, version: head.startLine.version, fields: head.fields, body: [])
-    }
+    public var requestInBody: HTTPRequest? { pending?.request }
 
     /// Creates a parser at the start of a connection.
     public init(limits: HTTPLimits = HTTPLimits()) {
@@ -74,18 +63,18 @@ public struct HTTPRequestParser: Sendable {
             let host = try Self.host(of: head.fields, startLine)
             let body = try HTTPBodyParser(framing: framing, start: head.end, limits: limits)
             try checkExpectation(head.fields, startLine.version, framing)
-            pending = (Head(startLine: startLine, fields: head.fields, host: host), body)
+            let request = HTTPRequest(
+                method: startLine.method, path: startLine.path, query: startLine.query, host: host,
+                version: startLine.version, fields: head.fields)
+            pending = (request, body)
         }
-        guard let (body, end) = try pending?.body.parse(input), let head = pending?.head else {
-            return nil
-        }
+        guard let (body, end) = try pending?.body.parse(input), var request = pending?.request
+        else { return nil }
+        request.body = body
         pending = nil
         startLine = nil
         awaitsContinue = false
         headParser = HTTPHeadParser(start: 0, limits: limits)
-        let request = HTTPRequest(
-            method: head.startLine.method, path: head.startLine.path, query: head.startLine.query,
-            host: head.host, version: head.startLine.version, fields: head.fields, body: body)
         return (request, end)
     }
 
@@ -138,11 +127,9 @@ public struct HTTPRequestParser: Sendable {
     static func parseVersion(
         _ text: Slice<UnsafeRawBufferPointer>
     ) throws(HTTPError) -> HTTPVersion {
-        let digits: ClosedRange<UInt8> = UInt8(ascii: "0")...UInt8(ascii: "9")
         let (major, minor) = (text.startIndex + 5, text.startIndex + 7)
         guard text.count == 8, text.prefix(5).elementsEqual("HTTP/".utf8),
-            digits.contains(text[major]), text[major + 1] == UInt8(ascii: "."),
-            digits.contains(text[minor])
+            text[major].isASCIIDigit, text[major + 1] == UInt8(ascii: "."), text[minor].isASCIIDigit
         else { throw .malformedVersion }
         guard text[major] == UInt8(ascii: "1") else { throw .unsupportedVersion }
         return text[minor] == UInt8(ascii: "0") ? .http10 : .http11
@@ -174,8 +161,7 @@ public struct HTTPRequestParser: Sendable {
         if isLiteral, rest.popFirst() == nil { return false }
         guard !host.isEmpty, host.allSatisfy(HTTPCharacter.isHost) else { return false }
         guard let colon = rest.popFirst() else { return true }
-        let digits = UInt8(ascii: "0")...UInt8(ascii: "9")
-        return colon == UInt8(ascii: ":") && rest.allSatisfy(digits.contains)
+        return colon == UInt8(ascii: ":") && rest.allSatisfy(\.isASCIIDigit)
     }
 
     /// How a request's body ends (RFC 9112 §6.3). It never ends by closing the connection.

@@ -76,7 +76,7 @@ public struct HTTPResponseParser: Sendable {
         let parts = line.split(separator: 0x20, maxSplits: 2, omittingEmptySubsequences: false)
         guard parts.count >= 2 else { throw .malformedStartLine }
         let version = try HTTPRequestParser.parseVersion(parts[0])
-        guard parts[1].count == 3, parts[1].allSatisfy({ $0 >= 0x30 && $0 <= 0x39 }),
+        guard parts[1].count == 3, parts[1].allSatisfy(\.isASCIIDigit),
             parts.count == 2 || parts[2].allSatisfy(HTTPCharacter.isFieldValue)
         else { throw .malformedStartLine }
         let status = parts[1].reduce(0) { $0 * 10 + Int($1 - 0x30) }

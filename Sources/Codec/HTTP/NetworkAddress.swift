@@ -121,7 +121,7 @@ extension NetworkAddress: LosslessStringConvertible {
         else { return nil }
         var number = 0
         for byte in text {
-            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) else { return nil }
+            guard byte.isASCIIDigit else { return nil }
             number = number * 10 + Int(byte - UInt8(ascii: "0"))
         }
         return number <= limit ? number : nil

@@ -36,13 +36,8 @@ public enum WebHost: Hashable, Sendable {
     }
 
     private static func isNameCharacter(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."),
-            UInt8(ascii: "_"):
-            true
-        default: false
-        }
+        byte.isASCIIAlphanumeric || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".")
+            || byte == UInt8(ascii: "_")
     }
 
     /// The text; an IPv6 address is in brackets.
@@ -124,21 +119,16 @@ extension WebOrigin: LosslessStringConvertible {
         let scheme = description.prefix { $0 != ":" }
         let rest = description.dropFirst(scheme.count)
         guard rest.hasPrefix("://"), let first = scheme.utf8.first,
-            WebOrigin.isLetter(first), scheme.utf8.allSatisfy(WebOrigin.isSchemeCharacter),
+            first.isASCIILetter, scheme.utf8.allSatisfy(WebOrigin.isSchemeCharacter),
             let authority = WebAuthority(String(rest.dropFirst(3)))
         else { return nil }
         self.init(scheme: scheme.lowercased(), authority: authority)
     }
 
-    private static func isLetter(_ byte: UInt8) -> Bool {
-        let lower = HTTPCharacter.lowercased(byte)
-        return lower >= UInt8(ascii: "a") && lower <= UInt8(ascii: "z")
-    }
-
     /// RFC 3986 §3.1.
     private static func isSchemeCharacter(_ byte: UInt8) -> Bool {
-        isLetter(byte) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
-            || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "-") || byte == UInt8(ascii: ".")
+        byte.isASCIIAlphanumeric || byte == UInt8(ascii: "+") || byte == UInt8(ascii: "-")
+            || byte == UInt8(ascii: ".")
     }
 
     /// The text that a browser would send: without the scheme's standard port.

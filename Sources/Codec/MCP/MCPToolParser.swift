@@ -248,12 +248,7 @@ extension String {
 }
 
 extension UInt8 {
-    fileprivate var isASCIILetter: Bool {
-        (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(self | 0x20)
-    }
-
     fileprivate var isNameByte: Bool {
-        isASCIILetter || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(self)
-            || self == UInt8(ascii: "-") || self == UInt8(ascii: "_")
+        isASCIIAlphanumeric || self == UInt8(ascii: "-") || self == UInt8(ascii: "_")
     }
 }

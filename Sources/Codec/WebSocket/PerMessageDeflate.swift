@@ -29,45 +29,10 @@ public enum PerMessageDeflate {
 
     /// Parses a window size: one or two digits without leading zeros (RFC 7692 §7.1.2.1).
     fileprivate static func bits(_ value: String) -> Int? {
-        guard !value.hasPrefix("0"), value.utf8.count <= 2,
-            value.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }),
+        guard !value.hasPrefix("0"), value.utf8.count <= 2, value.utf8.allSatisfy(\.isASCIIDigit),
             let bits = Int(value), windowBits.contains(bits)
         else { return nil }
         return bits
-    }
-
-    /// The four parameters of an offer or of an answer.
-    fileprivate struct Parameters {
-        var serverForgets = false
-        var clientForgets = false
-        var serverWindowBits: Int?
-        var clientWindowBits: Int?
-        /// Whether `client_max_window_bits` is present, with a value or without.
-        var namesClientWindow = false
-
-        /// Nil for another extension's name, an unknown or repeated parameter, or a value that is
-        /// not allowed there (RFC 7692 §7.1).
-        init?(_ element: WebSocketExtension, isAnswer: Bool) {
-            guard element.name == PerMessageDeflate.name else { return nil }
-            var seen: Set<String> = []
-            for parameter in element.parameters {
-                guard seen.insert(parameter.name).inserted else { return nil }
-                switch (parameter.name, parameter.value) {
-                case (PerMessageDeflate.serverForgets, nil): serverForgets = true
-                case (PerMessageDeflate.clientForgets, nil): clientForgets = true
-                case (PerMessageDeflate.serverWindow, let value?):
-                    guard let bits = PerMessageDeflate.bits(value) else { return nil }
-                    serverWindowBits = bits
-                case (PerMessageDeflate.clientWindow, let value?):
-                    guard let bits = PerMessageDeflate.bits(value) else { return nil }
-                    clientWindowBits = bits
-                    namesClientWindow = true
-                case (PerMessageDeflate.clientWindow, nil) where !isAnswer:
-                    namesClientWindow = true
-                default: return nil
-                }
-            }
-        }
     }
 }
 
@@ -110,15 +75,30 @@ public struct PerMessageDeflateOffer: Hashable, Sendable {
 
     /// Parses an element of the header. Nil for another extension, or an offer that must be
     /// declined because it breaks a rule (RFC 7692 §7.1).
-    public init?(_ element: WebSocketExtension) {
-        guard let parameters = PerMessageDeflate.Parameters(element, isAnswer: false) else {
-            return nil
+    public init?(_ element: WebSocketExtension) { self.init(element, isAnswer: false) }
+
+    /// Parses the parameters, of which an answer has the same four as an offer. Nil for another
+    /// extension's name, an unknown or repeated parameter, or a value that is not allowed there.
+    private init?(_ element: WebSocketExtension, isAnswer: Bool) {
+        guard element.name == PerMessageDeflate.name else { return nil }
+        var seen: Set<String> = []
+        for parameter in element.parameters {
+            guard seen.insert(parameter.name).inserted else { return nil }
+            switch (parameter.name, parameter.value) {
+            case (PerMessageDeflate.serverForgets, nil): serverForgets = true
+            case (PerMessageDeflate.clientForgets, nil): clientForgets = true
+            case (PerMessageDeflate.serverWindow, let value?):
+                guard let bits = PerMessageDeflate.bits(value) else { return nil }
+                serverWindowBits = bits
+            case (PerMessageDeflate.clientWindow, let value?):
+                guard let bits = PerMessageDeflate.bits(value) else { return nil }
+                clientWindowBits = bits
+                letsLimitClientWindow = true
+            case (PerMessageDeflate.clientWindow, nil) where !isAnswer:
+                letsLimitClientWindow = true
+            default: return nil
+            }
         }
-        serverForgets = parameters.serverForgets
-        clientForgets = parameters.clientForgets
-        serverWindowBits = parameters.serverWindowBits
-        clientWindowBits = parameters.clientWindowBits
-        letsLimitClientWindow = parameters.namesClientWindow
     }
 
     /// Accepts the first acceptable offer of a list; nil if there is none. The client lists offers
@@ -180,9 +160,9 @@ public struct PerMessageDeflateOffer: Hashable, Sendable {
         let elements = try WebSocketExtension.list(in: answer)
         guard let element = elements.first else { return nil }
         guard elements.count == 1,
-            let parameters = PerMessageDeflate.Parameters(element, isAnswer: true),
+            let parameters = PerMessageDeflateOffer(element, isAnswer: true),
             parameters.serverForgets || !serverForgets,
-            letsLimitClientWindow || !parameters.namesClientWindow
+            letsLimitClientWindow || !parameters.letsLimitClientWindow
         else { throw .unofferedExtension }
         var agreement = PerMessageDeflateAgreement()
         agreement.serverKeepsContext = !parameters.serverForgets
@@ -196,7 +176,7 @@ public struct PerMessageDeflateOffer: Hashable, Sendable {
         agreement.namesServerWindow = parameters.serverWindowBits != nil
         let widest = clientWindowBits ?? agreement.clientWindowBits
         agreement.clientWindowBits = min(widest, parameters.clientWindowBits ?? widest)
-        agreement.namesClientWindow = parameters.namesClientWindow
+        agreement.namesClientWindow = parameters.letsLimitClientWindow
         // zlib would compress with 9 bits instead of 8, so such an answer cannot be honoured.
         guard PerMessageDeflate.deflatableWindowBits.contains(agreement.clientWindowBits) else {
             throw .unofferedExtension

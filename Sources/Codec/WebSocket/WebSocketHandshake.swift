@@ -177,13 +177,8 @@ public enum WebSocketHandshake {
     /// Whether this is the base64 of 16 bytes: 22 digits and two padding characters.
     private static func isKey(_ key: String) -> Bool {
         key.utf8.count == 24 && key.utf8.suffix(2).elementsEqual("==".utf8)
-            && key.utf8.prefix(22).allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "+"), UInt8(ascii: "/"):
-                    true
-                default: false
-                }
+            && key.utf8.prefix(22).allSatisfy {
+                $0.isASCIIAlphanumeric || $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "/")
             }
     }
 

@@ -2,6 +2,7 @@
 // Agents' ModelRouter chooses between providers while the server runs.
 
 import Agents
+import Codec
 
 /// One provider: `name=value` fields with blanks between.
 struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
@@ -77,16 +78,7 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     /// Whether a text can stand in metrics without escapes.
     private static func isName(_ text: String) -> Bool {
         text.utf8.count <= 64
-            && text.utf8.allSatisfy { byte in
-                switch byte {
-                case UInt8(ascii: "a")...UInt8(ascii: "z"),
-                    UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."),
-                    UInt8(ascii: "_"), UInt8(ascii: "-"):
-                    true
-                default: false
-                }
-            }
+            && text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "._-".utf8.contains($0) }
     }
 
     /// The fields that differ from the default.
