@@ -36,49 +36,36 @@ public struct ChatCompletionWriter: Sendable {
     }
 
     /// Writes the events of a part. A reply that fails ends with an error, without `[DONE]`.
-    public mutating func write(_ part: ReplyPart, into bytes: consuming ByteWriter) -> ByteWriter {
-        var bytes = bytes
+    public mutating func write(_ part: ReplyPart, into bytes: inout ByteWriter) {
         if !hasBegun, !part.isFailure {
             hasBegun = true
-            bytes = chunk(bytes) { (json: inout JSONWriter) in
+            chunk(into: &bytes) { json in
                 json.member("role", "assistant")
                 json.member("content", "")
             }
         }
         switch part {
-        case .text(_, let text):
-            return chunk(bytes) { (json: inout JSONWriter) in json.member("content", text) }
+        case .text(_, let text): chunk(into: &bytes) { $0.member("content", text) }
         case .callStarted(let call, let callID, let name):
             hasCalls = true
-            return chunk(bytes) { (json: inout JSONWriter) in
-                Self.writeCall(call, to: &json) { (json: inout JSONWriter) in
-                    json.member("name", name)
-                    json.member("arguments", "")
-                } head: { (json: inout JSONWriter) in
-                    json.member("id", callID)
-                    json.member("type", "function")
-                }
+            callChunk(call, id: callID, into: &bytes) { json in
+                json.member("name", name)
+                json.member("arguments", "")
             }
         case .callArguments(let call, let arguments):
-            return chunk(bytes) { (json: inout JSONWriter) in
-                Self.writeCall(call, to: &json) { (json: inout JSONWriter) in
-                    json.member("arguments", arguments)
-                }
-            }
-        case .callFinished: return bytes
+            callChunk(call, into: &bytes) { $0.member("arguments", arguments) }
+        case .callFinished: break
         case .finished(let ending, let usage):
-            let reason = Self.finishReason(ending, hasCalls: hasCalls)
-            bytes = chunk(bytes, finishReason: reason) { (_: inout JSONWriter) in }
-            if includesUsage { bytes = usageChunk(usage, bytes) }
+            chunk(finishReason: Self.finishReason(ending, hasCalls: hasCalls), into: &bytes) { _ in
+            }
+            if includesUsage { usageChunk(usage, into: &bytes) }
             bytes.append("data: [DONE]\n\n")
-            return bytes
         case .failed(let code, let message, let isRequestError):
-            bytes.append("data: ")
-            bytes = Self.error(
-                code: code, message: message, isRequestError: isRequestError, param: nil,
-                into: bytes)
-            bytes.append("\n\n")
-            return bytes
+            bytes.appendEvent { json in
+                Self.writeError(
+                    code: code, message: message, isRequestError: isRequestError, param: nil,
+                    to: &json)
+            }
         }
     }
 
@@ -87,11 +74,10 @@ public struct ChatCompletionWriter: Sendable {
     /// Writes a complete reply as one object.
     /// - Precondition: its last part is `finished`.
     public static func completion(
-        _ parts: [ReplyPart], _ heading: Heading, into bytes: consuming ByteWriter
-    ) -> ByteWriter {
+        _ parts: [ReplyPart], _ heading: Heading, into bytes: inout ByteWriter
+    ) {
         let reply = WholeReply(parts)
-        var json = JSONWriter(bytes)
-        json.object { json in
+        bytes.appendObject { json in
             write(heading, object: "chat.completion", to: &json)
             json.array("choices") { json in
                 json.object { json in
@@ -125,90 +111,82 @@ public struct ChatCompletionWriter: Sendable {
             json.key("usage")
             write(reply.usage, to: &json)
         }
-        return json.finish()
     }
 
     /// Writes an error in the format of OpenAI's API.
     public static func error(
         code: String, message: String, isRequestError: Bool, param: String?,
-        into bytes: consuming ByteWriter
-    ) -> ByteWriter {
-        var json = JSONWriter(bytes)
-        json.object { json in
-            json.object("error") { json in
-                json.member("message", message)
-                json.member("type", isRequestError ? "invalid_request_error" : "server_error")
-                json.member("code", code)
-                json.member("param", param)
-            }
+        into bytes: inout ByteWriter
+    ) {
+        bytes.appendObject { json in
+            writeError(
+                code: code, message: message, isRequestError: isRequestError, param: param,
+                to: &json)
         }
-        return json.finish()
     }
 
     // MARK: Pieces
 
     private func chunk(
-        _ bytes: consuming ByteWriter, finishReason: String? = nil,
+        finishReason: String? = nil, into bytes: inout ByteWriter,
         _ delta: (inout JSONWriter) -> Void
-    ) -> ByteWriter {
-        var bytes = bytes
-        bytes.append("data: ")
-        var json = JSONWriter(bytes)
-        json.beginObject()
-        Self.write(heading, object: "chat.completion.chunk", to: &json)
-        json.key("choices")
-        json.beginArray()
-        json.beginObject()
-        json.member("index", 0)
-        json.key("delta")
-        json.beginObject()
-        delta(&json)
-        json.endObject()
-        json.key("logprobs")
-        json.null()
-        json.member("finish_reason", finishReason)
-        json.endObject()
-        json.endArray()
-        if includesUsage {
-            json.key("usage")
-            json.null()
+    ) {
+        bytes.appendEvent { json in
+            Self.write(heading, object: "chat.completion.chunk", to: &json)
+            json.array("choices") { json in
+                json.object { json in
+                    json.member("index", 0)
+                    json.object("delta", delta)
+                    json.key("logprobs")
+                    json.null()
+                    json.member("finish_reason", finishReason)
+                }
+            }
+            if includesUsage {
+                json.key("usage")
+                json.null()
+            }
         }
-        json.endObject()
-        bytes = json.finish()
-        bytes.append("\n\n")
-        return bytes
     }
 
-    private func usageChunk(_ usage: ResponseUsage, _ bytes: consuming ByteWriter) -> ByteWriter {
-        var bytes = bytes
-        bytes.append("data: ")
-        var json = JSONWriter(bytes)
-        json.object { json in
+    /// - Parameter id: the call's id, in its first chunk only.
+    private func callChunk(
+        _ call: Int, id: String? = nil, into bytes: inout ByteWriter,
+        _ function: (inout JSONWriter) -> Void
+    ) {
+        chunk(into: &bytes) { json in
+            json.array("tool_calls") { json in
+                json.object { json in
+                    json.member("index", call)
+                    if let id {
+                        json.member("id", id)
+                        json.member("type", "function")
+                    }
+                    json.object("function", function)
+                }
+            }
+        }
+    }
+
+    private func usageChunk(_ usage: ResponseUsage, into bytes: inout ByteWriter) {
+        bytes.appendEvent { json in
             Self.write(heading, object: "chat.completion.chunk", to: &json)
             json.array("choices") { _ in }
             json.key("usage")
             Self.write(usage, to: &json)
         }
-        bytes = json.finish()
-        bytes.append("\n\n")
-        return bytes
     }
 
-    private static func writeCall(
-        _ call: Int, to json: inout JSONWriter, function: (inout JSONWriter) -> Void,
-        head: (inout JSONWriter) -> Void = { (_: inout JSONWriter) in }
+    private static func writeError(
+        code: String, message: String, isRequestError: Bool, param: String?,
+        to json: inout JSONWriter
     ) {
-        json.key("tool_calls")
-        json.beginArray()
-        json.beginObject()
-        json.member("index", call)
-        head(&json)
-        json.key("function")
-        json.beginObject()
-        function(&json)
-        json.endObject()
-        json.endObject()
-        json.endArray()
+        json.object("error") { json in
+            json.member("message", message)
+            json.member("type", isRequestError ? "invalid_request_error" : "server_error")
+            json.member("code", code)
+            json.member("param", param)
+        }
     }
 
     private static func write(_ heading: Heading, object: String, to json: inout JSONWriter) {
@@ -268,4 +246,20 @@ private struct WholeReply {
 
 extension ReplyPart {
     fileprivate var isFailure: Bool { if case .failed = self { true } else { false } }
+}
+
+extension ByteWriter {
+    /// Appends a JSON object.
+    fileprivate mutating func appendObject(_ members: (inout JSONWriter) -> Void) {
+        var json = JSONWriter(self)
+        json.object(members)
+        self = json.finish()
+    }
+
+    /// Appends a server-sent event whose data is a JSON object.
+    mutating func appendEvent(_ members: (inout JSONWriter) -> Void) {
+        append("data: ")
+        appendObject(members)
+        append("\n\n")
+    }
 }

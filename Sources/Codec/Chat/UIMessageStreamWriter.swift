@@ -24,110 +24,98 @@ public struct UIMessageStreamWriter: Sendable {
     public init(messageID: String) { self.messageID = messageID }
 
     /// Writes the start of a stream, which the client gets before the model has produced anything.
-    public mutating func begin(into bytes: consuming ByteWriter) -> ByteWriter {
+    public mutating func begin(into bytes: inout ByteWriter) {
         hasBegun = true
-        let id = messageID
-        let bytes = Self.event("start", bytes) { (json: inout JSONWriter) in
-            json.member("messageId", id)
-        }
-        return Self.event("start-step", bytes)
+        Self.event("start", into: &bytes) { $0.member("messageId", messageID) }
+        Self.event("start-step", into: &bytes)
     }
 
     /// Writes the events of a part.
-    public mutating func write(_ part: ReplyPart, into bytes: consuming ByteWriter) -> ByteWriter {
-        var bytes = bytes
-        if !hasBegun { bytes = begin(into: bytes) }
+    public mutating func write(_ part: ReplyPart, into bytes: inout ByteWriter) {
+        if !hasBegun { begin(into: &bytes) }
         if case .text(let message, let text) = part {
             if openText != message {
-                bytes = endText(bytes)
+                endText(into: &bytes)
                 openText = message
-                bytes = Self.textEvent("text-start", message, bytes)
+                Self.textEvent("text-start", message, into: &bytes)
             }
-            return Self.textEvent("text-delta", message, delta: text, bytes)
+            return Self.textEvent("text-delta", message, delta: text, into: &bytes)
         }
-        bytes = endText(bytes)
+        endText(into: &bytes)
         switch part {
-        case .text: return bytes
+        case .text: break
         case .callStarted(_, let callID, let name):
             hasCalls = true
             openCalls.append(callID)
-            return Self.event("tool-input-start", bytes) { (json: inout JSONWriter) in
+            Self.event("tool-input-start", into: &bytes) { json in
                 json.member("toolCallId", callID)
                 json.member("toolName", name)
             }
         case .callArguments(let call, let arguments):
-            guard openCalls.indices.contains(call) else { return bytes }
+            guard openCalls.indices.contains(call) else { return }
             let callID = openCalls[call]
-            return Self.event("tool-input-delta", bytes) { (json: inout JSONWriter) in
+            Self.event("tool-input-delta", into: &bytes) { json in
                 json.member("toolCallId", callID)
                 json.member("inputTextDelta", arguments)
             }
         case .callFinished(_, let callID, let name, let arguments):
-            return Self.inputAvailable(callID, name, arguments, bytes)
-        case .finished(let ending, _): return end(ending, bytes)
+            Self.inputAvailable(callID, name, arguments, into: &bytes)
+        case .finished(let ending, _): end(ending, into: &bytes)
         case .failed(_, let message, _):
-            bytes = Self.event("error", bytes) { (json: inout JSONWriter) in
-                json.member("errorText", message)
-            }
+            Self.event("error", into: &bytes) { $0.member("errorText", message) }
             bytes.append("data: [DONE]\n\n")
-            return bytes
         }
     }
 
     /// Ids of the calls so far, by their number.
     private var openCalls: [String] = []
 
-    private mutating func endText(_ bytes: consuming ByteWriter) -> ByteWriter {
-        guard let message = openText else { return bytes }
-        openText = nil
-        return Self.textEvent("text-end", message, bytes)
+    private mutating func endText(into bytes: inout ByteWriter) {
+        guard let message = openText.take() else { return }
+        Self.textEvent("text-end", message, into: &bytes)
     }
 
-    private func end(_ ending: ReplyPart.Ending, _ bytes: consuming ByteWriter) -> ByteWriter {
-        var bytes = bytes
-        let reason: String
-        switch ending {
-        case .cancelled:
-            bytes = Self.event("abort", bytes)
-            bytes.append("data: [DONE]\n\n")
-            return bytes
-        case .stop: reason = hasCalls ? "tool-calls" : "stop"
-        case .length: reason = "length"
-        case .contentFilter: reason = "content-filter"
-        }
-        bytes = Self.event("finish-step", bytes)
-        bytes = Self.event("finish", bytes) { (json: inout JSONWriter) in
-            json.member("finishReason", reason)
+    private func end(_ ending: ReplyPart.Ending, into bytes: inout ByteWriter) {
+        if ending == .cancelled {
+            Self.event("abort", into: &bytes)
+        } else {
+            Self.event("finish-step", into: &bytes)
+            Self.event("finish", into: &bytes) { $0.member("finishReason", reason(of: ending)) }
         }
         bytes.append("data: [DONE]\n\n")
-        return bytes
+    }
+
+    private func reason(of ending: ReplyPart.Ending) -> String {
+        switch ending {
+        case .stop, .cancelled: hasCalls ? "tool-calls" : "stop"
+        case .length: "length"
+        case .contentFilter: "content-filter"
+        }
     }
 
     /// Arguments that are not a JSON object are sent as an input error: the client cannot run the
     /// tool.
     private static func inputAvailable(
-        _ callID: String, _ name: String, _ arguments: String, _ bytes: consuming ByteWriter
-    ) -> ByteWriter {
+        _ callID: String, _ name: String, _ arguments: String, into bytes: inout ByteWriter
+    ) {
         let text = arguments.isEmpty ? "{}" : arguments
-        if (try? JSONParser().parse(text)) != nil {
-            return event("tool-input-available", bytes) { (json: inout JSONWriter) in
-                json.member("toolCallId", callID)
-                json.member("toolName", name)
-                json.member("input", RawJSON(text).onOneLine)
-            }
-        }
-        return event("tool-input-error", bytes) { (json: inout JSONWriter) in
+        let isJSON = (try? JSONParser().parse(text)) != nil
+        event(isJSON ? "tool-input-available" : "tool-input-error", into: &bytes) { json in
             json.member("toolCallId", callID)
             json.member("toolName", name)
-            json.member("input", text)
-            json.member("errorText", "The model's arguments are no JSON object.")
+            if isJSON {
+                json.member("input", RawJSON(text).onOneLine)
+            } else {
+                json.member("input", text)
+                json.member("errorText", "The model's arguments are no JSON object.")
+            }
         }
     }
 
     private static func textEvent(
-        _ type: String, _ message: Int, delta: String? = nil, _ bytes: consuming ByteWriter
-    ) -> ByteWriter {
-        event(type, bytes) { (json: inout JSONWriter) in
+        _ type: String, _ message: Int, delta: String? = nil, into bytes: inout ByteWriter
+    ) {
+        event(type, into: &bytes) { json in
             json.key("id")
             json.beginString()
             json.continueString(decimal: UInt64(message))
@@ -137,18 +125,12 @@ public struct UIMessageStreamWriter: Sendable {
     }
 
     private static func event(
-        _ type: String, _ bytes: consuming ByteWriter,
-        _ members: (inout JSONWriter) -> Void = { (_: inout JSONWriter) in }
-    ) -> ByteWriter {
-        var bytes = bytes
-        bytes.append("data: ")
-        var json = JSONWriter(bytes)
-        json.beginObject()
-        json.member("type", type)
-        members(&json)
-        json.endObject()
-        bytes = json.finish()
-        bytes.append("\n\n")
-        return bytes
+        _ type: String, into bytes: inout ByteWriter,
+        _ members: (inout JSONWriter) -> Void = { _ in }
+    ) {
+        bytes.appendEvent { json in
+            json.member("type", type)
+            members(&json)
+        }
     }
 }

@@ -36,7 +36,8 @@ extension Shard {
         if case .uiMessages(var writer) = answer.style {
             // At once: the page gets the message's id, and a sign that the server answers.
             sendHead(of: answer, on: connection)
-            let begun = writer.begin(into: ByteWriter(capacity: 256))
+            var begun = ByteWriter(capacity: 256)
+            writer.begin(into: &begun)
             answer.style = .uiMessages(writer)
             send(begun, of: answer, on: connection)
         }
@@ -84,18 +85,18 @@ extension Shard {
         let isLast = parts.last?.isLast ?? false
         switch answer.style {
         case .whole(let heading):
-            let body = ChatCompletionWriter.completion(
-                parts, heading, into: ByteWriter(capacity: 1_024))
+            var body = ByteWriter(capacity: 1_024)
+            ChatCompletionWriter.completion(parts, heading, into: &body)
             return respond(200, body.copiedBytes, answer, on: connection)
         case .chunks(var writer):
             if !answer.hasSentHead { sendHead(of: answer, on: connection) }
             var bytes = ByteWriter(capacity: 1_024)
-            for part in parts { bytes = writer.write(part, into: bytes) }
+            for part in parts { writer.write(part, into: &bytes) }
             answer.style = .chunks(writer)
             send(bytes, of: answer, isLast: isLast, on: connection)
         case .uiMessages(var writer):
             var bytes = ByteWriter(capacity: 1_024)
-            for part in parts { bytes = writer.write(part, into: bytes) }
+            for part in parts { writer.write(part, into: &bytes) }
             answer.style = .uiMessages(writer)
             send(bytes, of: answer, isLast: isLast, on: connection)
         }
@@ -146,9 +147,9 @@ extension Shard {
         on connection: Connection
     ) {
         let status = isRequestError ? 400 : Self.status(of: code)
-        let body = ChatCompletionWriter.error(
-            code: code, message: message, isRequestError: status < 500, param: nil,
-            into: ByteWriter(capacity: 256))
+        var body = ByteWriter(capacity: 256)
+        ChatCompletionWriter.error(
+            code: code, message: message, isRequestError: status < 500, param: nil, into: &body)
         respond(status, body.copiedBytes, answer, on: connection)
     }
 
