@@ -16,7 +16,7 @@ extension ChatRequestParser {
         request.model = try fields.read(ChatCompletionFields.model)
         try fields.refuseUnsupportedParameters()
         request.items = try fields.chatMessages()
-        let tools = try fields.list("tools", atMost: limits.maxTools) {
+        let tools = try fields.list("tools", atMost: ClientEventLimits.maxTools) {
             (tool) throws(ClientEventError) -> FunctionTool in try tool.chatTool()
         }
         request.tools = tools ?? []
@@ -48,7 +48,8 @@ extension EventFields {
             throw .unsupported(
                 "unsupported_parameter", "response_format", "'response_format' other than text")
         }
-        if let modalities = try read(OptionalField("modalities", .names, "")),
+        if let modalities = try read(
+            OptionalField("modalities", .names(atMost: ClientEventLimits.maxNames), "")),
             modalities != ["text"]
         {
             throw .unsupported(
@@ -70,7 +71,7 @@ extension EventFields {
 
     fileprivate func chatMessages() throws(ClientEventError) -> [ConversationItem] {
         _ = try required("messages")
-        let messages = try list("messages", atMost: limits.maxInputItems) {
+        let messages = try list("messages", atMost: ClientEventLimits.maxInputItems) {
             (message) throws(ClientEventError) -> [ConversationItem] in try message.chatMessage()
         }
         guard let messages, !messages.isEmpty else {
@@ -111,7 +112,7 @@ extension EventFields {
     private func chatTexts() throws(ClientEventError) -> [String] {
         let content = try required("content")
         if content.kind == .string { return [try requiredText("content")] }
-        let texts = try list("content", atMost: limits.maxContentParts) {
+        let texts = try list("content", atMost: ClientEventLimits.maxContentParts) {
             (part) throws(ClientEventError) -> String in try part.chatText(isAssistant: false)
         }
         return texts ?? []
@@ -129,7 +130,7 @@ extension EventFields {
     private func chatUserContent() throws(ClientEventError) -> [ContentPart] {
         let content = try required("content")
         if content.kind == .string { return [.inputText(try requiredText("content"))] }
-        let parts = try list("content", atMost: limits.maxContentParts) {
+        let parts = try list("content", atMost: ClientEventLimits.maxContentParts) {
             (part) throws(ClientEventError) -> ContentPart in
             let type = try part.requiredName("type")
             switch type {
@@ -160,14 +161,14 @@ extension EventFields {
             if content.kind == .string {
                 texts = [try requiredText("content")]
             } else {
-                let parts = try list("content", atMost: limits.maxContentParts) {
+                let parts = try list("content", atMost: ClientEventLimits.maxContentParts) {
                     (part) throws(ClientEventError) -> String in
                     try part.chatText(isAssistant: true)
                 }
                 texts = parts ?? []
             }
         }
-        let calls = try list("tool_calls", atMost: limits.maxTools) {
+        let calls = try list("tool_calls", atMost: ClientEventLimits.maxTools) {
             (call) throws(ClientEventError) -> ConversationItem in
             let function = try call.requiredFunction()
             return ConversationItem(
@@ -191,7 +192,7 @@ extension EventFields {
     fileprivate func chatToolChoice() throws(ClientEventError) -> ToolChoice? {
         guard let value = value("tool_choice") else { return nil }
         if value.kind == .string {
-            return try ToolChoiceRule().read(value, at: place(of: "tool_choice"), limits)
+            return try ToolChoiceRule().read(value, at: place(of: "tool_choice"))
         }
         let choice = try requiredFields("tool_choice")
         return .function(name: try choice.requiredFunction().requiredName("name"))

@@ -35,30 +35,14 @@ public struct ChatRequest: Equatable, Sendable {
 
 /// Parses bodies of text requests, one after another, in buffers that it reuses.
 public final class ChatRequestParser {
-    let limits: ClientEventLimits
-    private let json: JSONParser
+    private let json = JSONParser()
 
     /// Creates a parser.
-    public init(limits: ClientEventLimits = ClientEventLimits()) {
-        self.limits = limits
-        json = JSONParser(limits: limits.json)
-    }
+    public init() {}
 
     /// The fields of a body, which must be an object.
     func fields(of body: [UInt8]) throws(ClientEventError) -> EventFields {
-        let root: JSONValue
-        do throws(JSONError) {
-            let result = body.withUnsafeBytes { (bytes) -> Result<JSONValue, JSONError> in
-                Result { () throws(JSONError) in try json.parse(bytes) }
-            }
-            root = try result.get()
-        } catch {
-            throw .bodyIsNotJSON(error)
-        }
-        guard root.kind == .object else {
-            throw .bodyIsNotAnObject
-        }
-        return try EventFields(root, path: "", limits: limits)
+        try EventFields(body: body, json)
     }
 }
 

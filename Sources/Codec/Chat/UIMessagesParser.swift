@@ -50,15 +50,17 @@ extension EventFields {
         guard let members = value.members else {
             throw .wrongType("tools", expected: "an object of tools by name", value)
         }
-        guard value.count <= limits.maxTools else {
-            throw .invalid("tools", "expected at most \(limits.maxTools) tools, got \(value.count)")
+        guard value.count <= ClientEventLimits.maxTools else {
+            throw .tooMany(
+                "tools", "tools", atMost: ClientEventLimits.maxTools, got: value.count)
         }
         var tools: [FunctionTool] = []
         for (name, value) in members {
-            guard !name.isEmpty, name.utf8.count <= limits.maxNameBytes else {
-                throw .invalid("tools", "expected names of 1 to \(limits.maxNameBytes) bytes")
+            guard !name.isEmpty, name.utf8.count <= ClientEventLimits.maxNameBytes else {
+                throw .invalid(
+                    "tools", "expected names of 1 to \(ClientEventLimits.maxNameBytes) bytes")
             }
-            let tool = try EventFields(value, path: "tools.\(name)", limits: limits)
+            let tool = try EventFields(value, path: "tools.\(name)")
             let key: StaticString = tool.value("parameters") == nil ? "inputSchema" : "parameters"
             tools.append(try FunctionTool(named: name, tool, schema: key))
         }
@@ -80,7 +82,7 @@ private struct UIMessageItems {
     ) throws(ClientEventError) {
         var isOver = false
         // The closure cannot change `self`, so the messages are collected first.
-        let messages = try fields.list("messages", atMost: fields.limits.maxInputItems) {
+        let messages = try fields.list("messages", atMost: ClientEventLimits.maxInputItems) {
             (message) throws(ClientEventError) -> EventFields in message
         }
         for message in messages ?? [] {
@@ -97,7 +99,7 @@ private struct UIMessageItems {
         _ message: EventFields, role: String
     ) throws(ClientEventError) {
         _ = try message.required("parts")
-        let listed = try message.list("parts", atMost: message.limits.maxInputItems) {
+        let listed = try message.list("parts", atMost: ClientEventLimits.maxInputItems) {
             (part) throws(ClientEventError) -> EventFields in part
         }
         let parts = listed ?? []

@@ -7,25 +7,7 @@
 extension EventFields {
     /// Names in an array.
     fileprivate func names(_ key: StaticString) throws(ClientEventError) -> [String]? {
-        guard let value = value(key) else { return nil }
-        return try names(in: value, path(of: key))
-    }
-
-    private func names(
-        in value: JSONValue, _ path: String
-    ) throws(ClientEventError) -> [String] {
-        guard let elements = value.elements else {
-            throw .wrongType(path, expected: "an array of names", value)
-        }
-        guard elements.count <= limits.maxTools else {
-            throw .invalid(path, "expected at most \(limits.maxTools) names")
-        }
-        var names: [String] = []
-        for element in elements {
-            names.append(
-                try element.text(at: "\(path)[\(names.count)]", atMost: limits.maxNameBytes))
-        }
-        return names
+        try read(OptionalField(key, .names(atMost: ClientEventLimits.maxTools), ""))
     }
 
     /// `allowed_tools`: an array of names, or a filter.
@@ -33,13 +15,11 @@ extension EventFields {
         _ key: StaticString
     ) throws(ClientEventError) -> (filter: MCPTool.Filter, isList: Bool)? {
         guard let value = value(key) else { return nil }
-        if value.kind == .array {
-            return (MCPTool.Filter(toolNames: try names(in: value, path(of: key))), true)
-        }
+        if value.kind == .array { return (MCPTool.Filter(toolNames: try names(key)), true) }
         guard value.kind == .object else {
             throw .wrongType(path(of: key), expected: "an array of names or a filter", value)
         }
-        let fields = try EventFields(value, path: path(of: key), limits: limits)
+        let fields = try EventFields(value, path: path(of: key))
         return (try fields.filter(), false)
     }
 
@@ -53,20 +33,15 @@ extension EventFields {
     ) throws(ClientEventError) -> MCPTool.Approval? {
         guard let value = value(key) else { return nil }
         let expected = "'always', 'never' or an object with filters for them"
-        switch value.kind {
-        case .string where value.isString("always"): return .always
-        case .string where value.isString("never"): return .never
-        case .string: throw .wrongValue(path(of: key), expected: expected, value)
-        case .object:
-            let fields = try EventFields(value, path: path(of: key), limits: limits)
-            let always = try fields.fields("always")
-            let never = try fields.fields("never")
-            return .filtered(
-                always: try always.map { (fields) throws(ClientEventError) in try fields.filter() },
-                never: try never.map { (fields) throws(ClientEventError) in try fields.filter() })
-        case .null, .bool, .number, .array:
-            throw .wrongType(path(of: key), expected: expected, value)
+        if value.isString("always") { return .always }
+        if value.isString("never") { return .never }
+        guard value.kind == .object else {
+            throw .mismatch(path(of: key), expected: expected, value, of: .string)
         }
+        let fields = try EventFields(value, path: path(of: key))
+        let always = try fields.fields("always")
+        let never = try fields.fields("never")
+        return .filtered(always: try always?.filter(), never: try never?.filter())
     }
 
     /// Header fields: an object of strings.
@@ -75,8 +50,9 @@ extension EventFields {
         guard let members = value.members else {
             throw .wrongType(path(of: key), expected: "an object of texts", value)
         }
-        guard value.count <= limits.maxTools else {
-            throw .invalid(path(of: key), "expected at most \(limits.maxTools) header fields")
+        guard value.count <= ClientEventLimits.maxTools else {
+            throw .invalid(
+                path(of: key), "expected at most \(ClientEventLimits.maxTools) header fields")
         }
         var headers: [MCPTool.Header] = []
         for (name, value) in members {
@@ -166,7 +142,7 @@ extension MCPItem {
             }
             self = .call(call)
         case "mcp_list_tools":
-            let tools = try fields.list("tools", atMost: fields.limits.maxTools) {
+            let tools = try fields.list("tools", atMost: ClientEventLimits.maxTools) {
                 (tool) throws(ClientEventError) in try MCPToolDescription(tool)
             }
             guard let tools else { throw .missing(fields.path(of: "tools")) }

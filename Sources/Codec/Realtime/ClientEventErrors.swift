@@ -58,6 +58,27 @@ extension ClientEventError {
         invalid(path, "expected \(expected), got \(value.excerpt)")
     }
 
+    /// A field has an invalid value, which is of the wrong type unless it is one of these kinds.
+    static func mismatch(
+        _ path: String, expected: String, _ value: JSONValue, of kinds: JSONValue.Kind...
+    ) -> ClientEventError {
+        kinds.contains(value.kind)
+            ? wrongValue(path, expected: expected, value)
+            : wrongType(path, expected: expected, value)
+    }
+
+    /// A field has too many bytes, elements or members.
+    static func tooMany(
+        _ path: String, _ unit: String, atMost maximum: Int, got count: Int
+    ) -> ClientEventError {
+        invalid(path, "expected at most \(maximum) \(unit), got \(count)")
+    }
+
+    /// A field should be base64.
+    static func notBase64(_ path: String) -> ClientEventError {
+        invalid(path, "expected base64 (RFC 4648 section 4) with its padding")
+    }
+
     /// A field is invalid; `what` completes the message.
     static func invalid(_ path: String, _ what: String) -> ClientEventError {
         ClientEventError(

@@ -7,7 +7,6 @@
 /// Parses clients' messages, one after another, in buffers that it reuses. One parser serves all
 /// sessions of a thread. `input_audio_buffer.append` without an `event_id` allocates nothing.
 public struct ClientEventParser: ~Copyable {
-    private let limits: ClientEventLimits
     private let json: JSONParser
     private var decodedAudio: ByteWriter
 
@@ -19,9 +18,8 @@ public struct ClientEventParser: ~Copyable {
     private static let retainedAudioBytes = 256 << 10
 
     /// Creates a parser with room for ordinary audio events.
-    public init(limits: ClientEventLimits = ClientEventLimits()) {
-        self.limits = limits
-        json = JSONParser(limits: limits.json)
+    public init() {
+        json = JSONParser()
         decodedAudio = ByteWriter(capacity: Self.smallestAudioBuffer)
     }
 
@@ -64,7 +62,7 @@ public struct ClientEventParser: ~Copyable {
         } catch {
             throw .messageIsNotJSON(error)
         }
-        return try EventFields(root, path: "", limits: limits)
+        return try EventFields(root, path: "")
     }
 
     private mutating func event(_ fields: EventFields) throws(ClientEventError) -> ClientEvent {
@@ -126,14 +124,8 @@ public struct ClientEventParser: ~Copyable {
         _ fields: EventFields
     ) throws(ClientEventError) {
         let value = try fields.value(of: AppendFields.audio)
-        // A rare huge event must not keep its memory.
-        if decodedAudio.capacity > limits.retainedAudioBytes,
-            value.rawBytes.count <= limits.retainedAudioBytes
-        {
-            decodedAudio = ByteWriter(capacity: Self.smallestAudioBuffer)
-        }
         try value.decodeBase64(
-            at: fields.place(of: AppendFields.audio.name), limits, into: &decodedAudio)
+            at: fields.place(of: AppendFields.audio.name), into: &decodedAudio)
     }
 
     /// Events of related protocols that clients may send by mistake.

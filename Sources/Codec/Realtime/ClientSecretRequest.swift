@@ -21,21 +21,12 @@ public struct ClientSecretRequest: Sendable {
     /// Parses a body. An empty one asks for the defaults.
     /// - Throws: the error with which `session.update` would be refused; `param` is the field's
     ///   path.
-    public init(
-        body: [UInt8], limits: ClientEventLimits = ClientEventLimits()
-    ) throws(ClientEventError) {
+    public init(body: [UInt8]) throws(ClientEventError) {
         guard !body.isEmpty else {
             (seconds, model, session) = (Self.defaultSeconds, nil, SessionUpdate())
             return
         }
-        let parser = JSONParser(limits: limits.json)
-        let root: JSONValue
-        do {
-            root = try parser.parse(body)
-        } catch {
-            throw .bodyIsNotJSON(error)
-        }
-        let fields = try EventFields(root, path: "", limits: limits)
+        let fields = try EventFields(body: body, JSONParser())
         let expiry = try fields.read(ClientSecretFields.expiresAfter)
         _ = try expiry?.read(ExpiryFields.anchor)
         seconds = try expiry?.read(ExpiryFields.seconds) ?? Self.defaultSeconds

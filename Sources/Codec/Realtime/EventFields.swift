@@ -5,36 +5,29 @@
 // Rules for all fields: unknown fields are ignored; `null` counts as absent unless a reader says
 // otherwise; of a repeated key the last one counts.
 
-/// Limits on the content of client events. `json` has the limits of their JSON.
-public struct ClientEventLimits: Equatable, Sendable {
-    /// JSON limits of every message.
-    public var json = JSONLimits()
+/// Limits on the content of client events. They are part of the published schemas.
+public enum ClientEventLimits {
     /// Decoded bytes of one `input_audio_buffer.append` or `input_audio` part: the protocol's 15
     /// MiB.
-    public var maxAudioBytes = 15 << 20
+    public static let maxAudioBytes = 15 << 20
     /// UTF-8 bytes of one image's URL. 4 MiB: a file of 3 MiB as base64, below the 5 MB that model
     /// services accept.
-    public var maxImageBytes = 4 << 20
+    public static let maxImageBytes = 4 << 20
     /// UTF-8 bytes of one text: instructions, an item's text, a tool's schema. Far more than a
     /// model reads. The session may have to keep it.
-    public var maxTextBytes = 1 << 20
+    public static let maxTextBytes = 1 << 20
     /// UTF-8 bytes of an id or a name, from the protocol's `event_id`.
-    public var maxNameBytes = 512
+    public static let maxNameBytes = 512
     /// Tools of a session or response; the protocol's upstream models accept as many.
-    public var maxTools = 128
+    public static let maxTools = 128
     /// Names in one list: languages or keywords of a transcription.
-    public var maxNames = 1_000
+    public static let maxNames = 1_000
     /// Content parts of one item.
-    public var maxContentParts = 128
+    public static let maxContentParts = 128
     /// Items of one response's `input`.
-    public var maxInputItems = 1_024
+    public static let maxInputItems = 1_024
     /// Pairs of a response's `metadata`, as the protocol has it.
-    public var maxMetadataPairs = 16
-    /// The audio buffer shrinks to this after a larger event.
-    public var retainedAudioBytes = 256 << 10
-
-    /// The defaults.
-    public init() {}
+    public static let maxMetadataPairs = 16
 }
 
 /// The fields of one JSON object in a client event, and the object's path.
@@ -42,12 +35,9 @@ struct EventFields {
     let object: JSONValue
     /// Path of the object, for example `session.audio`; empty for the event itself.
     let path: String
-    let limits: ClientEventLimits
 
     /// The path of one field.
-    func path(of key: StaticString) -> String {
-        path.isEmpty ? "\(key)" : "\(path).\(key)"
-    }
+    func path(of key: StaticString) -> String { place(of: key).text }
 
     /// The field's value, or nil if it is absent or null.
     func value(_ key: StaticString) -> JSONValue? {
@@ -62,6 +52,15 @@ struct EventFields {
         return value
     }
 
+    /// The exact JSON text of a value.
+    func raw(_ value: JSONValue, _ path: String) throws(ClientEventError) -> RawJSON {
+        let count = value.rawBytes.count
+        guard count <= ClientEventLimits.maxTextBytes else {
+            throw .tooMany(path, "bytes", atMost: ClientEventLimits.maxTextBytes, got: count)
+        }
+        return value.raw
+    }
+
     // MARK: Fields by their key alone
 
     // These read fields that are in no table: checked like the others, but absent from the
@@ -70,22 +69,12 @@ struct EventFields {
     /// The fields of a nested object.
     func fields(_ key: StaticString) throws(ClientEventError) -> EventFields? {
         guard let value = value(key) else { return nil }
-        return try EventFields(value, path: path(of: key), limits: limits)
+        return try EventFields(value, path: path(of: key))
     }
 
     /// The fields of a nested object that is required.
     func requiredFields(_ key: StaticString) throws(ClientEventError) -> EventFields {
-        try EventFields(required(key), path: path(of: key), limits: limits)
-    }
-
-    /// A field of an update; `read` converts a value that is present and not null.
-    func patch<Value>(
-        _ key: StaticString, _ read: (StaticString) throws(ClientEventError) -> Value?
-    ) throws(ClientEventError) -> Patch<Value> {
-        guard let value = object[key] else { return .absent }
-        if value.isNull { return .null }
-        guard let read = try read(key) else { return .null }
-        return .value(read)
+        try EventFields(required(key), path: path(of: key))
     }
 
     /// The elements of an array, converted by `read`, which also gets their paths.
@@ -93,7 +82,7 @@ struct EventFields {
         _ key: StaticString, atMost maximum: Int,
         _ read: (EventFields) throws(ClientEventError) -> Element
     ) throws(ClientEventError) -> [Element]? {
-        try value(key)?.objects(at: place(of: key), atMost: maximum, limits, read)
+        try value(key)?.objects(at: place(of: key), atMost: maximum, read)
     }
 
     /// A text of up to `maxTextBytes`.
@@ -135,40 +124,31 @@ struct EventFields {
         try read(RequiredField(key, .integer(in: range), ""))
     }
 
-    /// A number within a range.
-    func number(
-        _ key: StaticString, in range: ClosedRange<Double>
-    ) throws(ClientEventError) -> Double? {
-        try read(OptionalField(key, .number(in: range), ""))
-    }
-
     /// A case of an enumeration.
     func choice<Choice: CaseIterable & RawRepresentable<String>>(
         _ key: StaticString, _ type: Choice.Type = Choice.self
     ) throws(ClientEventError) -> Choice? {
         try read(OptionalField(key, .choice(of: type), ""))
     }
-
-    /// The exact JSON text of a value.
-    func raw(_ value: JSONValue, _ path: String) throws(ClientEventError) -> RawJSON {
-        guard value.rawBytes.count <= limits.maxTextBytes else {
-            throw .invalid(
-                path,
-                "expected at most \(limits.maxTextBytes) bytes, got \(value.rawBytes.count)")
-        }
-        return value.raw
-    }
 }
 
 extension EventFields {
     /// The fields of `value`.
     /// - Throws: `invalid_type` where it is not an object.
-    init(
-        _ value: JSONValue, path: String, limits: ClientEventLimits
-    ) throws(ClientEventError) {
-        guard value.kind == .object else {
-            throw .wrongType(path, expected: "an object", value)
+    init(_ value: JSONValue, path: String) throws(ClientEventError) {
+        guard value.kind == .object else { throw .wrongType(path, expected: "an object", value) }
+        self.init(object: value, path: path)
+    }
+    /// The fields of the body of an HTTP request.
+    /// - Throws: `invalid_json`, or `invalid_type` where it is not an object.
+    init(body: [UInt8], _ parser: JSONParser) throws(ClientEventError) {
+        let root: JSONValue
+        do {
+            root = try parser.parse(body)
+        } catch {
+            throw .bodyIsNotJSON(error)
         }
-        self.init(object: value, path: path, limits: limits)
+        guard root.kind == .object else { throw .bodyIsNotAnObject }
+        self.init(object: root, path: "")
     }
 }

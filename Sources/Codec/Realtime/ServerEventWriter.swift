@@ -74,10 +74,10 @@ extension JSONWriter {
     /// Writes all fields of an event except `type` and `event_id`.
     fileprivate mutating func fields(of event: ServerEvent) {
         switch event {
-        case .error(let error):
-            errorMember(error)
+        case .error(let error): errorMember(error)
         case .sessionCreated(let id, let parameters), .sessionUpdated(let id, let parameters):
-            sessionMember(id: id, parameters)
+            key("session")
+            session(id: id, parameters)
         case .inputAudioBufferSpeechStarted(let itemID, let start):
             audioRange(itemID, start: start)
         case .inputAudioBufferSpeechStopped(let itemID, let end):
@@ -87,15 +87,13 @@ extension JSONWriter {
         case .inputAudioBufferCommitted(let itemID, let previousItemID):
             member("item_id", itemID)
             member("previous_item_id", previousItemID)
-        case .inputAudioBufferCleared:
-            break
+        case .inputAudioBufferCleared: break
         case .conversationItemAdded(let item, let previousItemID),
             .conversationItemDone(let item, let previousItemID):
-            itemMember(item, after: previousItemID)
-        case .conversationItemDeleted(let itemID):
-            member("item_id", itemID)
-        case .conversationItemRetrieved(let item):
+            member("previous_item_id", previousItemID)
             itemMember(item)
+        case .conversationItemDeleted(let itemID): member("item_id", itemID)
+        case .conversationItemRetrieved(let item): itemMember(item)
         case .conversationItemTruncated(let itemID, let contentIndex, let end, let transcript):
             part(of: itemID, contentIndex, "audio_end_ms", end)
             if let transcript { member("transcript", transcript) }
@@ -107,10 +105,13 @@ extension JSONWriter {
         case .transcriptionFailed(let itemID, let contentIndex, let code, let message):
             transcriptionError(itemID, contentIndex, code: code, message)
         case .responseCreated(let response), .responseDone(let response):
-            responseMember(response)
+            key("response")
+            self.response(response)
         case .responseOutputItemAdded(let responseID, let outputIndex, let item),
             .responseOutputItemDone(let responseID, let outputIndex, let item):
-            outputItem(item, at: outputIndex, of: responseID)
+            member("response_id", responseID)
+            member("output_index", outputIndex)
+            itemMember(item)
         case .responseContentPartAdded(let address, let modality):
             contentPart(address, modality, text: "")
         case .responseContentPartDone(let address, let modality, let text):
@@ -124,8 +125,7 @@ extension JSONWriter {
             part(at: address, "transcript", transcript)
         case .responseOutputAudioDelta(let address, let audio, let start, _):
             audioDelta(audio, start: start, at: address)
-        case .responseOutputAudioDone(let address):
-            part(at: address)
+        case .responseOutputAudioDone(let address): part(at: address)
         case .responseFunctionCallArgumentsDelta(let address, let callID, let delta):
             call(callID, at: address)
             member("delta", delta)
@@ -134,11 +134,11 @@ extension JSONWriter {
             member("name", name)
             member("arguments", arguments)
         case .rateLimitsUpdated:
-            noRateLimits()
-        case .outputAudioBufferCleared(let responseID):
-            member("response_id", responseID)
-        case .mcp(let event):
-            fields(of: event)
+            // This server has no quotas of tokens or requests. Clients wait for the event and accept
+            // an empty one.
+            array("rate_limits") { _ in }
+        case .outputAudioBufferCleared(let responseID): member("response_id", responseID)
+        case .mcp(let event): fields(of: event)
         }
     }
 }
@@ -173,23 +173,11 @@ extension JSONWriter {
         base64(audio.span.bytes)
     }
 
-    private mutating func sessionMember(id: String, _ parameters: SessionParameters) {
-        key("session")
-        session(id: id, parameters)
-    }
-
     /// The item that buffered audio will become, and where its audio starts and ends.
     private mutating func audioRange(_ itemID: String, start: Int? = nil, end: Int? = nil) {
         member("item_id", itemID)
         if let start { member("audio_start_ms", start) }
         if let end { member("audio_end_ms", end) }
-    }
-
-    private mutating func itemMember(
-        _ conversationItem: ConversationItem, after previousID: String?
-    ) {
-        member("previous_item_id", previousID)
-        itemMember(conversationItem)
     }
 
     private mutating func itemMember(_ conversationItem: ConversationItem) {
@@ -235,19 +223,6 @@ extension JSONWriter {
         }
     }
 
-    private mutating func responseMember(_ description: ResponseDescription) {
-        key("response")
-        response(description)
-    }
-
-    private mutating func outputItem(
-        _ item: ConversationItem, at outputIndex: Int, of responseID: String
-    ) {
-        member("response_id", responseID)
-        member("output_index", outputIndex)
-        itemMember(item)
-    }
-
     mutating func output(_ address: PartAddress) {
         member("response_id", address.responseID)
         member("item_id", address.itemID)
@@ -282,11 +257,5 @@ extension JSONWriter {
     private mutating func call(_ callID: String, at address: PartAddress) {
         output(address)
         member("call_id", callID)
-    }
-
-    /// This server has no quotas of tokens or requests. Clients wait for the event and accept an
-    /// empty one.
-    private mutating func noRateLimits() {
-        array("rate_limits") { _ in }
     }
 }

@@ -51,14 +51,12 @@ struct SessionTypeRule: ValueRule {
     var schema: ValueSchema { kinds.schema }
     private let kinds = ChoiceRule<SessionKind>()
 
-    func read(
-        _ type: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> SessionKind {
+    func read(_ type: JSONValue, at path: FieldPath) throws(ClientEventError) -> SessionKind {
         if type.isString("translation") {
             throw .unsupported(
                 "unsupported_session_type", path.text, "A session of type 'translation'")
         }
-        return try kinds.read(type, at: path, limits)
+        return try kinds.read(type, at: path)
     }
 }
 

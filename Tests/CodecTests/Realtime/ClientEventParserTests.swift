@@ -6,10 +6,8 @@ import TestMaterial
 import Testing
 
 @Suite struct ClientEventParserTests {
-    static func parsed(
-        _ text: String, limits: ClientEventLimits = ClientEventLimits()
-    ) throws(ClientEventError) -> ClientEvent {
-        var parser = ClientEventParser(limits: limits)
+    static func parsed(_ text: String) throws(ClientEventError) -> ClientEvent {
+        var parser = ClientEventParser()
         return try parser.parse(text).event
     }
 
@@ -185,18 +183,14 @@ import Testing
     }
 
     @Test func theAudioLimitIsExact() throws {
-        var limits = ClientEventLimits()
-        limits.maxAudioBytes = 4
-        #expect(throws: Never.self) {
-            try Self.parsed(
-                #"{"type":"input_audio_buffer.append","audio":"AQIDBA=="}"#, limits: limits)
-        }
+        // `aHugeAppendFitsAndTheNextSmallOneIsRight` has the longest audio that is accepted.
+        let audio = String(repeating: "A", count: 20 << 20) + "AA=="
         let error = #expect(throws: ClientEventError.self) {
-            try Self.parsed(
-                #"{"type":"input_audio_buffer.append","audio":"AQIDBAU="}"#, limits: limits)
+            try Self.parsed(#"{"type":"input_audio_buffer.append","audio":"\#(audio)"}"#)
         }
         #expect(error?.code == "invalid_value" && error?.param == "audio")
-        #expect(error?.message.contains("expected at most 4 bytes, got 5") == true)
+        #expect(
+            error?.message.contains("expected at most 15728640 bytes, got 15728641") == true)
     }
 
     @Test func aHugeAppendFitsAndTheNextSmallOneIsRight() throws {
@@ -394,23 +388,22 @@ import Testing
     // MARK: Limits
 
     @Test func limitsAreNamedInTheError() throws {
-        var limits = ClientEventLimits()
-        limits.maxNameBytes = 4
-        limits.maxTextBytes = 8
-        limits.maxContentParts = 1
         func error(_ text: String) -> ClientEventError? {
-            #expect(throws: ClientEventError.self) { try Self.parsed(text, limits: limits) }
+            #expect(throws: ClientEventError.self) { try Self.parsed(text) }
         }
-        let name = error(#"{"type":"conversation.item.delete","item_id":"12345"}"#)
-        #expect(name?.code == "invalid_value" && name?.param == "type")
-        limits.maxNameBytes = 64
+        let id = String(repeating: "i", count: 513)
+        let name = error(#"{"type":"conversation.item.delete","item_id":"\#(id)"}"#)
+        #expect(name?.code == "invalid_value" && name?.param == "item_id")
+        #expect(name?.message.contains("at most 512 bytes, got 513") == true)
+        let text = String(repeating: "t", count: 1 << 20 + 1)
         let long = error(
-            Self.create(#""type":"function_call_output","call_id":"c","output":"123456789""#))
+            Self.create(#""type":"function_call_output","call_id":"c","output":"\#(text)""#))
         #expect(long?.param == "item.output")
-        #expect(long?.message.contains("at most 8 bytes, got 9") == true)
-        let parts = error(Self.user(#"{"type":"input_text","text":""}"#))
+        #expect(long?.message.contains("at most 1048576 bytes, got 1048577") == true)
+        let part = #"{"type":"input_text","text":""}"#
+        let parts = error(Self.user(Array(repeating: part, count: 128).joined(separator: ",")))
         #expect(parts?.param == "item.content")
-        #expect(parts?.message.contains("at most 1 elements, got 2") == true)
+        #expect(parts?.message.contains("at most 128 elements, got 129") == true)
     }
 
     @Test func longValuesAreCutInMessages() throws {

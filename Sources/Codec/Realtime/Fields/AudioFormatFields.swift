@@ -40,14 +40,12 @@ struct AudioFormatRule: ValueRule {
         }
     }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> AudioFormat {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> AudioFormat {
         guard value.kind == .object else {
             let expected = "an object such as {\"type\":\"audio/pcm\",\"rate\":24000}"
             throw .wrongType(path.text, expected: expected, value)
         }
-        let fields = try EventFields(value, path: path.text, limits: limits)
+        let fields = try EventFields(value, path: path.text)
         let name = try fields.read(Fields.type)
         guard let format = AudioFormat.allCases.first(where: { $0.wireName == name }) else {
             let names = quotedList(AudioFormat.allCases.map(\.wireName))
@@ -57,12 +55,9 @@ struct AudioFormatRule: ValueRule {
         // Each format has one rate in the protocol, and only PCM's is ever written.
         let hertz = format.sampleRate.hertz
         if let rate = fields.value(Fields.rate) {
-            let expected = "\(hertz)"
-            guard rate.kind == .number else {
-                throw .wrongType(fields.path(of: Fields.rate), expected: expected, rate)
-            }
             guard rate.int == hertz else {
-                throw .wrongValue(fields.path(of: Fields.rate), expected: expected, rate)
+                let path = fields.path(of: Fields.rate)
+                throw .mismatch(path, expected: "\(hertz)", rate, of: .number)
             }
         }
         return format
@@ -77,10 +72,8 @@ struct OpusNumberingRule: ValueRule {
 
     var schema: ValueSchema { AudioFormatRule(direction: .input).schema }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> Bool {
-        let fields = try EventFields(value, path: path.text, limits: limits)
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> Bool {
+        let fields = try EventFields(value, path: path.text)
         guard try fields.read(Self.sequence) else { return false }
         try fields.checkIsOpus("'sequence'")
         return true
@@ -103,10 +96,8 @@ struct OpusSettingsRule: ValueRule {
     var schema: ValueSchema { AudioFormatRule(direction: .output).schema }
 
     /// - Throws: for values out of range, and for settings of a format that does not have them.
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> OpusSettings {
-        let fields = try EventFields(value, path: path.text, limits: limits)
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> OpusSettings {
+        let fields = try EventFields(value, path: path.text)
         let settings = OpusSettings(
             bitrate: try fields.read(Self.bitrate), complexity: try fields.read(Self.complexity),
             usesDTX: try fields.read(Self.dtx))

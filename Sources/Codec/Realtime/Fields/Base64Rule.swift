@@ -5,11 +5,9 @@
 struct Base64Rule: ValueRule {
     var schema: ValueSchema { .base64 }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> [UInt8] {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> [UInt8] {
         var decoded = ByteWriter(capacity: 4_096)
-        try value.decodeBase64(at: path, limits, into: &decoded)
+        try value.decodeBase64(at: path, into: &decoded)
         return decoded.copiedBytes
     }
 }
@@ -22,21 +20,21 @@ extension ValueRule where Self == Base64Rule {
 extension JSONValue {
     /// Appends the bytes of a base64 string, at most `maxAudioBytes`.
     func decodeBase64(
-        at path: FieldPath, _ limits: ClientEventLimits, into audio: inout ByteWriter
+        at path: FieldPath, into audio: inout ByteWriter
     ) throws(ClientEventError) {
         guard let text = utf8 else {
             throw .wrongType(path.text, expected: "a string of base64", self)
         }
         // Groups of four characters less the padding: exact for every valid text.
         let byteCount = text.count / 4 * 3 - text.suffix(2).count { $0 == UInt8(ascii: "=") }
-        guard byteCount <= limits.maxAudioBytes else {
-            throw .invalid(
-                path.text, "expected at most \(limits.maxAudioBytes) bytes, got \(byteCount)")
+        guard byteCount <= ClientEventLimits.maxAudioBytes else {
+            throw .tooMany(
+                path.text, "bytes", atMost: ClientEventLimits.maxAudioBytes, got: byteCount)
         }
         do {
             try Base64.decode(text, into: &audio)
         } catch {
-            throw .invalid(path.text, "expected base64 (RFC 4648 section 4) with its padding")
+            throw .notBase64(path.text)
         }
     }
 }

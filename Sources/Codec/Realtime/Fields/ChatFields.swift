@@ -17,17 +17,17 @@ enum ChatCompletionFields: FieldTable {
         "stream", .boolean, default: false, "Whether the reply is streamed.")
 
     static var table: ObjectTable {
-        let limits = ClientEventLimits()
-        return ObjectTable(
+        ObjectTable(
             "ChatCompletionRequest",
             "As in OpenAI's API. Sampling parameters have no effect.",
             [
                 model.entry,
                 FieldEntry(
-                    "messages", .list(.anyObject, atLeast: 1, atMost: limits.maxInputItems),
+                    "messages",
+                    .list(.anyObject, atLeast: 1, atMost: ClientEventLimits.maxInputItems),
                     "The conversation."),
                 .optional(
-                    "tools", .nullable(.list(.anyObject, atMost: limits.maxTools)),
+                    "tools", .nullable(.list(.anyObject, atMost: ClientEventLimits.maxTools)),
                     "Functions that the model may call."),
                 .optional("tool_choice", .any, "Whether the model must call one, and which."),
                 parallelToolCalls.entry, maxTokens.entry, maxCompletionTokens.entry,

@@ -64,13 +64,11 @@ struct ContentRule: ValueRule {
     var schema: ValueSchema {
         .list(
             .oneOf(NewPartFields.tables(of: role).map { .object($0) }),
-            atMost: ClientEventLimits().maxContentParts)
+            atMost: ClientEventLimits.maxContentParts)
     }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> [ContentPart] {
-        try value.objects(at: path, atMost: limits.maxContentParts, limits) {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> [ContentPart] {
+        try value.objects(at: path, atMost: ClientEventLimits.maxContentParts) {
             (part) throws(ClientEventError) in try ContentPart(part, of: role)
         }
     }

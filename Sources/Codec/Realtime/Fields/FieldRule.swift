@@ -23,9 +23,7 @@ protocol ValueRule: Sendable {
 
     /// Reads a value that is present and not null.
     /// - Throws: `invalid_type`, `invalid_value`, or an `unsupported_…` code.
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> Value
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> Value
 }
 
 /// The place of a value in its event. The text is built only for an error.
@@ -144,19 +142,19 @@ extension EventFields {
     /// Reads a required field.
     /// - Throws: `missing_required_parameter`, and what the rule throws.
     func read<Rule>(_ field: RequiredField<Rule>) throws(ClientEventError) -> Rule.Value {
-        try field.rule.read(value(of: field), at: place(of: field.name), limits)
+        try field.rule.read(value(of: field), at: place(of: field.name))
     }
 
     /// Reads a field; nil where it is absent or null.
     func read<Rule>(_ field: OptionalField<Rule>) throws(ClientEventError) -> Rule.Value? {
         guard let value = value(field.name) else { return nil }
-        return try field.rule.read(value, at: place(of: field.name), limits)
+        return try field.rule.read(value, at: place(of: field.name))
     }
 
     /// Reads a field; its default where it is absent or null.
     func read<Rule>(_ field: DefaultedField<Rule>) throws(ClientEventError) -> Rule.Value {
         guard let value = value(field.name) else { return field.fallback }
-        return try field.rule.read(value, at: place(of: field.name), limits)
+        return try field.rule.read(value, at: place(of: field.name))
     }
 
     /// Reads a field of an update.
@@ -165,7 +163,7 @@ extension EventFields {
     ) throws(ClientEventError) -> Patch<Rule.Value> where Rule.Value: Equatable & Sendable {
         guard let value = object[field.name] else { return .absent }
         if value.isNull { return .null }
-        return .value(try field.rule.read(value, at: place(of: field.name), limits))
+        return .value(try field.rule.read(value, at: place(of: field.name)))
     }
 
     /// Reads a field of an update that has a value with the same meaning as `null`.
@@ -175,7 +173,7 @@ extension EventFields {
     where Rule.Value == Value?, Value: Equatable & Sendable {
         guard let value = object[field.name] else { return .absent }
         if value.isNull { return .null }
-        let read = try field.rule.read(value, at: place(of: field.name), limits)
+        let read = try field.rule.read(value, at: place(of: field.name))
         return read.map(Patch.value) ?? .null
     }
 }

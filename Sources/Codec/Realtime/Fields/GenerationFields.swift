@@ -47,16 +47,11 @@ struct OutputModalityRule: ValueRule {
         .list(.choice(OutputModality.allCases.map(\.rawValue)), atLeast: 1, atMost: 1)
     }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> OutputModality {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> OutputModality {
         let expected = "[\"audio\"] or [\"text\"]"
-        guard var elements = value.elements else {
-            throw .wrongType(path.text, expected: expected, value)
-        }
-        guard elements.count == 1, let only = elements.next(),
+        guard var elements = value.elements, elements.count == 1, let only = elements.next(),
             let modality = only.string.flatMap(OutputModality.init)
-        else { throw .wrongValue(path.text, expected: expected, value) }
+        else { throw .mismatch(path.text, expected: expected, value, of: .array) }
         return modality
     }
 }
@@ -72,13 +67,11 @@ struct VoiceRule: ValueRule {
 
     var schema: ValueSchema { .oneOf([NameRule.name.schema, .object(Fields.table)]) }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> String {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> String {
         switch value.kind {
-        case .string: return try NameRule.name.read(value, at: path, limits)
+        case .string: return try NameRule.name.read(value, at: path)
         case .object:
-            return try EventFields(value, path: path.text, limits: limits).read(Fields.id)
+            return try EventFields(value, path: path.text).read(Fields.id)
         case .null, .bool, .number, .array:
             throw .wrongType(path.text, expected: "a string or an object with an id", value)
         }
@@ -91,21 +84,13 @@ struct MaxOutputTokensRule: ValueRule {
 
     var schema: ValueSchema { .oneOf([.integer(range), .constant("inf")]) }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> Int? {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> Int? {
         let expected = "an integer from 1 to 4096 or \"inf\""
-        switch value.kind {
-        case .string where value.isString("inf"): return nil
-        case .string: throw .wrongValue(path.text, expected: expected, value)
-        case .number:
-            guard let tokens = value.int, range.contains(tokens) else {
-                throw .wrongValue(path.text, expected: expected, value)
-            }
-            return tokens
-        case .null, .bool, .array, .object:
-            throw .wrongType(path.text, expected: expected, value)
+        if value.isString("inf") { return nil }
+        guard let tokens = value.int, range.contains(tokens) else {
+            throw .mismatch(path.text, expected: expected, value, of: .string, .number)
         }
+        return tokens
     }
 }
 
@@ -132,14 +117,10 @@ enum FunctionToolFields: FieldTable {
 struct FunctionTypeRule: ValueRule {
     var schema: ValueSchema { .constant("function") }
 
-    func read(
-        _ type: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) {
-        if type.isString("function") { return }
-        guard type.kind == .string else {
-            throw .wrongType(path.text, expected: "'function' or 'mcp'", type)
+    func read(_ type: JSONValue, at path: FieldPath) throws(ClientEventError) {
+        guard type.isString("function") else {
+            throw .mismatch(path.text, expected: "'function' or 'mcp'", type, of: .string)
         }
-        throw .wrongValue(path.text, expected: "'function' or 'mcp'", type)
     }
 }
 
@@ -163,25 +144,20 @@ struct ToolChoiceRule: ValueRule {
         ])
     }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> ToolChoice {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> ToolChoice {
         let expected = "'auto', 'none', 'required' or an object of type 'function' or 'mcp'"
-        switch value.kind {
-        case .string:
-            switch value.string {
-            case "auto": return .auto
-            case "none": return ToolChoice.none
-            case "required": return .required
-            default: throw .wrongValue(path.text, expected: expected, value)
-            }
-        case .object:
-            if value["type"]?.isString("mcp") == true { return .auto }
-            let fields = try EventFields(value, path: path.text, limits: limits)
-            try fields.read(Fields.type)
-            return .function(name: try fields.read(Fields.name))
-        case .null, .bool, .number, .array:
-            throw .wrongType(path.text, expected: expected, value)
+        switch value.string {
+        case "auto": return .auto
+        case "none": return ToolChoice.none
+        case "required": return .required
+        default: break
         }
+        guard value.kind == .object else {
+            throw .mismatch(path.text, expected: expected, value, of: .string)
+        }
+        if value["type"]?.isString("mcp") == true { return .auto }
+        let fields = try EventFields(value, path: path.text)
+        try fields.read(Fields.type)
+        return .function(name: try fields.read(Fields.name))
     }
 }

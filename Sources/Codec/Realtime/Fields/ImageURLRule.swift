@@ -9,33 +9,24 @@ struct ImageURLRule: ValueRule {
     var schema: ValueSchema {
         .pattern(
             "^(https://|data:image/(\(Self.types.joined(separator: "|")));base64,)",
-            atMost: ClientEventLimits().maxImageBytes, example: "https://a.example/b.png")
+            atMost: ClientEventLimits.maxImageBytes, example: "https://a.example/b.png")
     }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> String {
-        guard let bytes = value.utf8 else {
-            throw .wrongType(path.text, expected: "a string", value)
-        }
-        guard bytes.count <= limits.maxImageBytes else {
-            throw .invalid(
-                path.text, "expected at most \(limits.maxImageBytes) bytes, got \(bytes.count)")
-        }
-        if bytes.starts(with: "https://".utf8) { return String(decoding: bytes, as: UTF8.self) }
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> String {
+        let url = try value.text(at: path.text, atMost: ClientEventLimits.maxImageBytes)
+        if url.utf8.starts(with: "https://".utf8) { return url }
         for type in Self.types {
             let head = "data:image/\(type);base64,".utf8
-            guard bytes.starts(with: head) else { continue }
+            guard let bytes = value.utf8, bytes.starts(with: head) else { continue }
             var file = ByteWriter(capacity: 4_096)
             do {
                 try Base64.decode(
                     UnsafeRawBufferPointer(rebasing: bytes.dropFirst(head.count)), into: &file)
             } catch {
-                throw .invalid(
-                    path.text, "expected base64 (RFC 4648 section 4) with its padding")
+                throw .notBase64(path.text)
             }
             guard file.count > 0 else { break }
-            return String(decoding: bytes, as: UTF8.self)
+            return url
         }
         let types = Self.types.joined(separator: ", ")
         throw .invalid(

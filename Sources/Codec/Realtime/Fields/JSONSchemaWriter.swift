@@ -39,23 +39,16 @@ package struct JSONSchemaWriter: ~Copyable {
         json.endObject()
         let required = table.fields.filter(\.isRequired)
         if !required.isEmpty {
-            json.key("required")
-            json.beginArray()
-            for field in required { json.string("\(field.name)") }
-            json.endArray()
+            json.array("required") { json in
+                for field in required { json.string("\(field.name)") }
+            }
         }
         if !table.oneNeeded.isEmpty {
-            json.key("anyOf")
-            json.beginArray()
-            for name in table.oneNeeded {
-                json.beginObject()
-                json.key("required")
-                json.beginArray()
-                json.string("\(name)")
-                json.endArray()
-                json.endObject()
+            json.array("anyOf") { json in
+                for name in table.oneNeeded {
+                    json.object { json in json.array("required") { $0.string("\(name)") } }
+                }
             }
-            json.endArray()
         }
         json.endObject()
     }
@@ -93,10 +86,7 @@ package struct JSONSchemaWriter: ~Copyable {
     private mutating func members(of schema: ValueSchema) {
         switch schema {
         case .any: break
-        case .never:
-            json.key("not")
-            json.beginObject()
-            json.endObject()
+        case .never: json.object("not") { _ in }
         case .object(let table): reference(to: table)
         case .oneOf(let alternatives): anyOf(alternatives)
         case .nullable(let schema): nullable(schema)
@@ -105,7 +95,9 @@ package struct JSONSchemaWriter: ~Copyable {
             json.member("const", text)
         case .choice(let names):
             json.member("type", "string")
-            choice(names)
+            json.array("enum") { json in
+                for name in names { json.string(name) }
+            }
         case .anyObject, .text, .identifier, .pattern, .base64, .boolean, .integer, .number, .list,
             .map:
             json.member("type", schema.typeName)
@@ -120,11 +112,10 @@ package struct JSONSchemaWriter: ~Copyable {
         case .never, .object, .constant, .choice: anyOf([schema], orNull: true)
         case .anyObject, .text, .identifier, .pattern, .base64, .boolean, .integer, .number, .list,
             .map:
-            json.key("type")
-            json.beginArray()
-            json.string(schema.typeName)
-            json.string("null")
-            json.endArray()
+            json.array("type") { json in
+                json.string(schema.typeName)
+                json.string("null")
+            }
             bounds(of: schema)
         }
     }
@@ -160,22 +151,11 @@ package struct JSONSchemaWriter: ~Copyable {
         }
     }
 
-    private mutating func choice(_ names: [String]) {
-        json.key("enum")
-        json.beginArray()
-        for name in names { json.string(name) }
-        json.endArray()
-    }
-
     private mutating func anyOf(_ alternatives: [ValueSchema], orNull: Bool = false) {
         json.key("anyOf")
         json.beginArray()
         for alternative in alternatives { schema(alternative) }
-        if orNull {
-            json.beginObject()
-            json.member("type", "null")
-            json.endObject()
-        }
+        if orNull { json.object { $0.member("type", "null") } }
         json.endArray()
     }
 

@@ -4,7 +4,7 @@
 
 /// The tables.
 enum MCPToolFields {
-    private static let names = ValueSchema.list(.text(), atMost: ClientEventLimits().maxTools)
+    private static let names = ValueSchema.list(.text(), atMost: ClientEventLimits.maxTools)
 
     private static var filter: ValueSchema {
         .object(
@@ -32,7 +32,7 @@ enum MCPToolFields {
 
     /// An element of `tools`.
     static var tool: ObjectTable {
-        let name = ValueSchema.text(atMost: ClientEventLimits().maxTextBytes)
+        let name = ValueSchema.text(atMost: ClientEventLimits.maxTextBytes)
         return ObjectTable(
             "MCPTool", "An MCP server whose tools this server calls for the model.",
             [
@@ -44,14 +44,14 @@ enum MCPToolFields {
                     "server_url",
                     .nullable(
                         .pattern(
-                            "^https?://[!-~]+$", atMost: ClientEventLimits().maxTextBytes,
+                            "^https?://[!-~]+$", atMost: ClientEventLimits.maxTextBytes,
                             example: "https://mcp.example/")),
                     "Its URL; without one, the operator has configured the label."),
                 .optional("server_description", .nullable(name), "What it is for."),
                 .optional(
                     "authorization", .nullable(name), "A bearer token; never reported back."),
                 .optional(
-                    "headers", .nullable(.map(.text(), atMost: ClientEventLimits().maxTools)),
+                    "headers", .nullable(.map(.text(), atMost: ClientEventLimits.maxTools)),
                     "Header fields for every request; never reported back."),
                 .optional(
                     "allowed_tools", .nullable(.oneOf([names, filter])), "Tools that may be used."),
@@ -71,10 +71,10 @@ enum MCPToolFields {
             [
                 FieldEntry("type", .constant("mcp"), "The type of the tool."),
                 FieldEntry(
-                    "server_label", .identifier(atMost: ClientEventLimits().maxNameBytes),
+                    "server_label", .identifier(atMost: ClientEventLimits.maxNameBytes),
                     "The server."),
                 .optional(
-                    "name", .nullable(.text(atMost: ClientEventLimits().maxNameBytes)),
+                    "name", .nullable(.text(atMost: ClientEventLimits.maxNameBytes)),
                     "The tool; default: any."),
             ])
     }
@@ -85,7 +85,7 @@ enum MCPToolFields {
             "MCPListedTool", "A tool as its server describes it.",
             [
                 FieldEntry(
-                    "name", .identifier(atMost: ClientEventLimits().maxNameBytes),
+                    "name", .identifier(atMost: ClientEventLimits.maxNameBytes),
                     "Its name at the server."),
                 .optional("description", .text(), "What it does."),
                 FieldEntry("input_schema", .anyObject, "JSON Schema of its arguments."),
@@ -121,8 +121,8 @@ enum MCPToolFields {
 
     /// The items that a client may create.
     static var items: [ObjectTable] {
-        let text = ValueSchema.text(atMost: ClientEventLimits().maxTextBytes)
-        let name = ValueSchema.identifier(atMost: ClientEventLimits().maxNameBytes)
+        let text = ValueSchema.text(atMost: ClientEventLimits.maxTextBytes)
+        let name = ValueSchema.identifier(atMost: ClientEventLimits.maxNameBytes)
         let call = [
             FieldEntry("server_label", name, "The server."),
             FieldEntry("name", name, "The tool."),
@@ -154,7 +154,7 @@ enum MCPToolFields {
                     FieldEntry("server_label", name, "The server."),
                     FieldEntry(
                         "tools",
-                        .list(.object(listedTool), atMost: ClientEventLimits().maxTools),
+                        .list(.object(listedTool), atMost: ClientEventLimits.maxTools),
                         "Its tools."),
                 ]),
         ]
@@ -178,13 +178,11 @@ struct FunctionToolsRule: ValueRule {
     var schema: ValueSchema {
         .list(
             .oneOf([FunctionTool.schema, .object(MCPToolFields.tool)]),
-            atMost: ClientEventLimits().maxTools)
+            atMost: ClientEventLimits.maxTools)
     }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> [FunctionTool] {
-        try value.objects(at: path, atMost: limits.maxTools, limits) {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> [FunctionTool] {
+        try value.objects(at: path, atMost: ClientEventLimits.maxTools) {
             (tool) throws(ClientEventError) -> FunctionTool? in
             tool.value("type")?.isString("mcp") == true ? nil : try FunctionTool(tool)
         }.compactMap { $0 }
@@ -198,16 +196,14 @@ struct MCPToolsRule: ValueRule {
 
     var schema: ValueSchema { FunctionToolsRule().schema }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> [MCPTool] {
-        let tools = try value.objects(at: path, atMost: limits.maxTools, limits) {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> [MCPTool] {
+        let tools = try value.objects(at: path, atMost: ClientEventLimits.maxTools) {
             (tool) throws(ClientEventError) -> MCPTool? in
             tool.value("type")?.isString("mcp") == true ? try MCPTool(tool) : nil
         }.compactMap { $0 }
         guard tools.count <= Self.maxServers else {
-            throw .invalid(
-                path.text, "expected at most \(Self.maxServers) MCP servers, got \(tools.count)")
+            throw .tooMany(
+                path.text, "MCP servers", atMost: Self.maxServers, got: tools.count)
         }
         for (index, tool) in tools.enumerated()
         where tools[..<index].contains(where: { $0.serverLabel == tool.serverLabel }) {
@@ -221,11 +217,9 @@ struct MCPToolsRule: ValueRule {
 struct MCPToolChoiceRule: ValueRule {
     var schema: ValueSchema { ToolChoiceRule().schema }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> MCPToolChoice? {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> MCPToolChoice? {
         guard value.kind == .object, value["type"]?.isString("mcp") == true else { return nil }
-        let fields = try EventFields(value, path: path.text, limits: limits)
+        let fields = try EventFields(value, path: path.text)
         return MCPToolChoice(
             serverLabel: try fields.requiredName("server_label"), name: try fields.name("name"))
     }

@@ -16,10 +16,8 @@ struct TracingRule: ValueRule {
 
     var schema: ValueSchema { .oneOf([.constant("auto"), .object(Fields.table)]) }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> RawJSON {
-        let fields = EventFields(object: value, path: path.text, limits: limits)
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> RawJSON {
+        let fields = EventFields(object: value, path: path.text)
         if value.kind == .object {
             _ = try fields.read(Fields.workflowName)
             _ = try fields.read(Fields.groupID)
@@ -60,14 +58,12 @@ struct TruncationRule: ValueRule {
 
     var schema: ValueSchema { .oneOf([.choice(names), .object(Fields.table)]) }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> Truncation {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> Truncation {
         guard value.kind == .object else {
             try value.check(isOneOf: names, orObject: true, at: path.text)
             return value.isString("auto") ? .auto : .disabled
         }
-        let fields = EventFields(object: value, path: path.text, limits: limits)
+        let fields = EventFields(object: value, path: path.text)
         try fields.read(Fields.type)
         return .retentionRatio(
             try fields.read(Fields.ratio),
@@ -89,10 +85,8 @@ struct ReasoningRule: ValueRule {
 
     var schema: ValueSchema { .object(Fields.table) }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> ReasoningEffort? {
-        try EventFields(value, path: path.text, limits: limits).read(Fields.effort)
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> ReasoningEffort? {
+        try EventFields(value, path: path.text).read(Fields.effort)
     }
 }
 
@@ -102,10 +96,8 @@ struct UnservedPromptRule: ValueRule {
 
     var schema: ValueSchema { .never }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) {
-        _ = try rule.read(value, at: path, limits)
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) {
+        _ = try rule.read(value, at: path)
         throw .unsupported("unsupported_prompt", path.text, "A stored prompt")
     }
 }
@@ -125,10 +117,8 @@ struct PromptRule: ValueRule {
 
     var schema: ValueSchema { .object(Fields.table) }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> RawJSON {
-        let fields = try EventFields(value, path: path.text, limits: limits)
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> RawJSON {
+        let fields = try EventFields(value, path: path.text)
         _ = try fields.read(Fields.id)
         _ = try fields.read(Fields.version)
         _ = try fields.read(Fields.variables)
@@ -142,9 +132,7 @@ struct IncludeRule: ValueRule {
 
     var schema: ValueSchema { .list(.choice(names), atMost: 0) }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) {
         guard let elements = value.elements else {
             throw .wrongType(path.text, expected: "an array", value)
         }
@@ -161,9 +149,7 @@ private struct StringsRule: ValueRule {
 
     var schema: ValueSchema { .choice(names) }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) {
         try value.check(isOneOf: names, at: path.text)
     }
 }
@@ -176,11 +162,8 @@ extension JSONValue {
         let expected =
             (names.count == 1 ? "" : "one of ") + quotedList(names)
             + (orObject ? " or an object" : "")
-        guard let string else {
-            throw .wrongType(path, expected: expected, self)
-        }
-        guard names.contains(string) else {
-            throw .wrongValue(path, expected: expected, self)
+        guard let string, names.contains(string) else {
+            throw .mismatch(path, expected: expected, self, of: .string)
         }
     }
 }

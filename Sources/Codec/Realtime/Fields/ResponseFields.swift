@@ -11,7 +11,7 @@ enum ResponseFields: FieldTable {
     static let instructions = OptionalField(
         "instructions", .text, "Instructions instead of the session's.")
     static let input = OptionalField(
-        "input", .list(of: ResponseInputItem.self, atMost: \.maxInputItems),
+        "input", .list(of: ResponseInputItem.self, atMost: ClientEventLimits.maxInputItems),
         "Items that replace the conversation as the model's input.")
     static let metadata = OptionalField(
         "metadata", MetadataRule(), "The client's metadata, reported back with the response.")
@@ -56,26 +56,24 @@ enum ResponseOutputFields: FieldTable {
 struct MetadataRule: ValueRule {
     var schema: ValueSchema {
         .map(
-            .text(atMost: ClientEventLimits().maxNameBytes),
-            atMost: ClientEventLimits().maxMetadataPairs)
+            .text(atMost: ClientEventLimits.maxNameBytes),
+            atMost: ClientEventLimits.maxMetadataPairs)
     }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> RawJSON {
-        let fields = try EventFields(value, path: path.text, limits: limits)
-        guard value.count <= limits.maxMetadataPairs else {
-            throw .invalid(
-                fields.path,
-                "expected at most \(limits.maxMetadataPairs) pairs, got \(value.count)")
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> RawJSON {
+        let fields = try EventFields(value, path: path.text)
+        guard value.count <= ClientEventLimits.maxMetadataPairs else {
+            throw .tooMany(
+                fields.path, "pairs", atMost: ClientEventLimits.maxMetadataPairs, got: value.count)
         }
         if let members = value.members {
             for (name, value) in members {
-                guard name.utf8.count <= limits.maxNameBytes else {
+                guard name.utf8.count <= ClientEventLimits.maxNameBytes else {
                     throw .invalid(
-                        fields.path, "a key is longer than \(limits.maxNameBytes) bytes")
+                        fields.path, "a key is longer than \(ClientEventLimits.maxNameBytes) bytes")
                 }
-                _ = try value.text(at: "\(fields.path).\(name)", atMost: limits.maxNameBytes)
+                _ = try value.text(
+                    at: "\(fields.path).\(name)", atMost: ClientEventLimits.maxNameBytes)
             }
         }
         return try fields.raw(value, fields.path)

@@ -103,9 +103,11 @@ enum TranscriptionFields: FieldTable {
     static let prompt = OptionalField(
         "prompt", .text, "Words to expect, if the recogniser supports it.")
     static let languages = OptionalField(
-        "languages", .names, "Languages that may be spoken; one alone is the language.")
+        "languages", .names(atMost: ClientEventLimits.maxNames),
+        "Languages that may be spoken; one alone is the language.")
     static let keywords = OptionalField(
-        "keywords", .names, "More words to expect, added after the prompt.")
+        "keywords", .names(atMost: ClientEventLimits.maxNames),
+        "More words to expect, added after the prompt.")
     static let delay = OptionalField(
         "delay", .choice(of: TranscriptionParameters.Delay.self), "Reported back, without effect.")
 

@@ -6,12 +6,10 @@
 
 /// A text of up to `maxTextBytes`.
 struct TextRule: ValueRule {
-    var schema: ValueSchema { .text(atMost: ClientEventLimits().maxTextBytes) }
+    var schema: ValueSchema { .text(atMost: ClientEventLimits.maxTextBytes) }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> String {
-        try value.text(at: path.text, atMost: limits.maxTextBytes)
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> String {
+        try value.text(at: path.text, atMost: ClientEventLimits.maxTextBytes)
     }
 }
 
@@ -20,14 +18,12 @@ struct NameRule: ValueRule {
     let mayBeEmpty: Bool
 
     var schema: ValueSchema {
-        let maximum = ClientEventLimits().maxNameBytes
+        let maximum = ClientEventLimits.maxNameBytes
         return mayBeEmpty ? .text(atMost: maximum) : .identifier(atMost: maximum)
     }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> String {
-        let name = try value.text(at: path.text, atMost: limits.maxNameBytes)
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> String {
+        let name = try value.text(at: path.text, atMost: ClientEventLimits.maxNameBytes)
         guard mayBeEmpty || !name.isEmpty else {
             throw .invalid(path.text, "expected a text, got \"\"")
         }
@@ -35,35 +31,24 @@ struct NameRule: ValueRule {
     }
 }
 
-/// An array of at most `maxNames` names.
+/// An array of at most `maximum` names.
 struct NamesRule: ValueRule {
+    let maximum: Int
+
     var schema: ValueSchema {
-        .list(
-            .text(atMost: ClientEventLimits().maxNameBytes), atMost: ClientEventLimits().maxNames)
+        .list(.text(atMost: ClientEventLimits.maxNameBytes), atMost: maximum)
     }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> [String] {
-        guard let elements = value.elements else {
-            throw .wrongType(path.text, expected: "an array", value)
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> [String] {
+        try value.list(at: path, atMost: maximum) { (name, path) throws(ClientEventError) in
+            try name.text(at: path, atMost: ClientEventLimits.maxNameBytes)
         }
-        guard elements.count <= limits.maxNames else {
-            throw .invalid(
-                path.text, "expected at most \(limits.maxNames) elements, got \(elements.count)")
-        }
-        var names: [String] = []
-        for element in elements {
-            names.append(
-                try element.text(at: "\(path.text)[\(names.count)]", atMost: limits.maxNameBytes))
-        }
-        return names
     }
 }
 
 extension ValueRule where Self == NamesRule {
-    /// An array of at most `maxNames` names.
-    static var names: NamesRule { NamesRule() }
+    /// An array of at most so many names.
+    static func names(atMost maximum: Int) -> NamesRule { NamesRule(maximum: maximum) }
 }
 
 extension ValueRule where Self == TextRule {
@@ -85,7 +70,7 @@ extension JSONValue {
     ) throws(ClientEventError) -> String {
         guard let bytes = utf8 else { throw .wrongType(path(), expected: "a string", self) }
         guard bytes.count <= maximum else {
-            throw .invalid(path(), "expected at most \(maximum) bytes, got \(bytes.count)")
+            throw .tooMany(path(), "bytes", atMost: maximum, got: bytes.count)
         }
         return String(decoding: bytes, as: UTF8.self)
     }
@@ -99,20 +84,15 @@ struct IntegerRule: ValueRule {
 
     var schema: ValueSchema { .integer(range) }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> Int {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> Int {
         // Built for an error only: appends with a `sequence` arrive fifty times a second.
         var expected: String {
             range.upperBound == .max
                 ? "an integer of \(range.lowerBound) or more"
                 : "an integer from \(range.lowerBound) to \(range.upperBound)"
         }
-        guard value.kind == .number else {
-            throw .wrongType(path.text, expected: expected, value)
-        }
         guard let integer = value.int, range.contains(integer) else {
-            throw .wrongValue(path.text, expected: expected, value)
+            throw .mismatch(path.text, expected: expected, value, of: .number)
         }
         return integer
     }
@@ -124,15 +104,10 @@ struct NumberRule: ValueRule {
 
     var schema: ValueSchema { .number(range) }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> Double {
-        var expected: String { "a number from \(range.lowerBound) to \(range.upperBound)" }
-        guard let number = value.double else {
-            throw .wrongType(path.text, expected: expected, value)
-        }
-        guard range.contains(number) else {
-            throw .wrongValue(path.text, expected: expected, value)
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> Double {
+        guard let number = value.double, range.contains(number) else {
+            let expected = "a number from \(range.lowerBound) to \(range.upperBound)"
+            throw .mismatch(path.text, expected: expected, value, of: .number)
         }
         return number
     }
@@ -142,9 +117,7 @@ struct NumberRule: ValueRule {
 struct BooleanRule: ValueRule {
     var schema: ValueSchema { .boolean }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> Bool {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> Bool {
         guard let bool = value.bool else {
             throw .wrongType(path.text, expected: "true or false", value)
         }
@@ -156,14 +129,10 @@ struct BooleanRule: ValueRule {
 struct ChoiceRule<Choice: CaseIterable & RawRepresentable<String>>: ValueRule {
     var schema: ValueSchema { .choice(Choice.allCases.map(\.rawValue)) }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> Choice {
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> Choice {
         guard let name = value.string, let choice = Choice(rawValue: name) else {
             let expected = "one of \(quotedList(Choice.allCases.map(\.rawValue)))"
-            throw value.kind == .string
-                ? .wrongValue(path.text, expected: expected, value)
-                : .wrongType(path.text, expected: expected, value)
+            throw .mismatch(path.text, expected: expected, value, of: .string)
         }
         return choice
     }
@@ -197,10 +166,8 @@ extension ValueRule {
 struct NestedRule<Fields: FieldTable>: ValueRule {
     var schema: ValueSchema { .object(Fields.table) }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> EventFields {
-        try EventFields(value, path: path.text, limits: limits)
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> EventFields {
+        try EventFields(value, path: path.text)
     }
 }
 
@@ -208,47 +175,48 @@ struct NestedRule<Fields: FieldTable>: ValueRule {
 struct ObjectRule<Object: ReadableObject>: ValueRule {
     var schema: ValueSchema { Object.schema }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> Object {
-        try Object(EventFields(value, path: path.text, limits: limits))
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> Object {
+        try Object(EventFields(value, path: path.text))
     }
 }
 
 /// An array of objects.
 struct ListRule<Element: ReadableObject>: ValueRule {
-    let maximum: any KeyPath<ClientEventLimits, Int> & Sendable
+    let maximum: Int
 
-    var schema: ValueSchema {
-        .list(Element.schema, atMost: ClientEventLimits()[keyPath: maximum])
-    }
+    var schema: ValueSchema { .list(Element.schema, atMost: maximum) }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> [Element] {
-        try value.objects(
-            at: path, atMost: limits[keyPath: maximum], limits, Element.init)
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> [Element] {
+        try value.objects(at: path, atMost: maximum, Element.init)
     }
 }
 
 extension JSONValue {
-    /// The elements of an array of at most `maximum` objects, converted by `read`.
-    func objects<Element>(
-        at path: FieldPath, atMost maximum: Int, _ limits: ClientEventLimits,
-        _ read: (EventFields) throws(ClientEventError) -> Element
+    /// The elements of an array of at most `maximum`, converted by `read`, which also gets their
+    /// paths.
+    func list<Element>(
+        at path: FieldPath, atMost maximum: Int,
+        _ read: (JSONValue, _ path: String) throws(ClientEventError) -> Element
     ) throws(ClientEventError) -> [Element] {
         let path = path.text
         guard let elements else { throw .wrongType(path, expected: "an array", self) }
         guard elements.count <= maximum else {
-            throw .invalid(path, "expected at most \(maximum) elements, got \(elements.count)")
+            throw .tooMany(path, "elements", atMost: maximum, got: elements.count)
         }
         var result: [Element] = []
         result.reserveCapacity(elements.count)
-        for element in elements {
-            let elementPath = "\(path)[\(result.count)]"
-            result.append(try read(EventFields(element, path: elementPath, limits: limits)))
-        }
+        for element in elements { result.append(try read(element, "\(path)[\(result.count)]")) }
         return result
+    }
+
+    /// The elements of an array of at most `maximum` objects, converted by `read`.
+    func objects<Element>(
+        at path: FieldPath, atMost maximum: Int,
+        _ read: (EventFields) throws(ClientEventError) -> Element
+    ) throws(ClientEventError) -> [Element] {
+        try list(at: path, atMost: maximum) { (element, path) throws(ClientEventError) in
+            try read(EventFields(element, path: path))
+        }
     }
 }
 
@@ -256,10 +224,8 @@ extension JSONValue {
 struct RawObjectRule: ValueRule {
     var schema: ValueSchema { .anyObject }
 
-    func read(
-        _ value: JSONValue, at path: FieldPath, _ limits: ClientEventLimits
-    ) throws(ClientEventError) -> RawJSON {
-        let fields = try EventFields(value, path: path.text, limits: limits)
+    func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> RawJSON {
+        let fields = try EventFields(value, path: path.text)
         return try fields.raw(fields.object, fields.path)
     }
 }
@@ -277,7 +243,7 @@ extension ValueRule {
 
     /// An array of at most so many objects, each read as one value.
     static func list<Element>(
-        of _: Element.Type, atMost maximum: any KeyPath<ClientEventLimits, Int> & Sendable
+        of _: Element.Type, atMost maximum: Int
     ) -> Self where Self == ListRule<Element> {
         ListRule(maximum: maximum)
     }
