@@ -13,8 +13,8 @@ final class SettledParameters {
     /// Bytes of the object and of what it refers to.
     let heldBytes: Int
 
-    /// Bytes of the object itself, its two words of header included.
-    static let objectBytes = HeapBlock.bytes(16 + MemoryLayout<SessionParameters>.stride + 8)
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.object(SettledParameters.self)
 
     init(_ value: SessionParameters) {
         self.value = value

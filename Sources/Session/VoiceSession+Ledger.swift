@@ -9,7 +9,7 @@ import Codec
 
 extension VoiceSession {
     /// Bytes of the object itself.
-    public static let objectBytes = HeapBlock.bytes(299)
+    public static let objectBytes = HeapBlock.object(VoiceSession.self)
 
     /// The memory of the session, by part.
     public var ledger: MemoryLedger {

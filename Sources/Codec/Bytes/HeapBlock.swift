@@ -5,9 +5,17 @@
 // The allocator is not asked: a figure is the same in every run and costs no call. Tests compare
 // each with `malloc_usable_size` of a real block.
 //
+// Swift derives the size of every value (`MemoryLayout`) and the runtime that of every class. There
+// is no public name for the latter on Linux, so this file binds the standard library's own
+// function. A toolchain without that function fails to link.
+//
 // Source: glibc's malloc (64 bit): a block has a header of 8 bytes, is a multiple of 16 and at
 // least 32. Swift 6: a string of more than 15 bytes and an array have a header of 32 bytes, an
 // object one of 16.
+
+/// The size of a class's instances: the object's header and its stored properties.
+@_silgen_name("$ss36_class_getInstancePositiveExtentSizeySiyXlXpF")
+private func instanceBytes(of type: AnyClass) -> Int
 
 /// Sizes of blocks on the heap.
 public enum HeapBlock {
@@ -15,6 +23,9 @@ public enum HeapBlock {
     @inlinable public static func bytes(_ count: Int) -> Int {
         count > 0 ? max(32, (count + 8 + 15) & ~15) : 0
     }
+
+    /// Bytes of an object of a class. The ledgers keep the result in a constant of each class.
+    public static func object(_ type: AnyClass) -> Int { bytes(instanceBytes(of: type)) }
 
     /// Bytes of an array with room for `capacity` elements of `stride` bytes; 0 for no capacity.
     @inlinable public static func array(capacity: Int, stride: Int) -> Int {

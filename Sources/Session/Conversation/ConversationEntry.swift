@@ -20,7 +20,7 @@ struct ConversationEntry {
     /// An item that is kept as a whole.
     private final class WholeItem {
         /// Bytes of the object itself.
-        static let objectBytes = HeapBlock.bytes(16 + MemoryLayout<ConversationItem>.size)
+        static let objectBytes = HeapBlock.object(WholeItem.self)
 
         let item: ConversationItem
 
@@ -30,7 +30,7 @@ struct ConversationEntry {
     /// The parts that few items have. It does not change once it is made.
     private final class Details {
         /// Bytes of the object itself.
-        static let objectBytes = HeapBlock.bytes(24 + MemoryLayout<Conversation.Speech>.size)
+        static let objectBytes = HeapBlock.object(Details.self)
 
         let whole: WholeItem?
         let speech: Conversation.Speech

@@ -93,7 +93,7 @@ final class Response {
     var playedOut: Instant? { speaker.playout.playedOut }
 
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(977)
+    static let objectBytes = HeapBlock.object(Response.self)
 
     /// Bytes of all of it but what encodes it.
     var heldBytes: Int {

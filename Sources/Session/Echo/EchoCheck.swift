@@ -15,7 +15,7 @@ final class EchoCheck {
 
     /// State that is needed only while a reply can be heard: 2 kB.
     private final class Playing {
-        static let objectBytes = HeapBlock.bytes(700)
+        static let objectBytes = HeapBlock.object(Playing.self)
 
         var reply: PlayedLevels
         var evidence = EchoEvidence(delays: EchoPath.delays)
@@ -35,7 +35,7 @@ final class EchoCheck {
     }
 
     /// Bytes of the object itself, with the learned echo path.
-    static let objectBytes = HeapBlock.bytes(160)
+    static let objectBytes = HeapBlock.object(EchoCheck.self)
 
     /// Bytes of all of it, most of them while a reply is heard.
     var heldBytes: Int { Self.objectBytes + playingBytes }

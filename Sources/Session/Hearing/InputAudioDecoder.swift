@@ -41,7 +41,7 @@ final class InputAudioDecoder {
     }
 
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(80)
+    static let objectBytes = HeapBlock.object(InputAudioDecoder.self)
 
     /// Bytes of the decoder and its format's state.
     var heldBytes: Int {

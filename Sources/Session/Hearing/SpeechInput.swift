@@ -46,7 +46,7 @@ final class SpeechInput {
     /// The rest of a long message; nil: all audio was heard.
     var unheard: UnheardAudio?
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(672)
+    static let objectBytes = HeapBlock.object(SpeechInput.self)
     /// Bytes of the audio that no turn has taken.
     var audioBytes: Int { buffer.heldBytes + (unheard?.heldBytes ?? 0) }
     /// Bytes of the decoder.

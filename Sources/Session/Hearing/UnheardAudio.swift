@@ -27,7 +27,7 @@ final class UnheardAudio {
     }
 
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(65)
+    static let objectBytes = HeapBlock.object(UnheardAudio.self)
 
     /// Bytes of the object and of its audio, which is freed when all of it is heard.
     var heldBytes: Int { Self.objectBytes + bytes.heapBytes + eventID.heapBytes }

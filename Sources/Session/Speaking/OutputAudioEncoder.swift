@@ -35,7 +35,7 @@ final class OutputAudioEncoder {
     }
 
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(184)
+    static let objectBytes = HeapBlock.object(OutputAudioEncoder.self)
 
     /// Bytes of the encoder and its coders' state.
     var heldBytes: Int {

@@ -78,7 +78,7 @@ final class PlayoutTimeline {
     /// When a client that plays at once will have played everything sent so far.
     var playedOut: Instant? { pacer.playedOut }
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(192)
+    static let objectBytes = HeapBlock.object(PlayoutTimeline.self)
     /// Bytes of all of it, most of them audio that is kept.
     var heldBytes: Int {
         again.reduce(Self.objectBytes + kept.heldBytes + again.heapBytes + items.heapBytes) {

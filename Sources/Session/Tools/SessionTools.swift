@@ -72,7 +72,7 @@ final class SessionTools {
     }
 
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(264)
+    static let objectBytes = HeapBlock.object(SessionTools.self)
     /// Bytes of the servers and the tools that are known, counted when they come and go.
     private var serverBytes = 0
 

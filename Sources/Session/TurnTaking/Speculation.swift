@@ -26,7 +26,7 @@ final class SpeculativeReply {
     /// Bytes of its texts on the heap.
     fileprivate var textBytes = 0
     /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.bytes(152)
+    static let objectBytes = HeapBlock.object(SpeculativeReply.self)
     /// Bytes of all of it; the words of the request are the conversation's.
     var heldBytes: Int {
         Self.objectBytes + events.heapBytes + textBytes + request.messages.heapBytes

@@ -26,6 +26,16 @@ import Testing
         #expect(HeapBlock.dictionary(capacity: 0, stride: 8) == 0)
     }
 
+    private class Small { var word = 0 }
+    private final class Large: Small { var words = (0, 0, 0, 0, 0, 0, 0) }
+
+    @Test func anObjectIsItsBlock() {
+        for object in [Small(), Large()] {
+            let block = Self.block(at: Unmanaged.passUnretained(object).toOpaque())
+            #expect([block, block - 16].contains(HeapBlock.object(type(of: object))))
+        }
+    }
+
     @Test(arguments: [1, 3, 10, 100, 5_000])
     func anArrayIsItsBlock(count: Int) {
         let array = [Int](repeating: 0, count: count)
