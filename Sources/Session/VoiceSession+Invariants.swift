@@ -43,7 +43,7 @@ extension VoiceSession {
             return .tooManyTranscripts
         }
         if retrievals.count > Self.maxRetrievals { return .tooManyRetrievals }
-        if (interruption.speech != nil) != (playout?.isHeld == true) { return .holdWithoutSpeech }
+        if playback?.isBroken == true { return .holdWithoutSpeech }
         return nil
     }
 }

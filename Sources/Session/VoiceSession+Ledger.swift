@@ -31,9 +31,12 @@ extension VoiceSession {
             ledger.listening += speechInput.listeningBytes
             ledger.inputAudio += speechInput.audioBytes
         }
-        if let echo { ledger.listening += echo.heldBytes }
         if userTurn.isRecognising { addAwaitedTranscripts(to: &ledger) }
-        if let playout { ledger.response += playout.heldBytes }
+        if let playback {
+            ledger.session += ReplyPlayback.objectBytes
+            ledger.listening += playback.echo?.heldBytes ?? 0
+            ledger.response += playback.timeline?.heldBytes ?? 0
+        }
         if !responses.isEmpty { addResponses(to: &ledger) }
         if let reply = speculation.reply { ledger.response += reply.heldBytes }
     }
@@ -54,7 +57,9 @@ extension VoiceSession {
             ledger.response += response.heldBytes
             ledger.codec += response.encoderBytes
             // The responses of the conversation share one.
-            if response.playout !== playout { ledger.response += response.playout.heldBytes }
+            if response.playout !== playback?.timeline {
+                ledger.response += response.playout.heldBytes
+            }
         }
     }
 }

@@ -4,12 +4,6 @@
 import Codec
 
 extension VoiceSession {
-    /// The response in flight that belongs to the conversation.
-    var activeResponse: Response? { responses.first { $0.isInConversation } }
-
-    /// The response in flight with an id.
-    func response(_ id: String) -> Response? { responses.first { $0.id == id } }
-
     /// `response.create`
     func createResponse(
         _ parameters: ResponseParameters, at now: Instant
@@ -25,7 +19,8 @@ extension VoiceSession {
         }
         try context.checkToolServers(parameters.mcpTools ?? [], path: "response.tools")
         for (index, item) in (parameters.input ?? []).enumerated() {
-            try checkInput(item, path: "response.input[\(index)]")
+            try checkImages(in: item, path: "response.input[\(index)]")
+            try conversation.checkInput(item, path: "response.input[\(index)]")
         }
         if parameters.isInConversation {
             if let voice = parameters.voice {
@@ -34,8 +29,10 @@ extension VoiceSession {
             try makeRoom()
         }
         let speechEnd = userTurn.handleResponseRequested()
-        tools?.automaticResponses = 0
-        openToolServers(of: parameters, at: now)
+        tools?.continuations.handleAsked()
+        for tool in parameters.mcpTools ?? [] {
+            madeTools().open(tool, isOfSession: false, at: now)
+        }
         begin(parameters, speechEnd: speechEnd, asked: speechEnd == nil ? now : nil)
     }
 
@@ -47,7 +44,7 @@ extension VoiceSession {
         else { return }
         do {
             try makeRoom()
-            tools?.automaticResponses = 0
+            tools?.continuations.handleAsked()
             begin(ResponseParameters(), speechEnd: speechEnd)
         } catch {
             userTurn.forgetWords()
@@ -65,28 +62,25 @@ extension VoiceSession {
     /// - Parameter asked: when a client asked for it that has not spoken.
     func begin(_ overrides: ResponseParameters, speechEnd: Instant?, asked: Instant? = nil) {
         userTurn.handleResponseBegun(isInConversation: overrides.isInConversation)
-        if overrides.isInConversation {
-            truncatedResponseID = nil
-            // This response shows the model the results that another was due for.
-            tools?.due = nil
-        }
+        if overrides.isInConversation { tools?.continuations.handleResponseBegun() }
         let voice = overrides.voice ?? parameters.voice
         let description = ResponseDescription(
             id: claimResponseID(isInConversation: overrides.isInConversation),
             conversationID: overrides.isInConversation ? conversationID : nil,
             outputModality: overrides.outputModality ?? parameters.outputModality,
             outputFormat: overrides.outputFormat ?? parameters.outputFormat, voice: voice,
-            maxOutputTokens: maxOutputTokens(with: overrides), metadata: overrides.metadata)
+            maxOutputTokens: overrides.maxOutputTokens(orOf: parameters),
+            metadata: overrides.metadata)
         let speaker = ResponseSpeaker(
             of: description, voice: SpeechRequest(text: "", voice: voice, speed: parameters.speed),
             opus: overrides.outputOpus ?? parameters.outputOpus,
             transport: parameters.outputTransport,
-            playout: sharedPlayout(isInConversation: overrides.isInConversation),
+            playout: beginPlayout(isInConversation: overrides.isInConversation),
             speechEnd: speechEnd,
             context: context)
         let response = Response(
             description: description, parameters: overrides, speaker: speaker, speechEnd: speechEnd,
-            asked: asked, session: self)
+            asked: asked, core: self)
         responses.append(response)
         if description.outputModality == .audio, !context.hasSynthesizer {
             response.fail(
@@ -98,24 +92,14 @@ extension VoiceSession {
 
     /// Responses in the conversation are heard one after another and share a timeline. Each other
     /// response has its own.
-    private func sharedPlayout(isInConversation: Bool) -> PlayoutTimeline {
-        let lead = Duration.milliseconds(context.limits.playoutLeadMilliseconds)
-        guard isInConversation else { return PlayoutTimeline(lead: lead, keepsAudio: false) }
-        let playout =
-            playout
-            ?? PlayoutTimeline(lead: lead, keepsAudio: parameters.turnDetection != nil)
-        self.playout = playout
-        listenForEcho()
-        return playout
-    }
-
-    /// The client's microphone picks up the reply, too, unless the user wears headphones.
-    func listenForEcho() {
-        guard let playout, speechInput?.turnDetector != nil else { return }
-        let echo =
-            echo ?? EchoCheck(lead: .milliseconds(context.limits.playoutLeadMilliseconds))
-        self.echo = echo
-        playout.echo = echo
+    private func beginPlayout(isInConversation: Bool) -> PlayoutTimeline {
+        guard isInConversation else {
+            let lead = Duration.milliseconds(context.limits.playoutLeadMilliseconds)
+            return PlayoutTimeline(lead: lead, keepsAudio: false)
+        }
+        let playback = playback ?? ReplyPlayback(core: self)
+        self.playback = playback
+        return playback.beginResponse(isUserHeard: speechInput?.turnDetector != nil)
     }
 
     /// A new id, or that of the response that was begun ahead of the end of the turn.
@@ -126,49 +110,80 @@ extension VoiceSession {
 
     /// Asks the model for every response that waits, once nothing is left to transcribe.
     func askWaitingResponses(at now: Instant) {
-        guard !userTurn.isRecognising || modelHearsAudio, !awaitsToolLists else { return }
+        guard !userTurn.isRecognising || modelHearsAudio, tools?.isListing != true else { return }
         for response in responses where response.stage == .waiting {
-            guard fitsContext(response.parameters) else {
+            let composer = RequestComposer(
+                core: self, tools: tools, overrides: response.parameters)
+            let routes = composer.routes
+            guard composer.fitContext(routes) else {
                 response.end(.contextLengthExceeded)
                 continue
             }
             response.handleAsked()
-            response.routes = toolRoutes(with: response.parameters)
-            let request = request(with: response.parameters)
-            if !resumeSpeculation(response, request, at: now) {
+            response.routes = routes
+            let request = composer.request(routes)
+            if let events = speculation.use(for: response.id, asking: request, context) {
+                response.handle(events, at: now)
+            } else {
                 command(.respond(responseID: response.id, request))
             }
         }
     }
 
-    /// The request to the model for a response with these overrides.
-    func request(with overrides: ResponseParameters) -> ModelRequest {
-        let messages =
-            overrides.input.map { $0.flatMap { shownMessages(ofInput: $0) } }
-            ?? conversation.modelMessages()
-        var request = ModelRequest(
-            model: parameters.model,
-            instructions: overrides.instructions ?? parameters.instructions,
-            messages: messages, tools: overrides.tools ?? parameters.tools,
-            toolChoice: overrides.toolChoice ?? parameters.toolChoice,
-            parallelToolCalls: overrides.parallelToolCalls ?? parameters.parallelToolCalls,
-            maxOutputTokens: maxOutputTokens(with: overrides))
-        offerTools(to: &request, with: overrides)
-        return request
+    /// Asks the model about the words before a silence, where they sound like the end of a turn.
+    func speculate(on words: String, _ speechInput: SpeechInput) {
+        guard let turnDetection = parameters.turnDetection, turnDetection.speculativeResponse,
+            turnDetection.createResponse, let turnDetector = speechInput.turnDetector,
+            let ending = TurnEndEstimator.ending(of: words), ending != .unfinished,
+            !modelHearsAudio, canRespond, !userTurn.isRecognising, !userTurn.hasUnansweredWords,
+            speculation.reply == nil
+        else { return }
+        let composer = RequestComposer(
+            core: self, tools: tools, overrides: ResponseParameters())
+        var request = composer.request(composer.routes)
+        request.messages.append(.user(words))
+        speculation.begin(
+            SpeculativeReply(
+                responseID: ids.make("resp_"), request: request,
+                speechEnd: turnDetector.lastSpeechEnd),
+            context)
     }
 
-    func maxOutputTokens(with overrides: ResponseParameters) -> Int? {
-        switch overrides.maxOutputTokens {
-        case .absent: parameters.maxOutputTokens
-        case .null: nil
-        case .value(let tokens): tokens
+    // MARK: Tools
+
+    /// The session's MCP servers, made when the first is named.
+    func madeTools() -> SessionTools {
+        let made = tools ?? SessionTools(core: self)
+        tools = made
+        return made
+    }
+
+    /// Begins the responses that follow the results of tools, once nothing stands in the way.
+    func continueAfterTools(_ tools: SessionTools) {
+        let most = context.limits.maxAutomaticResponses
+        while responses.count < context.limits.maxActiveResponses {
+            do {
+                guard let next = try tools.continuations.takeOutOfBand(most: most) else { break }
+                begin(next, speechEnd: nil)
+            } catch {
+                emit(.error(error))
+            }
+        }
+        guard canRespond, speechInput?.speechItemID == nil, !userTurn.isOwedAnswer else { return }
+        do {
+            guard let next = try tools.continuations.takeNext(most: most) else { return }
+            try makeRoom()
+            begin(next, speechEnd: nil)
+        } catch {
+            emit(.error(error))
         }
     }
 
+    // MARK: The client stops a response
+
     /// `response.cancel`
     func cancelResponse(_ responseID: String?, at now: Instant) throws(ClientEventError) {
-        let truncated = truncatedResponseID
-        truncatedResponseID = nil
+        let truncated = playback?.takeTruncatedResponseID()
         guard let response = responseID.map({ self.response($0) }) ?? activeResponse else {
             // A client that falls silent truncates what it plays and cancels after that
             // (openai-agents). Where all was written, the truncation was the response's end.
@@ -177,7 +192,7 @@ extension VoiceSession {
         }
         let status = ResponseDescription.Status.cancelled(reason: "client_cancelled")
         if response.isInConversation {
-            stopReplies(status, at: now)
+            playback?.stop(status, at: now)
         } else {
             context.outputs.append(.dropAudio(responseID: response.id))
             response.end(status)
@@ -188,7 +203,7 @@ extension VoiceSession {
     func clearOutput(at now: Instant) throws(ClientEventError) {
         guard let response = activeResponse else { throw .outputBufferEmpty }
         emit(.outputAudioBufferCleared(responseID: response.id))
-        let unheard = stopPlayout(at: now)
+        let unheard = playback?.stopPlaying(at: now) ?? []
         response.mute(unheard: unheard, at: now)
     }
 }

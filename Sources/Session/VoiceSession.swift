@@ -1,11 +1,13 @@
 // One session: the state machine at the centre of the server. Read this first.
 //
-// This file has its state, its inputs and its outputs. The work of each input is in the files
-// beside it: VoiceSession+Audio (packets, speech, turns), VoiceSession+Hypotheses (words before the
-// turn has ended), VoiceSession+Conversation (items, transcripts), VoiceSession+Responses (asking
-// the model), VoiceSession+Interruption and VoiceSession+Speculation (the model's head start). Its
-// parts own their state and are tested alone: SpeechInput (hears), UserTurn (what the user has
-// said), InterruptionJudge, Speculation, Conversation, Response, PlayoutTimeline.
+// Its parts own their state and are tested alone: SpeechInput (hears and finds speech), UserTurn
+// (what was said and is not answered yet), Conversation (items), Response (one reply),
+// ReplyPlayback (how replies are heard and interrupted), Speculation (the model's head start) and
+// SessionTools (MCP servers). SessionCore is what the parts see of the session.
+//
+// The session itself conducts them. This file has its state, its inputs and its outputs. What an
+// input means for several parts is in VoiceSession+Turns (the user), VoiceSession+Items (the
+// conversation) and VoiceSession+Responses (the model).
 
 import Codec
 
@@ -19,11 +21,11 @@ import Codec
 /// - Inputs: `start(at:)`, `handle(_:eventID:audio:at:)`, `handle(_: ClientEventError, at:)`,
 ///   `handleAudioPacket(_:at:)`, `handleUnheardAudio(at:)`, `handle(_: AgentEvent, at:)`,
 ///   `handleDeadline(at:)`;
-///   `noteUnsent(itemID:position:)` and `noteLost(itemID:position:)` (VoiceSession+UnsentAudio).
+///   `noteUnsent(itemID:position:)` and `noteLost(itemID:position:)`.
 /// - Outputs: `nextOutput()`.
 ///
 /// It does not close the connection, answer pings or know of sockets; `Connection` does.
-public final class VoiceSession {
+public final class VoiceSession: SessionCore {
     /// `sess_…`
     public let id: String
     /// The effective session.
@@ -50,20 +52,13 @@ public final class VoiceSession {
     private(set) var parameterBytes: UInt32
     /// Responses in flight: at most one in the conversation.
     var responses: [Response] = []
-    /// The newest response in the conversation, where the client has truncated what it was saying.
-    var truncatedResponseID: String?
     /// The model's head start, where the client has asked for one.
     var speculation = Speculation.none
     /// MCP servers; nil until one is named.
     var tools: SessionTools?
-    /// How much of the replies' audio was sent and heard; nil where all of it was heard long ago.
-    var playout: PlayoutTimeline?
-    /// Audio of it that the shell has dropped since the last input.
-    var lostAudio: [LostAudio] = []
-    /// Recognises replies in the user's audio; nil until there are both.
-    var echo: EchoCheck?
-    /// Decides about speech over a reply.
-    var interruption = InterruptionJudge()
+    /// How the conversation's replies are heard; nil before the first, and where nothing is left to
+    /// be heard or remembered.
+    var playback: ReplyPlayback?
     /// Whether any speech of a reply has come.
     private var hasSpoken = false
     /// Whether the session's kind is settled: by the connection, or by the client's first event.
@@ -124,7 +119,7 @@ public final class VoiceSession {
         begin()
         emit(.sessionCreated(id: id, parameters))
         // A client secret may bind a session to servers.
-        if !parameters.mcpTools.isEmpty { updateToolServers(at: now) }
+        if !parameters.mcpTools.isEmpty { madeTools().handleUpdate(at: now) }
     }
 
     /// A validated event of the client. `audio` is the decoded bytes of
@@ -138,7 +133,7 @@ public final class VoiceSession {
             switch event {
             case .sessionUpdate(let update): try apply(update, at: now)
             case .inputAudioBufferAppend(let sequence):
-                try append(audio, sequence: sequence, eventID: eventID, at: now)
+                try append(audio, number: sequence, eventID: eventID, at: now)
             case .inputAudioBufferCommit: try commit(at: now)
             case .inputAudioBufferClear: clearInput(at: now)
             case .conversationItemCreate(let item, let previousItemID):
@@ -197,7 +192,7 @@ public final class VoiceSession {
     /// A result of an agent's work. Events of cancelled work are ignored.
     public func handle(_ event: AgentEvent, at now: Instant) {
         begin()
-        guard !keepAhead(event) else { return finish(at: now) }
+        guard !speculation.record(event, context) else { return finish(at: now) }
         switch event {
         case .transcript(let itemID, let text): handleTranscript(text, of: itemID, at: now)
         case .transcriptPart(let itemID, let text): handleTranscriptPart(text, of: itemID)
@@ -221,7 +216,7 @@ public final class VoiceSession {
                 }
             }
         case .speechFinished(let id): response(id)?.handleSpeechFinished(at: now)
-        case .tools(let event): handle(event, at: now)
+        case .tools(let event): tools?.handle(event, at: now)
         }
         finish(at: now)
     }
@@ -235,11 +230,27 @@ public final class VoiceSession {
             response.handleDeadline(at: now)
         }
         if let due = idleDeadline, due <= now { handleIdleTimeout(at: now) }
-        if let due = interruption.deadline(lastAudio: speechInput?.lastAudio), due <= now {
-            forgetInterruption(at: now)
-        }
+        if let due = holdDeadline, due <= now { playback?.forgetSpeech(at: now) }
         speechInput?.releaseIfIdle(context, at: now)
         finish(at: now)
+    }
+
+    // MARK: Audio that has not left
+
+    /// Called before an input for each message of reply audio that waits for the socket, oldest
+    /// first. It makes no output.
+    /// - Parameter position: where in its item it starts, in samples at 48 kHz.
+    /// - Returns: whether that is all the session must know; false: it is no audio of the
+    ///   conversation's, and the next that waits is to be named.
+    public func noteUnsent(itemID: String, position: Int) -> Bool {
+        playback?.timeline?.noteUnsent(itemID, position: position) ?? true
+    }
+
+    /// Reply audio was dropped, unasked, before any of it had left. The session wants an input soon
+    /// in which to report that. It makes no output.
+    /// - Parameter position: where in its item it starts, in samples at 48 kHz.
+    public func noteLost(itemID: String, position: Int) {
+        playback?.timeline?.noteLost(itemID, position: position)
     }
 
     // MARK: Outputs
@@ -249,9 +260,7 @@ public final class VoiceSession {
     public func nextDeadline(after now: Instant) -> Instant? {
         var earliest = idleDeadline
         if let check = speechInput?.releaseCheck { earliest = min(earliest ?? check, check) }
-        if let due = interruption.deadline(lastAudio: speechInput?.lastAudio) {
-            earliest = min(earliest ?? due, due)
-        }
+        if let due = holdDeadline { earliest = min(earliest ?? due, due) }
         earliest = earliest.map { max($0, Instant(nanoseconds: now.nanoseconds + 1)) }
         for response in responses {
             guard let due = response.nextDeadline(after: now) else { continue }
@@ -260,24 +269,24 @@ public final class VoiceSession {
         return earliest
     }
 
+    /// When a held reply is resumed though nothing more is heard; nil: none is held.
+    private var holdDeadline: Instant? { playback?.deadline(lastAudio: speechInput?.lastAudio) }
+
     /// The next thing to do, or nil when all has been taken.
     public func nextOutput() -> SessionOutput? { context.outputs.next() }
-
-    func emit(_ event: ServerEvent) { context.outputs.append(.event(event)) }
-    func command(_ command: AgentCommand) { context.outputs.append(.command(command)) }
 
     /// Every input begins here. All sessions of a shard share one output queue, so the outputs of
     /// the input before must have been taken: this traps in production, too, because going on would
     /// send one client what belongs to another.
     private func begin() {
         precondition(context.outputs.isEmpty, "a session was mutated before its outputs were taken")
-        settleUnsentAudio()
+        playback?.settleUnsent()
     }
 
     /// Every input that may end a response, or make one possible, ends here. Each step relies on
     /// those before it:
     ///
-    /// 1. `noteApprovals` records a response's questions to the client. It precedes 2, which
+    /// 1. `SessionTools.noteApprovals` records a response's questions to the client. It precedes 2, which
     ///    removes the response that asks.
     /// 2. `removeEndedResponses` cuts the conversation at what was heard, so that no model is shown
     ///    more (5), and frees the place for the next response (3 and 4 ask `canRespond`).
@@ -289,34 +298,36 @@ public final class VoiceSession {
     ///    have begun. A request is a copy of the conversation, so it comes after all changes.
     /// 6. `removeEndedResponses` again: a response may have ended in 3 to 5, because it does not
     ///    fit the model's context, or because its speculative reply was complete.
-    /// 7. `dropUselessSpeculation` follows 5, which takes over the speculative reply that is used.
+    /// 7. `Speculation.stopIfUseless` follows 5, which takes over the speculative reply that is used.
     /// 8. `forgetPlayedAudio` follows 6: it keeps what a response in flight still needs.
     private func finish(at now: Instant) {
-        if tools != nil { noteApprovals() }
+        tools?.noteApprovals()
         removeEndedResponses(at: now)
         answerSpokenWords()
-        if tools != nil { continueAfterTools() }
+        if let tools { continueAfterTools(tools) }
         askWaitingResponses(at: now)
         removeEndedResponses(at: now)
-        dropUselessSpeculation()
+        speculation.stopIfUseless(
+            isTurnOpen: speechInput?.speechItemID != nil || userTurn.isRecognising, responses,
+            context)
         forgetPlayedAudio(at: now)
         checkInvariants()
     }
 
-    /// Once nothing is being played, the timeline of what was played is freed.
+    /// Once nothing is being played, what was played is forgotten.
     private func forgetPlayedAudio(at now: Instant) {
-        echo?.releaseIfOver(at: now)
-        guard let playout, !playout.isHeld, activeResponse == nil, !playout.isPlaying(at: now)
-        else { return }
-        self.playout = nil
+        guard let playback else { return }
+        playback.forgetPlayed(at: now)
+        // A transcript that is still awaited may be of speech over a reply.
+        if playback.isOver, !userTurn.isRecognising { self.playback = nil }
     }
 
     private func removeEndedResponses(at now: Instant) {
-        settleHeldReply(at: now)
+        playback?.settleHeldReply(at: now)
         responses.removeAll { response in
             guard response.stage == .done else { return false }
-            cutAtHeard(response)
-            if tools != nil { considerContinuation(of: response) }
+            if response.isInConversation { playback?.handleDone(response) }
+            tools?.considerContinuation(of: response)
             if response.isInConversation {
                 userTurn.beginQuiet(
                     at: max(response.playedOut ?? now, now), now: now,
@@ -344,12 +355,14 @@ public final class VoiceSession {
         parameterBytes = UInt32(clamping: ownBytes)
         isKindSettled = true
         speechInput?.handleUpdate(from: before, to: updated, context)
-        if updated.turnDetection?.interruptResponse != true { forgetInterruption(at: now) }
+        if updated.turnDetection?.interruptResponse != true { playback?.forgetSpeech(at: now) }
         if updated.turnDetection == nil, before.turnDetection != nil { announceSpeechStopped() }
         if before.turnDetection == nil, updated.turnDetection != nil { announceSpeechResumed() }
-        if updated.turnDetection?.speculativeResponse != true { dropSpeculation() }
+        if updated.turnDetection?.speculativeResponse != true { speculation.stop(context) }
         emit(.sessionUpdated(id: id, parameters))
-        if update.mcpTools != .absent { updateToolServers(at: now) }
+        if update.mcpTools != .absent, tools != nil || !parameters.mcpTools.isEmpty {
+            madeTools().handleUpdate(at: now)
+        }
     }
 
     /// The kind of a session is settled by its connection or its first event.

@@ -211,6 +211,23 @@ struct Conversation {
         return heard
     }
 
+    /// Cuts an assistant's speech at what was probably heard. What the client says later counts, even
+    /// if it is more.
+    /// - Returns: where the item ends now, and its words up to there; nil: it is as it was.
+    mutating func cutAtHeard(
+        _ id: String, milliseconds: Int
+    ) -> (milliseconds: Int, transcript: String)? {
+        guard let before = words(of: id), milliseconds < before.speech.cutMilliseconds ?? .max
+        else { return nil }
+        let end = min(milliseconds, before.speech.sentMilliseconds)
+        guard
+            let heard = try? truncate(
+                id, contentIndex: 0, audioMilliseconds: end, isFinal: false),
+            milliseconds < before.speech.sentMilliseconds || heard != before.text
+        else { return nil }
+        return (end, heard)
+    }
+
     /// The words of an assistant's spoken item, and when they were spoken; nil: there is no such
     /// item.
     func words(of id: String) -> (text: String, speech: Speech)? {

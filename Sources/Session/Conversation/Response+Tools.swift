@@ -1,6 +1,6 @@
 // Calls of MCP tools in a response: how the model's text becomes a call or a question to the
 // client, when the call is made, and which events report it. ToolRoutes knows the tools;
-// VoiceSession+Tools handles what follows from results.
+// SessionTools handles what follows from results.
 //
 // Invariant: a call that was begun ends in `response.mcp_call.completed` or `.failed` before its
 // response is done.
@@ -30,12 +30,12 @@ extension Response {
         guard let route = routes?.route(of: functionName) else { return false }
         closeOpenOutputs()
         if route.needsApproval {
-            writtenApproval = WrittenApproval(itemID: session.ids.make("mcpr_"), route: route)
+            writtenApproval = WrittenApproval(itemID: core.ids.make("mcpr_"), route: route)
             return true
         }
         let call = MCPCall(serverLabel: route.serverLabel, name: route.name, arguments: "")
         let item = ConversationItem(
-            id: session.ids.make("mcp_"), status: .inProgress, kind: .mcp(.call(call)))
+            id: core.ids.make("mcp_"), status: .inProgress, kind: .mcp(.call(call)))
         var output = OutputItem(item: item, modality: .text)
         output.toolCall = ToolCall(route: route)
         add(output)

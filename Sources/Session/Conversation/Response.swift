@@ -33,8 +33,8 @@ final class Response {
     let parameters: ResponseParameters
     private(set) var description: ResponseDescription
     private(set) var stage = Stage.waiting
-    /// The session that it belongs to, which outlives it: its items go to that conversation.
-    unowned let session: VoiceSession
+    /// The session that it belongs to: its items go to that conversation.
+    unowned let core: any SessionCore
     let context: SessionContext
     var outputs: [OutputItem] = []
     /// MCP tools that the model may call; nil: none.
@@ -67,7 +67,7 @@ final class Response {
     ///   - asked: when the client asked for it, where the user has not spoken.
     init(
         description: ResponseDescription, parameters: ResponseParameters,
-        speaker: ResponseSpeaker, speechEnd: Instant?, asked: Instant?, session: VoiceSession
+        speaker: ResponseSpeaker, speechEnd: Instant?, asked: Instant?, core: any SessionCore
     ) {
         self.description = description
         self.parameters = parameters
@@ -75,8 +75,8 @@ final class Response {
         self.speaker = speaker
         self.speechEnd = speechEnd
         self.asked = asked
-        self.session = session
-        context = session.context
+        self.core = core
+        context = core.context
         emit(.responseCreated(description))
     }
 
@@ -139,7 +139,7 @@ final class Response {
             guard !beginToolCall(name) else { break }
             closeOpenOutputs()
             let item = ConversationItem(
-                id: session.ids.make("item_"), status: .inProgress,
+                id: core.ids.make("item_"), status: .inProgress,
                 kind: .functionCall(callID: callID, name: name, arguments: ""))
             add(OutputItem(item: item, modality: .text))
         case .functionCallArguments(let arguments):
@@ -153,6 +153,17 @@ final class Response {
             incompleteReason = reason
         }
         advance(at: now)
+    }
+
+    /// What the model has written ahead of this response.
+    func handle(_ events: [AgentEvent], at now: Instant) {
+        for event in events {
+            switch event {
+            case .modelDelta(_, let delta): handle(delta, at: now)
+            case .modelFinished: handleModelFinished(at: now)
+            default: break
+            }
+        }
     }
 
     /// The model's reply is complete.
@@ -169,7 +180,7 @@ final class Response {
         }
         closeOpenOutputs()
         let item = ConversationItem(
-            id: session.ids.make("item_"), status: .inProgress,
+            id: core.ids.make("item_"), status: .inProgress,
             kind: .message(role: .assistant, content: []))
         let index = add(
             OutputItem(item: item, modality: description.outputModality))
@@ -225,7 +236,7 @@ final class Response {
         if isInConversation {
             // A full conversation still takes the reply in flight: the response has limits of its
             // own, and none begins in a full conversation.
-            output.previousItemID = session.conversation.append(output.item)
+            output.previousItemID = core.conversation.append(output.item)
             emit(.conversationItemAdded(output.item, previousItemID: output.previousItemID))
         }
         outputs.append(output)
@@ -425,7 +436,7 @@ final class Response {
             emit(.responseContentPartDone(address(index), output.modality, text: output.text))
         }
         if isInConversation {
-            session.conversation.update(output.item, speech: speaker.said(index))
+            core.conversation.update(output.item, speech: speaker.said(index))
             emit(.conversationItemDone(output.item, previousItemID: output.previousItemID))
         }
         emit(.responseOutputItemDone(responseID: id, outputIndex: index, output.item))

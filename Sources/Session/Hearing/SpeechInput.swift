@@ -44,7 +44,7 @@ final class SpeechInput {
     /// The words of that speech as far as they are known; nil: there is no speech.
     private(set) var partial: PartialTranscript?
     /// The rest of a long message; nil: all audio was heard.
-    var unheard: UnheardAudio?
+    private(set) var unheard: UnheardAudio?
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(SpeechInput.self)
     /// Bytes of the audio that no turn has taken.
@@ -64,6 +64,87 @@ final class SpeechInput {
         judgesProsody = context.judgesProsody
         turnDetector = parameters.turnDetection.map { TurnDetector($0) }
         noiseReduction = parameters.noiseReduction
+    }
+
+    // MARK: Messages
+
+    /// The result for a message, or for a share of it.
+    private enum Outcome {
+        case whole
+        /// Some of it found no room in the buffer.
+        case overflowed
+        /// It came twice or too late.
+        case dropped
+    }
+
+    /// Hears a message. One that is longer than its share of the tick is heard in part; the rest of
+    /// it waits in `unheard`.
+    /// - Parameter hear: takes a run of samples; false: some of them found no room.
+    func handleMessage(
+        _ payload: RawSpan, number: UInt16?, format: AudioFormat, eventID: String?,
+        _ context: SessionContext, at now: Instant,
+        _ hear: (UnsafeBufferPointer<Int16>) -> Bool
+    ) throws(ClientEventError) {
+        let length = format.milliseconds(inBytes: payload.byteCount)
+        let overflow = ClientEventError.inputBufferFull(
+            maxSeconds: context.limits.maxBufferedAudioSeconds)
+        guard length <= context.limits.maxBufferedAudioSeconds * 1_000 else { throw overflow }
+        let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
+        // A message that is no whole number of samples is refused at once, as a whole.
+        guard length > share, payload.byteCount % format.sampleBytes == 0 else {
+            let outcome = try decode(payload, number, format, context, at: now, hear)
+            guard outcome != .overflowed else { throw overflow }
+            return
+        }
+        let first = format.bytes(inMilliseconds: share)
+        let outcome = try decode(
+            payload.extracting(0..<first), number, format, context, at: now, hear)
+        guard outcome != .dropped else { return }
+        let rest = payload.extracting(first..<payload.byteCount)
+        unheard = UnheardAudio(rest, format: format, eventID: eventID)
+        unheard?.hasOverflowed = outcome == .overflowed
+    }
+
+    /// Hears the next share of the rest of a message. An error names the event of the message.
+    func hearRest(
+        _ context: SessionContext, at now: Instant, _ hear: (UnsafeBufferPointer<Int16>) -> Bool
+    ) throws(ClientEventError) {
+        guard let unheard else { return }
+        do throws(ClientEventError) {
+            let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
+            try unheard.withShare(ofMilliseconds: share) { (bytes) throws(ClientEventError) in
+                let outcome = try decode(bytes, nil, unheard.format, context, at: now, hear)
+                if outcome == .overflowed { unheard.hasOverflowed = true }
+            }
+            guard unheard.isOver else { return }
+            self.unheard = nil
+            if unheard.hasOverflowed {
+                throw .inputBufferFull(maxSeconds: context.limits.maxBufferedAudioSeconds)
+            }
+        } catch {
+            self.unheard = nil
+            var refused = error
+            refused.eventID = unheard.eventID
+            throw refused
+        }
+    }
+
+    private func decode(
+        _ payload: RawSpan, _ number: UInt16?, _ format: AudioFormat, _ context: SessionContext,
+        at now: Instant, _ hear: (UnsafeBufferPointer<Int16>) -> Bool
+    ) throws(ClientEventError) -> Outcome {
+        var outcome = Outcome.whole
+        do {
+            let isTaken = try decode(
+                payload, number: number, format: format, context: context, at: now
+            ) {
+                if !hear($0) { outcome = .overflowed }
+            }
+            return isTaken ? outcome : .dropped
+        } catch {
+            context.counters.decodeErrors += 1
+            throw error.clientEventError(format: format)
+        }
     }
 
     /// Decodes a payload, or a share of one, and hands `hear` its samples in runs.
@@ -205,22 +286,27 @@ final class SpeechInput {
 
     // MARK: The words of the speech in progress
 
-    /// The audio whose words are to be recognised now, or nil.
-    /// - Parameter showsWords: whether words are wanted while they are spoken.
-    func nextHypothesis(
-        showsWords: Bool
-    ) -> (snapshot: PartialTranscript.Snapshot, audio: HeardAudio)? {
-        guard let partial, let turnDetector, turnDetector.isSpeaking, analysed <= buffer.end else {
-            return nil
-        }
-        let next = partial.nextSnapshot(
-            end: analysed, speechEnd: turnDetector.lastSpeechEnd, showsWords: showsWords)
-        guard let next else { return nil }
-        return (next, buffer.audio(in: speechStart..<next.end))
+    /// Asks for the words so far, where that is due.
+    /// - Parameters:
+    ///   - showsWords: whether words are wanted while they are spoken.
+    ///   - hints: what the client says about them.
+    func hypothesize(
+        showsWords: Bool, hints: TranscriptionParameters?, _ context: SessionContext
+    ) {
+        guard let speechItemID, let partial, let turnDetector, turnDetector.isSpeaking,
+            analysed <= buffer.end,
+            let next = partial.nextSnapshot(
+                end: analysed, speechEnd: turnDetector.lastSpeechEnd, showsWords: showsWords)
+        else { return }
+        partial.cancelHypothesis(of: speechItemID, context)
+        self.partial?.handleAsked(next)
+        let audio = buffer.audio(in: speechStart..<next.end)
+        context.outputs.append(
+            .command(
+                .hypothesize(
+                    itemID: speechItemID, Utterance(audio: audio, hints: hints),
+                    next.isPause ? .probableTranscript : .display)))
     }
-
-    /// A hypothesis has been asked for.
-    func handleAsked(_ snapshot: PartialTranscript.Snapshot) { partial?.handleAsked(snapshot) }
 
     /// A hypothesis has come.
     /// - Returns: the words that it confirms, to be shown.
@@ -257,6 +343,12 @@ final class SpeechInput {
         let taken = buffer.take(from: position)
         forgetSpeech()
         return taken
+    }
+
+    /// Forgets all audio and the speech in it, whose words are not needed any more.
+    func cancelSpeech(_ context: SessionContext) {
+        if let speechItemID { partial?.cancelHypothesis(of: speechItemID, context) }
+        clear()
     }
 
     /// Forgets all audio and the speech in it.

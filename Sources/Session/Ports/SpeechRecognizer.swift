@@ -23,6 +23,11 @@ public struct Utterance: Sendable {
         self.init(audio: HeardAudio(samples: samples), language: language, prompt: prompt)
     }
 
+    /// Audio with the hints that the client gave.
+    init(audio: HeardAudio, hints: TranscriptionParameters?) {
+        self.init(audio: audio, language: hints?.languageHint, prompt: hints?.vocabularyHint)
+    }
+
     /// How many mono samples at 16 kHz it has.
     public var sampleCount: Int { audio.sampleCount }
 

@@ -11,7 +11,12 @@
 //          │ position in the item │               │  waits   │
 //
 // Audio that waits for the socket has not been heard, and may be dropped before it leaves. Before
-// an input the shell reports where it begins (VoiceSession+UnsentAudio).
+// an input the shell reports where it begins, and what was dropped because it would have come too
+// late. Such a report makes no output, and changes nothing before the next input.
+//
+// Audio after a gap is still sent and perhaps heard. But an item can only be cut, it cannot have a
+// hole: it ends where the first audio was lost, so that no model is shown words as heard that were
+// not.
 //
 // Invariant: 0 ≤ heard ≤ left ≤ sent. `heard` only falls where the client itself reports less.
 // While the reply is held, nothing is sent.
@@ -61,6 +66,9 @@ final class PlayoutTimeline {
     private var left = 0
     /// The same, as the shell has reported for the next input; nil: no audio waits.
     private var firstUnsent: Int?
+    /// Items of which audio was lost since the latest input, and where the first loss begins, in
+    /// samples at 48 kHz.
+    private var lost: [(itemID: String, position: Int)] = []
     /// The position that the client last reported, and when.
     private var acknowledged: (position: Int, at: Instant)?
     /// How much had been heard when the reply was held; nil: it is not.
@@ -171,11 +179,25 @@ final class PlayoutTimeline {
         return true
     }
 
-    /// An input comes: all audio that the shell did not report as waiting has left.
-    func settleUnsent() {
+    /// Reply audio was dropped, unasked, before any of it had left.
+    /// - Parameter position: where in its item it starts, in samples at 48 kHz.
+    func noteLost(_ itemID: String, position: Int) {
+        // Later losses in the same item make no difference.
+        guard !lost.contains(where: { $0.itemID == itemID }) else { return }
+        lost.append((itemID, position))
+    }
+
+    /// An input comes: all audio that the shell did not report as waiting or lost has left.
+    /// - Returns: the items of which audio was lost, and the milliseconds before the first loss.
+    func settleUnsent() -> [(itemID: String, heard: Int)] {
         let first = firstUnsent.take()
         // Of a held reply no audio waits: it was dropped at the hold.
         if heldAt == nil { left = first ?? sent }
+        guard !lost.isEmpty else { return [] }
+        defer { lost = [] }
+        return lost.map {
+            ($0.itemID, SampleRate.hz48000.milliseconds(ofSamples: max(0, $0.position)))
+        }
     }
 
     /// How much of an item has left, in milliseconds; nil: no audio waits, so all that was sent has

@@ -71,8 +71,25 @@ struct ToolRoutes {
     }
 
     /// The functions of one server.
-    func functions(of label: String) -> [FunctionTool] {
+    private func functions(of label: String) -> [FunctionTool] {
         functions.filter { routes[$0.name]?.serverLabel == label }
+    }
+
+    /// Adds the tools to what a model is asked.
+    /// - Parameter choice: the tool or the server that the client has chosen; nil: none.
+    func offer(to request: inout ModelRequest, choice: MCPToolChoice?) {
+        request.tools += functions
+        guard let choice else { return }
+        if let name = choice.name {
+            let function = Self.functionName(of: name, at: choice.serverLabel)
+            guard request.tools.contains(where: { $0.name == function }) else { return }
+            request.toolChoice = .function(name: function)
+        } else {
+            let functions = functions(of: choice.serverLabel)
+            guard !functions.isEmpty else { return }
+            request.tools = functions
+            request.toolChoice = .required
+        }
     }
 
     /// The name of a tool for the model: `label__tool`. If that is too long, or has characters that

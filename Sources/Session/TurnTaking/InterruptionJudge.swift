@@ -8,7 +8,7 @@
 // Speech that was over too soon may still turn out to have words: then it interrupts the reply that
 // was resumed, at what was heard by then.
 //
-// The judge decides; VoiceSession+Interruption carries the decisions out. InterruptionWords knows
+// The judge decides; ReplyPlayback carries the decisions out. InterruptionWords knows
 // which words interrupt.
 //
 // Invariant: speech is weighed exactly while the reply is held.

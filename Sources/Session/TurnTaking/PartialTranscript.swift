@@ -1,5 +1,5 @@
 // The words of the speech in progress: when its audio is recognised before it is complete, and the
-// results. VoiceSession+Hypotheses asks for them and shows them to the client.
+// results. SpeechInput asks for them; VoiceSession shows them to the client.
 //
 // A hypothesis is made of a snapshot: all of the speech up to now. There are two reasons for one:
 //
@@ -107,6 +107,13 @@ struct PartialTranscript {
     /// The hypothesis in flight has failed. It does not count as recognised audio.
     mutating func handleFailure() {
         inFlight = nil
+    }
+
+    /// The hypothesis in flight is not needed any more.
+    func cancelHypothesis(of itemID: String, _ context: SessionContext) {
+        if inFlight != nil {
+            context.outputs.append(.command(.cancelTranscription(itemID: itemID)))
+        }
     }
 
     /// The words of a turn whose speech ended at a position, if they are known.

@@ -58,26 +58,6 @@ enum Speculation {
     /// The model writes; a response has its id and has not asked yet.
     case claimed(SpeculativeReply)
 
-    /// The fate of an event of a model.
-    enum Recording: Equatable {
-        /// It is no answer of this head start.
-        case ofAnother
-        /// It is kept for the response.
-        case kept
-        /// It cannot be used: the head start is to be stopped.
-        case unusable
-    }
-
-    /// The use of a head start for a response.
-    enum Outcome {
-        /// It is not this response's.
-        case ofAnother
-        /// The response goes on from these answers; nothing is left of the head start.
-        case used([AgentEvent])
-        /// The model was asked something else: the head start is to be stopped.
-        case unusable
-    }
-
     /// Deltas that are kept at most: a silence of 8 s at 500 a second, more than any model writes.
     static let maxEvents = 4_000
 
@@ -102,33 +82,71 @@ enum Speculation {
         return reply.responseID
     }
 
+    /// Asks the model about the words before a silence.
+    mutating func begin(_ reply: SpeculativeReply, _ context: SessionContext) {
+        self = .ahead(reply)
+        context.outputs.append(
+            .command(.respond(responseID: reply.responseID, reply.request)))
+    }
+
     /// Keeps what a model answers ahead of its response.
-    func record(_ event: AgentEvent, maxBytes: Int) -> Recording {
-        guard let reply else { return .ofAnother }
+    /// - Returns: false: the event is not of this head start.
+    mutating func record(_ event: AgentEvent, _ context: SessionContext) -> Bool {
+        guard let reply else { return false }
         switch event {
         case .modelDelta(reply.responseID, _), .modelFinished(reply.responseID):
             reply.append(event)
             // More than that would not fit into a response either.
-            return reply.bytes > maxBytes || reply.events.count > Self.maxEvents ? .unusable : .kept
+            let isTooMuch =
+                reply.bytes > context.limits.maxResponseBytes
+                || reply.events.count > Self.maxEvents
+            if isTooMuch { stop(context) }
         case .modelFailed(reply.responseID, _):
             // The response, if there is to be one, asks again and reports what fails then.
-            return .unusable
-        default: return .ofAnother
+            stop(context)
+        default: return false
         }
+        return true
     }
 
-    /// A response asks.
-    mutating func use(for responseID: String, asking request: ModelRequest) -> Outcome {
-        guard let reply, reply.responseID == responseID else { return .ofAnother }
-        guard reply.request == request else { return .unusable }
+    /// A response asks the model. If it asks the same, it goes on from the answers so far, and
+    /// nothing is left of the head start; if it asks anything else, the head start is stopped.
+    /// - Returns: the answers; nil: the model must be asked.
+    mutating func use(
+        for responseID: String, asking request: ModelRequest, _ context: SessionContext
+    ) -> [AgentEvent]? {
+        guard let reply, reply.responseID == responseID else { return nil }
+        guard reply.request == request else {
+            stop(context)
+            return nil
+        }
         self = .none
-        return .used(reply.events)
+        return reply.events
     }
 
-    /// Forgets the head start.
-    /// - Returns: the id by which the model is to be stopped, or nil: there was none.
-    mutating func stop() -> String? {
-        defer { self = .none }
-        return reply?.responseID
+    /// Speech was last heard at this position of the audio timeline. If that is not where the words
+    /// ended, they were not all.
+    mutating func handleSpeech(endingAt end: Int?, _ context: SessionContext) {
+        if let reply, reply.speechEnd != end { stop(context) }
+    }
+
+    /// Stops the model where no response can use the head start any more.
+    /// - Parameters:
+    ///   - isTurnOpen: whether the user speaks, or words are being recognised.
+    ///   - responses: those in flight; one that waits may still use it.
+    mutating func stopIfUseless(
+        isTurnOpen: Bool, _ responses: [Response], _ context: SessionContext
+    ) {
+        guard let reply, isClaimed || !isTurnOpen,
+            !responses.contains(where: { $0.id == reply.responseID && $0.stage == .waiting })
+        else { return }
+        stop(context)
+    }
+
+    /// Stops the model; the client was told nothing of its answer.
+    mutating func stop(_ context: SessionContext) {
+        guard let reply else { return }
+        self = .none
+        context.outputs.append(.command(.cancelResponse(responseID: reply.responseID)))
     }
 }

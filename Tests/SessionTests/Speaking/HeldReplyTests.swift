@@ -19,10 +19,10 @@ import Testing
         try talk.speak(milliseconds: milliseconds, at: 2_000)
         talk.script.run(until: 2_200)
         let held = try #require(talk.time(of: "drops queued audio"))
-        #expect(talk.script.session.playout?.isHeld == true)
+        #expect(talk.script.session.playback?.timeline?.isHeld == true)
         act(talk, held)
         talk.script.run(until: end)
-        #expect(talk.script.session.playout?.isHeld != true)
+        #expect(talk.script.session.playback?.timeline?.isHeld != true)
         #expect(talk.types.count { $0 == "response.done" } == 1)
         #expect(talk.script.violations == [])
         return talk
@@ -174,7 +174,7 @@ import Testing
         talk.script.run(until: 15_000)
         #expect(talk.statuses.first == "failed")
         #expect(talk.statuses.count == 2)
-        #expect(talk.script.session.playout?.isHeld != true)
+        #expect(talk.script.session.playback?.timeline?.isHeld != true)
         #expect(talk.script.session.isIdle)
     }
 
@@ -204,6 +204,6 @@ import Testing
         talk.script.run(until: 25_000)
         #expect(talk.statuses == ["completed"])
         #expect(talk.types.count { $0 == "input_audio_buffer.speech_started" } == 2)
-        #expect(talk.script.session.playout?.isHeld != true)
+        #expect(talk.script.session.playback?.timeline?.isHeld != true)
     }
 }

@@ -24,7 +24,7 @@ import Testing
     /// A run is sent, and has left for the socket when the next input comes.
     private func send(_ run: SentRun, at now: Instant) {
         playout.handleSent(run, at: now)
-        playout.settleUnsent()
+        _ = playout.settleUnsent()
     }
 
     @Test func theFirstItemIsHeardFromItsFirstSampleOn() {

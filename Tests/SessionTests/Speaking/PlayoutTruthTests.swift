@@ -47,7 +47,7 @@ import Testing
         #expect(talk.types.contains("input_audio_buffer.speech_stopped"))
         #expect(truncations(talk).isEmpty)
         #expect(talk.script.requests.count == 1)
-        #expect(talk.script.session.playout == nil)
+        #expect(talk.script.session.playback?.timeline == nil)
     }
 
     @Test func whatTheClientAcknowledgesIsWhatWasHeard() throws {
@@ -182,7 +182,7 @@ import Testing
         talk.script.run(until: 9_000)
         #expect(talk.statuses.first == "completed" || talk.statuses.first == "cancelled")
         #expect(truncations(talk).isEmpty)
-        #expect(talk.script.session.playout == nil)
+        #expect(talk.script.session.playback?.timeline == nil)
     }
 
     @Test func aCallThatWasCutOffWasNeverMade() throws {

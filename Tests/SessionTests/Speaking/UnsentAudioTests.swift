@@ -48,7 +48,7 @@ import Testing
         reply.end = .some(.overloaded)
         let talk = BargeIn(reply: [reply])
         talk.script.run(until: 1_000)
-        let playout = try #require(talk.script.session.playout)
+        let playout = try #require(talk.script.session.playback?.timeline)
         playout.hold(at: .milliseconds(1_000))
         _ = playout.resume(at: .milliseconds(1_000), tellsPositions: false) { _ in false }
         #expect(playout.hasRunsAgain)

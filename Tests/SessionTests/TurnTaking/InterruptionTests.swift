@@ -39,7 +39,8 @@ import Testing
         #expect(talk.types.count { $0 == "input_audio_buffer.speech_stopped" } == 1)
         #expect(!talk.types.contains("conversation.item.truncated"))
         #expect(talk.script.requests.count == 1)
-        #expect(talk.script.session.isIdle && talk.script.session.playout?.isHeld != true)
+        #expect(
+            talk.script.session.isIdle && talk.script.session.playback?.timeline?.isHeld != true)
         #expect(talk.script.context.counters.falseInterruptions == 1)
         #expect(talk.script.violations == [])
     }

@@ -1,5 +1,5 @@
-// The user's audio: packets in, speech noticed, turns committed. VoiceSession+Conversation handles
-// the transcripts.
+// The user's turns: audio in, speech noticed, turns committed, transcripts out. SpeechInput hears and
+// finds the speech; UserTurn has what was said and is not answered yet.
 
 import Codec
 
@@ -7,10 +7,12 @@ extension VoiceSession {
     /// The shortest audio that can be committed, as the protocol has it: 100 ms.
     static let minCommittedMilliseconds = 100
 
+    // MARK: Hearing
+
     /// A binary message: its number, where the client numbers its messages, and the audio.
     func appendMessage(_ message: RawSpan, at now: Instant) throws(ClientEventError) {
         guard parameters.inputIsNumbered else {
-            return try append(message, sequence: nil, eventID: nil, at: now)
+            return try append(message, number: nil, eventID: nil, at: now)
         }
         guard message.byteCount >= 2 else {
             context.counters.decodeErrors += 1
@@ -19,94 +21,33 @@ extension VoiceSession {
         let number = UInt16(
             bigEndian: message.unsafeLoadUnaligned(fromByteOffset: 0, as: UInt16.self))
         try append(
-            message.extracting(2..<message.byteCount), sequence: number, eventID: nil, at: now)
+            message.extracting(2..<message.byteCount), number: number, eventID: nil, at: now)
     }
 
-    /// Audio of the client: `input_audio_buffer.append` or a binary message. A message may be
-    /// longer than its share of the tick; the rest of it waits.
+    /// Audio of the client: `input_audio_buffer.append` or a binary message.
     func append(
-        _ payload: RawSpan, sequence: UInt16?, eventID: String?, at now: Instant
+        _ payload: RawSpan, number: UInt16?, eventID: String?, at now: Instant
     ) throws(ClientEventError) {
         guard !hasUnheardAudio else { return context.handle(.messageOutOfOrder) }
-        let format = parameters.inputFormat
         let speechInput = speechInput ?? startListening()
-        let length = format.milliseconds(inBytes: payload.byteCount)
-        guard length <= maxBufferedMilliseconds else { throw bufferFull }
-        let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
-        // A message that is no whole number of samples is refused at once, as a whole.
-        guard length > share, payload.byteCount % format.sampleBytes == 0 else {
-            let outcome = try hear(payload, sequence, format, speechInput, at: now)
-            guard outcome != .overflowed else { throw bufferFull }
-            return
-        }
-        let first = format.bytes(inMilliseconds: share)
-        let outcome = try hear(
-            payload.extracting(0..<first), sequence, format, speechInput, at: now)
-        guard outcome != .dropped else { return }
-        let rest = payload.extracting(first..<payload.byteCount)
-        speechInput.unheard = UnheardAudio(rest, format: format, eventID: eventID)
-        speechInput.unheard?.hasOverflowed = outcome == .overflowed
+        try speechInput.handleMessage(
+            payload, number: number, format: parameters.inputFormat, eventID: eventID, context,
+            at: now
+        ) { hear($0, speechInput, at: now) }
     }
 
-    /// Hears the next share of the rest of a message. An error names the event of the message.
+    /// Hears the next share of the rest of a message.
     func hearRest(at now: Instant) throws(ClientEventError) {
-        guard let speechInput, let unheard = speechInput.unheard else { return }
-        do throws(ClientEventError) {
-            let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
-            try unheard.withShare(ofMilliseconds: share) { (bytes) throws(ClientEventError) in
-                let outcome = try hear(bytes, nil, unheard.format, speechInput, at: now)
-                if outcome == .overflowed { unheard.hasOverflowed = true }
-            }
-            guard unheard.isOver else { return }
-            speechInput.unheard = nil
-            if unheard.hasOverflowed { throw bufferFull }
-        } catch {
-            speechInput.unheard = nil
-            var refused = error
-            refused.eventID = unheard.eventID
-            throw refused
-        }
-    }
-
-    /// The result for a message, or for a share of it.
-    private enum Hearing {
-        case whole
-        /// Some of it found no room in the buffer.
-        case overflowed
-        /// It came twice or too late.
-        case dropped
-    }
-
-    private func hear(
-        _ payload: RawSpan, _ sequence: UInt16?, _ format: AudioFormat, _ speechInput: SpeechInput,
-        at now: Instant
-    ) throws(ClientEventError) -> Hearing {
-        var hearing = Hearing.whole
-        do {
-            let isTaken = try speechInput.decode(
-                payload, number: sequence, format: format, context: context, at: now
-            ) {
-                if !hear($0, speechInput, at: now) { hearing = .overflowed }
-            }
-            return isTaken ? hearing : .dropped
-        } catch {
-            context.counters.decodeErrors += 1
-            throw error.clientEventError(format: format)
-        }
+        guard let speechInput else { return }
+        try speechInput.hearRest(context, at: now) { hear($0, speechInput, at: now) }
     }
 
     private func startListening() -> SpeechInput {
         let speechInput = SpeechInput(parameters: parameters, context: context)
         self.speechInput = speechInput
-        listenForEcho()
+        if speechInput.turnDetector != nil { playback?.listenForEcho() }
         if context.hasRecognizer { command(.prepareRecognition) }
         return speechInput
-    }
-
-    private var maxBufferedMilliseconds: Int { context.limits.maxBufferedAudioSeconds * 1_000 }
-
-    private var bufferFull: ClientEventError {
-        .inputBufferFull(maxSeconds: context.limits.maxBufferedAudioSeconds)
     }
 
     /// A run of samples; returns false when some of them found no room.
@@ -116,7 +57,7 @@ extension VoiceSession {
         context.counters.samplesIn += samples.count
         let appended = speechInput.append(samples)
         while let analysis = speechInput.analyseNextWindow(
-            context.voiceActivityModel, echo: echo, at: now)
+            context.voiceActivityModel, echo: playback?.echo, at: now)
         {
             switch analysis {
             case .changed(.started(let position)):
@@ -140,6 +81,12 @@ extension VoiceSession {
         return speechInput.append(rest) == rest.count
     }
 
+    /// More of the speech over a reply, or of its words, is known.
+    private func weighInterruption(_ speechInput: SpeechInput, at now: Instant) {
+        guard let position = playback?.weigh(speechInput, at: now) else { return }
+        handleSpeechStopped(at: position, speechInput, at: now)
+    }
+
     private func handleSpeechStarted(at position: Int, _ speechInput: SpeechInput, at now: Instant)
     {
         let padding = parameters.turnDetection?.prefixPaddingMilliseconds ?? 0
@@ -151,7 +98,9 @@ extension VoiceSession {
                 itemID: itemID,
                 audioStartMilliseconds: SampleRate.hz16000.milliseconds(
                     ofSamples: speechInput.speechStart)))
-        handleOnset(of: itemID, at: position, now: now)
+        if parameters.turnDetection?.interruptResponse == true {
+            playback?.handleOnset(of: itemID, at: position, now: now)
+        }
     }
 
     /// Turn detection was switched off while the user spoke: the speech so far stays in the buffer,
@@ -176,7 +125,8 @@ extension VoiceSession {
                     ofSamples: speechInput.speechStart)))
     }
 
-    func handleSpeechStopped(at position: Int, _ speechInput: SpeechInput, at now: Instant) {
+    private func handleSpeechStopped(at position: Int, _ speechInput: SpeechInput, at now: Instant)
+    {
         guard let itemID = speechInput.speechItemID else { return }
         emit(
             .inputAudioBufferSpeechStopped(
@@ -190,12 +140,15 @@ extension VoiceSession {
                 responds: parameters.turnDetection?.createResponse == true, at: now)
         } catch {
             // The speech is over, whether or not it could become an item.
-            forgetInput(speechInput)
+            speechInput.cancelSpeech(context)
             emit(.error(error))
-            return forgetInterruption(at: now)
+            playback?.forgetSpeech(at: now)
+            return
         }
-        handleUndecidedSpeech(itemID, at: now)
+        if playback?.handleUndecidedSpeech(itemID, at: now) == true { userTurn.forgetWords() }
     }
+
+    // MARK: Turns
 
     /// `input_audio_buffer.commit`
     func commit(at now: Instant) throws(ClientEventError) {
@@ -208,7 +161,7 @@ extension VoiceSession {
             speechInput, itemID: speechInput.speechItemID ?? ids.make("item_"), speechEnd: now,
             position: speechInput.turnDetector?.lastSpeechEnd, responds: false, at: now)
         // The client ends turns itself, and decides itself whether the reply ends.
-        forgetInterruption(at: now)
+        playback?.forgetSpeech(at: now)
     }
 
     /// Makes an item of the buffered audio and asks for its transcript.
@@ -230,12 +183,12 @@ extension VoiceSession {
         try add(item, after: nil)
         context.counters.turns += 1
         // Only a recogniser can tell what that was.
-        let isOverReply = context.hasRecognizer && interruption.isWeighing(itemID)
+        let isOverReply = context.hasRecognizer && playback?.isWeighing(itemID) == true
         keep(audio, of: itemID)
         if modelHearsAudio {
             if responds, !isOverReply { userTurn.handleWords(endingAt: speechEnd) }
             guard wantsTranscripts || isOverReply else {
-                stopHypothesis(partial, of: itemID)
+                partial?.cancelHypothesis(of: itemID, context)
                 return
             }
         }
@@ -253,9 +206,9 @@ extension VoiceSession {
     /// `input_audio_buffer.clear`
     func clearInput(at now: Instant) {
         if let speechInput {
-            let isSpeech = interruption.isWeighing(speechInput.speechItemID)
-            forgetInput(speechInput)
-            if isSpeech { forgetInterruption(at: now) }
+            let isOverReply = playback?.isWeighing(speechInput.speechItemID) == true
+            speechInput.cancelSpeech(context)
+            if isOverReply { playback?.forgetSpeech(at: now) }
         }
         emit(.inputAudioBufferCleared)
     }
@@ -298,6 +251,147 @@ extension VoiceSession {
             try createResponse(ResponseParameters(), at: now)
         } catch {
             emit(.error(error))
+        }
+    }
+
+    // MARK: Words of the speech in progress
+
+    /// Asks for the words so far, where that is due.
+    private func hypothesize(_ speechInput: SpeechInput) {
+        speculation.handleSpeech(endingAt: speechInput.turnDetector?.lastSpeechEnd, context)
+        guard context.makesHypotheses else { return }
+        let showsWords = parameters.transcription != nil || playback?.needsWordsOfSpeech == true
+        speechInput.hypothesize(
+            showsWords: showsWords, hints: parameters.transcription, context)
+    }
+
+    func handleHypothesis(_ text: String, of itemID: String, at now: Instant) {
+        if userTurn.isAwaiting(itemID) {
+            return handleTranscript(text, of: itemID, at: now)
+        }
+        guard let speechInput, speechInput.speechItemID == itemID else { return }
+        if let delta = speechInput.handleHypothesis(
+            text, showsWords: parameters.transcription != nil)
+        {
+            emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: delta))
+        }
+        weighInterruption(speechInput, at: now)
+        if let words = speechInput.wordsBeforeSilence { speculate(on: words, speechInput) }
+    }
+
+    func handleHypothesisFailed(of itemID: String) {
+        if userTurn.isAwaiting(itemID) {
+            // The turn has ended meanwhile: now the words are needed.
+            guard let utterance = userTurn.takeUnaskedUtterance(itemID) else { return }
+            return command(.transcribe(itemID: itemID, utterance))
+        }
+        guard let speechInput, speechInput.speechItemID == itemID else { return }
+        speechInput.handleHypothesisFailed()
+    }
+
+    // MARK: Transcripts
+
+    /// Whether the model is given the user's audio itself.
+    var modelHearsAudio: Bool { abilities.hearsAudio && parameters.kind == .realtime }
+
+    /// Whether transcripts are made for the client, although the model hears audio.
+    var wantsTranscripts: Bool { parameters.transcription != nil && context.hasRecognizer }
+
+    /// Keeps an item's audio, for a model that hears audio and for a client that retrieves the
+    /// item.
+    /// - Parameter isForModel: false where the model has the words.
+    func keep(_ audio: HeardAudio, of itemID: String, isForModel: Bool = true) {
+        let seconds = context.limits.maxHeardAudioSeconds
+        let maxSamples = SampleRate.hz16000.samples(inMilliseconds: seconds * 1_000)
+        conversation.keep(
+            audio, of: itemID, forModel: isForModel && modelHearsAudio ? maxSamples : nil)
+    }
+
+    /// Refuses another utterance while too many are being recognised.
+    func checkTranscriptionLimit() throws(ClientEventError) {
+        guard userTurn.awaited.count < context.limits.maxAwaitedTranscripts else {
+            throw .tooManyTranscriptions(most: context.limits.maxAwaitedTranscripts)
+        }
+    }
+
+    /// Asks for the transcript of an item.
+    func transcribe(_ audio: HeardAudio, _ awaited: AwaitedTranscript) {
+        userTurn.handleCommitted(awaited)
+        let utterance = Utterance(audio: audio, hints: parameters.transcription)
+        command(.transcribe(itemID: awaited.itemID, utterance))
+    }
+
+    /// A turn has ended, and some of its words may be known. If they are all of its words, they
+    /// become the transcript; otherwise the session asks for it.
+    /// - Parameter position: where on the audio timeline speech was last heard; nil: unknown,
+    ///   because the client ends turns.
+    private func transcribe(
+        _ audio: HeardAudio, _ awaited: AwaitedTranscript, after partial: PartialTranscript,
+        speechEndingAt position: Int?, at now: Instant
+    ) {
+        var awaited = awaited
+        awaited.agreement = partial.agreement
+        let itemID = awaited.itemID
+        if let position, let words = partial.words(upTo: position) {
+            userTurn.handleCommitted(awaited)
+            handleTranscript(words, of: itemID, at: now)
+        } else if let position, partial.isRecognizing(upTo: position) {
+            awaited.unaskedUtterance = Utterance(audio: audio, hints: parameters.transcription)
+            userTurn.handleCommitted(awaited)
+        } else {
+            // The hypothesis in flight covers only a part of the speech.
+            partial.cancelHypothesis(of: itemID, context)
+            transcribe(audio, awaited)
+        }
+    }
+
+    func handleTranscript(_ text: String, of itemID: String, at now: Instant) {
+        guard var awaited = userTurn.takeAwaited(itemID) else { return }
+        conversation.setTranscript(text, of: itemID)
+        context.outputs.append(.measured(.transcript, now - awaited.speechEnd))
+        if parameters.transcription != nil {
+            if let delta = awaited.agreement.finish(text) {
+                emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: delta))
+            }
+            emit(
+                .transcriptionCompleted(
+                    itemID: itemID, contentIndex: 0, transcript: text,
+                    seconds: Double(awaited.samples) / Double(SampleRate.hz16000.hertz)))
+        }
+        // A turn without words (a cough, a slammed door) is not answered.
+        let isAnswered =
+            !awaited.isOverReply || playback?.handleWords(text, of: itemID, at: now) != false
+        if awaited.responds, isAnswered, !text.isEmpty {
+            userTurn.handleWords(endingAt: awaited.speechEnd)
+        }
+        userTurn.restartQuiet(at: now, position: speechInput?.buffer.end ?? 0)
+    }
+
+    /// The service has sent a part of a transcript ahead.
+    func handleTranscriptPart(_ text: String, of itemID: String) {
+        guard parameters.transcription != nil,
+            let delta = userTurn.extendTranscript(of: itemID, by: text)
+        else { return }
+        emit(.transcriptionDelta(itemID: itemID, contentIndex: 0, delta: delta))
+    }
+
+    func handleTranscriptionFailed(_ error: AgentError, of itemID: String, at now: Instant) {
+        guard let awaited = userTurn.takeAwaited(itemID) else { return }
+        if parameters.transcription != nil {
+            emit(
+                .transcriptionFailed(
+                    itemID: itemID, contentIndex: 0, code: error.code, message: error.message))
+        }
+        let isAnswered =
+            !awaited.isOverReply || playback?.handleWords(nil, of: itemID, at: now) != false
+        if awaited.responds, isAnswered, canRespond {
+            begin(ResponseParameters(), speechEnd: awaited.speechEnd)
+        }
+        // A reply to words that are unknown would be a guess. Responses with an input of their own
+        // do not depend on these words.
+        for response in responses
+        where response.stage == .waiting && response.parameters.input == nil {
+            response.fail(error)
         }
     }
 }

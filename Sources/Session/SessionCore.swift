@@ -1,0 +1,57 @@
+// What the parts of a session share: its settings, ids, conversation and responses. VoiceSession has
+// them; a part reaches them through this protocol. A test can have them without a session, so that
+// each part is made and tested alone.
+//
+// Invariant: all parts emit into the one output queue of the context, so that the order of their
+// calls is the order in which the client sees their events.
+
+import Codec
+
+/// The shared state of a session, as its parts see it. It outlives them.
+protocol SessionCore: AnyObject {
+    var context: SessionContext { get }
+    /// The effective session.
+    var parameters: SessionParameters { get }
+    var ids: IdentifierSource { get set }
+    var conversation: Conversation { get set }
+    /// Responses in flight: at most one in the conversation.
+    var responses: [Response] { get }
+}
+
+extension SessionCore {
+    func emit(_ event: ServerEvent) { context.outputs.append(.event(event)) }
+    func command(_ command: AgentCommand) { context.outputs.append(.command(command)) }
+
+    /// The response in flight that belongs to the conversation.
+    var activeResponse: Response? { responses.first { $0.isInConversation } }
+
+    /// The response in flight with an id.
+    func response(_ id: String) -> Response? { responses.first { $0.id == id } }
+
+    /// Makes room for an item of so many bytes: unless `truncation` is `"disabled"`, the oldest
+    /// items are deleted, with an event for each.
+    func makeRoom(forBytes bytes: Int = 0) throws(ClientEventError) {
+        while !conversation.hasRoom(forBytes: bytes) {
+            guard parameters.truncation != .disabled,
+                let oldest = conversation.removeOldest()
+            else {
+                throw Conversation.Failure.full.clientEventError(itemID: "", action: "create")
+            }
+            emit(.conversationItemDeleted(itemID: oldest))
+        }
+    }
+
+    /// Puts an item into the conversation and emits its events.
+    func add(
+        _ item: ConversationItem, after previousItemID: String?
+    ) throws(ClientEventError) {
+        let previous: String?
+        do {
+            previous = try conversation.insert(item, after: previousItemID)
+        } catch {
+            throw error.clientEventError(itemID: item.id, action: "create")
+        }
+        emit(.conversationItemAdded(item, previousItemID: previous))
+        emit(.conversationItemDone(item, previousItemID: previous))
+    }
+}

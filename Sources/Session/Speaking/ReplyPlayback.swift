@@ -1,0 +1,355 @@
+// The replies of a conversation as the user hears them, and what speech over them does: the reply is
+// held, interrupted and cut at what was heard, or resumed. Which of these is InterruptionJudge's
+// decision; what was heard is PlayoutTimeline's. Both are made and kept here, and so is the echo of
+// the replies in the user's audio.
+//
+// A session has one from its first response in the conversation on, until nothing is heard and
+// nothing is learned that the next reply needs (`isOver`).
+//
+// Invariant: a held reply is interrupted or resumed: by the speech, by its transcript, or by what
+// takes either away. Speech is weighed exactly while the reply is held.
+
+import Codec
+
+/// How the replies of one conversation are heard.
+final class ReplyPlayback {
+    /// UTF-8 bytes of a reply before and after the point of its hearing that an echo may be of.
+    private static let echoBytes = (before: 60, after: 40)
+
+    private unowned let core: any SessionCore
+    private let context: SessionContext
+    /// How much of the replies' audio was sent and heard; nil where all of it was heard long ago.
+    private(set) var timeline: PlayoutTimeline?
+    /// Recognises replies in the user's audio; nil until there are both.
+    private(set) var echo: EchoCheck?
+    private var judge = InterruptionJudge()
+    /// The newest response, where the client has truncated what it was saying.
+    private(set) var truncatedResponseID: String?
+
+    init(core: any SessionCore) {
+        self.core = core
+        context = core.context
+    }
+
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.object(ReplyPlayback.self)
+
+    /// Whether nothing here is needed any more.
+    var isOver: Bool {
+        timeline == nil && echo == nil && !judge.hasHeardEcho && truncatedResponseID == nil
+    }
+
+    /// Whether a hold without speech, or speech without a hold, breaks the invariant.
+    var isBroken: Bool { (judge.speech != nil) != (timeline?.isHeld == true) }
+
+    /// A response in the conversation begins.
+    /// - Returns: the timeline that it is heard on, as all of them are, one after another.
+    func beginResponse(isUserHeard: Bool) -> PlayoutTimeline {
+        truncatedResponseID = nil
+        let timeline =
+            timeline
+            ?? PlayoutTimeline(lead: lead, keepsAudio: core.parameters.turnDetection != nil)
+        self.timeline = timeline
+        if isUserHeard { listenForEcho() }
+        return timeline
+    }
+
+    /// The client's microphone picks up the reply, too, unless the user wears headphones.
+    func listenForEcho() {
+        guard let timeline else { return }
+        let echo = echo ?? EchoCheck(lead: lead)
+        self.echo = echo
+        timeline.echo = echo
+    }
+
+    private var lead: Duration { .milliseconds(context.limits.playoutLeadMilliseconds) }
+
+    /// Once nothing is being played, the timeline of what was played is freed.
+    func forgetPlayed(at now: Instant) {
+        echo?.releaseIfOver(at: now)
+        guard let timeline, !timeline.isHeld, core.activeResponse == nil,
+            !timeline.isPlaying(at: now)
+        else { return }
+        self.timeline = nil
+    }
+
+    // MARK: Speech over a reply
+
+    /// What the session's settings require of speech that interrupts.
+    private var rules: InterruptionJudge.Rules {
+        InterruptionJudge.Rules(
+            minSamples: SampleRate.hz16000.samples(
+                inMilliseconds: core.parameters.turnDetection?.minInterruptionMilliseconds
+                    ?? context.limits.minInterruptionMilliseconds),
+            needsWords: needsWords)
+    }
+
+    /// Whether speech must have words to interrupt.
+    private var needsWords: Bool {
+        core.parameters.turnDetection?.interruptionNeedsWords == true && context.hasRecognizer
+    }
+
+    /// Whether the words of the speech in progress decide about a reply.
+    var needsWordsOfSpeech: Bool { judge.speech != nil && needsWords }
+
+    /// Whether the speech of an item holds the reply.
+    func isWeighing(_ itemID: String?) -> Bool { judge.isWeighing(itemID) }
+
+    /// Speech that may interrupt has begun at a position on the audio timeline.
+    func handleOnset(of itemID: String, at position: Int, now: Instant) {
+        guard let timeline, core.activeResponse != nil || timeline.isPlaying(at: now) else {
+            return
+        }
+        switch judge.handleOnset(of: itemID, at: position, rules) {
+        case .hold:
+            timeline.hold(at: now)
+            dropQueuedAudio(of: timeline)
+        case .interrupt: interrupt(at: now)
+        case .wait, .resume, .endSpeech: break
+        }
+    }
+
+    /// More of the speech, or of its words, is known.
+    /// - Returns: where on the audio timeline the speech has ended; nil: it has not.
+    func weigh(_ speechInput: SpeechInput, at now: Instant) -> Int? {
+        guard judge.isWeighing(speechInput.speechItemID),
+            let end = speechInput.turnDetector?.lastSpeechEnd
+        else { return nil }
+        let decision = judge.weigh(
+            speechEnd: end, analysedEnd: speechInput.analysedEnd, rules
+        ) { speechInput.partial?.newest.map { judgement(of: $0.wholeWords, at: now) } }
+        switch decision {
+        case .wait, .hold: return nil
+        case .interrupt: interrupt(at: now)
+        case .resume: forgetSpeech(at: now)
+        case .endSpeech(let position): return position
+        }
+        return nil
+    }
+
+    /// Speech has ended without a decision about the reply.
+    /// - Returns: whether it is not to be answered: a model that hears for itself is asked about
+    ///   longer speech only.
+    func handleUndecidedSpeech(_ itemID: String, at now: Instant) -> Bool {
+        guard judge.handleSpeechEnd(of: itemID, rules) == .resume else { return false }
+        let isIgnored = !context.hasRecognizer && core.activeResponse != nil
+        if isIgnored { core.conversation.forgetHeard(of: itemID) }
+        resume(at: now)
+        return isIgnored
+    }
+
+    /// The words of speech over a reply are known; nil: they could not be recognised.
+    /// - Returns: whether they are to be answered.
+    func handleWords(_ words: String?, of itemID: String, at now: Instant) -> Bool {
+        let judgement = words.map { self.judgement(of: $0, at: now) } ?? .none
+        let decision = judge.handleWords(
+            judgement, of: itemID, isReplyInFlight: core.activeResponse != nil)
+        if decision == .interrupt {
+            interrupt(at: now)
+            return true
+        }
+        if decision == .resume { resume(at: now) }
+        core.conversation.forgetHeard(of: itemID)
+        // The user did not say that: the model must not be shown it.
+        if judgement == .echo, (try? core.conversation.remove(itemID)) != nil {
+            core.emit(.conversationItemDeleted(itemID: itemID))
+        }
+        return false
+    }
+
+    /// The speech that held the reply is gone without a decision.
+    func forgetSpeech(at now: Instant) {
+        if judge.speech != nil { resume(at: now) }
+    }
+
+    /// When a held reply is resumed though nothing more is heard; nil: it is not held.
+    /// - Parameter lastAudio: when audio last came.
+    func deadline(lastAudio: Instant?) -> Instant? { judge.deadline(lastAudio: lastAudio) }
+
+    private func resume(at now: Instant) {
+        guard let timeline else { return }
+        context.counters.falseInterruptions += 1
+        judge.endHold()
+        let active = core.activeResponse
+        let lost = timeline.resume(at: now, tellsPositions: knowsExtensions) { part in
+            part.responseID != active?.id || active?.isOver(part.itemID) == true
+        }
+        for part in lost { handleLost(part.itemID, from: part.heard) }
+        active?.handleDeadline(at: now)
+    }
+
+    /// Whether the client has asked for any of this: others see no field that they do not know.
+    private var knowsExtensions: Bool {
+        timeline?.isAcknowledged == true || needsWords
+            || core.parameters.turnDetection?.minInterruptionMilliseconds != nil
+    }
+
+    private func judgement(of words: String, at now: Instant) -> InterruptionWords.Judgement {
+        judge.judge(words, over: replyText(at: now), isEchoKnown: echo?.delayMilliseconds != nil)
+    }
+
+    /// What the reply says about the point of its hearing.
+    private func replyText(at now: Instant) -> String {
+        guard let position = timeline?.position(at: now),
+            let (text, speech) = core.response(position.responseID)?.words(of: position.itemID)
+                ?? core.conversation.words(of: position.itemID)
+        else { return "" }
+        let heard = Conversation.heard(
+            text, marks: speech.marks, audioMilliseconds: position.heard
+        ).utf8.count
+        let bytes = Array(text.utf8)
+        let range =
+            max(0, heard - Self.echoBytes.before)..<min(bytes.count, heard + Self.echoBytes.after)
+        return String(decoding: bytes[range], as: UTF8.self)
+    }
+
+    // MARK: The end of a reply
+
+    /// The user speaks over the reply, and means it. Words that are still being recognised will be
+    /// answered together with what is being said now.
+    private func interrupt(at now: Instant) {
+        guard core.activeResponse != nil || timeline?.isPlaying(at: now) == true else {
+            // The reply, a text, has come to its end meanwhile.
+            _ = silence(at: now)
+            return
+        }
+        context.counters.interruptions += 1
+        stop(.cancelled(reason: "turn_detected"), at: now)
+    }
+
+    /// The client stops playing: the response in flight ends, and what was not heard is forgotten.
+    func stop(_ status: ResponseDescription.Status, at now: Instant) {
+        let unheard = stopPlaying(at: now)
+        core.activeResponse?.end(status, unheard: unheard)
+    }
+
+    /// The client stops playing.
+    /// - Parameter told: what the client itself says it has heard of an item.
+    /// - Returns: what it has not heard to its end. Items of responses that are done are cut.
+    func stopPlaying(
+        told: PlayoutTimeline.HeardItem? = nil, at now: Instant
+    ) -> [PlayoutTimeline.HeardItem] {
+        // Of a held reply nothing waits any more: it was dropped at the hold.
+        if let timeline, !timeline.isHeld { dropQueuedAudio(of: timeline) }
+        var unheard = silence(at: now)
+        if let told {
+            unheard.removeAll { $0.itemID == told.itemID }
+            unheard.append(told)
+        }
+        for part in unheard where part.responseID != core.activeResponse?.id {
+            cutAtHeard(part.itemID, milliseconds: part.heard)
+        }
+        return unheard
+    }
+
+    /// Nothing more is heard of what was sent, and no speech is weighed against it.
+    /// - Returns: what was not heard to its end.
+    private func silence(at now: Instant) -> [PlayoutTimeline.HeardItem] {
+        judge.endHold()
+        return timeline?.stop(at: now) ?? []
+    }
+
+    /// What was sent and has not left will not be heard.
+    private func dropQueuedAudio(of timeline: PlayoutTimeline) {
+        for responseID in timeline.responseIDs {
+            context.outputs.append(.dropAudio(responseID: responseID))
+        }
+    }
+
+    /// A response that is done cannot go on: where it was held it ends at what was heard.
+    func settleHeldReply(at now: Instant) {
+        guard timeline?.isHeld == true, let active = core.activeResponse, active.stage == .done
+        else { return }
+        active.noteUnheard(stopPlaying(at: now))
+    }
+
+    /// A response in the conversation is done: the conversation keeps what was heard of it.
+    func handleDone(_ response: Response) {
+        for (itemID, cut) in response.cuts {
+            if cut.isByClient {
+                // The client has been told; an item that it deleted needs no cut.
+                _ = try? core.conversation.truncate(
+                    itemID, contentIndex: 0, audioMilliseconds: cut.milliseconds)
+            } else {
+                cutAtHeard(itemID, milliseconds: cut.milliseconds)
+            }
+        }
+    }
+
+    private func cutAtHeard(_ itemID: String, milliseconds: Int) {
+        guard
+            let cut = core.conversation.cutAtHeard(itemID, milliseconds: milliseconds)
+        else { return }
+        core.emit(
+            .conversationItemTruncated(
+                itemID: itemID, contentIndex: 0, audioEndMilliseconds: cut.milliseconds,
+                transcript: knowsExtensions ? cut.transcript : nil))
+    }
+
+    // MARK: What the client says
+
+    /// `output_audio_buffer.played`
+    func handlePlayed(_ itemID: String, milliseconds: Int, at now: Instant) throws(ClientEventError)
+    {
+        guard
+            let most = timeline?.handleAcknowledged(itemID, milliseconds: milliseconds, at: now)
+        else { return }
+        throw .playedMoreThanSent(itemID, mostMilliseconds: most)
+    }
+
+    /// `conversation.item.truncate` of an item whose response is in flight.
+    /// - Returns: false when there is no such item.
+    func truncateOpenItem(
+        _ itemID: String, _ contentIndex: Int, _ milliseconds: Int, at now: Instant
+    ) throws(Conversation.Failure) -> Bool {
+        // Audio that waits for the socket has not been heard.
+        if let most = timeline?.leftMilliseconds(of: itemID), milliseconds > most {
+            throw .notTruncatable(audioMilliseconds: most)
+        }
+        guard let active = core.activeResponse, let sent = active.sentMilliseconds(ofOpen: itemID)
+        else { return false }
+        guard contentIndex == 0, milliseconds <= sent else {
+            throw .notTruncatable(audioMilliseconds: contentIndex == 0 ? sent : 0)
+        }
+        // Where speech holds the reply, the client has taken it for an interruption.
+        let isHeld = timeline?.isHeld == true
+        let told = PlayoutTimeline.HeardItem(
+            responseID: active.id, itemID: itemID, heard: milliseconds)
+        _ = stopPlaying(told: told, at: now)
+        if isHeld { context.counters.interruptions += 1 }
+        active.cut(
+            itemID, milliseconds: milliseconds,
+            endingAs: isHeld ? .cancelled(reason: "turn_detected") : nil, at: now)
+        truncatedResponseID = active.id
+        return true
+    }
+
+    /// The client has truncated an item whose response is done: what of it has not left is not
+    /// wanted any more.
+    func handleTruncated(_ itemID: String, at now: Instant) {
+        if timeline?.isPlaying(at: now) == true {
+            context.outputs.append(.dropItemAudio(itemID: itemID))
+        }
+        if core.activeResponse == nil { _ = silence(at: now) }
+    }
+
+    /// Takes the id of the response that the client has truncated, if it is the newest.
+    func takeTruncatedResponseID() -> String? { truncatedResponseID.take() }
+
+    // MARK: Audio that has not left
+
+    /// An input begins: what the shell has reported of audio that waits, or is lost, counts.
+    func settleUnsent() {
+        guard let timeline else { return }
+        for (itemID, heard) in timeline.settleUnsent() { handleLost(itemID, from: heard) }
+    }
+
+    /// An item was not heard from here on. Its response takes that into account when it is done.
+    private func handleLost(_ itemID: String, from milliseconds: Int) {
+        if let active = core.activeResponse, active.words(of: itemID) != nil {
+            active.noteLost(itemID, from: milliseconds)
+        } else {
+            cutAtHeard(itemID, milliseconds: milliseconds)
+        }
+    }
+}

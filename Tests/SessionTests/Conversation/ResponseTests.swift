@@ -1,0 +1,66 @@
+// A response by itself: its events, its items, its one end. Whole sessions are tested in
+// VoiceSessionTests and the folder Speaking.
+
+import Codec
+import Testing
+
+@testable import Session
+
+@Suite struct ResponseTests {
+    private let core = BareSession()
+    private let playout = PlayoutTimeline(lead: .milliseconds(500), keepsAudio: false)
+
+    private func writing(
+        _ parameters: ResponseParameters = ResponseParameters()
+    ) -> Response {
+        let response = core.begin("resp_1", on: playout, parameters: parameters)
+        response.handleAsked()
+        #expect(core.takeOutputs() == ["responseCreated"])
+        return response
+    }
+
+    @Test func textBecomesAnItemOfTheConversation() {
+        let response = writing()
+        response.handle(.text("Hello"), at: .milliseconds(0))
+        #expect(
+            core.takeOutputs() == [
+                "responseOutputItemAdded", "conversationItemAdded", "responseContentPartAdded",
+                "responseOutputTextDelta",
+            ])
+        response.handle(.text(" there."), at: .milliseconds(0))
+        #expect(core.takeOutputs() == ["responseOutputTextDelta"])
+        response.handleModelFinished(at: .milliseconds(0))
+        #expect(
+            core.takeOutputs() == [
+                "responseOutputTextDone", "responseContentPartDone", "conversationItemDone",
+                "responseOutputItemDone", "responseDone", "rateLimitsUpdated",
+            ])
+        #expect(response.stage == .done)
+        #expect(core.conversation.modelMessages() == [.assistant("Hello there.")])
+    }
+
+    @Test func aResponseOutOfBandLeavesTheConversationAlone() {
+        var parameters = ResponseParameters()
+        parameters.isInConversation = false
+        let response = writing(parameters)
+        response.handle(
+            [
+                .modelDelta(responseID: "resp_1", .text("Hello.")),
+                .modelFinished(responseID: "resp_1"),
+            ], at: .milliseconds(0))
+        #expect(!core.takeOutputs().contains("conversationItemAdded"))
+        #expect(core.conversation.items.isEmpty && response.stage == .done)
+    }
+
+    @Test func nothingFollowsTheEnd() {
+        let response = writing()
+        response.handle(.text("Hello"), at: .milliseconds(0))
+        response.end(.cancelled(reason: "client_cancelled"))
+        #expect(core.takeOutputs().suffix(2) == ["responseDone", "rateLimitsUpdated"])
+        response.handle(.text(" there."), at: .milliseconds(0))
+        response.handleModelFinished(at: .milliseconds(0))
+        response.fail(.unavailable(message: "The model is away."))
+        #expect(core.takeOutputs().isEmpty)
+        #expect(core.context.counters.responsesCancelled == 1)
+    }
+}
