@@ -54,13 +54,13 @@ enum ServerEventHead: Equatable {
         var value: Int64 = 0
         var digits = 0
         for byte in event[start...] {
-            if (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte), digits < 18 {
-                value = value * 10 + Int64(byte - UInt8(ascii: "0"))
+            if (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) {
+                value = value &* 10 &+ Int64(byte - UInt8(ascii: "0"))
                 digits += 1
             } else {
-                // A number of fewer digits is part of a text, not nanoseconds since the machine's
-                // start.
-                if digits >= 10 { body(value) }
+                // A number of fewer or more digits is part of a text, not nanoseconds since the
+                // machine's start.
+                if (10...18).contains(digits) { body(value) }
                 (value, digits) = (0, 0)
                 if byte == UInt8(ascii: "\"") { return }
             }
