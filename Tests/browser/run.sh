@@ -11,15 +11,7 @@ binary=${PARLEY_BINARY:-$root/.build/release/parley}
 [[ -x $binary ]] || fail "$binary is missing: run \`make build\` first"
 
 venv=$root/.venv-browser
-requirements=$root/Tests/browser/requirements.txt
-if ! cmp -s "$requirements" "$venv/VERSION"; then
-    say "installing the browser driver and pytest into .venv-browser"
-    rm -rf "$venv"
-    run_logged browser-venv python3 -m venv "$venv" ||
-        fail "python3 cannot make a virtual environment: install Debian's python3-venv"
-    pip_logged browser-packages "$venv/bin/pip" install --requirement "$requirements"
-    cp "$requirements" "$venv/VERSION"
-fi
+environment "$venv" "$root/Tests/browser/requirements.txt" "the browser driver and pytest"
 
 cd "$root/Tests/browser"
 PARLEY_TEST_BINARY=$binary exec "$venv/bin/python" -m pytest -q --tb=short -p no:cacheprovider "$@"

@@ -38,10 +38,10 @@ venv=$root/.venv-conformance
 if ! cmp -s "$here/requirements.txt" "$venv/VERSION"; then
     say "installing the Autobahn suite into .venv-conformance"
     rm -rf "$venv"
-    run_logged conformance-venv python3 -m venv "$venv/maker" ||
-        fail "python3 cannot make a virtual environment: install Debian's python3-venv"
     # The last virtualenv that supports Python 2.7.
-    pip_logged conformance-maker "$venv/maker/bin/pip" install 'virtualenv==20.21.1'
+    mkdir -p "$setup_logs"
+    echo 'virtualenv==20.21.1' >"$setup_logs/conformance-maker.txt"
+    environment "$venv/maker" "$setup_logs/conformance-maker.txt" virtualenv
     run_logged conformance-python "$venv/maker/bin/virtualenv" --python "$python" "$venv/suite" ||
         fail "virtualenv failed; see .build/setup/conformance-python.log"
     pip_logged conformance-packages "$venv/suite/bin/pip" install \
@@ -72,8 +72,8 @@ until (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do
     sleep 0.1
 done
 
-# The suite runs one case at a time on one core, so the cases are divided among as many suites as
-# there are cores: forth and back, because every second compression case is the larger one.
+# The suite runs one case at a time on one core, so the cases are dealt to as many suites as there are
+# cores. Every second round is dealt backwards, because every second compression case is larger.
 say "running $count cases of the Autobahn suite"
 parts=$(nproc)
 suites=()

@@ -6,23 +6,16 @@
 source "$(dirname "$0")/../../scripts/common.sh"
 
 venv=$root/.venv-vad
-wanted=$(grep -hE '^(numpy|onnxruntime)==' "$root/scripts/models-tools.txt")
 work=$root/.build/vad
 mkdir -p "$work"
-if [[ $(cat "$venv/VERSION" 2>/dev/null) != "$wanted" ]]; then
-    say "installing onnxruntime into .venv-vad"
-    rm -rf "$venv"
-    run_logged vad-venv python3 -m venv "$venv" ||
-        fail "python3 cannot make a virtual environment: install Debian's python3-venv"
-    # shellcheck disable=SC2086 # two requirements, two words
-    pip_logged vad-tools "$venv/bin/pip" install --only-binary :all: $wanted
-    printf '%s\n' "$wanted" >"$venv/VERSION"
-fi
+grep -hE '^(numpy|onnxruntime)==' "$root/scripts/models-tools.txt" >"$work/tools.txt"
+environment "$venv" "$work/tools.txt" onnxruntime --only-binary :all:
 model=$work/silero_vad_16k_op15.onnx
 if [[ ! -s $model ]]; then
     # The same wheel, checked by the same hash, from which the weights are taken.
     sed -n '/^silero-vad/,/hash/p' "$root/scripts/models-packages.txt" >"$work/requirements.txt"
-    pip_logged vad-wheel "$venv/bin/pip" download --no-deps --only-binary :all: \
+    make_pip
+    pip_logged vad-wheel "$shared_pip" download --no-deps --only-binary :all: \
         --require-hashes --dest "$work" --requirement "$work/requirements.txt"
     python3 - "$work" <<'PYTHON'
 import pathlib, sys, zipfile
