@@ -49,12 +49,13 @@ brain: ## Start a local language model on 127.0.0.1:8000 (BRAIN_PORT=…)
 ## Set-up ----------------------------------------------------------------------------------
 
 # Apt before models (they need Python's venv) and before SwiftPM (it needs libcurl); models before
-# any build (they bring a C header).
+# any build (they bring a C header). Swift packages and models download side by side; Ctrl-C, which
+# does not reach a command in the background, ends both.
 setup: ## Install what building and running takes: Debian packages, Swift packages, models
 	@scripts/check-swift.sh
 	@scripts/setup-apt.sh build
-	@scripts/setup-swift.sh
-	@scripts/setup-models.sh
+	@trap 'trap - TERM; kill 0' INT TERM; scripts/setup-swift.sh & packages=$$!; \
+		models=0; scripts/setup-models.sh || models=$$?; wait $$packages && exit $$models
 
 models: ## Make models/ only
 	@scripts/setup-apt.sh build
@@ -66,8 +67,8 @@ setup-tests: setup
 ## Test ------------------------------------------------------------------------------------
 
 test: setup-tests ## Set up and run every test: all the targets below. What CI runs
-	@exec scripts/test.sh "lint build test-clients test-metrics test-tls test-conformance" \
-		"test-fuzz test-swift test-vad test-browser"
+	@exec scripts/test.sh "lint build test-clients test-browser test-metrics test-tls test-conformance" \
+		"test-fuzz test-swift test-vad"
 
 check: lint test-swift ## Before a commit: lint and the Swift tests, without clients and browser
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
-# Runs make targets, all of them even when one fails, and closes with a table and the line "N passed,
-# N failed": the sum of what the suites counted, where a target that counts nothing is one test.
+# Runs make targets, all of them even when one fails. It closes with a table and the line "N passed, N
+# failed", the sum of what the suites counted. A target that counts nothing is one test.
 #
 #   test.sh LANE…     a lane is a list of targets, which run one after another: "lint build"
 #
-# Lanes run side by side, because most tests wait for something: two lanes take 15 minutes where one
+# Lanes run side by side, because many tests wait for something: two lanes take 15 minutes where one
 # takes 22. A target's output is shown when the target ends. Two builds into .build wait for each
-# other, so each lane begins with another one.
+# other. So test-fuzz, which builds into a folder of its own, runs beside the build of the release
+# binary, and test-swift beside the tests of that binary.
 source "$(dirname "$0")/common.sh"
 
 logs=$root/.build/test

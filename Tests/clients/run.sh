@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Runs the client tests: the official openai SDK, `parley talk` with human speech, HTTP, a scripted
-# model server, a web page's client on Node, and the client libraries openai-agents, pipecat and
-# livekit-agents, each against a real `parley serve`. Makes its virtual environments once. The
-# client libraries have their own environment, because they need other versions of shared packages.
+# Runs the client tests, each against a real `parley serve`: the official openai SDK, `parley talk` with
+# human speech, HTTP, a scripted model server, and a web page's client on Node. The client libraries
+# openai-agents, pipecat and livekit-agents have an environment of their own, because they need other
+# versions of shared packages. Both environments are made once.
 #
 #   run.sh [PYTEST ARGUMENTS]      PARLEY_BINARY: the server, .build/release/parley by default
 #
@@ -18,21 +18,6 @@ logs=$root/.build/test
 mkdir -p "$logs"
 libraries=(test_livekit.py test_openai_agents.py test_pipecat.py)
 
-# environment NAME REQUIREMENTS WHAT OPTIONS…: makes the virtual environment .venv-NAME, unless it
-# exists with the same requirements.
-environment() {
-    local venv=$root/.venv-$1 requirements=$2 what=$3
-    shift 3
-    ! cmp -s "$requirements" "$venv/VERSION" || return 0
-    local name=${venv##*/.venv-}
-    say "installing $what into .venv-$name"
-    rm -rf "$venv"
-    run_logged "$name-venv" python3 -m venv "$venv" ||
-        fail "python3 cannot make a virtual environment: install Debian's python3-venv"
-    pip_logged "$name-packages" "$venv/bin/pip" install "$@" --requirement "$requirements"
-    cp "$requirements" "$venv/VERSION"
-}
-
 # in_environment NAME ARGUMENTS…: runs pytest in that environment.
 in_environment() {
     local python=$root/.venv-$1/bin/python
@@ -41,13 +26,12 @@ in_environment() {
 }
 
 use_clients() {
-    environment clients requirements.txt "the client library and pytest"
+    environment "$root/.venv-clients" requirements.txt "the client library and pytest"
 }
 
-# Not compiled in advance: that would take 470 MB instead of 390, and a test imports little of it.
 use_libraries() {
-    environment agents requirements-agents.txt "openai-agents, pipecat and livekit-agents" \
-        --no-deps --no-compile
+    environment "$root/.venv-agents" requirements-agents.txt \
+        "openai-agents, pipecat and livekit-agents" --no-deps
 }
 
 if (($#)); then
@@ -65,26 +49,43 @@ fi
 
 use_clients
 use_libraries
-status=0
-ignored=("${libraries[@]/#/--ignore=}")
-in_environment clients "${ignored[@]}" 2>&1 | tee "$logs/clients.log" || status=1
 
-# In parallel: mostly they wait for the end of simulated speech.
-running=()
+# start REPORT NAME FILES…: starts pytest on the files in the environment NAME; its output goes to
+# .build/test/REPORT.log.
 reports=()
-for name in "${libraries[@]}"; do
-    reports+=("$logs/$name.log")
-    in_environment agents "$name" >"$logs/$name.log" 2>&1 &
+running=()
+start() {
+    local report=$logs/$1.log
+    shift
+    reports+=("$report")
+    in_environment "$@" >"$report" 2>&1 &
     running+=($!)
+}
+
+# Side by side, because mostly the tests wait: for the end of simulated speech, or for a server. Every
+# second file goes into the same part, and the libraries into a third.
+parts=([0]="" [1]="")
+part=0
+for file in test_*.py; do
+    [[ " ${libraries[*]} " == *" $file "* ]] && continue
+    parts[part]+=" $file"
+    part=$((1 - part))
 done
-for index in "${!libraries[@]}"; do
+for part in 0 1; do
+    read -ra files <<<"${parts[part]}"
+    start "clients-$part" clients "${files[@]}"
+done
+start libraries agents "${libraries[@]}"
+
+status=0
+for index in "${!running[@]}"; do
     wait "${running[index]}" || status=1
-    say "${libraries[index]}"
+    say "${reports[index]##*/}"
     cat "${reports[index]}"
 done
 
 # One line for `make test`: conftest.py closes each run with "N passed, N failed".
 closing='^([0-9]+) passed, ([0-9]+) failed$'
-sed -nE "s/$closing/\1 \2/p" "$logs/clients.log" "${reports[@]}" |
+sed -nE "s/$closing/\1 \2/p" "${reports[@]}" |
     awk '{ passed += $1; failed += $2 } END { printf "%d passed, %d failed\n", passed, failed }'
 exit "$status"
