@@ -57,7 +57,7 @@ struct ConversationRules {
                     Self.onset.lowerBound + $0.lowerBound <= onset && onset <= $0.upperBound
                 })
             {
-                problems.append("\(event): nobody spoke at \(onset) ms")
+                problems.append("\(event): no user speaks at \(onset) ms")
             }
         }
     }

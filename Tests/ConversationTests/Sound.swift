@@ -1,6 +1,6 @@
 // Sounds for the microphone: recordings of human speech, and computed noises. Every sound is
-// normalised to the same level, so that a `gain_db` is relative to it: pink noise at −5 dB with a
-// recording at 0 dB has a signal-to-noise ratio of 5 dB.
+// normalised to the same level, and a `gain_db` is relative to it. Pink noise at −5 dB beside a
+// recording at 0 dB is a signal-to-noise ratio of 5 dB.
 //
 // Tests/clients/microphone.py computes the same sounds: change both together.
 

@@ -1,4 +1,4 @@
-// What the conversations' files need of YAML beyond its tree: typed scalars, and JSON.
+// Typed scalars and JSON of a YAML value, for the files of conversations.
 
 import Foundation
 import YAML
