@@ -4,7 +4,7 @@
 
 /// A load run's plan. Times are in seconds, rates per second, sizes in bytes.
 struct Scenario: Codable, Equatable, Sendable {
-    /// What the sessions do.
+    /// The kinds of load that sessions make.
     enum Kind: String, CaseIterable, Codable, Sendable {
         /// They are open and silent.
         case idle

@@ -3,7 +3,7 @@
 
 /// A session of the generator.
 final class LoadSession {
-    /// What the session does once it is ready.
+    /// The session's part in the scenario.
     enum Role: Equatable {
         case idle, echo, chat, voice, slow
     }

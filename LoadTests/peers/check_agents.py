@@ -1,7 +1,7 @@
 # Checks that the agent servers of this folder do the same work. Each is started beside a scripted
-# model in this script. It must serve the events of the subset, keep a conversation of two turns,
-# pass on each delta at once, cancel the model's answer when its client disconnects, and serve 100
-# clients at the same time. `make check-peers` installs what it needs and runs it.
+# model in this script. It must serve the events of the subset and keep a conversation of two turns. It
+# must pass on each delta at once, and cancel the model's answer when its client disconnects. It must
+# serve 100 clients at the same time. `make check-peers` installs what it needs and runs it.
 #
 # check_agents.py [NAME…]      of node, bun, fastapi, picows, nio
 import asyncio

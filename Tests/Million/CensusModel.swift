@@ -1,5 +1,5 @@
-// The model of a census: it streams deltas at a fixed pace and writes the time of sending into
-// each, so that a reader can measure the time that a delta took through the server.
+// The model of a census. It streams deltas at a fixed pace and writes the time of sending into each.
+// From that time a reader measures how long a delta took through the server.
 
 import Session
 import Synchronization

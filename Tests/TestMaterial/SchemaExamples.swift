@@ -69,8 +69,8 @@ extension ValueSchema {
         case .map(let value, _): return ["[]"] + value.counterexamples.map { #"{"k":\#($0)}"# }
         case .object(let table): return table.counterexamples
         case .oneOf(let alternatives):
-            // What is invalid for one object alternative is invalid for all, because each has its
-            // own `type`.
+            // A value that is invalid for one object alternative is invalid for all, because each
+            // has its own `type`.
             return ["true"]
                 + alternatives.flatMap { alternative -> [String] in
                     guard case .object(let table) = alternative else { return [] }

@@ -1,5 +1,5 @@
 // The layers: who may import what. A list of what is allowed, so that a new dependency is a
-// decision made here and in Package.swift, in view of both.
+// decision that is made here and in Package.swift.
 
 /// One layer: a folder and the modules that its files may import.
 struct Layer {
@@ -68,7 +68,7 @@ extension TidyRule {
         ]
     ) { file in
         guard file.isSwift, file.isIn("Sources") || file.isIn("LoadTests") else { return [] }
-        // What Parley is compared with is a package of its own.
+        // The servers that Parley is compared with are packages of their own.
         guard !file.isIn("LoadTests/peers") else { return [] }
         let layer = layers.first { file.isIn($0.folder) }
         return file.code.split(separator: "\n", omittingEmptySubsequences: false).enumerated()

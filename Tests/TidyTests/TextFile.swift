@@ -1,8 +1,8 @@
 // One file of the repository as the tidy rules see it, and the walk that finds them all.
 //
-// Rules that look for words of the language read `code`, which keeps every line and column but has
-// blanks in place of comments and string literals: a rule must not stumble over a brace in a
-// string, nor over its own name in a comment. This is a scanner of a few states, not a parser.
+// Rules that look for words of the language read `code`. It keeps every line and column, and has
+// blanks in place of comments and string literals. So a brace in a string, or a rule's own name in a
+// comment, breaks no rule. The blanking is a scanner of a few states, not a parser.
 
 import Foundation
 

@@ -1,4 +1,4 @@
-// What a tidy rule is. The rules themselves are in HouseRules and LayerRule.
+// The type of a tidy rule. The rules themselves are in HouseRules and LayerRule.
 
 import Testing
 
@@ -12,7 +12,7 @@ struct Violation: CustomStringConvertible {
     var description: String { "\(path):\(line): \(message)" }
 }
 
-/// One rule, with the proof that it can fail: a rule without bad samples cannot be written down.
+/// One rule, with samples that prove that it can fail.
 struct TidyRule: Sendable, CustomTestStringConvertible {
     let name: String
     /// Files that the rule must refuse, each of them.

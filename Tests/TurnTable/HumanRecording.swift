@@ -1,6 +1,6 @@
-// Recordings of people from Debian packages, and the places in them where a pause may be inserted:
-// dips in level of at least 10 dB with whole words on both sides, according to the embedded
-// recogniser.
+// Recordings of people from Debian packages, and the places in them where a pause may be inserted. A
+// place is a dip in level of at least 10 dB. According to the embedded recogniser, whole words are on
+// both sides of it.
 
 import Codec
 import Foundation

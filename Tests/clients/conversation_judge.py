@@ -15,7 +15,7 @@ ENDS_OF_RECOGNITION = {
     "conversation.item.input_audio_transcription.completed",
     "conversation.item.input_audio_transcription.failed",
 }
-# How far ahead of its playback reply audio is sent.
+# Reply audio is sent this many milliseconds ahead of its playback.
 LEAD = 500
 
 

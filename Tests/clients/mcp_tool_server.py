@@ -95,7 +95,7 @@ if __name__ == "__main__":
             json_response="json" in sys.argv[2:],
         )
     else:
-        # What a careless program prints must not disturb the messages.
+        # A line that is no message must not disturb the messages.
         print("this is no message", flush=True)
         server.run("stdio")
     trace(f"ended in {pathlib.Path.cwd()}")

@@ -100,7 +100,7 @@ def test_the_largest_holder_is_closed_first_and_the_server_continues(server):
 
 def test_everything_is_given_back(server):
     deadline = time.monotonic() + HANG_GUARD
-    # What remains is the connection of this request.
+    # The connection of this request itself remains.
     while metric(server, "parley_ledger_total_bytes") > 4_000 or metric(
         server, "parley_session_memory_bytes_count", 'state="idle"'
     ):

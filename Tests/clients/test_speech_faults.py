@@ -171,7 +171,7 @@ class Attack:
             assert code in (known | {None} if name in HARMLESS else known), (name, code)
             assert await self.succeeds(turn, speech), name
             await self.bystander.say("Is anything wrong?")
-        # What remains are connections that wait for the next request: one per service.
+        # One connection per service remains and waits for the next request.
         assert descriptors(self.server) <= before + 1
         self.service.refuse()
         assert await turn(self, speech) == "upstream_error"

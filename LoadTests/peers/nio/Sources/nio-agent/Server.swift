@@ -1,6 +1,6 @@
-// An agent session server on SwiftNIO, written like swift-nio's example NIOWebSocketServer: the
-// typed upgrade pipeline, a NIOAsyncChannel and a task per connection, and the shared event loop
-// group with a thread per available core. NIOWebSocketFrameAggregator assembles messages.
+// An agent session server on SwiftNIO, written like swift-nio's example NIOWebSocketServer. It has the
+// typed upgrade pipeline, and a NIOAsyncChannel and a task per connection. The shared event loop group
+// has a thread per available core. NIOWebSocketFrameAggregator assembles messages.
 //
 // Serves the part of the Realtime protocol that the claims need (Session.swift), and /echo.
 //
