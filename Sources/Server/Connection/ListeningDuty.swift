@@ -61,7 +61,7 @@ extension Shard {
 
     /// Prepares the listeners for their end.
     /// - Returns: how long they must still be served.
-    func beginLeaving() -> Duration {
+    func prepareToStopListening() -> Duration {
         guard case .shared(let port) = duty, let listener = acceptor.listeners.first else {
             return .zero
         }
@@ -71,7 +71,7 @@ extension Shard {
 
     /// Stops accepting: new connections go to the other listeners of the port, wait for the next
     /// server of the supervisor, or fail.
-    func leaveDoor() {
+    func stopListening() {
         switch duty {
         case .own: acceptWaiting()
         case .shared(let port):

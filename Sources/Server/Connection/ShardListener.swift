@@ -87,7 +87,7 @@ extension Shard {
 
     /// Takes over a connection that a sibling accepted, unless the shard is stopping.
     func takeOver(_ handle: IOHandle, of peer: NetworkAddress) {
-        if isStopping { io.close(handle) } else { addConnection(handle, of: peer) }
+        if shutdown.isStopping { io.close(handle) } else { addConnection(handle, of: peer) }
     }
 
     /// Answers a connection that there is no place for, and closes it. Bytes that already came are

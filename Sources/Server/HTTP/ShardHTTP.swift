@@ -143,7 +143,7 @@ extension Shard {
         _ response: HTTPResponse, to request: HTTPRequest, on connection: Connection
     ) {
         noteAnswer(response.status, to: request, sentBy: connection.http?.client)
-        let keepAlive = request.wantsKeepAlive && !isStopping && draining == nil
+        let keepAlive = request.wantsKeepAlive && shutdown.keepsConnections
         connection.http?.endAnswer(keepsConnection: keepAlive, at: peerClock)
         enqueue(response, answering: request.method, keepAlive: keepAlive, on: connection)
         if !keepAlive { linger(connection) }
@@ -277,6 +277,6 @@ extension Shard {
             role: .server, limits: configuration.webSocketLimits,
             takesCompressed: agreement != nil)
         if let agreement { adopt(agreement, on: connection) }
-        scheduleLeaving(of: connection)
+        scheduleClose(of: connection)
     }
 }

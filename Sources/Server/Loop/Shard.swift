@@ -18,6 +18,7 @@
 //   MemoryReturn    when freed memory goes back to the system               Memory/
 //   SurveyTable     questions of operators                                  Observation/
 //   TickMeter       what is measured of each tick                           Observation/
+//   Shutdown        how far the shard has come to its end                   Lifecycle/
 //
 // Extensions of `Shard` connect these parts: accepting is in ShardListener, flushing and deadlines
 // in ShardConnections, what a change of a connection asks for in ConnectionActions, bytes and
@@ -33,10 +34,8 @@ enum DeadlineOwner {
     case connection(Int)
     /// Accepting was paused for want of descriptors.
     case acceptPause
-    /// Connections that have not closed by now are cut off.
-    case drainLimit
-    /// A step of the drain.
-    case draining(DrainStep)
+    /// A step of the shard's end.
+    case shutdown(ShutdownStep)
     /// The keys of session tickets may be too old.
     case ticketRotation
     /// Much memory was freed: whether it is to be given back to the system.
@@ -64,10 +63,8 @@ package final class Shard<Backend: IO> {
     var refusals = RefusalLog()
     @exclusivity(unchecked) var inbox: ShardInbox
     @exclusivity(unchecked) var clock: ShardClock
-    /// Whether the shard takes nothing new and ends once its connections have.
-    package internal(set) var isStopping = false
-    /// The drain in progress; nil while the shard serves.
-    var draining: Draining?
+    /// How far the shard has come to its end.
+    var shutdown: Shutdown
 
     @exclusivity(unchecked) var connections: ConnectionTable
     @exclusivity(unchecked) var deadlines: DeadlineQueue<DeadlineOwner>
@@ -130,6 +127,7 @@ package final class Shard<Backend: IO> {
         logger = services.logger
         sessionLog = SessionLog(
             logger: services.logger, includesContent: services.configuration.logContent)
+        shutdown = Shutdown(services.configuration)
         textRequests = TextRequests(services.configuration)
         routes = Routes(configuration: services.configuration, metrics: services.metrics)
         compression = ShardCompression(services.configuration)
@@ -245,7 +243,7 @@ package final class Shard<Backend: IO> {
         removeClosed()
         noteFreedMemory()
         endTick()
-        return !(isStopping && connections.count == 0)
+        return !(shutdown.isStopping && connections.count == 0)
     }
 
     /// Takes the time, and says where the shard was away for long.
@@ -313,8 +311,7 @@ package final class Shard<Backend: IO> {
             switch owner {
             case .connection(let slot): handleDeadline(ofSlot: slot)
             case .acceptPause: resumeAccepting()
-            case .drainLimit: connections.forEach(close)
-            case .draining(let step): handleDrainDeadline(step)
+            case .shutdown(let step): handleShutdownDeadline(step)
             case .ticketRotation: rotateTicketKeys()
             case .memoryReturn: reviewMemoryReturn()
             case .textRequest(let token): handleTextDeadline(token)
@@ -354,24 +351,4 @@ package final class Shard<Backend: IO> {
 
     /// Chunks in the connections' send buffers now; none without a connection.
     package var chunksInUse: Int { chunks.chunksInUse }
-
-    // MARK: Stopping
-
-    func beginStopping(with code: WebSocketCloseCode) {
-        guard !isStopping else { return }
-        isStopping = true
-        acceptor.closeListeners()
-        connections.forEach { connection in
-            switch connection.state {
-            case .webSocket: closeWebSocket(connection, code, reason: "The server is stopping.")
-            case .proxyHeader: close(connection)
-            case .http where !connection.hasOutput: close(connection)
-            case .http: linger(connection)
-            case .closing, .lingering, .closed: break
-            }
-        }
-        stopTextRequests()
-        upstream?.shutdown()
-        _ = deadlines.schedule(.drainLimit, at: now + configuration.closeTimeout)
-    }
 }

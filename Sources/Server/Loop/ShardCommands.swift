@@ -11,7 +11,7 @@ import Session
 enum ShardCommand: Sendable {
     /// Stop accepting, close every WebSocket with this code, and end.
     case stop(WebSocketCloseCode)
-    /// Begin to drain after a while; see ShardDraining.
+    /// Begin to drain after a while; see Shutdown.
     case drain(after: Duration)
     /// Take over a connection that a sibling accepted.
     case adopt(IOHandle, of: NetworkAddress)
@@ -63,7 +63,7 @@ extension Shard {
     }
 
     /// Stops accepting, lets turns in flight finish, closes every WebSocket with 1012, and ends
-    /// when all are closed; see ShardDraining. Any thread.
+    /// when all are closed; see Shutdown. Any thread.
     package var drain: @Sendable (_ delay: Duration) -> Void {
         { [mailbox = inbox.mailbox] delay in mailbox.post(.drain(after: delay)) }
     }

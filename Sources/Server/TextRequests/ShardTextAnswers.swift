@@ -27,7 +27,7 @@ extension Shard {
     ) {
         guard let http = connection.http else { return }
         let reader = ReplyReader(shard: services.index, token: connection.token)
-        let keepAlive = request.wantsKeepAlive && !isStopping && draining == nil
+        let keepAlive = request.wantsKeepAlive && shutdown.keepsConnections
         let answer = TextAnswer(
             log: log, reader: reader, chat: chat, style: style, fields: fields,
             answering: request, keepAlive: keepAlive, at: peerClock)
@@ -179,7 +179,7 @@ extension Shard {
     /// All of the answer is queued: the connection goes on with its next request, if it is kept.
     private func finish(_ answer: TextAnswer, on connection: Connection) {
         guard connection.state == .http, let http = connection.http else { return }
-        let keepsConnection = answer.keepAlive && !isStopping && draining == nil
+        let keepsConnection = answer.keepAlive && shutdown.keepsConnections
         http.endAnswer(keepsConnection: keepsConnection, at: peerClock)
         // A delivered reply need not be found again.
         if let chat = answer.chat { services.replies.remove(answer.log, of: chat) }

@@ -20,7 +20,7 @@ extension Shard {
         if case .uiMessagesResumed = front {
             return resumeText(request, by: caller, fields: fields, on: connection)
         }
-        guard !isStopping, !isTooLate(connection) else { return routes.stopping.response }
+        guard !shutdown.isStopping, !isTooLate(connection) else { return routes.stopping.response }
         let asked: ChatRequest
         do throws(ClientEventError) {
             asked =
@@ -206,7 +206,7 @@ extension Shard {
 
     /// Whether a client can come back for a request's reply.
     private func canBeResumed(_ request: TextRequest) -> Bool {
-        guard let chat = request.chat, !isStopping else { return false }
+        guard let chat = request.chat, !shutdown.isStopping else { return false }
         return services.replies.contains(request.log, of: chat)
     }
 

@@ -1,6 +1,6 @@
-// How a shard drains: who is closed when, what is waited for and for how long. On simulated sockets
-// and a virtual clock. What a turn in flight is, is SessionTests' business, and a restart of real
-// processes that of Tests/clients.
+// A shard drains: when each connection is closed, what is waited for, and for how long. On simulated
+// sockets and a virtual clock. ShutdownTests has the decisions alone, SessionTests what a turn in
+// flight is, and Tests/clients a restart of real processes.
 
 import Codec
 import Session
@@ -27,8 +27,8 @@ private struct SlowVoice: LanguageModel, SlowSpeaker {
     }
 }
 
-/// Nobody waits to be accepted.
-private struct NobodyWaits: Error {}
+/// No connection waits to be accepted.
+private struct NoConnectionWaits: Error {}
 
 @Suite struct ShardDrainTests {
     private static let agents = AgentSet(model: SlowVoice(), synthesizer: SlowVoice())
@@ -86,7 +86,7 @@ private struct NobodyWaits: Error {}
         var peer = NetworkAddress.unspecified
         guard case .done(let handle) = server.io.accept(from: SimulatedIO.listener, peer: &peer)
         else {
-            throw NobodyWaits()
+            throw NoConnectionWaits()
         }
         return IOHandle(handle)
     }
@@ -108,7 +108,7 @@ private struct NobodyWaits: Error {}
         #expect(outcomes(server) == [40, 0, 0])
     }
 
-    @Test func theSeedDecidesWhoIsClosedWhen() throws {
+    @Test func theSeedDecidesWhenEachSessionIsClosed() throws {
         func times(seed: UInt64) throws -> [Int?] {
             let server = try makeServer(seed: seed)
             let clients = (0..<5).map { _ in server.openClient() }
@@ -180,7 +180,7 @@ private struct NobodyWaits: Error {}
         #expect(outcomes(server) == [0, 1, 0])
     }
 
-    @Test func whoSpeaksIsNotCut() throws {
+    @Test func aUserWhoSpeaksIsNotCutOff() throws {
         let server = try makeServer { $0.drainJitter = .zero }
         let client = server.openClient()
         server.run()
@@ -217,7 +217,7 @@ private struct NobodyWaits: Error {}
         #expect(outcomes(server) == [1, 0, 1] && server.hasStopped)
     }
 
-    @Test func whoDoesNotAnswerTheCloseIsCutOffAfterTheCloseTimeout() throws {
+    @Test func aClientThatDoesNotAnswerTheCloseIsCutOffAfterTheCloseTimeout() throws {
         let server = try makeServer { $0.drainJitter = .zero }
         let client = server.openClient()
         client.isPolite = false
@@ -247,9 +247,9 @@ private struct NobodyWaits: Error {}
         #expect(server.hasStopped)
     }
 
-    // MARK: The door
+    // MARK: The listeners
 
-    @Test func readinessTurnsBeforeTheDoorCloses() throws {
+    @Test func readinessTurnsBeforeTheListenersClose() throws {
         let server = try makeServer {
             $0.drainDelay = .seconds(3)
             $0.drainJitter = .zero
@@ -271,10 +271,10 @@ private struct NobodyWaits: Error {}
         #expect(responses.first?.fields["Connection"] == "close")
         server.run(for: .milliseconds(1_100))
         #expect(late.closeCode == 1012)
-        #expect(server.connect().isReset, "nobody listens any more")
+        #expect(server.connect().isReset, "no socket listens any more")
     }
 
-    @Test func whoWaitsAtTheDoorIsServedAndLetGoLikeTheOthers() throws {
+    @Test func connectionsThatWaitToBeAcceptedAreServedAndClosedLikeTheOthers() throws {
         let server = try makeServer { $0.maxAcceptsPerTick = 2 }
         server.run()
         let queued = (0..<9).map { _ in server.connect() }
@@ -320,7 +320,7 @@ private struct NobodyWaits: Error {}
         #expect(session.closeCode == nil)
     }
 
-    @Test func whoConnectsWithoutAskingHoldsNobodyUp() throws {
+    @Test func aClientThatAsksNothingDelaysTheEndByItsGraceOnly() throws {
         let server = try makeServer()
         let mute = server.connect()
         server.run()
@@ -345,7 +345,7 @@ private struct NobodyWaits: Error {}
         #expect(client.closeCode == 1001 && server.hasStopped)
     }
 
-    // MARK: Whose door it is
+    // MARK: The owner of the listeners
 
     @Test func aSharedPortIsLeftToTheSuccessorBeforeItIsClosed() throws {
         let server = try makeServer()
@@ -387,7 +387,7 @@ private struct NobodyWaits: Error {}
         #expect(given.withLock { $0 } == ["1: 1", "2: 2", "1: 4", "2: 5"])
         let waiting = (0..<5).map { _ in server.connect() }
         drain(server)
-        // The tick that was told took one more, which is the first sibling's. The simulated kernel
+        // The tick of the drain accepted one more, which is the first sibling's. The simulated kernel
         // knows no supervisor that keeps the queue, so that the others show as reset.
         #expect(waiting.map(\.isReset) == [false, true, true, true, true])
         let last = given.withLock { Array($0.suffix(3)) }
@@ -407,6 +407,7 @@ private struct NobodyWaits: Error {}
         server.shard.stop(.goingAway)
         server.shard.asSibling.adopt(handle, .unspecified)
         server.run()
-        #expect(late.isClosed && server.io.openHandles == 0, "a stopped shard takes nobody over")
+        #expect(
+            late.isClosed && server.io.openHandles == 0, "a stopped shard takes no connection over")
     }
 }

@@ -1,0 +1,120 @@
+// Performs the end of a shard: closes listeners, sessions and connections as Shutdown decides, and
+// answers what it must know of each connection. A drained WebSocket is closed with 1012 (service
+// restart, IANA registry).
+
+import Codec
+import Session
+
+extension Shard {
+    /// Begins to drain: accepts for a while longer, and ends once every connection is closed.
+    func beginDraining(after delay: Duration) {
+        guard shutdown.phase == .serving else { return }
+        perform(shutdown.drain(after: max(delay, prepareToStopListening()), at: now))
+    }
+
+    /// Closes every connection, WebSockets with `code`, and ends when they are closed.
+    func beginStopping(with code: WebSocketCloseCode) {
+        perform(shutdown.stop(at: now), closingWith: code)
+    }
+
+    /// A deadline of the end has come.
+    func handleShutdownDeadline(_ step: ShutdownStep) {
+        let actions = shutdown.handle(
+            step, standing: { connections[$0].flatMap(standing) },
+            connections: drainedConnections,
+            hasSessions: services.metrics.sessions.load(ordering: .relaxed) > 0,
+            at: now, drawDelay: services.drawDelay)
+        perform(actions)
+    }
+
+    /// The connection has become a WebSocket.
+    func scheduleClose(of connection: Connection) {
+        perform(
+            shutdown.handleUpgrade(
+                of: connection.token, at: now, drawDelay: services.drawDelay))
+    }
+
+    /// Whether a kept-alive connection asks for a session after the listeners were closed. Its
+    /// client got `Connection: close`, and can ask elsewhere. A client that has only just connected
+    /// could not know, and is served.
+    func isTooLate(_ connection: Connection) -> Bool {
+        shutdown.hasClosedListeners && connection.http?.isKeptAlive == true
+    }
+
+    private func perform(
+        _ actions: [ShutdownAction], closingWith code: WebSocketCloseCode = .serviceRestart
+    ) {
+        for action in actions {
+            switch action {
+            case .schedule(let step, let due): _ = deadlines.schedule(.shutdown(step), at: due)
+            case .closeListeners: stopListening()
+            case .close(let token, let outcome):
+                guard let connection = connections[token] else { continue }
+                if connection.live != nil { metrics.add(outcome.metric) }
+                closeWebSocket(
+                    connection, .serviceRestart, reason: "The server restarts: come back.")
+            case .stop: closeAll(with: code)
+            case .cutOff: connections.forEach(close)
+            }
+        }
+    }
+
+    private func closeAll(with code: WebSocketCloseCode) {
+        acceptor.closeListeners()
+        connections.forEach { connection in
+            switch connection.state {
+            case .webSocket: closeWebSocket(connection, code, reason: "The server is stopping.")
+            case .proxyHeader: close(connection)
+            case .http where !connection.hasOutput: close(connection)
+            case .http: linger(connection)
+            case .closing, .lingering, .closed: break
+            }
+        }
+        stopTextRequests()
+        upstream?.shutdown()
+    }
+
+    private var drainedConnections: [DrainedConnection] {
+        var list: [DrainedConnection] = []
+        connections.forEach { connection in
+            if let standing = standing(of: connection) {
+                list.append(DrainedConnection(token: connection.token, standing: standing))
+            }
+        }
+        return list
+    }
+
+    private func standing(of connection: Connection) -> ShutdownStanding? {
+        switch connection.state {
+        case .webSocket: return .webSocket(isBusy: isBusy(connection))
+        case .closing, .lingering: return .awaited
+        case .proxyHeader:
+            return peerClock < connection.phaseStart + Shutdown.firstRequestGrace ? .awaited : nil
+        case .http:
+            guard let http = connection.http else { return nil }
+            let isAwaited =
+                connection.hasOutput || !http.pending.isEmpty || http.reply != nil
+                || !http.hasHadRequest
+                    && peerClock < connection.activityStart + Shutdown.firstRequestGrace
+            return isAwaited ? .awaited : .keptAlive
+        case .closed: return nil
+        }
+    }
+
+    /// Whether a part of a turn, or of its reply, is still to come, to be sent or to be played.
+    private func isBusy(_ connection: Connection) -> Bool {
+        guard let session = connection.live?.session else { return false }
+        if session.hasTurnInFlight || connection.hasOutput { return true }
+        return session.playedOut.map { $0 > now } ?? false
+    }
+}
+
+extension DrainOutcome {
+    fileprivate var metric: ShardMetric {
+        switch self {
+        case .idle: .drainedIdle
+        case .finished: .drainedFinished
+        case .cutOff: .drainedCutOff
+        }
+    }
+}
