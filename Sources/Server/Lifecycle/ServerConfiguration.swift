@@ -1,9 +1,9 @@
-// Every property of a server that a person can change, and beside each group of properties the
-// settings that change them: name, range, unit and text (Session/Settings/Setting). The settings of
-// one session are in Session/Settings/SessionLimits, those of Opus in Session/Hearing/CodecSettings.
-// Which rules hold between settings is in ServerConfigurationRules.
+// Every property of a server that a person can change, and below each group of properties the
+// settings that change them. The text of a setting says what its property does; the comment beside
+// the property gives the default, and the reason for it. SessionLimits has the settings of one
+// session, CodecSettings those of Opus, ServerConfigurationRules the rules between settings.
 //
-// Not here: how values are read from options, environment and files. That is the `parley` command's.
+// Not here: how values are read from options, environment and files; the `parley` command does that.
 
 import CLinux
 import Codec
@@ -13,19 +13,17 @@ import Session
 public struct ServerConfiguration: Sendable {
     // MARK: Listening
 
-    /// Address or name to listen on. 127.0.0.1: nothing is exposed before TLS or a proxy is set up.
+    /// 127.0.0.1 exposes nothing before TLS or a proxy is set up.
     public var host = "127.0.0.1"
-    /// TCP port; 0 lets the kernel choose. 8080.
+    /// 8080; 0 lets the kernel choose.
     public var port = 8080
-    /// Whether another process may listen on the same port, as a restart without a gap needs.
-    /// False: a second server by mistake is an error instead of a silent half of the traffic.
+    /// False: a second server by mistake is an error, and takes no half of the traffic.
     public var sharesPort = false
-    /// Event loops, each on its own thread. One per core.
+    /// One per core.
     public var shards = ServerConfiguration.coreCount
-    /// Connections that the kernel completes before they are accepted. 1024.
+    /// 1,024.
     public var listenBacklog = 1024
-    /// Whether `GET /debug/echo` is served: a WebSocket that sends every message back, for tests
-    /// of conformance and measurements. False: it is no part of the service.
+    /// False: the route is for tests and measurements, and no part of the service.
     public var debugEcho = false
 
     private static let listening: [Setting<Self>] = [
@@ -58,34 +56,26 @@ public struct ServerConfiguration: Sendable {
 
     // MARK: Who may connect
 
-    /// Hosts that requests may name; requests that name another are answered with 421, against DNS
-    /// rebinding. Empty: on a loopback address `localhost`, names below it and loopback addresses,
-    /// elsewhere any.
+    /// Empty: on a loopback address `localhost`, names below it and loopback addresses; elsewhere
+    /// any.
     public var allowedHosts: [HostPattern] = []
-    /// Origins whose pages may use the routes of applications, beside those of the server itself
-    /// (`PageAccess.allowedOrigins`). Others are answered with 403, against cross-site WebSocket
-    /// hijacking and requests that pages send unasked. Empty: none.
+    /// Beside the server's own origin, for routes with `PageAccess.allowedOrigins`. Empty: none.
+    /// The rule stops cross-site WebSocket hijacking.
     public var allowedOrigins: [OriginPattern] = []
-    /// Proxies whose statements about their clients are believed: X-Forwarded-For, -Proto and
-    /// -Host, and the PROXY protocol. Empty: any client can write such fields.
+    /// Empty: any client can write the fields of a proxy.
     public var trustedProxies: [AddressRange] = []
-    /// Whether trusted proxies begin their connections with a header of the PROXY protocol, version
-    /// 2. Off: such a header is refused, as all bytes that are no request.
+    /// Off: such a header is refused, as all bytes that are no request.
     public var proxyProtocol = ProxyProtocolMode.off
-    /// Addresses that the limits per address do not apply to. Loopback: a proxy or a load test on
-    /// this machine has many clients behind one address.
+    /// Loopback: a proxy or a load test on this machine has many clients behind one address.
     public var unlimitedAddresses = AddressRange.loopback
-    /// Open connections of one IPv4 address or IPv6 /64; more are answered with 429. 0 is no limit.
-    /// 1,000: the users of one office, and a twentieth of `maxConnections`.
+    /// For each IPv4 address or IPv6 /64. 1,000: the users of one office, and a twentieth of
+    /// `maxConnections`.
     public var maxConnectionsPerAddress = 1_000
-    /// New connections per second of one address, once its burst is used up; more are answered with
-    /// 429. 0 is no limit. 50: with TLS some 5% of a core.
+    /// 50: with TLS some 5% of a core.
     public var handshakesPerSecondPerAddress = 50
-    /// New connections of one address at once. 1,000: all clients of an office, after a restart.
+    /// 1,000: all clients of an office, after a restart.
     public var handshakeBurstPerAddress = 1_000
-    /// New connections per second of all addresses together; more are answered with 503. 0 is no
-    /// limit, and the default: what a machine can take depends on its cores and on TLS, and
-    /// `maxAcceptsPerTick` already keeps the open connections served.
+    /// No limit: `maxAcceptsPerTick` already keeps the open connections served.
     public var handshakesPerSecond = 0
 
     private static let admission: [Setting<Self>] = [
@@ -155,38 +145,31 @@ public struct ServerConfiguration: Sendable {
 
     // MARK: Credentials
 
-    /// The server's own keys, separated by commas; a client with one of them is the operator. Nil:
-    /// none.
+    /// Separated by commas; each is an operator's key. Nil: none.
     public var apiKey: String?
-    /// File of keys, one a line, with names and limits (APIKeys). Nil: none.
+    /// `APIKeys` has the format. Nil: none.
     public var apiKeysFile: String?
-    /// Whether the server may listen beyond this machine although it asks for no credentials.
-    /// False: such a server is nearly always a mistake, and its owner pays for the model.
+    /// False: a server without credentials that others can reach is nearly always a mistake, and
+    /// its owner pays for the model.
     public var insecure = false
-    /// File of the keys that tokens are signed with, a JSON Web Key Set. Nil: none.
+    /// A JSON Web Key Set. Nil: none.
     public var jwtKeysFile: String?
-    /// Secret that tokens are signed with (HS256), at least 32 characters. Nil: none.
+    /// At least `JSONWebKey.minSecretBytes`. Nil: none.
     public var jwtSecret: String?
-    /// The audience that a token's `aud` must hold. Nil: a token with `aud` is for another server.
+    /// Nil: a token with `aud` is for another server.
     public var jwtAudience: String?
-    /// The issuer that a token's `iss` must be. Nil: any issuer whose key is known.
+    /// Nil: any issuer whose key is known.
     public var jwtIssuer: String?
-    /// Seconds by which the clocks of token issuers may differ from this one. 30: clocks that NTP
-    /// keeps differ by far less, others by minutes.
+    /// 30: clocks that NTP keeps differ by far less, others by minutes.
     public var jwtLeewaySeconds = 30
-    /// Sessions at once of one key, or of one subject of tokens, that names no limit itself; more
-    /// are answered with 429. 0 is no limit, and the default: one key often serves a whole product.
+    /// No limit: one key often serves a whole product.
     public var maxSessionsPerKey = 0
-    /// Seconds that a session may last whose credential names no limit itself. 0 is no limit, and
-    /// the default: an idle session costs next to nothing.
+    /// No limit: an idle session costs next to nothing.
     public var maxSessionSeconds = 0
-    /// Client secrets of all keys that have not expired. One key may have as many as are still
-    /// free, which is half of them where it is alone; more are answered with 429. 20,000: one key
-    /// alone has 10,000, as many as sessions, and 6 MB where they hold no instructions.
+    /// 20,000: one key alone has half of them, as many as there are sessions. They take 6 MB where
+    /// they have no instructions.
     public var maxClientSecrets = 20_000
-    /// Wrong credentials that one address may show in a minute; then the address has to wait,
-    /// whatever it shows. 0 is no limit. 120: a client that retries an old key each second does not
-    /// block others behind the same address.
+    /// 120: a client that retries an old key each second does not block others behind its address.
     public var authFailuresPerMinutePerAddress = 120
 
     private static let credentials: [Setting<Self>] = [
@@ -260,26 +243,21 @@ public struct ServerConfiguration: Sendable {
 
     // MARK: TLS
 
-    /// PEM file of the certificate and, after it, its chain. Nil: the port speaks plain TCP.
+    /// Nil: the port speaks plain TCP.
     public var tlsCertificate: String?
-    /// PEM file of the certificate's private key, not encrypted. Given with `tlsCertificate`, or
-    /// not at all.
+    /// Given with `tlsCertificate`, or not at all.
     public var tlsKey: String?
-    /// PEM file of the authorities that issue clients' certificates. Nil: clients are not asked for
-    /// one.
+    /// Nil: clients are not asked for a certificate.
     public var tlsClientCA: String?
-    /// Whether a client must show a certificate, where `tlsClientCA` is given. Required: an
-    /// operator who names authorities wants no other clients.
+    /// Required: an operator who names authorities wants no other clients.
     public var tlsClientAuthentication = TLSClientAuthentication.required
-    /// DER file of an OCSP response about the certificate, stapled to handshakes. Nil: none is.
+    /// Nil: no response is stapled.
     public var tlsOCSP: String?
-    /// How long a key seals session tickets; it opens them for as long again. 1 h: a client that
-    /// reconnects within it saves the handshake's signature, and a key that leaks has sealed no
-    /// more than that.
+    /// 1 h: a client that reconnects within it saves the handshake's signature. A key that leaks
+    /// has sealed no more than that.
     public var tlsTicketPeriod = Duration.seconds(3_600)
-    /// Reads of unfinished TLS handshakes in one tick of the event loop; more wait for the next. 8:
-    /// a handshake takes 0.3 to 1 ms, and a storm of them must not delay the 20 ms packets of other
-    /// clients.
+    /// 8: a handshake takes 0.3 to 1 ms, and a storm of them must not delay the 20 ms packets of
+    /// other clients.
     public var maxTLSHandshakesPerTick = 8
 
     private static let tls: [Setting<Self>] = [
@@ -325,7 +303,7 @@ public struct ServerConfiguration: Sendable {
 
     // MARK: Logs
 
-    /// Whether transcripts and texts may appear in logs. False.
+    /// False: logs have neither transcripts nor texts.
     public var logContent = false
 
     private static let logging: [Setting<Self>] = [
@@ -336,13 +314,11 @@ public struct ServerConfiguration: Sendable {
 
     // MARK: Agents
 
-    /// Threads for embedded speech models. One per core.
+    /// One per core.
     public var workerThreads = ServerConfiguration.coreCount
-    /// Jobs that wait for a worker. Beyond that a job of the caller with the most jobs fails with
-    /// `server_overloaded`. 64: some 25 s of work for one thread, with utterances of 10 s.
+    /// 64: some 25 s of work for one thread, with utterances of 10 s.
     public var maxQueuedJobs = 64
-    /// PEM file of the authorities that the certificates of model and speech services are checked
-    /// against. Nil: the system's. New connections read it again.
+    /// Nil: the system's authorities. New connections read the file again.
     public var serviceCA: String?
 
     private static let agents: [Setting<Self>] = [
@@ -368,31 +344,22 @@ public struct ServerConfiguration: Sendable {
 
     // MARK: Limits of the whole process
 
-    /// Open connections of any kind; more are answered with 503 and closed. 20,000, or fewer where
-    /// the process may not open so many files (`RLIMIT_NOFILE`).
+    /// 20,000, or fewer where `RLIMIT_NOFILE` allows fewer.
     public var maxConnections = ServerConfiguration.standardConnections
-    /// Sessions; more upgrades are answered with 503. 10,000.
+    /// 10,000.
     public var maxSessions = 10_000
-    /// Text requests over HTTP in flight; more are answered with 503. 1,000: each has a session,
-    /// its reply, and its model's connection.
+    /// 1,000: each has a session, its reply, and its model's connection.
     public var maxTextRequests = 1_000
-    /// Replies of chats that are kept for clients that lose their connection, complete ones
-    /// included; each at most `SessionLimits.maxResponseBytes` and its framing. 0 keeps none; at
-    /// most 10,000, because a full directory is searched. 256: 64 MiB if all were as long as they
-    /// can be, and usually some hundred kilobytes.
+    /// 256: 64 MiB if each is as long as `SessionLimits.maxResponseBytes`, usually some hundred
+    /// kilobytes. At most 10,000, because a full directory is searched.
     public var maxResumableReplies = 256
-    /// Bytes of any kind that the process may hold for one connection or one text request over HTTP;
-    /// more closes it with 1008. 0 is no limit. 64 MiB: well above the largest message (21 MiB), a
-    /// full conversation with its images (9) and the output of a client that stalls (8) together.
+    /// 64 MiB: more than the largest message (21 MiB), a full conversation with its images (9) and
+    /// the output of a client that stalls (8) together.
     public var maxConnectionMemoryBytes = 64 << 20
-    /// Bytes that the whole process may hold, counted by its connections' ledgers or by the
-    /// kernel, whichever is more. The server's own memory and its models are part of it. Once
-    /// clients hold nine tenths of the rest, new sessions are answered with 503; beyond the limit
-    /// the connections that hold the most are closed with 1013, one after another. 0 is no limit.
-    /// Four fifths of what its control group or the machine has: the kernel needs the rest for its
+    /// Four fifths of what the control group or the machine has: the kernel needs the rest for its
     /// sockets. Each process counts alone: several in one group need a share each.
     public var maxMemoryBytes = ServerConfiguration.memoryBudget
-    /// Seconds that `Retry-After` names when the server is full. 5.
+    /// 5.
     public var retryAfterSeconds = 5
 
     private static let processLimits: [Setting<Self>] = [
@@ -438,25 +405,22 @@ public struct ServerConfiguration: Sendable {
 
     // MARK: Limits of HTTP requests
 
-    /// Bytes of a request line. 8 KiB, as RFC 9112 §3 recommends.
+    /// 8 KiB, as RFC 9112 §3 recommends.
     public var maxStartLineBytes = 8 * 1024
-    /// Bytes of a request's header fields. 16 KiB, as most servers allow.
+    /// 16 KiB, as most servers allow.
     public var maxHeaderBytes = 16 * 1024
-    /// Header fields of a request. 100.
+    /// 100.
     public var maxHeaderFields = 100
-    /// Bytes of a request's body. 4 MiB: a long chat with some pictures in it.
+    /// 4 MiB: a long chat with some pictures in it.
     public var maxBodyBytes = 4 << 20
-    /// Time from the first byte of a request, or from the connection's start, to the end of its
-    /// head. 10 s.
+    /// 10 s.
     public var headerTimeout = Duration.seconds(10)
-    /// Time from a request's first byte that it may take at any pace. 5 s: a lost packet of a bad
-    /// network is sent again within 3 s.
+    /// 5 s: a packet that a bad network loses is sent again within 3 s.
     public var requestGrace = Duration.seconds(5)
-    /// Bytes per second that a request must have brought on average when it takes longer. 500: a
-    /// telephone on 2G sends ten times that, and a client that trickles bytes is cut off at once. A
-    /// body has no other limit in time: the largest may take 136 s.
+    /// 500: a telephone on 2G sends ten times that. A body has no other limit in time: the largest
+    /// may take 136 s.
     public var minRequestBytesPerSecond = 500
-    /// Silence after which a kept-alive HTTP connection is closed. 60 s.
+    /// 60 s.
     public var keepAliveTimeout = Duration.seconds(60)
 
     private static let requestLimits: [Setting<Self>] = [
@@ -485,8 +449,8 @@ public struct ServerConfiguration: Sendable {
             "min-request-bytes-per-second", \.minRequestBytesPerSecond, 1...(1 << 30),
             unit: "bytes per second",
             """
-            Pace on average that a request must keep which takes longer than request-grace-ms; \
-            else it is answered with 408.
+            Average pace that a request must keep once it takes longer than request-grace-ms. \
+            A slower one is answered with 408.
             """),
         .milliseconds(
             "keep-alive-timeout-ms", \.keepAliveTimeout, 100...86_400_000,
@@ -495,39 +459,30 @@ public struct ServerConfiguration: Sendable {
 
     // MARK: Limits of WebSocket messages
 
-    /// Bytes of a whole WebSocket message. 21 MiB: one `input_audio_buffer.append` may carry 15 MiB
-    /// of audio, which are 20 MiB of base64.
+    /// 21 MiB: one `input_audio_buffer.append` may carry 15 MiB of audio, which are 20 MiB of
+    /// base64.
     public var maxMessageBytes = 21 << 20
-    /// WebSocket frames of one message that may be of any size; empty ones count. 4,096: 21 MiB
-    /// in frames of 5.25 KiB. More are accepted while they carry `tinyFragmentBytes` on average.
+    /// 4,096: 21 MiB in frames of 5.25 KiB. Empty frames count.
     public var maxFramesPerMessage = 4096
-    /// Payloads smaller than this make a fragment of a message tiny, unless it is the last; 0 for
-    /// none. 32: half of the smallest fragments that common clients send.
+    /// 32: half of the smallest fragments that common clients send.
     public var tinyFragmentBytes = 32
-    /// Control frames, tiny fragments, empty messages and refused events that a client may send per
-    /// second in the long run; they cost a client next to nothing. 100: two kinds of mistake in
-    /// every 20 ms packet are still accepted.
+    /// 100: two kinds of mistake in every 20 ms packet are still accepted.
     public var maxNuisancesPerSecond = 100
-    /// How many of them a client may send at once after some quiet. 2,000: twice the thousand empty
-    /// messages that a test of conformance sends.
+    /// 2,000: twice the thousand empty messages that a test of conformance sends.
     public var maxNuisanceBurst = 2_000
-    /// Silence after which a WebSocket client is pinged. 25 s: below the 30 s at which common
-    /// proxies and address translators forget a connection.
+    /// 25 s: below the 30 s at which common proxies and address translators forget a connection.
     public var pingInterval = Duration.seconds(25)
-    /// Silence, unanswered pings included, after which a WebSocket is closed. 75 s: three pings.
+    /// 75 s: three pings.
     public var idleTimeout = Duration.seconds(75)
-    /// Time from the first byte of a WebSocket message that it may take at any pace. 60 s: a short
-    /// message that is delayed by a network's outage arrives, or the silence ends the connection.
+    /// 60 s: a short message that a network's outage delays arrives, or the silence ends the
+    /// connection.
     public var messageGrace = Duration.seconds(60)
-    /// Bytes per second that a WebSocket message must have brought on average when it takes longer.
-    /// 16 KiB (an uplink of 128 kbit/s): the largest message may take 23 minutes, and the memory of
-    /// one that trickles is freed early.
+    /// 16 KiB, an uplink of 128 kbit/s: the largest message may take 23 minutes.
     public var minMessageBytesPerSecond = 16 << 10
-    /// Time without any message, in either direction and pings aside, after which a WebSocket is
-    /// closed although its client is alive; zero for none. None: an idle session costs little more
-    /// than its socket, and an assistant that waits for hours is a proper use.
+    /// None: an idle session costs little more than its socket, and an assistant may wait for
+    /// hours.
     public var messageIdleTimeout = Duration.zero
-    /// Time that a client has to finish the closing handshake or to read the last answer. 5 s.
+    /// 5 s.
     public var closeTimeout = Duration.seconds(5)
 
     private static let messageLimits: [Setting<Self>] = [
@@ -575,8 +530,8 @@ public struct ServerConfiguration: Sendable {
             "min-message-bytes-per-second", \.minMessageBytesPerSecond, 1...(1 << 30),
             unit: "bytes per second",
             """
-            Pace on average that a WebSocket message must keep which takes longer than \
-            message-grace-ms; else the connection is closed with 1008.
+            Average pace that a WebSocket message must keep once it takes longer than \
+            message-grace-ms. For a slower one the connection is closed with 1008.
             """),
         .milliseconds(
             "message-idle-timeout-ms", \.messageIdleTimeout, 0...86_400_000,
@@ -588,36 +543,26 @@ public struct ServerConfiguration: Sendable {
 
     // MARK: Output
 
-    /// Unsent bytes of one connection; a client that reads more slowly is disconnected. 8 MiB: more
-    /// than the longest reply's audio as base64 in the time that a client may stall.
+    /// 8 MiB: more than the longest reply's audio as base64 in the time that a client may stall.
     public var maxQueuedOutputBytes = 8 << 20
-    /// Unsent bytes of one connection beyond which its model and speech are paused until less than
-    /// half of that is left. 1 MiB: some 15 s of a reply's audio, so that only a client that stalls
-    /// pauses them; and far enough below `maxQueuedOutputBytes` for what they have already begun.
+    /// 1 MiB: some 15 s of a reply's audio, so that only a client that stalls pauses its agents. It
+    /// leaves room below `maxQueuedOutputBytes` for what they have already begun.
     public var softQueuedOutputBytes = 1 << 20
-    /// Bytes of a reply over HTTP that its client has not read, beyond which its model is paused.
-    /// 64 KiB: some 16,000 words, so that only a client that stalls pauses it.
+    /// 64 KiB: some 16,000 words, so that only a client that stalls pauses its model.
     public var maxUnreadReplyBytes = 64 << 10
-    /// Time for which a chat's reply is kept, and goes on, while no client reads it; zero stops it
-    /// at once. 30 s: a page that is loaded again, or changes networks, is back by then.
+    /// 30 s: a page that is loaded again, or changes networks, is back by then.
     public var resumeTimeout = Duration.seconds(30)
-    /// Time that more than `softQueuedOutputBytes` may wait for one connection without a break,
-    /// after which it is closed. 60 s: with its model and speech paused, a client that reads at all
-    /// falls below the limit at once; one that has not for a minute holds a megabyte for nothing.
+    /// 60 s: with its model and speech paused, a client that reads at all falls below the limit at
+    /// once.
     public var slowReaderTimeout = Duration.seconds(60)
-    /// How late reply audio may be, counted from when it should have been heard; later audio is
-    /// dropped before it is sent. 5 s: shorter stalls only delay a reply; after longer ones the
-    /// user no longer expects the middle of a sentence.
+    /// Counted from when the audio should have been heard. 5 s: shorter stalls only delay a reply.
+    /// After longer ones the user no longer expects the middle of a sentence.
     public var lateAudioTolerance = Duration.seconds(5)
-    /// Bytes that the kernel takes of one connection beyond what it has sent (TCP_NOTSENT_LOWAT);
-    /// the rest waits here, where audio can still be dropped and is counted. 128 KiB: two seconds
-    /// of a reply's audio as base64. Without it the kernel buffers some megabytes.
+    /// `TCP_NOTSENT_LOWAT`. 128 KiB: two seconds of a reply's audio as base64. Without it the
+    /// kernel buffers some megabytes.
     public var maxUnsentSocketBytes = 128 << 10
-    /// Time for which sent data may stay unacknowledged, or a client's window closed, before the
-    /// kernel ends a connection (`TCP_USER_TIMEOUT`, tcp(7)). 0 leaves it to the kernel, some 15
-    /// minutes. 30 s: longer than a phone takes from one network to the next, and less than half
-    /// of `idleTimeout`: the buffers of a client that vanished in the middle of a reply are freed
-    /// early.
+    /// `TCP_USER_TIMEOUT`, tcp(7). 30 s: longer than a phone takes from one network to the next,
+    /// and less than half of `idleTimeout`.
     public var unacknowledgedTimeout = Duration.seconds(30)
 
     private static let outputLimits: [Setting<Self>] = [
@@ -675,28 +620,23 @@ public struct ServerConfiguration: Sendable {
 
     // MARK: The end
 
-    /// How long `/readyz` says 503 before the server stops listening, once it is told to end. 0:
-    /// right for a second server on the same port, whereas behind a balancer it is as long as the
-    /// balancer takes to notice.
+    /// 0 is right for a second server on the same port; behind a balancer it must be longer.
     public var drainDelay = Duration.zero
-    /// Time from then on that turns in flight have to finish. 30 s: longer than a spoken reply
-    /// lasts, and what supervisors commonly grant a process before they kill it.
+    /// 30 s: longer than a spoken reply lasts, and what supervisors commonly grant a process before
+    /// they kill it.
     public var drainTimeout = Duration.seconds(30)
-    /// Time over which idle sessions are closed, each at a random moment, and never beyond
-    /// `drainTimeout`. 5 s: ten thousand clients then reconnect at 2,000 a second.
+    /// 5 s: ten thousand clients then reconnect at 2,000 a second.
     public var drainJitter = Duration.seconds(5)
 
     private static let ending: [Setting<Self>] = [
         .milliseconds(
             "close-timeout-ms", \.closeTimeout, 10...600_000,
-            """
-            Time that a client has to finish the closing handshake or to read the last answer.
-            """),
+            "Time that a client has to finish the closing handshake or to read the last answer."),
         .milliseconds(
             "drain-delay-ms", \.drainDelay, 0...3_600_000,
             """
-            How long /readyz says 503 before the server stops listening, once it is told to \
-            end: as long as the balancer in front takes to notice.
+            How long /readyz answers 503 before a draining server stops listening: as long as \
+            the balancer in front takes to notice.
             """),
         .milliseconds(
             "drain-timeout-ms", \.drainTimeout, 0...3_600_000,
@@ -717,24 +657,17 @@ public struct ServerConfiguration: Sendable {
 
     // MARK: Compression
 
-    /// Whether permessage-deflate is agreed on with clients that offer it. True: only text is
-    /// compressed, and the memory for it is bounded.
+    /// True: only text is compressed, and the memory for it is bounded.
     public var compression = true
-    /// Bytes from which on an event that stands alone is compressed. 1 KiB: from there on two
-    /// thirds are saved in 25 µs, below 400 bytes a quarter in 20 µs, and small events are many.
+    /// 1 KiB: from there on two thirds are saved in 25 µs, below 400 bytes a quarter in 20 µs.
     public var compressMinBytes = 1024
-    /// Bytes from which on an event is compressed where it may refer to earlier ones. 128: a delta
-    /// of a reply has 200, and shrinks to a fifth in 6 µs.
+    /// 128: a delta of a reply has 200, and shrinks to a fifth in 6 µs.
     public var contextCompressMinBytes = 128
-    /// Bytes per shard for the contexts that let messages refer to earlier ones, some 50 kB for a
-    /// connection from its beginning to its end; 0 for none. 4 MiB: all connections of a small
-    /// server, and little in a large one, whose later connections get no context.
+    /// 4 MiB: all connections of a small server, and the first ones of a large server.
     public var maxCompressionContextBytes = 4 << 20
-    /// Bytes that one byte of a compressed message may stand for. 100: text stays below 20,
-    /// deflate reaches 1,032.
+    /// 100: text stays below 20.
     public var maxInflationRatio = 100
-    /// Bytes that a compressed message may have whatever its ratio. 256 KiB: five seconds of
-    /// digital silence, which compresses as a bomb does.
+    /// 256 KiB: five seconds of digital silence, which compresses as a bomb does.
     public var freeInflationBytes = 256 << 10
 
     private static let compressionSettings: [Setting<Self>] = [
@@ -772,27 +705,21 @@ public struct ServerConfiguration: Sendable {
 
     // MARK: Fairness within a tick of the event loop
 
-    /// Bytes written to one connection per tick, so that a fast reader of much data does not delay
-    /// the others. 64 KiB.
+    /// 64 KiB.
     public var maxWriteBytesPerTick = 64 * 1024
-    /// Bytes of the read buffer that a shard's connections share: the most that is read from one of
-    /// them per tick. 64 KiB.
+    /// 64 KiB.
     public var readBufferBytes = 64 * 1024
-    /// WebSocket messages of one connection handled per tick; the next wait for the next tick. 64:
-    /// more than a second of packets, and a client that floods delays the others by no more than
+    /// 64: more than a second of packets. A client that floods delays the others by no more than
     /// that.
     public var maxMessagesPerTick = 64
-    /// Audio of all connections of a shard handled per tick, in whole milliseconds; what follows
-    /// waits for the next tick, the rest of a long message too. Each connection has 100 ms of it in
-    /// any case. 1 s: a second of audio takes some milliseconds to decode and analyse, and a few
-    /// bytes of Opus can stand for 120 ms. An Opus packet is never cut.
+    /// In whole milliseconds; an Opus packet is never cut. 1 s: it takes some milliseconds to
+    /// decode and analyse, and a few bytes of Opus can stand for 120 ms.
     public var maxAudioPerTick = Duration.seconds(1)
-    /// Connections accepted per tick. 64.
+    /// 64.
     public var maxAcceptsPerTick = 64
-    /// Jobs of agents' tasks run per tick. 1024.
+    /// 1,024.
     public var maxJobsPerTick = 1024
-    /// Time without accepting after the process ran out of descriptors. 100 ms: no spinning, and
-    /// quick to recover.
+    /// 100 ms: no spinning, and quick to recover.
     public var acceptPause = Duration.milliseconds(100)
 
     private static let fairness: [Setting<Self>] = [
@@ -801,9 +728,7 @@ public struct ServerConfiguration: Sendable {
             unit: "bytes", "Bytes written to one connection before the others are served."),
         .integer(
             "read-buffer-bytes", \.readBufferBytes, 4_096...(64 << 20), unit: "bytes",
-            """
-            Bytes read from one connection before the others are served; one buffer per shard.
-            """),
+            "Bytes read from one connection before the others are served; one buffer per shard."),
         .integer(
             "max-messages-per-turn", \.maxMessagesPerTick, 1...1_000_000, unit: "messages",
             "WebSocket messages of one connection handled before the others are served."),
@@ -826,7 +751,7 @@ public struct ServerConfiguration: Sendable {
 
     // MARK: Sessions
 
-    /// The model's name when the URL names none.
+    /// `parley`.
     public var defaultModel = "parley"
     /// Limits of each session.
     public var session = SessionLimits()
