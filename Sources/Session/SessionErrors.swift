@@ -331,3 +331,26 @@ extension MCPCallError {
         .execution(message: "The session does not use this MCP server any more.")
     }
 }
+
+// MARK: The end of a session, which the server decides
+
+extension ClientEventError {
+    /// A session over a WebSocket has reached the time limit of its credential.
+    package static var sessionExpired: Self {
+        Self(
+            code: "session_expired",
+            message: "Your session has lasted as long as its credential allows.")
+    }
+
+    /// A text request over HTTP has reached the time limit of its credential.
+    package static var requestExpired: Self {
+        Self(
+            code: "session_expired",
+            message: "The turn has lasted as long as its credential allows.")
+    }
+
+    /// A session has found its own state broken.
+    package static var sessionFailed: Self {
+        Self(kind: .server, code: "session_failed", message: "The session has failed.")
+    }
+}

@@ -38,11 +38,11 @@ extension Shard {
     func receiveProxyHeader(
         _ bytes: UnsafeMutableRawBufferPointer, on connection: Connection
     ) {
-        guard connection.held.isEmpty else {
-            connection.held.append(contentsOf: bytes)
-            var held: [UInt8] = []
-            swap(&held, &connection.held)
-            held.withUnsafeMutableBytes { parseProxyHeader($0, on: connection) }
+        guard connection.pending.isEmpty else {
+            connection.pending.append(contentsOf: bytes)
+            var pending: [UInt8] = []
+            swap(&pending, &connection.pending)
+            pending.withUnsafeMutableBytes { parseProxyHeader($0, on: connection) }
             return
         }
         parseProxyHeader(bytes, on: connection)
@@ -55,7 +55,7 @@ extension Shard {
         do {
             guard let (header, consumed) = try ProxyHeader.parse(UnsafeRawBufferPointer(bytes))
             else {
-                connection.held = Array(bytes)
+                connection.pending = Array(bytes)
                 return
             }
             connection.state = .http

@@ -1,7 +1,5 @@
-// Input that costs a peer next to nothing: floods of control frames, tiny fragments, empty messages
-// and refused events; messages that never end; connections that never send a message. Limits in
-// bytes stop none of it. Whole messages with content have no limit per second: each costs its
-// sender as much as the server, and no tick takes longer for them.
+// Acts on input that costs a client next to nothing, and on messages that never end. MessageRules has
+// the limits, and the reasons for them.
 
 import Codec
 import Session
@@ -14,7 +12,7 @@ extension Shard {
         guard connection.state == .webSocket else { return false }
         // By the real clock, not the peers': input that waited while the shard was away was not
         // sent at once.
-        if connection.floodBudget.spend(count, floodRate, at: now) { return true }
+        if connection.floodBudget.spend(count, messageRules.floodRate, at: now) { return true }
         metrics.add(.floodCloses)
         logger.info(
             "flood ended",
@@ -50,17 +48,8 @@ extension Shard {
             return
         }
         let isNew = connection.messageDue == Connection.noMessageDue
-        let start = isNew ? peerClock + messagePace.grace : connection.messageDue
-        // Control frames within it count as well, and must not extend its time for ever.
-        let most = messagePace.grace + messagePace.credit(forBytes: configuration.maxMessageBytes)
-        connection.messageDue = min(
-            start + messagePace.credit(forBytes: count), peerClock + most)
+        connection.messageDue = messageRules.messageDue(
+            connection.messageDue, after: count, at: peerClock)
         if isNew { perform(.rearm, on: connection) }
-    }
-
-    /// Whether neither side has sent a message for too long.
-    func isMessageIdle(_ connection: Connection) -> Bool {
-        configuration.messageIdleTimeout > .zero
-            && peerClock >= connection.lastMessage + configuration.messageIdleTimeout
     }
 }

@@ -1,6 +1,6 @@
-// The accepting of a shard: its listeners, their owner, the shard that gets the next
-// connection, and the pause that follows when the process runs out of descriptors. An accepted
-// connection is dealt with in ShardListener, which also has the timers and log lines.
+// The accepting of a shard: its listeners, their owner, the shard that gets the next connection, and
+// the pause that follows when the process runs out of descriptors. ShardListener handles accepted
+// connections, timers and log lines.
 //
 // Invariant: during a pause no listener is watched. A listener stays readable while the process
 // has no descriptors, so that a watched one would make the loop spin.
@@ -81,8 +81,8 @@ struct Acceptor<Backend: IO> {
         }
     }
 
-    /// Accepts one connection with the descriptor that the backend keeps for telling a client to
-    /// come back.
+    /// Accepts one connection with the descriptor that the backend keeps for refusing a
+    /// client.
     /// - Returns: nil where none waits, or the descriptor is in use.
     func acceptOnSpare(from listener: IOHandle) -> (handle: IOHandle, peer: NetworkAddress)? {
         var peer = NetworkAddress.unspecified
@@ -91,7 +91,7 @@ struct Acceptor<Backend: IO> {
         return (IOHandle(truncatingIfNeeded: handle), peer)
     }
 
-    /// The shard whose turn it is to get a connection; nil: this one.
+    /// The next shard in order to get a connection; nil: this one.
     mutating func nextOwner() -> ShardSibling? {
         guard case .inherited(let siblings) = duty, !siblings.isEmpty else { return nil }
         lastOwner = lastOwner == siblings.count ? 0 : lastOwner + 1

@@ -44,7 +44,7 @@ final class LiveSession {
     @inline(__always)
     func noteDeadline(at now: Instant) {
         // A deadline that has come but was not served yet, because this tick read the client's
-        // bytes first, stands: the session only tells deadlines that are still to come.
+        // bytes first, stands: the session returns only deadlines that are still to come.
         if let due = deadline, due <= now { return }
         deadline = session.nextDeadline(after: now)
     }
@@ -104,7 +104,7 @@ final class Connection {
     @exclusivity(unchecked) var messageDue = Connection.noMessageDue
     /// When a WebSocket message, other than control frames, came or left last.
     @exclusivity(unchecked) var lastMessage: Instant
-    /// How much may still come of messages that cost a peer nothing; see ShardFloods.
+    /// How much may still come of messages that cost a peer nothing; see MessageRules.
     @exclusivity(unchecked) var floodBudget = TokenBucket()
     @exclusivity(unchecked) var output = SendBuffer()
     /// The record of output that waits; nil while none of it matters.
@@ -117,9 +117,9 @@ final class Connection {
     @exclusivity(unchecked) var awaitsRoom = false
     /// Whether it is queued for its pending messages to be handled in the next tick.
     @exclusivity(unchecked) var isUnfinished = false
-    /// Bytes that came and are not used yet: the beginning of a proxy's header, or messages that
-    /// another tick is for. HTTP has its own.
-    @exclusivity(unchecked) var held: [UInt8] = []
+    /// Bytes that came and are not used yet: the beginning of a proxy's header, or messages for the
+    /// next tick. HTTP has its own.
+    @exclusivity(unchecked) var pending: [UInt8] = []
     /// The place of the address that it counts for.
     var addressPlace = AddressPlace.none
     var http: HTTPServerConnection?
@@ -159,8 +159,8 @@ final class Connection {
     var isPaused: Bool {
         switch state {
         case .http: http?.mustStopReading ?? false
-        case .webSocket: !held.isEmpty || awaitsRoom || hasUnheardAudio
-        case .closing: !held.isEmpty
+        case .webSocket: !pending.isEmpty || awaitsRoom || hasUnheardAudio
+        case .closing: !pending.isEmpty
         case .proxyHeader, .lingering, .closed: false
         }
     }
@@ -178,6 +178,37 @@ final class Connection {
         case .closing, .lingering: return phaseStart + configuration.closeTimeout
         case .closed: return lastReceived
         }
+    }
+
+    /// The meaning of a WebSocket's deadline that has passed.
+    enum Overdue {
+        /// More than the soft limit of output has waited for too long.
+        case slowReader
+        /// The server does not read, so that the client may have sent all that is missing.
+        case paused
+        /// A message takes too long.
+        case slowMessage
+        /// Neither side has sent a message for too long.
+        case idleMessages
+        /// The client has not answered a ping.
+        case silence
+        /// The client is silent: it gets a ping.
+        case ping
+    }
+
+    /// Why the deadline of a WebSocket has passed; nil: it has not, or the ping is on its way.
+    func overdue(at peerTime: Instant, _ configuration: ServerConfiguration) -> Overdue? {
+        if let since = backlog?.overSoftLimitSince,
+            peerTime >= since + configuration.slowReaderTimeout
+        {
+            return .slowReader
+        }
+        if isPaused { return .paused }
+        if peerTime >= messageDue { return .slowMessage }
+        let idle = configuration.messageIdleTimeout
+        if idle > .zero, peerTime >= lastMessage + idle { return .idleMessages }
+        if peerTime >= lastReceived + configuration.idleTimeout { return .silence }
+        return isPinged ? nil : .ping
     }
 
     private func webSocketDeadline(_ configuration: ServerConfiguration) -> Instant {

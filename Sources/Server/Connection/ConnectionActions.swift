@@ -39,7 +39,7 @@ extension Connection {
 
     /// Keeps bytes that this tick does not handle. Nothing more is read before they are.
     func keepPending(_ bytes: [UInt8]) -> ConnectionActions {
-        held = bytes
+        pending = bytes
         // A connection that awaits room is queued when there is some.
         return awaitsRoom ? .watch : [.watch, .resume]
     }
@@ -61,7 +61,7 @@ extension Connection {
     func takeMessagesAgain() -> ConnectionActions {
         guard awaitsRoom else { return [] }
         awaitsRoom = false
-        return held.isEmpty ? .watch : [.watch, .resume]
+        return pending.isEmpty ? .watch : [.watch, .resume]
     }
 
     /// Our Close is on its way, and the peer's is awaited.
@@ -74,7 +74,7 @@ extension Connection {
     /// The last bytes are on their way; input is discarded from now on.
     func beginLingering(at peerTime: Instant) -> ConnectionActions {
         http = nil
-        held = []
+        pending = []
         state = .lingering
         phaseStart = peerTime
         // Where reading was stopped because the client did not read, it goes on: input is

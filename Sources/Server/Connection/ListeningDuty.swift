@@ -2,9 +2,9 @@
 // There are three cases, of which ParleyServer chooses one at the start.
 //
 // Closing a listening socket resets the connections in its queue and the handshakes under way. On a
-// port that is shared with the successor, the kernel is therefore told first to give it the new
-// connections (SO_ATTACH_REUSEPORT_CBPF, socket(7)). Sockets of a supervisor are left alone, as
-// the supervisor keeps them open.
+// port that is shared with the successor, the kernel therefore first directs new connections to it
+// (SO_ATTACH_REUSEPORT_CBPF, socket(7)). Sockets of a supervisor are left alone, as the supervisor
+// keeps them open.
 
 import Codec
 import Session
@@ -36,8 +36,8 @@ package final class SharedPort: Sendable {
 package struct ShardSibling: Sendable {
     /// Takes a connection over. Any thread.
     let adopt: @Sendable (_ handle: IOHandle, _ peer: NetworkAddress) -> Void
-    /// Tells the shard to drain after a while. Any thread. Connections that it was given before
-    /// come first.
+    /// Makes the shard drain after a while. Any thread. It adopts the connections that it was given
+    /// before.
     let drain: @Sendable (_ delay: Duration) -> Void
 }
 

@@ -31,12 +31,6 @@ struct QueuedAudio {
         var end: Int { start + byteCount }
     }
 
-    /// An amount of dropped audio.
-    struct Dropped: Equatable {
-        var messages = 0
-        var bytes = 0
-    }
-
     /// Offset in the stream of the oldest byte that waits.
     private(set) var removed = 0
     private var messages: [Message] = []

@@ -1,6 +1,6 @@
-// Clients that read slower than they are sent to: the outcome of a send, the limits of queued
-// output, the agents that are paused meanwhile, and the audio that is dropped instead of sent.
-// Writing itself is in ShardConnections, the limits are in OutputSchedule.
+// Clients that read more slowly than the server sends: the outcome of a send, the agents that are
+// paused meanwhile, and the audio that is dropped instead of sent. ShardConnections writes,
+// OutputSchedule has the limits.
 //
 // Invariant: a session's connection queues at most `maxQueuedOutputBytes`; an echo's at most
 // `softQueuedOutputBytes` and one message, because nothing more is taken in until it has room.
@@ -157,16 +157,16 @@ extension Shard {
                 responseID: responseID, itemID: itemID, position: position))
     }
 
-    /// Tells a session where its unsent audio begins. Part of `step`.
+    /// Passes a session where its unsent audio begins. Part of `step`.
     @inline(never)
-    func tellUnsentAudio(_ backlog: OutputBacklog, to session: VoiceSession) {
+    func noteUnsentAudio(_ backlog: OutputBacklog, to session: VoiceSession) {
         for message in backlog.audio.waiting
         where session.noteUnsent(itemID: message.itemID, position: message.position) {
             return
         }
     }
 
-    /// Tells the session that audio was dropped which it did not want dropped.
+    /// The connection has dropped audio that its session has not.
     private func noteLost(_ message: QueuedAudio.Message, of connection: Connection) {
         guard let live = connection.live else { return }
         live.session.noteLost(itemID: message.itemID, position: message.position)

@@ -1,6 +1,5 @@
-// New connections: each goes to the shard whose turn it is, is refused where there is no place for
-// it, or is put into the table. A tick accepts a bounded number. The listeners themselves are
-// Acceptor's.
+// New connections: each goes to the next shard in order, is refused where there is no place for it,
+// or is put into the table. A tick accepts a bounded number. Acceptor has the listeners themselves.
 
 import CLinux
 import Codec
@@ -41,7 +40,7 @@ extension Shard {
             switch outcome {
             case .accepted(let handle, let peer):
                 if acceptor.handleAccepted(at: now) { logger.info("accepting again") }
-                deal(handle, of: peer)
+                assign(handle, of: peer)
             case .none: return
             case .peerLeft: metrics.add(.acceptFailures)
             case .failed(let code):
@@ -53,7 +52,7 @@ extension Shard {
         }
     }
 
-    /// Tells clients to come back, at most as many as a tick accepts. Without a descriptor no
+    /// Refuses waiting clients with Retry-After, at most as many as a tick accepts. Without a descriptor no
     /// connection can be kept, and they would wait in the queue for nothing.
     private func turnAway(from listener: IOHandle) {
         for _ in 0..<configuration.maxAcceptsPerTick {
@@ -76,8 +75,8 @@ extension Shard {
         if code != 0 { pauseAccepting(code) }
     }
 
-    /// Gives an accepted connection to the shard whose turn it is.
-    private func deal(_ handle: IOHandle, of peer: NetworkAddress) {
+    /// Gives an accepted connection to the next shard in order.
+    private func assign(_ handle: IOHandle, of peer: NetworkAddress) {
         if let sibling = acceptor.nextOwner() {
             sibling.adopt(handle, peer)
         } else {
@@ -118,24 +117,14 @@ extension Shard {
         }
         guard let token = connections.reserveToken(),
             io.watch(handle, for: .reads, token: token, isNew: true) == 0
-        else {
-            services.metrics.connections.subtract(1, ordering: .relaxed)
-            admission.limits.release(place, at: now)
-            metrics.add(.acceptFailures)
-            io.close(handle)
-            return
-        }
+        else { return discard(handle, countedAt: place) }
         let connection = Connection(token: token, handle: handle, at: peerClock)
         connection.addressPlace = place
         connection.http?.client = peer
         // A proxy's header comes before the TLS of its client.
         if admission.expectsProxyHeader(from: peer) { connection.state = .proxyHeader }
         guard connection.state == .proxyHeader || secure(connection) else {
-            services.metrics.connections.subtract(1, ordering: .relaxed)
-            admission.limits.release(place, at: now)
-            metrics.add(.acceptFailures)
-            io.close(handle)
-            return
+            return discard(handle, countedAt: place)
         }
         connections.insert(connection)
         perform(.settle, on: connection)
@@ -143,5 +132,13 @@ extension Shard {
             .connection(token.index),
             at: time(ofPeerTime: connection.protocolDeadline(configuration)))
         metrics.add(.connectionsAccepted)
+    }
+
+    /// Closes a connection that could not be set up, after it was counted.
+    private func discard(_ handle: IOHandle, countedAt place: AddressPlace) {
+        services.metrics.connections.subtract(1, ordering: .relaxed)
+        admission.limits.release(place, at: now)
+        metrics.add(.acceptFailures)
+        io.close(handle)
     }
 }

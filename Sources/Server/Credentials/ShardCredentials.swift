@@ -107,15 +107,13 @@ extension Shard {
     ) -> HTTPResponse {
         var shown = parameters
         if shown.model.isEmpty { shown.model = configuration.defaultModel }
-        var fields = HTTPFields()
-        fields.append("Content-Type", "application/json")
+        let body = ClientSecretAnswer.write(
+            value: secret, expiresAt: expiresAt,
+            sessionID: VoiceSession.id(seed: services.makeSessionSeed()), shown)
+        var response = HTTPResponse.json(body)
         // It contains a secret: no cache may store it (RFC 9111 §5.2.2.5).
-        fields.append("Cache-Control", "no-store")
-        return HTTPResponse(
-            status: 200, fields: fields,
-            body: ClientSecretAnswer.write(
-                value: secret, expiresAt: expiresAt,
-                sessionID: VoiceSession.id(seed: services.makeSessionSeed()), shown))
+        response.fields.append("Cache-Control", "no-store")
+        return response
     }
 
     // MARK: Expiry
@@ -125,36 +123,8 @@ extension Shard {
     func expireSession(of connection: Connection) {
         guard connection.state == .webSocket, let live = connection.live else { return }
         metrics.add(.sessionsExpired)
-        step(live, of: connection) {
-            $0.handle(
-                ClientEventError(
-                    code: "session_expired",
-                    message: "Your session has lasted as long as its credential allows."),
-                at: now)
-        }
+        step(live, of: connection) { $0.handle(.sessionExpired, at: now) }
         guard connection.state == .webSocket else { return }
         closeWebSocket(connection, .goingAway, reason: "The session's time is over.")
-    }
-}
-
-extension HTTPResponse {
-    /// 400, with the error in the request's body. It may quote a value of the body, as the `error`
-    /// events of a session do.
-    init(badRequest error: ClientEventError) {
-        var json = JSONWriter(ByteWriter(capacity: 512))
-        json.beginObject()
-        json.key("error")
-        json.beginObject()
-        json.member("message", error.message)
-        json.member("type", error.kind.rawValue)
-        json.member("code", error.code)
-        json.member("param", error.param)
-        json.endObject()
-        json.endObject()
-        var fields = HTTPFields()
-        fields.append("Content-Type", "application/json")
-        self.init(
-            status: error.kind == .server ? 500 : 400, fields: fields,
-            body: json.finish().copiedBytes)
     }
 }

@@ -27,96 +27,86 @@ package struct AsyncAPIDocument {
     /// Appends the document.
     package func write(into bytes: consuming ByteWriter) -> ByteWriter {
         var writer = JSONSchemaWriter(JSONWriter(bytes))
-        writer.json.beginObject()
-        writer.json.member("asyncapi", "3.0.0")
-        writeInfo(&writer.json)
-        writer.json.member("defaultContentType", "application/json")
-        writeServers(&writer.json)
-        writeChannels(&writer)
-        writeOperations(&writer.json)
-        writeComponents(&writer)
-        writer.json.endObject()
+        writer.object { writer in
+            writer.json.member("asyncapi", "3.0.0")
+            writeInfo(&writer.json)
+            writer.json.member("defaultContentType", "application/json")
+            writeServers(&writer.json)
+            writeChannels(&writer)
+            writeOperations(&writer.json)
+            writeComponents(&writer)
+        }
         return writer.finish().finish()
     }
 
     private func writeInfo(_ json: inout JSONWriter) {
-        json.key("info")
-        json.beginObject()
-        json.member("title", "Parley's WebSocket")
-        json.member("version", DocumentText.version)
-        json.member(
-            "description",
-            "Voice sessions in the OpenAI Realtime protocol. A receiver ignores fields that it "
-                + "does not know. PROTOCOL.md has what a schema cannot say.")
-        json.endObject()
+        json.object("info") { json in
+            json.member("title", "Parley's WebSocket")
+            json.member("version", DocumentText.version)
+            json.member(
+                "description",
+                "Voice sessions in the OpenAI Realtime protocol. A receiver ignores fields that it "
+                    + "does not know. PROTOCOL.md has what a schema cannot say.")
+        }
     }
 
     private func writeServers(_ json: inout JSONWriter) {
-        json.key("servers")
-        json.beginObject()
-        json.key("parley")
-        json.beginObject()
-        json.member("host", "{host}")
-        json.member("protocol", configuration.isSecure ? "wss" : "ws")
-        json.member("description", "The server that serves this document.")
-        if configuration.asksForCredentials {
-            json.key("security")
-            json.beginArray()
-            json.reference("#/components/securitySchemes/bearer")
-            json.reference("#/components/securitySchemes/subprotocol")
-            json.endArray()
+        json.object("servers") { json in
+            json.object("parley") { json in
+                json.member("host", "{host}")
+                json.member("protocol", configuration.isSecure ? "wss" : "ws")
+                json.member("description", "The server that serves this document.")
+                if configuration.asksForCredentials {
+                    json.array("security") { json in
+                        json.reference("#/components/securitySchemes/bearer")
+                        json.reference("#/components/securitySchemes/subprotocol")
+                    }
+                }
+                json.object("variables") { json in
+                    json.object("host") { json in
+                        json.member("description", "Its name and port.")
+                        json.member("default", "127.0.0.1:\(configuration.port)")
+                    }
+                }
+            }
         }
-        json.key("variables")
-        json.beginObject()
-        json.key("host")
-        json.beginObject()
-        json.member("description", "Its name and port.")
-        json.member("default", "127.0.0.1:\(configuration.port)")
-        json.endObject()
-        json.endObject()
-        json.endObject()
-        json.endObject()
     }
 
     // MARK: The channel
 
     private func writeChannels(_ writer: inout JSONSchemaWriter) {
-        writer.json.key("channels")
-        writer.json.beginObject()
-        writer.json.key("realtime")
-        writer.json.beginObject()
-        writer.json.member("address", "/v1/realtime")
-        writer.json.member("title", "A voice session")
-        writer.json.member(
-            "description",
-            "A session for as long as the connection lasts. session.created is the first message.")
-        writer.json.key("messages")
-        writer.json.beginObject()
-        for message in messages {
-            writer.json.key(text: message.key)
-            writer.json.reference("#/components/messages/\(message.key)")
+        writer.object("channels") { writer in
+            writer.object("realtime") { writer in
+                writer.json.member("address", "/v1/realtime")
+                writer.json.member("title", "A voice session")
+                writer.json.member(
+                    "description",
+                    "A session for as long as the connection lasts. session.created is the first message."
+                )
+                writer.object("messages") { writer in
+                    for message in messages {
+                        writer.json.key(text: message.key)
+                        writer.json.reference("#/components/messages/\(message.key)")
+                    }
+                }
+                writeBinding(&writer)
+            }
         }
-        writer.json.endObject()
-        writeBinding(&writer)
-        writer.json.endObject()
-        writer.json.endObject()
     }
 
     /// The opening handshake, as AsyncAPI's WebSocket binding has it.
     private func writeBinding(_ writer: inout JSONSchemaWriter) {
-        writer.json.key("bindings")
-        writer.json.beginObject()
-        writer.json.key("ws")
-        writer.json.beginObject()
-        writer.json.member("method", "GET")
-        writer.json.key("query")
-        writer.object(
-            ObjectTable("Query", "What the session is of.", AsyncAPIDocument.query))
-        writer.json.key("headers")
-        writer.object(ObjectTable("Headers", "Fields of the handshake.", Self.headers))
-        writer.json.member("bindingVersion", "0.1.0")
-        writer.json.endObject()
-        writer.json.endObject()
+        writer.object("bindings") { writer in
+            writer.object("ws") { writer in
+                writer.json.member("method", "GET")
+                writer.json.key("query")
+                writer.object(
+                    ObjectTable("Query", "What the session is of.", AsyncAPIDocument.query))
+                writer.json.key("headers")
+                writer.object(ObjectTable("Headers", "Fields of the handshake.", Self.headers))
+                writer.json.member("bindingVersion", "0.1.0")
+            }
+        }
     }
 
     private static var headers: [FieldEntry] {
@@ -133,30 +123,28 @@ package struct AsyncAPIDocument {
     /// AsyncAPI 3 names an operation by the action of the described application: this server
     /// receives the events that clients send.
     private func writeOperations(_ json: inout JSONWriter) {
-        json.key("operations")
-        json.beginObject()
-        json.key("receiveFromClient")
-        writeOperation("receive", "What a client may send.", isFromClient: true, &json)
-        json.key("sendToClient")
-        writeOperation("send", "What the server sends.", isFromClient: false, &json)
-        json.endObject()
+        json.object("operations") { json in
+            json.key("receiveFromClient")
+            writeOperation("receive", "What a client may send.", isFromClient: true, &json)
+            json.key("sendToClient")
+            writeOperation("send", "What the server sends.", isFromClient: false, &json)
+        }
     }
 
     private func writeOperation(
         _ action: String, _ summary: String, isFromClient: Bool, _ json: inout JSONWriter
     ) {
-        json.beginObject()
-        json.member("action", action)
-        json.member("summary", summary)
-        json.key("channel")
-        json.reference("#/channels/realtime")
-        json.key("messages")
-        json.beginArray()
-        for message in messages where message.isFromClient == isFromClient {
-            json.reference("#/channels/realtime/messages/\(message.key)")
+        json.object { json in
+            json.member("action", action)
+            json.member("summary", summary)
+            json.key("channel")
+            json.reference("#/channels/realtime")
+            json.array("messages") { json in
+                for message in messages where message.isFromClient == isFromClient {
+                    json.reference("#/channels/realtime/messages/\(message.key)")
+                }
+            }
         }
-        json.endArray()
-        json.endObject()
     }
 
     // MARK: Messages
@@ -210,59 +198,53 @@ package struct AsyncAPIDocument {
     }
 
     private func writeComponents(_ writer: inout JSONSchemaWriter) {
-        writer.json.key("components")
-        writer.json.beginObject()
-        writer.json.key("messages")
-        writer.json.beginObject()
-        for message in messages {
-            writer.json.key(text: message.key)
-            write(message, &writer)
+        writer.object("components") { writer in
+            writer.object("messages") { writer in
+                for message in messages {
+                    writer.json.key(text: message.key)
+                    write(message, &writer)
+                }
+            }
+            writer.components()
+            writeCredentials(&writer.json)
         }
-        writer.json.endObject()
-        writer.components()
-        writeCredentials(&writer.json)
-        writer.json.endObject()
     }
 
     private func writeCredentials(_ json: inout JSONWriter) {
-        json.key("securitySchemes")
-        json.beginObject()
-        json.key("bearer")
-        json.beginObject()
-        json.member("type", "http")
-        json.member("scheme", "bearer")
-        json.member("description", DocumentText.bearer)
-        json.endObject()
-        json.key("subprotocol")
-        json.beginObject()
-        json.member("type", "httpApiKey")
-        json.member("name", "Sec-WebSocket-Protocol")
-        json.member("in", "header")
-        json.member(
-            "description", "From a browser: the subprotocol openai-insecure-api-key.KEY.")
-        json.endObject()
-        json.endObject()
+        json.object("securitySchemes") { json in
+            json.object("bearer") { json in
+                json.member("type", "http")
+                json.member("scheme", "bearer")
+                json.member("description", DocumentText.bearer)
+            }
+            json.object("subprotocol") { json in
+                json.member("type", "httpApiKey")
+                json.member("name", "Sec-WebSocket-Protocol")
+                json.member("in", "header")
+                json.member(
+                    "description", "From a browser: the subprotocol openai-insecure-api-key.KEY.")
+            }
+        }
     }
 
     private func write(_ message: Message, _ writer: inout JSONSchemaWriter) {
-        writer.json.beginObject()
-        writer.json.member("name", message.name)
-        switch message.content {
-        case .event(let table):
-            writer.json.member("summary", "\(table.meaning)")
-            writer.json.key("payload")
-            writer.schema(.object(table))
-        case .binary(let summary, let description):
-            writer.json.member("summary", summary)
-            writer.json.member("description", description)
-            writer.json.member("contentType", "application/octet-stream")
-            writer.json.key("payload")
-            writer.json.beginObject()
-            writer.json.member("type", "string")
-            writer.json.member("format", "binary")
-            writer.json.endObject()
+        writer.object { writer in
+            writer.json.member("name", message.name)
+            switch message.content {
+            case .event(let table):
+                writer.json.member("summary", "\(table.meaning)")
+                writer.json.key("payload")
+                writer.schema(.object(table))
+            case .binary(let summary, let description):
+                writer.json.member("summary", summary)
+                writer.json.member("description", description)
+                writer.json.member("contentType", "application/octet-stream")
+                writer.object("payload") { writer in
+                    writer.json.member("type", "string")
+                    writer.json.member("format", "binary")
+                }
+            }
         }
-        writer.json.endObject()
     }
 }
 
@@ -278,9 +260,34 @@ enum DocumentText {
 
 extension JSONWriter {
     /// Writes a reference to another part of the document.
-    mutating func reference(_ target: String) {
-        beginObject()
-        member("$ref", target)
-        endObject()
+    mutating func reference(_ target: String) { object { $0.member("$ref", target) } }
+}
+
+extension JSONSchemaWriter {
+    /// Writes an object, and as its members what `members` writes.
+    mutating func object(_ key: StaticString, _ members: (inout JSONSchemaWriter) -> Void) {
+        json.key(key)
+        object(members)
+    }
+
+    /// Writes an object under a key that is made.
+    mutating func object(text key: String, _ members: (inout JSONSchemaWriter) -> Void) {
+        json.key(text: key)
+        object(members)
+    }
+
+    /// Writes an object without a key.
+    mutating func object(_ members: (inout JSONSchemaWriter) -> Void) {
+        json.beginObject()
+        members(&self)
+        json.endObject()
+    }
+
+    /// Writes an array, and as its elements what `elements` writes.
+    mutating func array(_ key: StaticString, _ elements: (inout JSONSchemaWriter) -> Void) {
+        json.key(key)
+        json.beginArray()
+        elements(&self)
+        json.endArray()
     }
 }

@@ -180,7 +180,7 @@ final class HTTPServerConnection {
     var heldBytes: Int {
         switch phase {
         case .receiving, .paused(.some): Self.objectBytes + IncompleteRequest.objectBytes
-        case .answering(.reply(let reply)): Self.objectBytes + reply.heldBytes
+        case .answering(.reply): Self.objectBytes + TextAnswer.objectBytes
         case .idle, .serving, .answering(.survey), .paused(nil), .ended: Self.objectBytes
         }
     }

@@ -1,5 +1,5 @@
-// The reasons for which a well-formed connection or request is refused: the answer to the client,
-// the metric, and the line in the log. Admission, AddressLimits and Authenticator decide.
+// The reasons for which a well-formed connection or request is refused: the metric, the line in the
+// log, and the answer to the client. Admission, AddressLimits and Authenticator decide.
 //
 // Invariant: a flood of refusals makes a bounded number of log lines.
 
@@ -47,50 +47,31 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
     case clientSecrets
 
     /// The metric that counts it.
-    var metric: ShardMetric {
-        switch self {
-        case .maxConnections: .connectionsRefused
-        case .addressConnections: .refusedAddressConnections
-        case .addressRate: .refusedAddressRate
-        case .totalRate: .refusedTotalRate
-        case .descriptors: .refusedDescriptors
-        case .proxyHeader: .refusedProxyHeader
-        case .host: .refusedHost
-        case .origin: .refusedOrigin
-        case .noCredential: .authMissing
-        case .malformedCredential: .authMalformed
-        case .unknownCredential: .authUnknown
-        case .expiredCredential: .authExpired
-        case .wrongClaims: .authClaims
-        case .insufficientCredential: .authInsufficient
-        case .failedAttempts: .authLimited
-        case .model: .refusedModel
-        case .credentialSessions: .refusedCredentialSessions
-        case .clientSecrets: .refusedClientSecrets
-        }
-    }
+    var metric: ShardMetric { record.metric }
 
-    /// The option to change, for the log.
-    var option: String {
+    /// The option to change, for the log; or the fault of a credential.
+    var option: String { record.option }
+
+    private var record: (metric: ShardMetric, option: String) {
         switch self {
-        case .maxConnections: "max-connections"
-        case .addressConnections: "max-connections-per-address"
-        case .addressRate: "handshakes-per-second-per-address"
-        case .totalRate: "handshakes-per-second"
-        case .descriptors: "open files"
-        case .proxyHeader: "proxy-protocol"
-        case .host: "allowed-hosts"
-        case .origin: "allowed-origins"
-        case .noCredential: "no credential"
-        case .malformedCredential: "malformed credential"
-        case .unknownCredential: "unknown credential"
-        case .expiredCredential: "expired token"
-        case .wrongClaims: "jwt-audience, jwt-issuer or times of a token"
-        case .insufficientCredential: "insufficient credential"
-        case .failedAttempts: "auth-failures-per-minute-per-address"
-        case .model: "models of a credential"
-        case .credentialSessions: "max-sessions-per-key"
-        case .clientSecrets: "max-client-secrets"
+        case .maxConnections: (.connectionsRefused, "max-connections")
+        case .addressConnections: (.refusedAddressConnections, "max-connections-per-address")
+        case .addressRate: (.refusedAddressRate, "handshakes-per-second-per-address")
+        case .totalRate: (.refusedTotalRate, "handshakes-per-second")
+        case .descriptors: (.refusedDescriptors, "open files")
+        case .proxyHeader: (.refusedProxyHeader, "proxy-protocol")
+        case .host: (.refusedHost, "allowed-hosts")
+        case .origin: (.refusedOrigin, "allowed-origins")
+        case .noCredential: (.authMissing, "no credential")
+        case .malformedCredential: (.authMalformed, "malformed credential")
+        case .unknownCredential: (.authUnknown, "unknown credential")
+        case .expiredCredential: (.authExpired, "expired token")
+        case .wrongClaims: (.authClaims, "jwt-audience, jwt-issuer or times of a token")
+        case .insufficientCredential: (.authInsufficient, "insufficient credential")
+        case .failedAttempts: (.authLimited, "auth-failures-per-minute-per-address")
+        case .model: (.refusedModel, "models of a credential")
+        case .credentialSessions: (.refusedCredentialSessions, "max-sessions-per-key")
+        case .clientSecrets: (.refusedClientSecrets, "max-client-secrets")
         }
     }
 

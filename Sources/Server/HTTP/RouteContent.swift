@@ -31,6 +31,13 @@ struct RouteBody: Sendable {
         self.mediaType = mediaType
         self.schema = schema
     }
+
+    /// A body in JSON.
+    static func json(_ schema: ValueSchema) -> RouteBody { RouteBody("application/json", schema) }
+    /// The body of every refusal (RouteFailure).
+    static var failure: RouteBody { .json(.object(RouteContent.failure)) }
+    /// Server-sent events.
+    static var events: RouteBody { RouteBody("text/event-stream", .text()) }
 }
 
 /// One answer of a route.
@@ -80,61 +87,47 @@ extension RouteContent {
                     status: 101,
                     "The connection is a WebSocket now; /asyncapi.json has its messages."
                 ),
-                RouteAnswer(
-                    status: 426, "No WebSocket was asked for.",
-                    RouteBody("application/json", .object(failure))),
+                RouteAnswer(status: 426, "No WebSocket was asked for.", .failure),
             ])
     }
 
     /// `POST /v1/realtime/client_secrets`
     static var clientSecret: RouteContent {
         RouteContent(
-            request: RouteBody("application/json", ClientSecretTables.request),
+            request: .json(ClientSecretTables.request),
             answers: [
-                RouteAnswer(
-                    status: 200, "The secret.",
-                    RouteBody("application/json", ClientSecretTables.answer))
+                RouteAnswer(status: 200, "The secret.", .json(ClientSecretTables.answer))
             ])
     }
 
     /// `POST /v1/realtime/translations/client_secrets`
     static var refusal: RouteContent {
-        RouteContent(
-            answers: [
-                RouteAnswer(
-                    status: 400, "Always.", RouteBody("application/json", .object(failure)))
-            ])
+        RouteContent(answers: [RouteAnswer(status: 400, "Always.", .failure)])
     }
 
     /// `POST /v1/chat/completions`
     static var chatCompletions: RouteContent {
         RouteContent(
-            request: RouteBody("application/json", ChatTables.completionRequest),
+            request: .json(ChatTables.completionRequest),
             answers: [
                 RouteAnswer(
                     status: 200, "The reply: whole, or with stream in server-sent events.",
-                    RouteBody("application/json", ChatTables.completion),
-                    RouteBody("text/event-stream", .text()))
+                    .json(ChatTables.completion), .events)
             ])
     }
 
     /// `POST /api/chat`
     static var uiMessages: RouteContent {
         RouteContent(
-            request: RouteBody("application/json", ChatTables.uiRequest),
-            answers: [
-                RouteAnswer(
-                    status: 200, "The UI message stream.", RouteBody("text/event-stream", .text()))
-            ])
+            request: .json(ChatTables.uiRequest),
+            answers: [RouteAnswer(status: 200, "The UI message stream.", .events)])
     }
 
     /// `GET /api/chat/{id}/stream`
     static var uiMessagesResumed: RouteContent {
         RouteContent(
             answers: [
-                RouteAnswer(
-                    status: 200, "The UI message stream from its beginning.",
-                    RouteBody("text/event-stream", .text())),
+                RouteAnswer(status: 200, "The UI message stream from its beginning.", .events),
                 RouteAnswer(status: 204, "Nothing of the chat is on its way."),
             ])
     }
@@ -144,8 +137,7 @@ extension RouteContent {
         var content = RouteContent.value("There is a place for a session.", "text/plain")
         content.answers.append(
             RouteAnswer(
-                status: 503, "The server is full, is short of memory, or stops.",
-                RouteBody("application/json", .object(failure))))
+                status: 503, "The server is full, is short of memory, or stops.", .failure))
         return content
     }
 

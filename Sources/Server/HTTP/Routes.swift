@@ -1,8 +1,9 @@
 // The server's paths as a table: one `Route` a path, with its methods, the credential and the web
 // pages that may use it, and the service that answers. OpenAPIDocument is made from the same table.
 // Pure: ShardHTTP sends the answers, RequestGate decides whether a request may use a route.
+//
 // Errors have the body of OpenAI's API, {"error":{"message","type","code","param"}}, which clients
-// of that API show to their users. An error never contains text that the peer has sent.
+// of that API show to their users. A RouteFailure never contains text that the peer has sent.
 
 import Codec
 import Synchronization
@@ -12,20 +13,16 @@ struct RouteFailure {
     let status: Int
     /// A stable word for programs.
     let code: StaticString
-    /// A sentence for a person; without a character that JSON escapes.
+    /// A sentence for a person.
     let message: String
     var headers: [(name: String, value: String)] = []
 
     /// The answer to the client.
     var response: HTTPResponse {
-        let type = status >= 500 ? "server_error" : "invalid_request_error"
-        let text =
-            #"{"error":{"message":"\#(message)","type":"\#(type)","code":"\#(code)","#
-            + #""param":null}}"#
-        var fields = HTTPFields()
-        fields.append("Content-Type", "application/json")
-        for header in headers { fields.append(header.name, header.value) }
-        return HTTPResponse(status: status, fields: fields, body: Array(text.utf8))
+        var response = HTTPResponse.error(
+            code: "\(code)", message: message, isRequestError: status < 500, status: status)
+        for header in headers { response.fields.append(header.name, header.value) }
+        return response
     }
 
     /// The answer to bytes that are no request. The log names the broken rule; the peer gets the
@@ -284,13 +281,13 @@ struct Routes: Sendable {
     private static let probes = [
         Route(
             path: "/healthz", methods: [.get], access: .open,
-            pages: .anyPage(because: "It tells only that the process serves."),
+            pages: .anyPage(because: "It shows only that the process serves."),
             summary: "200 while the process serves at all.",
-            service: .value { _, _ in .text("ok\n") },
+            service: .value { _, _ in HTTPResponse(status: 200, text: "ok\n") },
             content: { .value("The process serves.", "text/plain") }),
         Route(
             path: "/readyz", methods: [.get], access: .open,
-            pages: .anyPage(because: "It tells only whether there is a place."),
+            pages: .anyPage(because: "It shows only whether there is a place."),
             summary: "200 while there is a place for a session; 503 when full or draining.",
             service: .value { $1.readiness() }, content: { .readiness }),
         Route(
@@ -353,7 +350,7 @@ struct Routes: Sendable {
     private func readiness() -> HTTPResponse {
         if metrics.isDraining.load(ordering: .relaxed) { return stopping.response }
         if metrics.isShortOfMemory.load(ordering: .relaxed) { return shortOfMemory.response }
-        return isFull ? full.response : .text("ready\n")
+        return isFull ? full.response : HTTPResponse(status: 200, text: "ready\n")
     }
 
     private func exposition() -> HTTPResponse {
@@ -384,32 +381,56 @@ struct Routes: Sendable {
     /// default.
     private func models() -> HTTPResponse {
         var json = JSONWriter(ByteWriter(capacity: 256))
-        json.beginObject()
-        json.member("object", "list")
-        json.key("data")
-        json.beginArray()
-        json.beginObject()
-        json.member("id", configuration.defaultModel)
-        json.member("object", "model")
-        json.member("created", 0)
-        json.member("owned_by", "parley")
-        json.endObject()
-        json.endArray()
-        json.endObject()
-        return .json(json.finish().copiedBytes)
+        json.object { json in
+            json.member("object", "list")
+            json.array("data") { json in
+                json.object { json in
+                    json.member("id", configuration.defaultModel)
+                    json.member("object", "model")
+                    json.member("created", 0)
+                    json.member("owned_by", "parley")
+                }
+            }
+        }
+        return .json(json.finish())
     }
 }
 
 extension HTTPResponse {
-    /// A document.
-    fileprivate static func json(_ text: [UInt8]) -> HTTPResponse {
-        var fields = HTTPFields()
-        fields.append("Content-Type", "application/json")
-        return HTTPResponse(status: 200, fields: fields, body: text)
+    /// An answer in JSON.
+    /// - Parameter fields: the fields that it gets beside its type.
+    static func json(
+        _ body: consuming ByteWriter, status: Int = 200, fields: HTTPFields = HTTPFields()
+    ) -> HTTPResponse {
+        .json(body.copiedBytes, status: status, fields: fields)
     }
 
-    /// A line of plain text.
-    fileprivate static func text(_ text: String) -> HTTPResponse {
-        HTTPResponse(status: 200, text: text)
+    /// An answer in JSON that is kept as bytes.
+    static func json(
+        _ body: [UInt8], status: Int = 200, fields: HTTPFields = HTTPFields()
+    ) -> HTTPResponse {
+        var fields = fields
+        fields.append("Content-Type", "application/json")
+        return HTTPResponse(status: status, fields: fields, body: body)
+    }
+
+    /// An error in the format of OpenAI's API.
+    static func error(
+        code: String, message: String, isRequestError: Bool, param: String? = nil, status: Int
+    ) -> HTTPResponse {
+        var body = ByteWriter(capacity: 512)
+        ChatCompletionWriter.error(
+            code: code, message: message, isRequestError: isRequestError, param: param,
+            into: &body)
+        return .json(body, status: status)
+    }
+
+    /// 400, with the error in the request's body. It may quote a value of the body, as the `error`
+    /// events of a session do.
+    init(badRequest error: ClientEventError) {
+        let isRequestError = error.kind == .invalidRequest
+        self = .error(
+            code: error.code, message: error.message, isRequestError: isRequestError,
+            param: error.param, status: isRequestError ? 400 : 500)
     }
 }

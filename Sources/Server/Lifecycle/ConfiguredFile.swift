@@ -1,8 +1,7 @@
-// Files that options name, read whole: certificates, keys, lists of credentials. What is in them is
-// their users' business.
+// Files that options name, read whole: certificates, keys, lists of credentials.
 //
-// Invariant: every refusal is one line that names the option, the file, and what is wrong. Nothing
-// of a file's content is ever in it.
+// Invariant: every refusal is one line that names the option, the file, and the rule that is broken.
+// It never contains a part of the file.
 
 /// Why an option, or what it names, cannot be used, as one line for the operator.
 package struct OptionError: Error, Equatable, CustomStringConvertible, Sendable {
@@ -13,7 +12,7 @@ package struct OptionError: Error, Equatable, CustomStringConvertible, Sendable 
     init(_ option: String, _ problem: String) { description = "\(option): \(problem)" }
 }
 
-/// The content of a file, and whose it is.
+/// The content of a file, and the option that named it.
 package struct ConfiguredFile: Sendable {
     /// The option that named it, for example `tls-cert`.
     let option: String

@@ -1,6 +1,6 @@
-// The whole server: one listening socket and one thread per shard, the worker threads, and what
-// signals ask for (ServerSignals): an orderly end, or files read anew. What a connection does is
-// Shard's business; what is configured, and where logs go, is the caller's.
+// The whole server: one listening socket and one thread per shard, the worker threads, and the effect
+// of signals (ServerSignals): a drain, or files read anew. Shard does the work of the connections;
+// the caller passes the configuration and the logger.
 
 import CLinux
 import Codec
@@ -12,11 +12,11 @@ import Synchronization
 public enum ServerError: Error, Equatable, CustomStringConvertible, Sendable {
     /// The host is neither an address nor a name that resolves.
     case unknownHost(String)
-    /// Somebody else listens there.
+    /// Another process listens there.
     case portInUse(host: String, port: Int)
     /// The port needs rights that the process does not have.
     case portForbidden(port: Int)
-    /// What a supervisor passed to listen on cannot be.
+    /// A socket that a supervisor passed cannot be listened on.
     case inheritedSocket(String)
     /// A setting is out of its range.
     case invalidConfiguration(String)
@@ -24,7 +24,7 @@ public enum ServerError: Error, Equatable, CustomStringConvertible, Sendable {
     case tls(String)
     /// A key or a file of credentials cannot be used.
     case credentials(String)
-    /// Everybody could use the server, from anywhere.
+    /// Other machines could use the server without credentials.
     case exposed(host: String)
     /// A system call failed.
     case system(IOErrorDescription)
@@ -69,10 +69,10 @@ public final class ParleyServer: Sendable {
     private struct State {
         var threads: [pthread_t] = []
         var stops: [@Sendable (WebSocketCloseCode) -> Void] = []
-        /// Shards that accept tell those that they accept for.
+        /// Of the shards that accept; each drains the shards that it accepts for.
         var drains: [@Sendable (_ delay: Duration) -> Void] = []
         var port = 0
-        /// How each shard is given another TLS context.
+        /// Replace the TLS context of each shard.
         var renewals: [@Sendable (TLSContext) -> Void] = []
         /// Nil until the server starts: its files are read then.
         var authenticator: Authenticator?
@@ -130,7 +130,7 @@ public final class ParleyServer: Sendable {
     /// the process at once. SIGHUP calls `reload()`; SIGUSR1 and SIGUSR2 are logged.
     ///
     /// Listens on the sockets that a supervisor passed (LISTEN_FDS), or else on the configured host
-    /// and port, and tells the supervisor when it does and when it ends (NOTIFY_SOCKET).
+    /// and port, and notifies the supervisor of the start and of the end (NOTIFY_SOCKET).
     /// - Parameter onListening: is called once with the port, when connections are accepted.
     /// - Throws: `ServerError` when it cannot listen.
     public func run(onListening: (_ port: Int) -> Void = { _ in }) throws(ServerError) {
@@ -173,19 +173,16 @@ public final class ParleyServer: Sendable {
         } catch {
             throw ServerError(error)
         }
-        let port: Int
-        if let first = inherited.first {
-            port = first.port
-            for socket in inherited {
-                try checkExposure(at: socket.address, named: "an inherited socket")
-            }
-            raiseDescriptorLimit()
-            try startShards(on: backends, acceptingFrom: inherited, tls: tls)
-        } else {
-            let sockets = try bindSockets()
-            port = sockets[0].port
-            raiseDescriptorLimit()
+        for socket in inherited {
+            try checkExposure(at: socket.address, named: "an inherited socket")
+        }
+        let sockets = inherited.isEmpty ? try bindSockets() : inherited
+        let port = sockets[0].port
+        raiseDescriptorLimit()
+        if inherited.isEmpty {
             try startShards(on: backends, listeningTo: sockets, tls: tls)
+        } else {
+            try startShards(on: backends, acceptingFrom: sockets, tls: tls)
         }
         state.withLock { $0.port = port }
         logger.info(
@@ -212,9 +209,9 @@ public final class ParleyServer: Sendable {
         return sockets
     }
 
-    /// Ends without a gap for those who are there: takes nobody new, lets turns in flight finish,
-    /// closes every session with 1012 (service restart), and lets `run()` return. It takes at most
-    /// `drainDelay`, `drainTimeout` and `closeTimeout` together. Any thread.
+    /// Drains: accepts no new connections, lets turns in flight finish, and closes every session
+    /// with 1012 (service restart). Then `run()` returns, after at most `drainDelay`,
+    /// `drainTimeout` and `closeTimeout` together. Any thread.
     public func drain() {
         guard !metrics.isDraining.exchange(true, ordering: .relaxed) else { return }
         logger.info(
@@ -227,8 +224,8 @@ public final class ParleyServer: Sendable {
         for drain in state.withLock({ $0.drains }) { drain(configuration.drainDelay) }
     }
 
-    /// Stops accepting, closes every session with 1001 without waiting for anything, and lets
-    /// `run()` return. Any thread.
+    /// Stops accepting, and closes every session with 1001 without waiting for its turn. Then
+    /// `run()` returns. Any thread.
     public func stop() {
         metrics.isDraining.store(true, ordering: .relaxed)
         for stop in state.withLock({ $0.stops }) { stop(.goingAway) }
@@ -281,8 +278,7 @@ public final class ParleyServer: Sendable {
         state.withLock { $0.drains.append(first.drain) }
     }
 
-    /// Reads the files of TLS and of credentials anew, where the configuration names any, and says
-    /// so in the log where it names none. Any thread.
+    /// Reads the files of TLS and of credentials anew. Any thread.
     public func reload() {
         guard configuration.isSecure || configuration.hasCredentialFiles else {
             logger.info("nothing to reload: no file of TLS or of credentials is configured")
@@ -292,8 +288,8 @@ public final class ParleyServer: Sendable {
         reloadCredentials()
     }
 
-    /// Reads the files of TLS anew, for connections to come; open ones keep what they began with.
-    /// Files that cannot be used change nothing but the log. Any thread.
+    /// Reads the files of TLS anew, for new connections; open ones keep their certificate. Files
+    /// that cannot be used change nothing, and are logged. Any thread.
     public func reloadTLS() {
         do throws(ServerError) {
             guard let context = try makeTLSContext() else { return }
@@ -305,9 +301,8 @@ public final class ParleyServer: Sendable {
         }
     }
 
-    /// Reads the files of credentials anew. Sessions that are open go on; client secrets made with
-    /// a key that is gone open nothing more. Files that cannot be used change nothing but the log.
-    /// Any thread.
+    /// Reads the files of credentials anew. Open sessions go on; client secrets made with a removed
+    /// key open nothing more. Files that cannot be used change nothing, and are logged. Any thread.
     public func reloadCredentials() {
         guard configuration.hasCredentialFiles,
             let authenticator = state.withLock({ $0.authenticator })
@@ -341,8 +336,8 @@ public final class ParleyServer: Sendable {
         }
     }
 
-    /// Whoever can reach a model can spend its owner's money, so that serving strangers is a
-    /// decision and never a default.
+    /// Refuses to listen beyond this machine without credentials, unless the configuration demands
+    /// it: every client that reaches a model can spend its owner's money.
     private func checkExposure(
         at address: NetworkAddress, named host: String
     ) throws(ServerError) {

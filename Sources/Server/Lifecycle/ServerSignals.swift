@@ -1,6 +1,6 @@
 // Signals as function calls: they are blocked in every thread, and a thread that waits for nothing
-// else takes them, so that no handler ever runs in the middle of anything. What a signal asks of
-// the server is ParleyServer's; which ones a child gets is reset where it starts (ChildProcess).
+// else takes them, so that no handler ever runs in the middle of anything. ParleyServer
+// has what a signal asks of the server; ChildProcess resets the signals of a child where it starts.
 //
 // Invariant: a blocked signal stays pending until a thread takes it, and several of one number are
 // one. A signal that arrives before the server is up is therefore neither lost nor fatal.
@@ -34,7 +34,7 @@ public struct ServerSignals: Sendable {
     /// Makes SIGHUP, SIGUSR1 and SIGUSR2 wait for a server that this process is going to run.
     /// Call it first, before any other thread exists; without it they end a process that still
     /// reads its configuration. SIGTERM and SIGINT keep their default effect until the server runs.
-    public static func holdStanding() { standing.block() }
+    public static func deferStanding() { standing.block() }
 
     /// Makes a write to a reset connection an error instead of the end of the process.
     static func ignoreBrokenPipes() {

@@ -1,7 +1,7 @@
 // The end of a shard, without IO: deadlines and the state of connections come in, actions come out.
 // ShardShutdown performs the actions. A drain cuts off no reply: the shard accepts no new
-// connections, lets turns in flight finish, and closes each WebSocket at a random time, so that the
-// clients do not all reconnect at once.
+// connections and lets turns in flight finish. Each WebSocket is closed at a random time, so that
+// the clients do not all reconnect at once.
 //
 //   serving ──drain──▶ announced ──drain-delay──▶ closing ──all gone, or drain-timeout──▶ stopping
 //      └──────────────────────────────────stop, from every phase──────────────────────────▲
@@ -29,7 +29,7 @@ enum ShutdownStep: Equatable {
     case cutOff
 }
 
-/// What a drain must know of an open connection.
+/// The state of an open connection, as far as a drain depends on it.
 enum ShutdownStanding: Equatable {
     /// A WebSocket; busy while a part of a turn, or of its reply, is still to come, to be sent or to
     /// be played.
@@ -85,7 +85,7 @@ struct Shutdown {
     /// noticeably longer, and ten thousand connections cost little ten times a second.
     static let reviewInterval = Duration.milliseconds(100)
     /// Time that a client has for its first request after it connected. 1 s: a request is on its
-    /// way by then, and a client that connects without one must not delay the end.
+    /// way by then. A client that connects without one must not delay the end.
     static let firstRequestGrace = Duration.seconds(1)
 
     private(set) var phase = Phase.serving
@@ -103,7 +103,7 @@ struct Shutdown {
 
     /// Whether the shard takes nothing new and ends once its connections have.
     @inline(__always)
-    var isStopping: Bool { phase == .stopping }
+    var isStopping: Bool { if case .stopping = phase { true } else { false } }
 
     /// Whether a connection may be kept for another request.
     var keepsConnections: Bool { phase == .serving }

@@ -1,12 +1,12 @@
-// What a supervisor such as systemd is told (sd_notify(3), Type=notify): that the server listens,
-// and that it has begun to end. One datagram each, to the socket that NOTIFY_SOCKET names; without
-// that variable, nothing happens. A message that is not taken is no reason not to serve.
+// Notices to a supervisor such as systemd (sd_notify(3), Type=notify): the server listens, or has
+// begun to end. Each is one datagram to the socket that NOTIFY_SOCKET names. Without that variable
+// nothing is sent. The server also runs where a notice cannot be delivered.
 
 import CLinux
 
 /// A message to the supervisor.
 enum SupervisorNotice: String {
-    /// Connections are accepted: whoever waits for the start can go on.
+    /// Connections are accepted: services that wait for this one can start.
     case ready = "READY=1"
     /// The server drains, or stops.
     case stopping = "STOPPING=1"

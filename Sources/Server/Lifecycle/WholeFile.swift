@@ -1,10 +1,8 @@
-// Files that are read whole at the start, and how large each kind may be. What is in them is their
-// users' business.
+// Files that are read whole at the start, and how large each kind may be.
 //
 // Invariant: a limit bounds what is read, and another how long a pipe is waited for. A path may
 // therefore name anything that can be read, such as a pipe of a shell (`--config <(…)`), /dev/null
-// or /dev/stdin; /dev/zero is refused as soon as it has given too much, and a pipe that nothing is
-// written to after a time.
+// or /dev/stdin. /dev/zero is refused after the limit, and a silent pipe after a time.
 
 import CLinux
 import Glibc
@@ -16,7 +14,7 @@ package enum WholeFileError: Error, Equatable, CustomStringConvertible, Sendable
     /// It has more bytes than this limit.
     case tooLarge(maxBytes: Int)
 
-    /// What is wrong with the file at a path, as one clause.
+    /// The objection to the file at a path, as one clause.
     package func problem(of path: String) -> String {
         switch self {
         case .system(let errno): "cannot read \(path): \(String(cString: strerror(errno)))"

@@ -1,28 +1,30 @@
-// One event loop on one thread: its connections, their deadlines, its agents. Nothing of it is
-// shared or locked but the two mailboxes that wake it. All shards of a server share the table of
-// addresses and the keys of tickets, each with a lock, and atomic numbers.
+// One event loop on one thread: its connections, their deadlines, its agents. Only the two mailboxes
+// that wake it have a lock. All shards of a server share atomic numbers, and a few tables with a
+// lock each: addresses, credentials, keys of tickets, kept replies.
 //
-// The loop is `tick()`, with the reasons of its order. The state of each subject is a part of its
-// own, beside what uses it:
+// The loop is `tick()`, whose comment gives the reasons of its order. Each subject has a part that
+// owns its state:
 //
 //   ShardClock      the time, and the clock by which peers are judged       Loop/
 //   ShardInbox      commands of other threads                               Loop/
-//   DeadlineQueue   the earliest deadline, and who has it                   Loop/
+//   DeadlineQueue   the earliest deadline, and its owner                    Loop/
 //   SlotQueue       connections that wait for one step of the loop          Loop/
 //   Acceptor        listeners, their pauses, shares of siblings             Connection/
 //   ConnectionTable connections by slot                                     Connection/
 //   OutputSchedule  what is to be flushed, limits of queued output          Connection/
 //   FrameWriter     WebSocket frames into a send buffer                     WebSocket/
+//   MessageRules    limits of messages that cost a client nothing           WebSocket/
+//   TextRequests    requests over HTTP that a model answers                 TextRequests/
 //   LedgerKeeper    what each owner is charged for its memory               Memory/
 //   MemoryWatch     looks at the memory of the process                      Memory/
 //   MemoryReturn    when freed memory goes back to the system               Memory/
 //   SurveyTable     questions of operators                                  Observation/
 //   TickMeter       what is measured of each tick                           Observation/
-//   Shutdown        how far the shard has come to its end                   Lifecycle/
+//   Shutdown        the progress of the shard's end                         Lifecycle/
 //
-// Extensions of `Shard` connect these parts: accepting is in ShardListener, flushing and deadlines
-// in ShardConnections, what a change of a connection asks for in ConnectionActions, bytes and
-// their meaning in ShardHTTP and ShardWebSocket.
+// Extensions of `Shard` connect these parts. ShardListener accepts, ShardConnections reads, flushes
+// and expires, ShardHTTP and ShardWebSocket give bytes their meaning. ConnectionActions has what a
+// change of a connection asks of the loop.
 
 import Codec
 import Logging
@@ -38,7 +40,7 @@ enum DeadlineOwner {
     case shutdown(ShutdownStep)
     /// The keys of session tickets may be too old.
     case ticketRotation
-    /// Much memory was freed: whether it is to be given back to the system.
+    /// Much memory was freed, and may be returned to the system.
     case memoryReturn
     /// A text request: its session's deadline, or the end of the wait for its client.
     case textRequest(EventToken)
@@ -63,8 +65,8 @@ package final class Shard<Backend: IO> {
     var refusals = RefusalLog()
     @exclusivity(unchecked) var inbox: ShardInbox
     @exclusivity(unchecked) var clock: ShardClock
-    /// How far the shard has come to its end.
-    var shutdown: Shutdown
+    /// The progress of the shard's end; serving until a drain or a stop.
+    @exclusivity(unchecked) var shutdown: Shutdown
 
     @exclusivity(unchecked) var connections: ConnectionTable
     @exclusivity(unchecked) var deadlines: DeadlineQueue<DeadlineOwner>
@@ -81,8 +83,7 @@ package final class Shard<Backend: IO> {
     var memoryReturn = MemoryReturn()
     /// Nil: plain TCP.
     let wire: TLSWire?
-    let floodRate: TokenRate
-    let messagePace: TransferPace
+    let messageRules: MessageRules
     let readBuffer: UnsafeMutableRawBufferPointer
     /// Audio that all its sessions together hear in one tick, in samples at 16 kHz.
     let maxSamplesPerTick: Int
@@ -94,8 +95,6 @@ package final class Shard<Backend: IO> {
     var textRequests: TextRequests
     /// Surveys that operators have asked for.
     var surveys = SurveyTable()
-    /// Made for the first request that has a body for it.
-    lazy var chatParser = ChatRequestParser()
 
     let executor: ShardExecutor
     let gate: ShardGate
@@ -112,55 +111,48 @@ package final class Shard<Backend: IO> {
         self.io = io
         self.services = services
         configuration = services.configuration
-        let places = min(services.configuration.maxConnections, Self.maxReservedPlaces)
+        let places = min(configuration.maxConnections, Self.maxReservedPlaces)
         connections = ConnectionTable(capacity: places)
         deadlines = DeadlineQueue(capacity: places)
         metrics = services.metrics.shards[services.index]
-        ledgers = LedgerKeeper(
-            metrics: metrics, maxBytes: services.configuration.maxConnectionMemoryBytes)
+        ledgers = LedgerKeeper(metrics: metrics, maxBytes: configuration.maxConnectionMemoryBytes)
         memoryWatch = MemoryWatch(
             budget: services.memory, metrics: services.metrics, shard: services.index)
         output = OutputSchedule(
-            softLimit: services.configuration.softQueuedOutputBytes,
-            hardLimit: services.configuration.maxQueuedOutputBytes)
+            softLimit: configuration.softQueuedOutputBytes,
+            hardLimit: configuration.maxQueuedOutputBytes)
         acceptor = Acceptor(io: io)
         logger = services.logger
-        sessionLog = SessionLog(
-            logger: services.logger, includesContent: services.configuration.logContent)
-        shutdown = Shutdown(services.configuration)
-        textRequests = TextRequests(services.configuration)
-        routes = Routes(configuration: services.configuration, metrics: services.metrics)
-        compression = ShardCompression(services.configuration)
-        admission = Admission(services.configuration, limits: services.addressLimits)
-        floodRate = TokenRate(
-            perSecond: services.configuration.maxNuisancesPerSecond,
-            burst: services.configuration.maxNuisanceBurst)
-        messagePace = services.configuration.messagePace
+        sessionLog = SessionLog(logger: logger, includesContent: configuration.logContent)
+        shutdown = Shutdown(configuration)
+        textRequests = TextRequests(configuration)
+        routes = Routes(configuration: configuration, metrics: services.metrics)
+        compression = ShardCompression(configuration)
+        admission = Admission(configuration, limits: services.addressLimits)
+        messageRules = MessageRules(configuration)
         clock = ShardClock(at: io.now)
         inbox = ShardInbox(wake: io.wake)
-        readBuffer = .allocate(byteCount: services.configuration.readBufferBytes, alignment: 64)
+        readBuffer = .allocate(byteCount: configuration.readBufferBytes, alignment: 64)
         maxSamplesPerTick = SampleRate.hz16000.samples(
             inMilliseconds: Int(clamping: configuration.maxAudioPerTick.wholeMilliseconds))
-        wire = services.tls.map { [chunks] context in
-            TLSWire(
-                context: context, io: io, chunks: chunks, configuration: services.configuration)
+        wire = services.tls.map { [chunks, configuration] context in
+            TLSWire(context: context, io: io, chunks: chunks, configuration: configuration)
         }
         executor = ShardExecutor(wake: io.wake)
         gate = ShardGate(executor: executor, at: io.now)
         upstreamPort = UpstreamPort(io: io)
         upstream = services.makeUpstream?(upstreamPort, executor.task)
         let host = ShardAgentHost(gate: gate, pool: services.pool, upstream: upstream)
-        agentLink = AgentLink(
-            agents: services.agents, host: host, gate: gate, logger: services.logger)
+        agentLink = AgentLink(agents: services.agents, host: host, gate: gate, logger: logger)
         sessionContext = SessionContext(
-            limits: services.configuration.session,
+            limits: configuration.session,
             voiceActivityModel: services.voiceActivityModel,
             hasRecognizer: services.agents.recognizer != nil,
             makesHypotheses: services.agents.recognizer?.makesHypotheses ?? false,
             abilities: { [model = services.agents.model] in model.abilities(of: $0) },
             hasSynthesizer: services.agents.synthesizer != nil,
             toolServers: services.agents.toolServers?.policy,
-            codecs: services.configuration.codecs)
+            codecs: configuration.codecs)
         meter = TickMeter(at: clock.now)
         executor.adoptThread()
         rotateTicketKeys()

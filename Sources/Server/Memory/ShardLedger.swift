@@ -20,13 +20,13 @@ extension Connection {
 
     /// Whether it has nothing beyond that.
     fileprivate var isResting: Bool {
-        state == .webSocket && live == nil && tls == nil && output.isEmpty && held.isEmpty
+        state == .webSocket && live == nil && tls == nil && output.isEmpty && pending.isEmpty
             && backlog == nil && contexts == nil && messageDue == Connection.noMessageDue
     }
 
     /// Whether it may have a part of a message. Asking the WebSocket itself copies all of it.
     fileprivate var mayHavePartialMessage: Bool {
-        messageDue != Connection.noMessageDue || !held.isEmpty || state != .webSocket
+        messageDue != Connection.noMessageDue || !pending.isEmpty || state != .webSocket
     }
 
     /// Whether evicting it would free memory. One that was evicted already has nothing but its
@@ -48,7 +48,7 @@ extension MemoryLedger {
     fileprivate init(of connection: Connection) {
         self.init()
         self.connection = Connection.restingBytes + (connection.http?.heldBytes ?? 0)
-        receive = connection.held.heapBytes + (connection.http?.pending.heapBytes ?? 0)
+        receive = connection.pending.heapBytes + (connection.http?.pending.heapBytes ?? 0)
         if connection.mayHavePartialMessage {
             receive += HeapBlock.bytes(connection.webSocket?.heldBytes ?? 0)
         }

@@ -54,11 +54,10 @@ struct SurveyAnswer {
     }
 
     private static func response(_ body: consuming ByteWriter) -> HTTPResponse {
-        var fields = HTTPFields()
-        fields.append("Content-Type", "application/json")
+        var response = HTTPResponse.json(body)
         // It is true for a moment only, and names clients.
-        fields.append("Cache-Control", "no-store")
-        return HTTPResponse(status: 200, fields: fields, body: body.copiedBytes)
+        response.fields.append("Cache-Control", "no-store")
+        return response
     }
 
     private static func write(_ row: SessionRow, into json: inout JSONWriter) {

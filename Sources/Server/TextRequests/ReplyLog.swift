@@ -39,10 +39,9 @@ final class ReplyLog: Sendable {
 
     /// The position of a reader.
     private struct Place {
-        let reader: ReplyReader
+        let waiter: Waiter
         /// Whether it can use nothing before the end.
         let needsAll: Bool
-        let wake: @Sendable (EventToken) -> Void
         var part = 0
         /// Bytes of that part that are read.
         var offset = 0
@@ -63,7 +62,9 @@ final class ReplyLog: Sendable {
             places.filter { !$0.needsAll }.map { bytes - $0.readBytes }.min() ?? 0
         }
 
-        func place(of reader: ReplyReader) -> Int? { places.firstIndex { $0.reader == reader } }
+        func place(of reader: ReplyReader) -> Int? {
+            places.firstIndex { $0.waiter.reader == reader }
+        }
     }
 
     private let state = Mutex(State())
@@ -92,8 +93,7 @@ final class ReplyLog: Sendable {
             for index in state.places.indices
             where state.places[index].isWaiting && (part.isLast || !state.places[index].needsAll) {
                 state.places[index].isWaiting = false
-                let place = state.places[index]
-                waiters.append(Waiter(reader: place.reader, wake: place.wake))
+                waiters.append(state.places[index].waiter)
             }
             return waiters
         }
@@ -130,9 +130,8 @@ final class ReplyLog: Sendable {
     func addReader(
         _ reader: ReplyReader, needsAll: Bool, wake: @escaping @Sendable (EventToken) -> Void
     ) {
-        state.withLock {
-            $0.places.append(Place(reader: reader, needsAll: needsAll, wake: wake))
-        }
+        let waiter = Waiter(reader: reader, wake: wake)
+        state.withLock { $0.places.append(Place(waiter: waiter, needsAll: needsAll)) }
     }
 
     /// A reader leaves.

@@ -25,9 +25,9 @@ extension Shard {
         do throws(ClientEventError) {
             asked =
                 if case .chatCompletions = front {
-                    try chatParser.parseChatCompletion(request.body)
+                    try textRequests.parser.parseChatCompletion(request.body)
                 } else {
-                    try chatParser.parseUIMessages(request.body)
+                    try textRequests.parser.parseUIMessages(request.body)
                 }
         } catch {
             metrics.add(.textRequestsInvalid)
@@ -54,9 +54,9 @@ extension Shard {
         }
     }
 
-    /// A session for one response, among those of its caller. What a client secret is bound to
-    /// counts as for a WebSocket: the application that made it chose the model, and may have meant
-    /// a session that only transcribes.
+    /// Makes a session for one response, which counts among those of its caller. A client secret is
+    /// bound to a model here as on a WebSocket; one that is bound to a transcription session has no
+    /// responses.
     private func makeTextSession(
         for asked: ChatRequest, _ caller: Caller, tag: CallerTag
     ) throws(RefusalReason) -> LiveSession {
@@ -156,7 +156,7 @@ extension Shard {
         if textRequests[request.token] != nil { settle(request) }
     }
 
-    /// Does what the request's session wants done, and lets its readers have what is new.
+    /// Performs the outputs of the request's session, and wakes the readers of its reply.
     private func perform(_ request: TextRequest) {
         var waiters: [ReplyLog.Waiter] = []
         request.lastActive = peerClock
@@ -172,10 +172,9 @@ extension Shard {
             case .answered(let delay): request.live.lastTurn.note(.firstToken, delay)
             case .failed(let fault):
                 note(fault, of: request.live.session)
-                let error = ServerEvent.error(
-                    ClientEventError(
-                        kind: .server, code: "session_failed", message: "The session has failed."))
-                for part in request.parts(of: error) { waiters += request.log.append(part) }
+                for part in request.parts(of: .error(.sessionFailed)) {
+                    waiters += request.log.append(part)
+                }
             case .command, .audio, .dropAudio, .dropItemAudio: break
             }
         }
@@ -219,11 +218,7 @@ extension Shard {
         case .reply(let actions): return perform(actions, for: request)
         case .credential:
             metrics.add(.sessionsExpired)
-            request.live.session.handle(
-                ClientEventError(
-                    code: "session_expired",
-                    message: "The turn has lasted as long as its credential allows."),
-                at: now)
+            request.live.session.handle(.requestExpired, at: now)
         case .session: request.live.session.handleDeadline(at: now)
         }
         perform(request)
@@ -245,7 +240,7 @@ extension Shard {
 
     // MARK: Actions
 
-    /// Does what the life of a request asks for: the one place where it touches agents, replies,
+    /// Performs the actions of TextRequests: the only place where a request touches agents, replies,
     /// deadlines and ledgers. The work ends first, so that a model that is resumed finds itself
     /// cancelled; the reply breaks off before it is forgotten, so that each reader sees an end.
     private func perform(_ actions: TextRequestActions, for request: TextRequest) {
@@ -297,56 +292,6 @@ extension Shard {
             deadlines.reschedule(deadline, at: due)
         } else {
             request.deadline = deadlines.schedule(.textRequest(request.token), at: due)
-        }
-    }
-}
-
-extension TextRequest {
-    /// The parts of the reply that an event of the session makes.
-    fileprivate func parts(of event: ServerEvent) -> [ReplyPart] {
-        switch event {
-        case .responseOutputTextDelta(let address, let delta):
-            return [.text(message: address.outputIndex, delta)]
-        case .responseOutputItemAdded(_, let index, let item):
-            guard case .functionCall(let callID, let name, _) = item.kind else { return [] }
-            calls.append(index)
-            return [.callStarted(call: calls.count - 1, callID: callID, name: name)]
-        case .responseFunctionCallArgumentsDelta(let address, _, let delta):
-            guard let call = calls.firstIndex(of: address.outputIndex) else { return [] }
-            return [.callArguments(call: call, delta)]
-        case .responseOutputItemDone(_, let index, let item):
-            guard case .functionCall(let callID, let name, let arguments) = item.kind,
-                item.status == .completed, let call = calls.firstIndex(of: index)
-            else { return [] }
-            return [.callFinished(call: call, callID: callID, name: name, arguments: arguments)]
-        case .responseDone(let response):
-            // Tools of MCP servers were called: the session has asked the model again.
-            let callsClient = response.output.contains {
-                if case .functionCall = $0.kind { true } else { false }
-            }
-            if case .completed = response.status, !callsClient, !live.session.isIdle { return [] }
-            return [Self.end(of: response)]
-        // As in a session of voice, a server that cannot be reached does not cost the reply.
-        case .error(let error) where error.code == "mcp_list_tools_failed": return []
-        case .error(let error):
-            return [
-                .failed(
-                    code: error.code, message: error.message,
-                    isRequestError: error.kind == .invalidRequest)
-            ]
-        default: return []
-        }
-    }
-
-    private static func end(of response: ResponseDescription) -> ReplyPart {
-        let usage = response.usage ?? ResponseUsage()
-        switch response.status {
-        case .completed, .inProgress: return .finished(.stop, usage)
-        case .incomplete(reason: "content_filter"): return .finished(.contentFilter, usage)
-        case .incomplete: return .finished(.length, usage)
-        case .cancelled: return .finished(.cancelled, usage)
-        case .failed(_, let code, let message):
-            return .failed(code: code, message: message, isRequestError: false)
         }
     }
 }

@@ -1,6 +1,6 @@
-// The two ends of a request that a model answers over HTTP. The request has a session of its own on
-// one shard; the answer is on a connection of this or another shard. A ReplyLog joins them.
-// TextRequests decides what happens to a request; ShardTextRequests and ShardTextAnswers do it.
+// A request that a model answers over HTTP: its session, and the parts of the reply that the
+// session's events make. The answer is a TextAnswer on a connection of this or another shard; a
+// ReplyLog joins the two. TextRequests decides what happens to a request, ShardTextRequests does it.
 //
 // A request has a token of its own, because it may outlive the connection that asked for it.
 
@@ -69,59 +69,52 @@ final class TextRequest {
     }
 }
 
-/// An incomplete answer on a connection. Requests that come meanwhile wait behind it.
-final class TextAnswer {
-    /// The format of the reply.
-    enum Style {
-        case chunks(ChatCompletionWriter)
-        case whole(ChatCompletionWriter.Heading)
-        case uiMessages(UIMessageStreamWriter)
+extension TextRequest {
+    /// The parts of the reply that an event of the session makes.
+    func parts(of event: ServerEvent) -> [ReplyPart] {
+        switch event {
+        case .responseOutputTextDelta(let address, let delta):
+            return [.text(message: address.outputIndex, delta)]
+        case .responseOutputItemAdded(_, let index, let item):
+            guard case .functionCall(let callID, let name, _) = item.kind else { return [] }
+            calls.append(index)
+            return [.callStarted(call: calls.count - 1, callID: callID, name: name)]
+        case .responseFunctionCallArgumentsDelta(let address, _, let delta):
+            guard let call = calls.firstIndex(of: address.outputIndex) else { return [] }
+            return [.callArguments(call: call, delta)]
+        case .responseOutputItemDone(_, let index, let item):
+            guard case .functionCall(let callID, let name, let arguments) = item.kind,
+                item.status == .completed, let call = calls.firstIndex(of: index)
+            else { return [] }
+            return [.callFinished(call: call, callID: callID, name: name, arguments: arguments)]
+        case .responseDone(let response):
+            // Tools of MCP servers were called: the session has asked the model again.
+            let callsClient = response.output.contains {
+                if case .functionCall = $0.kind { true } else { false }
+            }
+            if case .completed = response.status, !callsClient, !live.session.isIdle { return [] }
+            return [Self.end(of: response)]
+        // As in a session of voice, a server that cannot be reached does not cost the reply.
+        case .error(let error) where error.code == "mcp_list_tools_failed": return []
+        case .error(let error):
+            return [
+                .failed(
+                    code: error.code, message: error.message,
+                    isRequestError: error.kind == .invalidRequest)
+            ]
+        default: return []
+        }
     }
 
-    let log: ReplyLog
-    let reader: ReplyReader
-    /// The chat by which the reply can be found again, or nil.
-    let chat: ChatKey?
-    var style: Style
-    /// Fields of the answer, those of its style aside.
-    let fields: HTTPFields
-    /// Whether the connection may have another request.
-    let keepAlive: Bool
-    /// Whether the client knows chunks (HTTP/1.1).
-    let isChunked: Bool
-    /// Whether the status has been queued.
-    var hasSentHead = false
-    /// Since when no more is read from the log, as the client does not read; by the peers' clock.
-    var stalledSince: Instant?
-    /// When bytes were last sent; by the peers' clock.
-    var lastSent: Instant
-
-    init(
-        log: ReplyLog, reader: ReplyReader, chat: ChatKey?, style: Style, fields: HTTPFields,
-        answering request: HTTPRequest, keepAlive: Bool, at now: Instant
-    ) {
-        self.log = log
-        self.reader = reader
-        self.chat = chat
-        self.style = style
-        self.fields = fields
-        isChunked = request.version == .http11
-        self.keepAlive = keepAlive && isChunked
-        lastSent = now
-    }
-
-    /// Whether nothing is sent before the reply is complete.
-    var needsAll: Bool { if case .whole = style { true } else { false } }
-
-    /// Bytes of the object itself.
-    static let objectBytes = HeapBlock.object(TextAnswer.self)
-    /// Bytes of all of it but the reply.
-    var heldBytes: Int { Self.objectBytes }
-
-    /// When the connection must next be looked at, by the peers' clock.
-    func deadline(_ configuration: ServerConfiguration) -> Instant {
-        let ping = lastSent + configuration.pingInterval
-        guard let stalledSince else { return ping }
-        return min(ping, stalledSince + configuration.slowReaderTimeout)
+    private static func end(of response: ResponseDescription) -> ReplyPart {
+        let usage = response.usage ?? ResponseUsage()
+        switch response.status {
+        case .completed, .inProgress: return .finished(.stop, usage)
+        case .incomplete(reason: "content_filter"): return .finished(.contentFilter, usage)
+        case .incomplete: return .finished(.length, usage)
+        case .cancelled: return .finished(.cancelled, usage)
+        case .failed(_, let code, let message):
+            return .failed(code: code, message: message, isRequestError: false)
+        }
     }
 }

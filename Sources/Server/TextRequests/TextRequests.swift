@@ -49,6 +49,8 @@ enum TextRequestDue: Equatable {
 
 /// The text requests of one shard, by token.
 struct TextRequests {
+    /// Made for the first request, as many servers get none.
+    lazy var parser = ChatRequestParser()
     private let maxUnreadBytes: Int
     private let resumeTimeout: Duration
     private var requests: [UInt32: TextRequest] = [:]

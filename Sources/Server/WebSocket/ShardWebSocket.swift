@@ -21,8 +21,8 @@ extension Shard {
         keepPending(UnsafeRawBufferPointer(rebasing: bytes.suffix(unused)), on: connection)
     }
 
-    /// Keeps bytes for the next tick. Apart from `receiveMessages`, which stays small enough to be
-    /// inlined: an echo would take 30 instructions more.
+    /// Keeps bytes for the next tick. A function of its own, so that `receiveMessages` is small enough
+    /// to be inlined: else an echo takes 30 instructions more.
     @inline(never)
     private func keepPending(_ bytes: UnsafeRawBufferPointer, on connection: Connection) {
         perform(connection.keepPending(Array(bytes)), on: connection)
@@ -47,13 +47,13 @@ extension Shard {
                 continue
             }
             perform(.settle, on: connection)
-            var held: [UInt8] = []
-            swap(&held, &connection.held)
-            let unused = held.withUnsafeMutableBytes { handleMessages(in: $0, on: connection) }
-            trackMessage(held.count - unused, on: connection)
+            var pending: [UInt8] = []
+            swap(&pending, &connection.pending)
+            let unused = pending.withUnsafeMutableBytes { handleMessages(in: $0, on: connection) }
+            trackMessage(pending.count - unused, on: connection)
             if unused > 0 || connection.hasUnheardAudio {
-                held.removeFirst(held.count - unused)
-                perform(connection.keepPending(held), on: connection)
+                pending.removeFirst(pending.count - unused)
+                perform(connection.keepPending(pending), on: connection)
             } else {
                 perform(.watch, on: connection)
             }
@@ -199,8 +199,9 @@ extension Shard {
     /// Gives a session an input, and does all that belongs to one. Every input of a connection's
     /// session goes through here:
     ///
-    /// 1. The session is told where its unsent audio begins: the user cannot have heard that, which
-    ///    may decide what the input means. For a client that reads this is one comparison.
+    /// 1. `noteUnsentAudio` passes the session where its unsent audio begins. The user cannot have
+    ///    heard that, which may decide what the input means. For a client that reads this is one
+    ///    comparison.
     /// 2. The input.
     /// 3. The outputs are taken, because all sessions of a shard share one output queue.
     /// 4. The ledger and the deadline follow, as either may have changed.
@@ -208,7 +209,7 @@ extension Shard {
     func step(
         _ live: LiveSession, of connection: Connection, _ input: (VoiceSession) -> Void
     ) {
-        if let backlog = connection.backlog { tellUnsentAudio(backlog, to: live.session) }
+        if let backlog = connection.backlog { noteUnsentAudio(backlog, to: live.session) }
         input(live.session)
         takeOutputs(of: live, on: connection)
         finishStep(of: live, on: connection)
@@ -335,33 +336,31 @@ extension Shard {
 
     // MARK: Liveness and the end
 
-    /// Something is overdue: a reader or a message is too slow, or nothing came for a while. A
-    /// silent peer gets a ping first, and is closed when it does not answer that either. Any bytes
-    /// count as a sign of life, and time in which the shard was away does not count. A peer that
-    /// was silent or idle broke no rule: 1001 tells it that it may come back, as 1008 would not.
+    /// The deadline of a WebSocket has passed. Any bytes count as a sign of life, and time in which
+    /// the shard was away does not count. A client that was silent or idle broke no rule: with 1001
+    /// it may come back, with 1008 it may not.
     func handleWebSocketSilence(of connection: Connection) {
-        if let since = connection.backlog?.overSoftLimitSince,
-            peerClock >= since + configuration.slowReaderTimeout
-        {
+        switch connection.overdue(at: peerClock, configuration) {
+        case .slowReader:
             cutOff(connection, by: .slowReaderCloses, reason: "slow-reader-timeout-ms")
-        } else if connection.isPaused {
-            // It is not read from, so that it may have sent all that is missing.
+        case .paused:
             connection.lastReceived = peerClock
             connection.lastMessage = peerClock
             connection.messageDue = Connection.noMessageDue
             trackMessage(0, on: connection)
-        } else if peerClock >= connection.messageDue {
+        case .slowMessage:
             metrics.add(.slowMessageCloses)
             closeWebSocket(connection, .policyViolation, reason: "The message takes too long.")
-        } else if isMessageIdle(connection) {
+        case .idleMessages:
             metrics.add(.messageIdleCloses)
             closeWebSocket(connection, .goingAway, reason: "No message for too long.")
-        } else if peerClock >= connection.lastReceived + configuration.idleTimeout {
+        case .silence:
             metrics.add(.silenceCloses)
             closeWebSocket(connection, .goingAway, reason: "No sign of life.")
-        } else if !connection.isPinged {
+        case .ping:
             connection.isPinged = true
             send(.ping, UnsafeRawBufferPointer(start: nil, count: 0), on: connection)
+        case nil: break
         }
     }
 

@@ -21,7 +21,7 @@ struct ServeCommand: ParsableCommand {
     var arguments: [String] = []
 
     func run() throws {
-        ServerSignals.holdStanding()
+        ServerSignals.deferStanding()
         try reportingFailure {
             let invocation = try ServeConfigurationLoader().load(
                 arguments: arguments, environment: environmentValues())

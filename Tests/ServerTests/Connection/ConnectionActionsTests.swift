@@ -1,4 +1,4 @@
-// What changes of a connection's state ask the loop to do, without a loop.
+// The actions that follow changes of a connection's state, without a loop.
 
 import Session
 import Testing
@@ -25,7 +25,7 @@ import Testing
     @Test func pendingMessagesStopReadingAndAreResumed() {
         let client = connection(.webSocket)
         #expect(client.keepPending([1, 2]) == [.watch, .resume])
-        #expect(client.held == [1, 2] && client.isPaused)
+        #expect(client.pending == [1, 2] && client.isPaused)
     }
 
     /// An echo whose output is full resumes its messages when there is room, not before.
@@ -36,7 +36,7 @@ import Testing
         #expect(echo.keepPending([1]) == .watch)
         #expect(echo.takeMessagesAgain() == [.watch, .resume])
         #expect(echo.takeMessagesAgain() == [])
-        echo.held = []
+        echo.pending = []
         #expect(!echo.isPaused)
         _ = echo.stopTakingMessages()
         #expect(echo.takeMessagesAgain() == .watch)
@@ -61,10 +61,10 @@ import Testing
 
     @Test func lingeringLetsGoOfInputAndFlushes() {
         let client = connection(.http)
-        client.held = [1, 2, 3]
+        client.pending = [1, 2, 3]
         let actions = client.beginLingering(at: .milliseconds(3))
         #expect(actions == [.settle, .rearm, .watch, .flush])
-        #expect(client.http == nil && client.held.isEmpty && client.state == .lingering)
+        #expect(client.http == nil && client.pending.isEmpty && client.state == .lingering)
         #expect(!client.isPaused, "input is read to be discarded")
     }
 

@@ -1,13 +1,13 @@
-// The inputs that WebSocket servers of note have fallen to, each by the name of what fell: a real
-// shard on a simulated kernel must tell the peer so, hold a bounded amount meanwhile, go on serving
-// another session, and hold nothing afterwards. Here are the inputs that a peer can get wrong by
-// size and by count; lengths at the edges of arithmetic are at the end, as tables.
+// Inputs that broke well-known WebSocket servers, each named after the server. A real shard on a
+// simulated kernel must refuse them, with bounded memory meanwhile and none afterwards, and go on
+// serving another session. These inputs are wrong by size or by count; lengths at the edges of
+// arithmetic are at the end, as tables.
 //
-// Rows that have a suite of their own are not repeated here: an unclean close at every stage, by
-// kind (ShardBrokenSocketTests), floods one by one and what must not count as one
-// (ShardFloodTests), messages and requests that trickle (ShardLivenessTests), foreign Origins and
-// Hosts by pattern (RequestPolicyTests, ShardAdmissionTests), offers of window bits one by one
-// (PerMessageDeflateTests). What needs a real kernel is in Tests/clients/test_hostile_peers.py.
+// Other suites have the other inputs: an unclean close at every stage (ShardBrokenSocketTests),
+// floods (ShardFloodTests), messages and requests that trickle (ShardLivenessTests), foreign
+// Origins and Hosts (RequestPolicyTests, ShardAdmissionTests), offers of window bits
+// (PerMessageDeflateTests). Inputs that need a real kernel are in
+// Tests/clients/test_hostile_peers.py.
 //
 // CVE-2021-33880, credentials compared in variable time, is in CredentialRulesTests.
 
@@ -188,8 +188,8 @@ import Testing
             peer.send([97])
             #expect(world.server.run())
             world.server.shard.connections.forEach { connection in
-                guard !connection.held.isEmpty else { return }
-                let now = connection.held.withUnsafeBytes { $0.baseAddress }
+                guard !connection.pending.isEmpty else { return }
+                let now = connection.pending.withUnsafeBytes { $0.baseAddress }
                 if now != address { moves += 1 }
                 address = now
             }

@@ -1,6 +1,6 @@
-// The stage of BadInputTests: a real shard on a simulated kernel with one session whose owner means
-// well, and what must hold of both whatever a hostile peer does: the session is served, nothing
-// spins, and at the end nothing is left.
+// The world of BadInputTests: a real shard on a simulated kernel, with the session of a good client
+// and a hostile peer. Whatever the peer does, the session is served, the shard does not spin, and at
+// the end no memory is left.
 
 import Codec
 import Session
@@ -15,7 +15,7 @@ final class BadInputWorld {
     private let bystander: SimulatedClient
     private var updates = 0
 
-    /// What a message may have here, unless a test says otherwise.
+    /// The limit of a message, unless a test sets another.
     static let maxMessageBytes = 1 << 20
 
     init(_ change: (inout ServerConfiguration) -> Void = { _ in }) throws {
@@ -30,11 +30,11 @@ final class BadInputWorld {
         try #require(bystander.isOpen)
     }
 
-    /// What the connections hold of input that is incomplete, and of output.
+    /// Bytes of incomplete input and of output, of all connections.
     var heldBytes: Int {
         var sum = 0
         server.shard.connections.forEach {
-            sum += $0.held.capacity + $0.output.count + ($0.webSocket?.heldBytes ?? 0)
+            sum += $0.pending.capacity + $0.output.count + ($0.webSocket?.heldBytes ?? 0)
             sum += $0.http?.pending.capacity ?? 0
         }
         return sum
@@ -45,7 +45,7 @@ final class BadInputWorld {
         _ target: String = "/debug/echo", offer: PerMessageDeflateOffer? = nil
     ) throws -> SimulatedClient {
         let client = server.openClient(target, offer: offer)
-        // It goes on whatever it is told.
+        // It goes on after a Close.
         client.isPolite = false
         #expect(server.run())
         try #require(client.isOpen)

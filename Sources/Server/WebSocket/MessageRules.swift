@@ -1,0 +1,31 @@
+// Limits of input that costs a WebSocket client next to nothing: floods of control frames, tiny
+// fragments, empty messages and refused events; and messages that never end. Limits in bytes stop
+// none of it. Whole messages with content have no limit per second: each costs its sender as much as
+// the server, and no tick takes longer for them. The state is in Connection, ShardFloods acts on it.
+
+import Session
+
+/// The rules for the messages of one shard's clients.
+struct MessageRules {
+    /// The rate of what costs a client nothing.
+    let floodRate: TokenRate
+    private let pace: TransferPace
+    /// Time that the longest message may take. Control frames within a message count as bytes of it,
+    /// and must not extend its time for ever.
+    private let longest: Duration
+
+    init(_ configuration: ServerConfiguration) {
+        floodRate = TokenRate(
+            perSecond: configuration.maxNuisancesPerSecond, burst: configuration.maxNuisanceBurst)
+        pace = configuration.messagePace
+        longest = pace.grace + pace.credit(forBytes: configuration.maxMessageBytes)
+    }
+
+    /// By when an unfinished message must have ended, now that more of it has come.
+    /// - Parameter due: the time before that; `Connection.noMessageDue` for its first bytes.
+    @inline(__always)
+    func messageDue(_ due: Instant, after count: Int, at peerTime: Instant) -> Instant {
+        let start = due == Connection.noMessageDue ? peerTime + pace.grace : due
+        return min(start + pace.credit(forBytes: count), peerTime + longest)
+    }
+}
