@@ -36,7 +36,7 @@ private final class LoopbackPeer {
         #expect(CLinux.send(descriptor, bytes, bytes.count, 0) == bytes.count)
     }
 
-    /// What comes next, or nothing at the end.
+    /// The next bytes; none at the end.
     func receive() -> [UInt8] {
         var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
         guard poll(&wait, 1, HangGuard.milliseconds) == 1 else {

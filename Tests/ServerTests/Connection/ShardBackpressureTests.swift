@@ -8,7 +8,7 @@ import Testing
 
 @testable import Server
 
-/// Says a sentence, and speaks for as long as it is told.
+/// Writes a sentence, and speaks for a given time.
 private struct Speaker: LanguageModel, SpeechSynthesizer {
     let seconds: Int
 

@@ -1,5 +1,5 @@
-// A client that stops reading while a reply is spoken: however the reply ends, the conversation
-// keeps of it no more than came out of the socket, and so does what the model is shown.
+// A client that stops reading while a reply is spoken. However the reply ends, the conversation keeps
+// no more of it than left the socket, and the model gets no more of it with the next request.
 
 import Codec
 import Foundation
@@ -53,7 +53,7 @@ private final class Narrator: LanguageModel, SpeechRecognizer, SpeechSynthesizer
 }
 
 @Suite struct ShardUnsentAudioTests {
-    /// What ends a reply.
+    /// An event that ends a reply.
     enum Ending: String, CaseIterable {
         case cancel = "response.cancel"
         case clear = "output_audio_buffer.clear"
@@ -93,7 +93,7 @@ private final class Narrator: LanguageModel, SpeechRecognizer, SpeechSynthesizer
             return (all, whole, cuts)
         }
 
-        /// What the model is shown of its reply when it is asked again.
+        /// The model's reply as its next request has it.
         func shown() throws -> String {
             client.send(#"{"type":"response.create"}"#)
             #expect(server.run(for: .milliseconds(100)))
@@ -159,7 +159,7 @@ private final class Narrator: LanguageModel, SpeechRecognizer, SpeechSynthesizer
                 }
                 #expect(world.server.run(for: .milliseconds(100)))
             }
-            // Before anything more is said.
+            // Before the next event.
             #expect(world.server.run(for: .milliseconds(1)))
             let (all, _, cuts) = try world.received()
             let cut = try #require(cuts.first)
@@ -190,7 +190,7 @@ private final class Narrator: LanguageModel, SpeechRecognizer, SpeechSynthesizer
         #expect((most - 1...most).contains(shown.count))
     }
 
-    /// What is kept to be sent again, is: a second. More than that is lost at the hold.
+    /// Audio of the last second is kept, and sent again. Older audio is lost at the hold.
     @Test(arguments: [(400, false), (4_000, true)])
     func aFalseInterruptionGoesOnFromWhatLeft(milliseconds: Int, isLost: Bool) throws {
         let world = try talk(isBinary: true, heard: "")

@@ -1,4 +1,4 @@
-// What agents' tasks have left at a gate, as tests look at it: an array of its own. The shard hands
+// The deliveries of agents' tasks at a gate, in an array for tests. The shard hands
 // the gate one array to swap with, so that it allocates none.
 
 @testable import Server

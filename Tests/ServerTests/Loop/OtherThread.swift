@@ -7,7 +7,7 @@ import Synchronization
 
 /// A thread that runs tasks and is not the loop's.
 final class OtherThread: Sendable {
-    /// How far the thread is behind what was asked of it.
+    /// Whether the thread has work, and whether it must end.
     private struct State {
         var isAwake = true
         var isStopped = false

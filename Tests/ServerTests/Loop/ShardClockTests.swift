@@ -57,7 +57,7 @@ import Testing
         #expect(clock.peerTime == .milliseconds(250))
     }
 
-    @Test func whatIsDueByThePeersClockIsDueSoMuchLater() {
+    @Test func aDeadlineOfThePeersClockIsPutOffByTheAbsence() {
         var clock = ShardClock(at: .milliseconds(0))
         _ = begin(&clock, at: 20_000, wake: 10_000)
         #expect(clock.time(ofPeerTime: .milliseconds(300)) == .milliseconds(20_050))

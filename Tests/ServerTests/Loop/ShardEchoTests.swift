@@ -1,5 +1,5 @@
-// The echo endpoint: every message comes back as it was sent, however long it is, and a client that
-// does not read makes the server hold no more than the soft limit and one message.
+// The echo endpoint: every message comes back as it was sent, however long it is. For a client that
+// does not read, the server buffers no more than the soft limit and one message.
 
 import Codec
 import Simulation

@@ -9,7 +9,7 @@ import Testing
 
 @testable import Server
 
-/// What tasks did, in order.
+/// The steps of tasks, in order.
 private final class Journal: Sendable {
     private let lines = Mutex<[String]>([])
 

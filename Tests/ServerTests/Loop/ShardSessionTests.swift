@@ -1,5 +1,5 @@
 // Sessions through a real shard: events in, agents' tasks on its executor, events out, on simulated
-// sockets and a virtual clock. What a session says when is SessionTests' business.
+// sockets and a virtual clock. SessionTests has the events of a session in detail.
 
 import Codec
 import Session

@@ -1,6 +1,6 @@
-// Storms of client events with a seed, on a network with faults: however events, cancels, agents
-// and ends fall together, every response that was created ends once, every connection that is
-// closed gets its Close, and nothing is left of any of them.
+// Storms of client events with a seed, on a network with faults. Events, cancels, agents and ends fall
+// together in any order. Every response that was created ends once, every connection that is closed
+// gets its Close, and no memory of them is left.
 
 import Codec
 import Session
@@ -34,7 +34,7 @@ private struct StormAgents: LanguageModel, SpeechRecognizer, SlowSpeaker {
 }
 
 @Suite struct ShardStormTests {
-    /// One client of a storm. What it sends is drawn from its own stream.
+    /// One client of a storm. Its events are drawn from a random stream of its own.
     private final class StormClient {
         let client: SimulatedClient
         var draw: SeededGenerator

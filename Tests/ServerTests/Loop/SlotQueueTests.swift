@@ -22,7 +22,7 @@ import Testing
         #expect(count == 0)
     }
 
-    @Test func whatIsQueuedInARoundWaitsForTheNextOne() {
+    @Test func aSlotQueuedInARoundWaitsForTheNextOne() {
         var queue = SlotQueue()
         queue.append(1)
         queue.append(2)
@@ -36,7 +36,7 @@ import Testing
         #expect(seen == [1, 2, 11, 12] && queue.isEmpty)
     }
 
-    @Test func whatIsPostponedComesFirstInTheNextRound() {
+    @Test func postponedSlotsComeFirstInTheNextRound() {
         var queue = SlotQueue()
         for slot in [1, 2, 3] { queue.append(slot) }
         round(&queue) { slot, queue in if slot == 1 { queue.append(7) } }

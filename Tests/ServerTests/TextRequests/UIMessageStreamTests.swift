@@ -1,6 +1,5 @@
-// `POST /api/chat` and its resumption through a real shard on a simulated kernel: the parts and
-// their order, the messages that the model gets of a chat, and replies that a client comes back
-// for.
+// `POST /api/chat` and its resumption through a real shard on a simulated kernel: the order of the
+// parts, the messages that the model gets of a chat, and resumed replies.
 
 import Codec
 import Session

@@ -35,7 +35,7 @@ import Testing
         ("/v1/realtime?intent=translation", 400, "unsupported_intent"),
         ("/v1/realtime/callsign", 404, "not_found"),
     ])
-    func whatIsNotServedIsRefusedByName(_ target: String, _ status: Int, _ code: String) throws {
+    func anUnknownFeatureIsRefusedByName(_ target: String, _ status: Int, _ code: String) throws {
         let server = try SimulatedServer()
         let client = server.openClient(target)
         #expect(server.run())

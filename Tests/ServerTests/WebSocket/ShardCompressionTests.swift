@@ -102,7 +102,7 @@ import Testing
                 let text = ReceivedMessage.text(String(decoding: Self.prose, as: UTF8.self))
                 let round = [text, text, .binary(Self.prose), .text("")]
                 #expect(client.messages == round + round + round)
-                // What does not shrink goes back as it is.
+                // A message that does not shrink is sent back uncompressed.
                 #expect(client.compressedCount == 6)
                 #expect(server.metrics.total(of: .inflatedBytesIn) == 6 * Self.prose.count)
                 #expect(
@@ -222,7 +222,7 @@ import Testing
         #expect(server.io.openHandles == 0)
     }
 
-    /// What is inflated counts: small messages that become large do not fill a tick.
+    /// Inflated bytes count: small messages that become large do not fill a tick.
     @Test func inflatingTakesItsShareOfATurn() throws {
         let (server, client) = try openEcho()
         let megabyte = [UInt8](repeating: 48, count: 250_000)

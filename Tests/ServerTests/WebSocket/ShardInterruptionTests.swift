@@ -9,7 +9,7 @@ import Testing
 
 @testable import Server
 
-/// Answers with a long sentence, spoken 60 ms a character, and hears what it is told to.
+/// Answers with a long sentence, spoken 60 ms a character, and hears a given text.
 private struct LongAnswer: LanguageModel, SpeechRecognizer, SlowSpeaker {
     let words: String
 

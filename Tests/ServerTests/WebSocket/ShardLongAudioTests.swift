@@ -17,11 +17,11 @@ import Testing
         var isText: Bool { self == .base64 || self == .compressedBase64 }
     }
 
-    /// What 58 s of G.711 are at 16 kHz.
+    /// Seconds of G.711 in the longest message, and shares of a tick in samples at 16 kHz.
     private static let seconds = 58
     private static let share = 16_000
     private static let leastShare = 1_600
-    /// What the resampler may add to a share, and a share's last run.
+    /// Samples that the resampler, and a share's last run, may add to a share.
     private static let rounding = 400
 
     private static func update(
@@ -129,7 +129,7 @@ import Testing
         #expect((total - 12 * Self.rounding...total).contains(heard), "all of it was heard")
     }
 
-    /// What streams as people speak has its least share, however long others' messages are.
+    /// A client that streams in real time has its least share, however long others' messages are.
     @Test func aTickFullOfLongMessagesHoldsUpNoPacket() throws {
         let (server, clients) = try openServer(clients: 3)
         for client in clients.dropLast() {
@@ -242,7 +242,7 @@ import Testing
 
     // MARK: The end
 
-    /// What ends a connection whose audio is not all heard.
+    /// An end of a connection whose audio is not all heard.
     enum End: CaseIterable { case reset, stop, drain, close }
 
     @Test(arguments: End.allCases)

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Server
 
-/// Hears what it is told to, answers with a sentence, and speaks 60 ms a character.
+/// Hears a given text, answers with a sentence, and speaks 60 ms a character.
 private struct ScriptedVoice: LanguageModel, SpeechRecognizer, SlowSpeaker {
     func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
         try await host.sleep(for: .milliseconds(120))
@@ -32,7 +32,7 @@ private struct ScriptedVoice: LanguageModel, SpeechRecognizer, SlowSpeaker {
         return AgentSet(model: voice, recognizer: voice, synthesizer: voice)
     }()
 
-    /// What a client heard of one conversation, and what the server counted.
+    /// The events and audio of one conversation at its client, and the server's counts.
     private struct Telling: Sendable {
         var texts: [String]
         var types: [String]

@@ -188,7 +188,7 @@ import Testing
         #expect(client.peer.isClosed)
     }
 
-    /// What breaks a rule, and the code that says so.
+    /// A message that breaks a rule; each has its close code.
     enum Offence: CaseIterable, Sendable {
         case unmasked, reservedOpcode, reservedBit, badText, badCloseCode, tooBig, tooManyFrames
 

@@ -90,7 +90,7 @@ private final class FastVoice: LanguageModel, SpeechRecognizer, SpeechSynthesize
     @Test(arguments: [
         #"{"type":"response.cancel"}"#, #"{"type":"output_audio_buffer.clear"}"#, "close", "reset",
     ])
-    func whateverEndsTheReplyReleasesTheSynthesiser(_ end: String) throws {
+    func everyEndOfAReplyReleasesTheSynthesiser(_ end: String) throws {
         let world = try talk(seconds: 40)
         #expect(world.voice.speaking == 1 && world.voice.emitted < 10_000)
         switch end {
