@@ -29,10 +29,10 @@ struct ServerParts {
             synthesizer: Self.synthesizer(settings),
             toolServers: try Self.toolServers(settings))
         voiceActivityModel = Self.voiceActivityModel(in: settings.modelsDirectory, logger: logger)
-        // Return the work space of reading, checking and laying out the weights (1 MB).
-        malloc_trim(0)
-        // Unmap the parts of the program that only a start needs (3 of 20.5 MB at rest).
-        parley_unmap_program()
+        // Return the work space of reading, checking and laying out the weights (1 MB) before the
+        // tables of the shards, most of which stay untouched, are allocated in it. The budget of
+        // memory counts what is resident now as the server's own.
+        AllocatorPages.giveBack()
     }
 
     private static func toolServers(
