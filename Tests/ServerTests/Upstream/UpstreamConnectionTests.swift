@@ -38,6 +38,9 @@ import Testing
         try #require(NativeMemory.isCurlReady)
         let world = UpstreamWorld()
         defer { world.stop() }
+        // Before libcurl's first use, as UpstreamHTTP does: libcurl sets itself up once, and would
+        // count no memory in the other suites.
+        #expect(NativeMemory.isCurlReady)
         let transfer = try UpstreamTransfer(
             id: 1, request: UpstreamRequest(url: world.url), limits: UpstreamLimits(),
             authorities: nil, loop: world, owner: nil, charge: UpstreamCharge())
