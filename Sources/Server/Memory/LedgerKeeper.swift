@@ -1,13 +1,14 @@
 // The charges of one shard's owners, which are its connections and text requests. It knows which
-// connections a tick has touched, so that only their ledgers are read again; the sum (LedgerBook);
-// the owners that are charged more than any may be; and a bound on the largest charge. The bytes of
-// an owner are read in ShardLedger and passed in.
+// connections a tick has touched, so that only their ledgers are read again; the sum; the owners that
+// are charged more than any may be; and a bound on the largest charge. The bytes of an owner are read
+// in ShardLedger and passed in. The shard's cells change with each charge, so that the scrape of
+// another thread reads the present sums.
 //
 // Settling is done once at the end of a tick: an echo pays a few comparisons for it, and a
 // connection that had nothing to do is not looked at.
 //
 // Invariant: the sum of all charges is `total`, and no evictable owner is charged more than
-// `largestCharge`.
+// `largestCharge`. Without an owner all cells are 0.
 
 import Session
 
@@ -16,10 +17,11 @@ struct LedgerKeeper {
     /// Ticks between two checks of all ledgers in a debug build.
     private static let ticksPerAudit = 64
 
-    private var book: LedgerBook
+    /// Bytes that all owners are charged.
+    private(set) var total = 0
     private let metrics: ShardMetrics
     /// Connections whose ledger is to be settled at the end of the tick.
-    private var touched = SlotQueue()
+    var touched = SlotQueue()
     /// Bytes that one connection, or text request, may be charged.
     private let limit: UInt32
     /// Owners that are charged more, until the end of the tick.
@@ -33,13 +35,9 @@ struct LedgerKeeper {
 
     /// - Parameter maxBytes: what one owner may be charged; 0: any number.
     init(metrics: ShardMetrics, maxBytes: Int) {
-        book = LedgerBook(metrics: metrics)
         self.metrics = metrics
         limit = maxBytes > 0 ? UInt32(clamping: maxBytes) : .max
     }
-
-    /// Bytes that all owners are charged.
-    var total: Int { book.total }
 
     // MARK: A tick
 
@@ -50,19 +48,6 @@ struct LedgerKeeper {
         connection.isTouched = true
         touched.append(connection.token.index)
     }
-
-    /// Begins to go through the connections that were touched.
-    /// - Returns: how many; `endRound()` must follow where it is not 0.
-    @inline(__always)
-    mutating func beginRound() -> Int { touched.beginRound() }
-
-    /// A slot of the round in progress. Its connection may be gone, with the whole table.
-    @inline(__always)
-    func slot(at position: Int) -> Int { touched.slot(at: position) }
-
-    /// Ends the round.
-    @inline(__always)
-    mutating func endRound() { touched.endRound() }
 
     /// The owners in `oversized` have been dealt with, and what was settled meanwhile was theirs.
     mutating func forgetOversized() { oversized.removeAll() }
@@ -81,7 +66,7 @@ struct LedgerKeeper {
     mutating func settle(_ connection: Connection, bytes: UInt32) {
         let state = connection.sessionState
         guard bytes != connection.charged || state != connection.chargedState else { return }
-        book.move(from: connection.charged, connection.chargedState, to: bytes, state)
+        move(from: connection.charged, connection.chargedState, to: bytes, state)
         connection.charged = bytes
         connection.chargedState = state
         if bytes > limit { oversized.append(connection.token) }
@@ -92,7 +77,7 @@ struct LedgerKeeper {
     mutating func settle(_ request: TextRequest, bytes: UInt32) {
         guard bytes != request.charged else { return }
         let before: SessionState? = request.charged == 0 ? nil : .replying
-        book.move(from: request.charged, before, to: bytes, .replying)
+        move(from: request.charged, before, to: bytes, .replying)
         request.charged = bytes
         if bytes > largestCharge { setLargest(to: bytes) }
         if bytes > limit, request.isEvictable { oversized.append(request.token) }
@@ -100,7 +85,7 @@ struct LedgerKeeper {
 
     /// A connection is gone: it is charged nothing any more.
     mutating func refund(_ connection: Connection) {
-        book.move(from: connection.charged, connection.chargedState, to: 0, nil)
+        move(from: connection.charged, connection.chargedState, to: 0, nil)
         connection.charged = 0
         connection.chargedState = nil
     }
@@ -108,8 +93,22 @@ struct LedgerKeeper {
     /// A text request is gone.
     mutating func refund(_ request: TextRequest) {
         guard request.charged > 0 else { return }
-        book.move(from: request.charged, .replying, to: 0, nil)
+        move(from: request.charged, .replying, to: 0, nil)
         request.charged = 0
+    }
+
+    /// The charge or the state of an owner has changed.
+    /// - Parameters:
+    ///   - stateBefore: nil where it was charged nothing yet.
+    ///   - state: nil where it is charged nothing any more.
+    private mutating func move(
+        from before: UInt32, _ stateBefore: SessionState?, to after: UInt32,
+        _ state: SessionState?
+    ) {
+        if let stateBefore { metrics.countLedger(of: Int(before), stateBefore, by: -1) }
+        if let state { metrics.countLedger(of: Int(after), state, by: 1) }
+        total += Int(after) - Int(before)
+        metrics.set(.ledgerBytes, to: total)
     }
 
     // MARK: The largest

@@ -110,15 +110,16 @@ extension Shard {
                 perform(.settle, on: connection)
             }
         }
-        let count = ledgers.beginRound()
+        let count = ledgers.touched.beginRound()
         for position in 0..<count {
-            connections.reference(inSlot: ledgers.slot(at: position))?._withUnsafeGuaranteedRef {
-                $0.isTouched = false
-                if $0.isResting, $0.charged == ledgers.restingBytes { return }
-                settle($0)
-            }
+            connections.reference(inSlot: ledgers.touched.slot(at: position))?
+                ._withUnsafeGuaranteedRef {
+                    $0.isTouched = false
+                    if $0.isResting, $0.charged == ledgers.restingBytes { return }
+                    settle($0)
+                }
         }
-        if count > 0 { ledgers.endRound() }
+        if count > 0 { ledgers.touched.endRound() }
         assert(isAudited, "a ledger is not what its connection holds")
     }
 

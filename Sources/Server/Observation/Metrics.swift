@@ -1,6 +1,6 @@
 // The server's counters, gauges and distributions. Every shard writes its own cells only, with plain
-// loads and stores of relaxed atomics; a scrape adds them up. MetricsText writes them out.
-// Names and units: docs/operations.md; text format: Prometheus exposition format 0.0.4.
+// loads and stores of relaxed atomics; a scrape adds them up. MetricFamilies has the names by which
+// they are shown.
 //
 // Invariant: one writer per cell. No label has a value that a peer can choose.
 
@@ -31,24 +31,59 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case eventsInAudioPacket, eventsInRefused
     case eventsOutError, eventsOutSession, eventsOutInputAudio, eventsOutConversation
     case eventsOutResponse, eventsOutOutputAudio, eventsOutRateLimits, eventsOutAudioPacket
-    case turns, samplesIn, millisecondsOut, decodeErrors
-    case interruptions, falseInterruptions
-    case packetsRecovered, packetsConcealed, packetsLate
     case decodersInUse, decodersPooled, encodersInUse, encodersPooled
     case phraseHits, phraseMisses, phraseBytes, busyPermille, complexityReduction
-    case responsesCompleted, responsesCancelled, responsesIncomplete, responsesFailed
-    case toolCallsCompleted, toolCallsFailed
     case deflatedBytesIn, inflatedBytesIn, deflatedBytesOut, inflatedBytesOut
     case compressionContextBytes
     case memoryClosesConnection, memoryClosesTotal
     case ledgerBytes, largestLedgerBytes, sendBufferBytes, scratchBytes, agentTasks
     case upstreamTransfers
     case memoryReturns
+
+    /// Its place among a shard's cells.
+    var cell: Int { rawValue }
 }
+
+/// A number that the sessions of a shard count.
+package typealias SessionCounter = KeyPath<SessionCounters, Int>
 
 /// The distributions of one shard.
 package enum ShardHistogram: Int, CaseIterable, Sendable {
     case transcript, firstToken, firstAudio, eventLoopLag, eventLoopTick, sessionScan, deltaDelay
+}
+
+/// Buckets whose upper bounds double, and one more for what is beyond.
+struct DoublingBuckets: Sendable {
+    let firstBound: Int
+    let boundCount: Int
+
+    /// Cells that a distribution takes: its buckets, and the sum of its values.
+    var cellCount: Int { boundCount + 2 }
+
+    /// The bucket of a value; of negative ones the first.
+    @inline(__always)
+    func index(of value: Int) -> Int {
+        // The number of bits above the first bound.
+        let units = UInt(max(0, value - 1) / firstBound)
+        return min(UInt.bitWidth - units.leadingZeroBitCount, boundCount)
+    }
+
+    /// The upper bound of a bucket; nil: it has none.
+    func bound(of index: Int) -> Int? { index < boundCount ? firstBound << index : nil }
+}
+
+/// Values counted in buckets.
+package struct MetricDistribution: Sendable {
+    let buckets: DoublingBuckets
+    /// How many values each bucket has; the last of them are beyond all bounds.
+    package var counts: [Int]
+    package var sum: Int
+
+    /// Adds values that are counted in the same buckets.
+    mutating func add(_ other: MetricDistribution) {
+        for index in counts.indices { counts[index] += other.counts[index] }
+        sum += other.sum
+    }
 }
 
 /// One shard's cells.
@@ -70,39 +105,57 @@ package final class ShardMetrics: Sendable {
         }
     }
 
-    /// The first bucket's upper bound: 0.1 ms. The others double it, up to 26 s.
-    static let firstBoundNanoseconds = 100_000
-    /// How many bounds there are.
-    static let boundCount = 19
-    /// A bucket per bound, one for what is beyond, and the sum in nanoseconds.
-    private static let histogramCells = boundCount + 2
-    private static let metricCount = ShardMetric.allCases.count
+    /// Of durations, in nanoseconds: from 0.1 ms to 26 s.
+    private static let durationBuckets = DoublingBuckets(firstBound: 100_000, boundCount: 19)
+    /// Of ledgers, in bytes: from 512, less than any session, to 1 MiB.
+    private static let ledgerBuckets = DoublingBuckets(firstBound: 512, boundCount: 12)
+    /// The cells of `ShardMetric` come first, then those of sessions' counters, of the
+    /// distributions and of the ledgers.
+    private static let firstCounterCell = ShardMetric.allCases.count
+    private static let firstHistogramCell =
+        firstCounterCell + MemoryLayout<SessionCounters>.size / MemoryLayout<Int>.size
     private static let firstLedgerCell =
-        metricCount + ShardHistogram.allCases.count * histogramCells
-    /// A bucket per bound of `LedgerBook`, one for what is beyond, and the sum.
-    private static let ledgerCells = LedgerBook.boundCount + 2
+        firstHistogramCell + ShardHistogram.allCases.count * durationBuckets.cellCount
+    private static let cellCount =
+        firstLedgerCell + SessionState.allCases.count * ledgerBuckets.cellCount
 
     private let cells: Cells
 
     /// All zero.
-    init() {
-        let ledgers = SessionState.allCases.count * ShardMetrics.ledgerCells
-        cells = Cells(count: ShardMetrics.firstLedgerCell + ledgers)
-    }
+    init() { cells = Cells(count: Self.cellCount) }
 
     deinit { cells.deallocate() }
 
     /// Adds to a counter or gauge. Only the shard's thread may call this.
-    func add(_ metric: ShardMetric, _ amount: Int = 1) { addToCell(metric.rawValue, amount) }
+    func add(_ metric: ShardMetric, _ amount: Int = 1) { addToCell(metric.cell, amount) }
 
     /// Sets a gauge. Only the shard's thread may call this.
     func set(_ metric: ShardMetric, to value: Int) {
-        cells.base[metric.rawValue].store(value, ordering: .relaxed)
+        cells.base[metric.cell].store(value, ordering: .relaxed)
     }
 
     /// Reads a number; any thread.
-    package func value(of metric: ShardMetric) -> Int {
-        cells.base[metric.rawValue].load(ordering: .relaxed)
+    package func value(of metric: ShardMetric) -> Int { value(ofCell: metric.cell) }
+
+    /// Reads a cell; any thread.
+    func value(ofCell cell: Int) -> Int { cells.base[cell].load(ordering: .relaxed) }
+
+    /// The place among a shard's cells of a counter of its sessions.
+    static func cell(of counter: SessionCounter) -> Int {
+        guard let offset = MemoryLayout<SessionCounters>.offset(of: counter) else {
+            preconditionFailure("a counter is a stored property")
+        }
+        return firstCounterCell + offset / MemoryLayout<Int>.size
+    }
+
+    /// Copies the counters of the shard's sessions, which are nothing but integers. Only the shard's
+    /// thread may call this.
+    func publish(_ counters: SessionCounters) {
+        withUnsafeBytes(of: counters) { bytes in
+            for (index, value) in bytes.bindMemory(to: Int.self).enumerated() {
+                cells.base[Self.firstCounterCell + index].store(value, ordering: .relaxed)
+            }
+        }
     }
 
     /// Counts a duration; negative ones count as zero. Only the shard's thread may call this.
@@ -113,48 +166,49 @@ package final class ShardMetrics: Sendable {
     /// The same without the 128 bits of a `Duration`, whose arithmetic costs 200 instructions.
     func observe(_ histogram: ShardHistogram, nanoseconds: Int, times: Int = 1) {
         let nanoseconds = max(0, nanoseconds)
-        // The bounds double, so the bucket is the number of bits above the first bound.
-        let units = UInt(max(0, nanoseconds - 1) / ShardMetrics.firstBoundNanoseconds)
-        let bucket = min(UInt.bitWidth - units.leadingZeroBitCount, ShardMetrics.boundCount)
-        let first = firstCell(of: histogram)
-        addToCell(first + bucket, times)
-        addToCell(first + ShardMetrics.boundCount + 1, nanoseconds * times)
+        let (first, buckets) = (firstCell(of: histogram), Self.durationBuckets)
+        addToCell(first + buckets.index(of: nanoseconds), times)
+        addToCell(first + buckets.boundCount + 1, nanoseconds * times)
     }
 
-    /// Observations per bucket, the last of them beyond all bounds; and their sum in nanoseconds.
-    package func distribution(of histogram: ShardHistogram) -> (buckets: [Int], sum: Int) {
-        let first = firstCell(of: histogram)
-        let last = first + ShardMetrics.boundCount + 1
-        return ((first..<last).map(cell), cell(last))
+    /// The durations of a histogram, in nanoseconds.
+    package func distribution(of histogram: ShardHistogram) -> MetricDistribution {
+        distribution(at: firstCell(of: histogram), Self.durationBuckets)
     }
 
-    /// Moves an owner's ledger into a bucket of a state, or out of it. Only the shard's thread may
+    /// Counts an owner's ledger among those of a state, or takes it out. Only the shard's thread may
     /// call this.
-    func countLedger(bucket: Int, of state: SessionState, by count: Int, bytes: Int) {
-        let first = ShardMetrics.firstLedgerCell + state.index * ShardMetrics.ledgerCells
-        addToCell(first + bucket, count)
-        addToCell(first + LedgerBook.boundCount + 1, bytes)
+    /// - Parameter sign: 1 or -1.
+    func countLedger(of bytes: Int, _ state: SessionState, by sign: Int) {
+        let (first, buckets) = (firstCell(of: state), Self.ledgerBuckets)
+        addToCell(first + buckets.index(of: bytes), sign)
+        addToCell(first + buckets.boundCount + 1, sign * bytes)
     }
 
-    /// The ledgers of a state: a number of owners per bucket, the last of them beyond all bounds;
-    /// and the sum of their bytes.
-    package func ledgers(of state: SessionState) -> (buckets: [Int], sum: Int) {
-        let first = ShardMetrics.firstLedgerCell + state.index * ShardMetrics.ledgerCells
-        let last = first + LedgerBook.boundCount + 1
-        return ((first..<last).map(cell), cell(last))
+    /// The ledgers of a state, in bytes.
+    package func ledgers(of state: SessionState) -> MetricDistribution {
+        distribution(at: firstCell(of: state), Self.ledgerBuckets)
     }
 
     /// Whether no owner is counted, and nothing is charged.
     var ledgerCellsAreZero: Bool {
-        (ShardMetrics.firstLedgerCell..<cells.count).allSatisfy { cell($0) == 0 }
+        (Self.firstLedgerCell..<Self.cellCount).allSatisfy { value(ofCell: $0) == 0 }
             && value(of: .ledgerBytes) == 0
     }
 
-    private func firstCell(of histogram: ShardHistogram) -> Int {
-        ShardMetrics.metricCount + histogram.rawValue * ShardMetrics.histogramCells
+    private func distribution(at first: Int, _ buckets: DoublingBuckets) -> MetricDistribution {
+        let last = first + buckets.boundCount + 1
+        return MetricDistribution(
+            buckets: buckets, counts: (first..<last).map(value), sum: value(ofCell: last))
     }
 
-    private func cell(_ index: Int) -> Int { cells.base[index].load(ordering: .relaxed) }
+    private func firstCell(of histogram: ShardHistogram) -> Int {
+        Self.firstHistogramCell + histogram.rawValue * Self.durationBuckets.cellCount
+    }
+
+    private func firstCell(of state: SessionState) -> Int {
+        Self.firstLedgerCell + state.index * Self.ledgerBuckets.cellCount
+    }
 
     /// A load and a store, not a read-modify-write: there is one writer, and no lock prefix to pay.
     private func addToCell(_ index: Int, _ amount: Int) {
@@ -181,8 +235,8 @@ package final class ServerMetrics: Sendable {
     private let workers: @Sendable () -> WorkerCounts
     private let providers: @Sendable () -> [ModelProviderCounts]
 
-    /// Creates the cells. `workers` reads the worker pool, `providers` what the providers of
-    /// models have done.
+    /// Creates the cells. `workers` reads the worker pool, `providers` the outcomes of the
+    /// providers of models.
     package init(
         shards: Int, workers: @escaping @Sendable () -> WorkerCounts,
         providers: @escaping @Sendable () -> [ModelProviderCounts] = { [] }
@@ -204,6 +258,12 @@ package final class ServerMetrics: Sendable {
         shards.reduce(0) { $0 + $1.value(of: metric) }
     }
 
+    /// The sum over all shards of a counter of their sessions.
+    package func total(of counter: SessionCounter) -> Int {
+        let cell = ShardMetrics.cell(of: counter)
+        return shards.reduce(0) { $0 + $1.value(ofCell: cell) }
+    }
+
     /// The shard that may have the owner with the largest ledger; the first of several. A shard's
     /// cell is exact as of its last look, or too high.
     var shardWithLargestLedger: Int {
@@ -214,9 +274,10 @@ package final class ServerMetrics: Sendable {
     /// Writes the whole exposition.
     /// - Parameter isFull: whether every place of a session is taken.
     package func write(into text: inout ByteWriter, isFull: Bool = false) {
-        let exposition = MetricsText(metrics: self)
-        exposition.writeAll(workers: workers(), into: &text)
-        exposition.writeAdmission(isFull: isFull, into: &text)
-        exposition.write(providers(), into: &text)
+        let snapshot = MetricsSnapshot(
+            workers: workers(), providers: providers(),
+            isShortOfMemory: isShortOfMemory.load(ordering: .relaxed),
+            isDraining: isDraining.load(ordering: .relaxed), isFull: isFull)
+        MetricsText(shards: shards, snapshot: snapshot).write(into: &text)
     }
 }

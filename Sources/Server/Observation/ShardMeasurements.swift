@@ -22,23 +22,15 @@ extension Shard {
 
     /// Sets the gauges.
     private func publishMetrics() {
-        let counters = sessionContext.counters
-        metrics.set(.turns, to: counters.turns)
-        metrics.set(.samplesIn, to: counters.samplesIn)
-        metrics.set(.millisecondsOut, to: counters.millisecondsOut)
-        metrics.set(.decodeErrors, to: counters.decodeErrors)
-        metrics.set(.interruptions, to: counters.interruptions)
-        metrics.set(.falseInterruptions, to: counters.falseInterruptions)
-        metrics.set(.packetsRecovered, to: counters.packetsRecovered)
-        metrics.set(.packetsConcealed, to: counters.packetsConcealed)
-        metrics.set(.packetsLate, to: counters.packetsLate)
-        publishCodecs()
-        metrics.set(.responsesCompleted, to: counters.responsesCompleted)
-        metrics.set(.responsesCancelled, to: counters.responsesCancelled)
-        metrics.set(.responsesIncomplete, to: counters.responsesIncomplete)
-        metrics.set(.responsesFailed, to: counters.responsesFailed)
-        metrics.set(.toolCallsCompleted, to: counters.toolCallsCompleted)
-        metrics.set(.toolCallsFailed, to: counters.toolCallsFailed)
+        metrics.publish(sessionContext.counters)
+        let codecs = sessionContext.codecUse
+        metrics.set(.decodersInUse, to: codecs.decodersInUse)
+        metrics.set(.decodersPooled, to: codecs.decodersPooled)
+        metrics.set(.encodersInUse, to: codecs.encodersInUse)
+        metrics.set(.encodersPooled, to: codecs.encodersPooled)
+        metrics.set(.phraseHits, to: codecs.phraseHits)
+        metrics.set(.phraseMisses, to: codecs.phraseMisses)
+        metrics.set(.phraseBytes, to: codecs.phraseBytes)
         metrics.set(.connectionsOpen, to: connections.count)
         metrics.set(.sendBufferBytes, to: chunks.heldBytes)
         let shared = scratch.count + (wire?.sharedBytes ?? 0) + compression.heldBytes

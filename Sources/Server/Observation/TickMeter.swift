@@ -68,8 +68,6 @@ struct TickMeter {
     private var jobs: JobBacklog
     /// Pieces of models' replies that this tick has taken.
     private var deltas = 0
-    /// The use of codecs that was last published.
-    private var codecs: CodecUse?
 
     /// Measures from now on.
     init(at now: Instant) {
@@ -104,14 +102,5 @@ struct TickMeter {
             deltas = 0
         }
         return load.handleTick(from: clock.now, to: clock.tickEnd)
-    }
-
-    /// Takes note of what the codecs do.
-    /// - Returns: whether that has changed since the last time.
-    @inline(__always)
-    mutating func isNew(_ use: CodecUse) -> Bool {
-        guard use != codecs else { return false }
-        codecs = use
-        return true
     }
 }

@@ -1,5 +1,5 @@
 // A busy shard encodes replies with less effort. The share of time that it works is measured by
-// TickMeter, the rule is Session's EncodingRelief. Beside that, the numbers of the shard's codecs.
+// TickMeter, the rule is Session's EncodingRelief.
 
 import Codec
 import Session
@@ -13,18 +13,5 @@ extension Shard {
         }
         metrics.set(.busyPermille, to: Int(share * 1_000))
         metrics.set(.complexityReduction, to: sessionContext.encodingRelief.reduction)
-    }
-
-    /// Publishes what has changed in the shard's codecs since the last time.
-    func publishCodecs() {
-        let use = sessionContext.codecUse
-        guard meter.isNew(use) else { return }
-        metrics.set(.decodersInUse, to: use.decodersInUse)
-        metrics.set(.decodersPooled, to: use.decodersPooled)
-        metrics.set(.encodersInUse, to: use.encodersInUse)
-        metrics.set(.encodersPooled, to: use.encodersPooled)
-        metrics.set(.phraseHits, to: use.phraseHits)
-        metrics.set(.phraseMisses, to: use.phraseMisses)
-        metrics.set(.phraseBytes, to: use.phraseBytes)
     }
 }

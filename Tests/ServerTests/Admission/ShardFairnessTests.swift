@@ -66,7 +66,7 @@ import Testing
         while before < 500 * packet {
             try #require(turns < 100, "audio was lost")
             #expect(server.shard.tick())
-            let samples = server.metrics.total(of: .samplesIn)
+            let samples = server.metrics.total(of: \.samplesIn)
             #expect(samples - before <= 16_000 + packet)
             before = samples
             turns += 1
@@ -184,7 +184,7 @@ import Testing
         }
         client.isReading = true
         #expect(server.run())
-        #expect(server.metrics.total(of: .responsesCompleted) == 1)
+        #expect(server.metrics.total(of: \.responsesCompleted) == 1)
         let written = (0..<2_000).map { "\($0) " }
         let deltas = client.texts.filter { $0.contains("response.output_text.delta") }
         #expect(deltas.count == written.count)
@@ -225,7 +225,7 @@ import Testing
         client.send(#"{"type":"response.create"}"#)
         #expect(server.run())
         #expect(client.eventTypes.filter { $0 == "response.done" }.count == 2)
-        #expect(server.metrics.total(of: .responsesCompleted) == 1)
+        #expect(server.metrics.total(of: \.responsesCompleted) == 1)
     }
 
     // MARK: The worker pool

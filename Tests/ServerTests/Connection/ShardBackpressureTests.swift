@@ -262,7 +262,7 @@ private struct Speaker: LanguageModel, SpeechSynthesizer {
         client.peer.window = 1 << 30
         #expect(server.run(for: .seconds(200)))
         #expect(count("response.done", in: client) == 1)
-        #expect(server.metrics.total(of: .responsesCompleted) == 1)
+        #expect(server.metrics.total(of: \.responsesCompleted) == 1)
     }
 
     @Test(arguments: [false, true])

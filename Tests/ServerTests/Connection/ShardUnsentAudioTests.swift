@@ -200,8 +200,8 @@ private final class Narrator: LanguageModel, SpeechRecognizer, SpeechSynthesizer
             world.speak(Array(repeating: [UInt8](repeating: 0, count: 960), count: 40))
         }
         #expect(world.server.run(for: .seconds(20)))
-        #expect(world.server.metrics.total(of: .falseInterruptions) == 1)
-        #expect(world.server.metrics.total(of: .interruptions) == 0)
+        #expect(world.server.metrics.total(of: \.falseInterruptions) == 1)
+        #expect(world.server.metrics.total(of: \.interruptions) == 0)
         let (_, whole, cuts) = try world.received()
         #expect(cuts.map(\.said) == (isLost ? [whole] : []))
         #expect(isLost || whole >= Narrator.words.count * Narrator.millisecondsPerWord - 20)

@@ -157,7 +157,7 @@ private struct NoConnectionWaits: Error {}
         let done = try #require(client.texts.last { $0.contains(#""type":"response.done""#) })
         #expect(done.contains(#""status":"completed""#))
         #expect(
-            server.metrics.total(of: .millisecondsOut) == SlowVoice.spokenMilliseconds,
+            server.metrics.total(of: \.millisecondsOut) == SlowVoice.spokenMilliseconds,
             "not a sample is missing")
         // The last audio was sent up to 500 ms before a client can have played it.
         let wait = try #require(closedAt) - #require(doneAt)

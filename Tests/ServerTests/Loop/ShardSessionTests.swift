@@ -79,7 +79,7 @@ private struct PacedModel: LanguageModel {
         }
         #expect(server.run(for: .milliseconds(10)))
         #expect(try done(client).contains("Hello there."))
-        #expect(server.metrics.total(of: .responsesCompleted) == 1)
+        #expect(server.metrics.total(of: \.responsesCompleted) == 1)
         #expect(server.metrics.total(of: .agentTasks) == 0)
     }
 
@@ -93,7 +93,7 @@ private struct PacedModel: LanguageModel {
         #expect(failed.contains("failed") && failed.contains("upstream_error"))
         client.send(respond)
         #expect(server.run(for: .seconds(1)))
-        #expect(server.metrics.total(of: .responsesFailed) == 2)
+        #expect(server.metrics.total(of: \.responsesFailed) == 2)
         #expect(!client.peer.isEnded)
     }
 
@@ -194,7 +194,7 @@ private struct PacedModel: LanguageModel {
         for client in clients {
             #expect(client.eventTypes.filter { $0 == "response.done" }.count == 1)
         }
-        #expect(server.metrics.total(of: .responsesCompleted) == 50)
+        #expect(server.metrics.total(of: \.responsesCompleted) == 50)
         let ids = Set(clients.compactMap { $0.texts.first })
         #expect(ids.count == 50, "every session has an id of its own")
     }

@@ -22,14 +22,14 @@ import Testing
         var ledgers = LedgerKeeper(metrics: shard, maxBytes: 0)
         let (one, other) = (connection(1), connection(2))
         for each in [one, other, one] { ledgers.touch(each) }
-        let count = ledgers.beginRound()
-        #expect((0..<count).map { ledgers.slot(at: $0) } == [1, 2])
-        ledgers.endRound()
+        let count = ledgers.touched.beginRound()
+        #expect((0..<count).map { ledgers.touched.slot(at: $0) } == [1, 2])
+        ledgers.touched.endRound()
         one.isTouched = false
         ledgers.touch(one)
-        let next = ledgers.beginRound()
+        let next = ledgers.touched.beginRound()
         #expect(next == 1)
-        ledgers.endRound()
+        ledgers.touched.endRound()
     }
 
     @Test func theTotalIsTheSumOfTheCharges() {

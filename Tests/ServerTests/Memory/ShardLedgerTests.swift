@@ -95,7 +95,7 @@ private func block(of object: AnyObject) -> Int {
         #expect(server.metrics.total(of: .ledgerBytes) == sum)
         #expect((55_000..<80_000).contains(sum), "\(sum)")
         let idle = server.metrics.shards[0].ledgers(of: .idle)
-        #expect(idle.buckets.reduce(0, +) == 10 && idle.sum == sum)
+        #expect(idle.counts.reduce(0, +) == 10 && idle.sum == sum)
         for client in clients { client.close() }
         #expect(server.run(for: .seconds(10)))
         #expect(server.shard.ledgerBytes == 0 && server.shard.isBalanced)
@@ -163,7 +163,7 @@ private func block(of object: AnyObject) -> Int {
         #expect(ledger.response > 30_000 && ledger.task > 0, "\(ledger)")
         #expect(Int(request.charged) == ledger.total)
         let replying = { world.server.metrics.shards[0].ledgers(of: .replying) }
-        #expect(replying().buckets.reduce(0, +) == 1 && replying().sum == ledger.total)
+        #expect(replying().counts.reduce(0, +) == 1 && replying().sum == ledger.total)
         #expect(world.server.shard.isBalanced)
         peer.window = 1 << 20
         #expect(world.server.run())

@@ -25,7 +25,9 @@ import Testing
             shard.add(.connectionsAccepted, index + 1)
             shard.set(.connectionsOpen, to: index)
         }
-        metrics.shards[0].set(.samplesIn, to: 24_000)
+        var counters = SessionCounters()
+        counters.samplesIn = 24_000
+        metrics.shards[0].publish(counters)
         let lines = exposition(metrics)
         #expect(lines.contains("parley_connections_accepted_total 6"))
         #expect(lines.contains("parley_connections 3"))
@@ -44,10 +46,10 @@ import Testing
     func putsADurationIntoItsBucket(nanoseconds: Int, bucket: Int) {
         let shard = ShardMetrics()
         shard.observe(.firstToken, .nanoseconds(nanoseconds))
-        let (buckets, sum) = shard.distribution(of: .firstToken)
-        #expect(buckets.firstIndex(of: 1) == bucket)
-        #expect(buckets.reduce(0, +) == 1)
-        #expect(sum == max(0, nanoseconds))
+        let distribution = shard.distribution(of: .firstToken)
+        #expect(distribution.counts.firstIndex(of: 1) == bucket)
+        #expect(distribution.counts.reduce(0, +) == 1)
+        #expect(distribution.sum == max(0, nanoseconds))
         #expect(shard.distribution(of: .firstAudio).sum == 0)
     }
 

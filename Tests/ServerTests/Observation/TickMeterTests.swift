@@ -41,7 +41,7 @@ import Testing
         _ = tick(&meter, &clock, from: 10, to: 30, deltas: 2)
         _ = tick(&meter, &clock, from: 40, to: 90)
         let delays = shard.distribution(of: .deltaDelay)
-        #expect(delays.buckets.reduce(0, +) == 2 && delays.sum == 40_000_000)
+        #expect(delays.counts.reduce(0, +) == 2 && delays.sum == 40_000_000)
     }
 
     /// Jobs that a tick leaves are as old as that tick, and so are their deltas.

@@ -75,7 +75,7 @@ private struct LongAnswer: LanguageModel, SpeechRecognizer, SlowSpeaker {
         #expect(world.count("response.output_audio.delta") == before)
         #expect(world.count("response.done") == 1)
         #expect(world.count("conversation.item.truncated") == 1)
-        #expect(world.server.metrics.total(of: .interruptions) == 1)
+        #expect(world.server.metrics.total(of: \.interruptions) == 1)
     }
 
     @Test func audioThatIsQueuedAtTheOnsetIsDropped() throws {

@@ -66,7 +66,7 @@ import Testing
     }
 
     private func samplesIn(_ server: SimulatedServer) -> Int {
-        server.metrics.total(of: .samplesIn)
+        server.metrics.total(of: \.samplesIn)
     }
 
     /// Turns until some of the audio is heard, but not all of it.

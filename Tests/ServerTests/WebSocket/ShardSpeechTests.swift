@@ -103,12 +103,12 @@ private struct ScriptedVoice: LanguageModel, SpeechRecognizer, SlowSpeaker {
         let telling = try Self.tell(speakingAt: [0], until: 7_000)
         expectInOrder(Self.turn, in: telling.story)
         let metrics = telling.metrics
-        #expect(metrics.total(of: .turns) == 1)
-        #expect(metrics.total(of: .responsesCompleted) == 1)
+        #expect(metrics.total(of: \.turns) == 1)
+        #expect(metrics.total(of: \.responsesCompleted) == 1)
         #expect(metrics.total(of: .agentTasks) == 0)
         let spoken = 60 * "I have gone forward by ten meters.".count
-        #expect(metrics.total(of: .millisecondsOut) == spoken)
-        #expect(metrics.shards[0].distribution(of: .firstAudio).buckets.reduce(0, +) == 1)
+        #expect(metrics.total(of: \.millisecondsOut) == spoken)
+        #expect(metrics.shards[0].distribution(of: .firstAudio).counts.reduce(0, +) == 1)
         for text in telling.texts {
             #expect(RealtimeSchema.shared.violations(inServerEvent: text) == [])
         }
@@ -116,8 +116,8 @@ private struct ScriptedVoice: LanguageModel, SpeechRecognizer, SlowSpeaker {
 
     @Test func stopsSpeakingWhenTheUserBegins() throws {
         let telling = try Self.calm.get()
-        #expect(telling.metrics.total(of: .responsesCancelled) == 1)
-        #expect(telling.metrics.total(of: .responsesCompleted) == 1)
+        #expect(telling.metrics.total(of: \.responsesCancelled) == 1)
+        #expect(telling.metrics.total(of: \.responsesCompleted) == 1)
         let done = telling.texts.filter { $0.contains(#""type":"response.done""#) }
         #expect(done.count == 2)
         #expect(done.first?.contains("turn_detected") == true)

@@ -50,7 +50,7 @@ private final class FastVoice: LanguageModel, SpeechRecognizer, SpeechSynthesize
         let server: SimulatedServer
         let client: SimulatedClient
 
-        var audio: Int { server.metrics.total(of: .millisecondsOut) }
+        var audio: Int { server.metrics.total(of: \.millisecondsOut) }
         func count(_ type: String) -> Int { client.eventTypes.count { $0 == type } }
     }
 
@@ -115,7 +115,7 @@ private final class FastVoice: LanguageModel, SpeechRecognizer, SpeechSynthesize
             world.client.send(.binary, packet)
             #expect(world.server.run(for: .milliseconds(20)))
         }
-        #expect(world.server.metrics.total(of: .interruptions) == 1)
+        #expect(world.server.metrics.total(of: \.interruptions) == 1)
         #expect(world.voice.emitted < emitted + 2_000)
         #expect(world.voice.speaking == 0)
     }
@@ -132,10 +132,10 @@ private final class FastVoice: LanguageModel, SpeechRecognizer, SpeechSynthesize
             world.client.send(.binary, [UInt8](repeating: 0, count: 960))
             #expect(world.server.run(for: .milliseconds(20)))
         }
-        #expect(world.server.metrics.total(of: .falseInterruptions) == 1)
+        #expect(world.server.metrics.total(of: \.falseInterruptions) == 1)
         #expect(world.server.run(for: .seconds(25)))
         #expect(world.count("response.done") == 1)
-        #expect(world.server.metrics.total(of: .responsesCompleted) == 1)
+        #expect(world.server.metrics.total(of: \.responsesCompleted) == 1)
         #expect(world.voice.emitted == 20_000)
     }
 

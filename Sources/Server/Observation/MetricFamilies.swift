@@ -1,0 +1,410 @@
+// Every metric of the server: its name, its help, its labels, and where its figures are read. The
+// table is in the order and under the headings of docs/operations.md, which a test compares with it.
+// MetricsText writes the exposition; nothing is counted here.
+//
+// Invariant: base units; counters end in `_total`; all labels are fixed, or names of the operator's.
+
+import Session
+
+/// One metric: a name in the exposition, and its lines.
+struct MetricFamily: Sendable {
+    enum Kind: String { case counter, gauge, histogram }
+
+    /// Labels, such as `reason="memory"`, or none; and the figure.
+    typealias Line = (label: String, value: Int)
+
+    /// Where the figures are read.
+    enum Lines: Sendable {
+        /// Cells, each summed over all shards.
+        case sums([(label: String, cell: Int)])
+        /// A cell of each shard.
+        case shards(cell: Int)
+        /// Distributions of durations, summed over all shards.
+        case durations([(label: String, histogram: ShardHistogram)])
+        /// The ledgers of each shard by state: a histogram of a moment, whose counts fall when a
+        /// connection ends.
+        case ledgers
+        /// Figures of the process. Without any, the metric is left out.
+        case figures(@Sendable (MetricsSnapshot) -> [Line])
+    }
+
+    let name: String
+    let kind: Kind
+    let help: String
+    /// The divisor that turns a cell into the base unit.
+    let divisor: Int
+    let lines: Lines
+
+    private init(
+        _ kind: Kind, _ name: String, _ help: String, divisor: Int = 1, _ lines: Lines
+    ) {
+        (self.name, self.kind, self.help, self.divisor) = (name, kind, help, divisor)
+        self.lines = lines
+    }
+
+    private static func counter(
+        _ name: String, _ help: String, divisor: Int = 1, _ metric: ShardMetric
+    ) -> Self { Self(.counter, name, help, divisor: divisor, .sums([("", metric.cell)])) }
+
+    private static func counter(
+        _ name: String, _ help: String, divisor: Int = 1, _ counter: SessionCounter
+    ) -> Self {
+        Self(.counter, name, help, divisor: divisor, .sums([("", ShardMetrics.cell(of: counter))]))
+    }
+
+    private static func counters(
+        _ name: String, _ help: String, _ label: String, _ metrics: [(String, ShardMetric)]
+    ) -> Self {
+        Self(.counter, name, help, .sums(metrics.map { ("\(label)=\"\($0.0)\"", $0.1.cell) }))
+    }
+
+    private static func counters(
+        _ name: String, _ help: String, _ label: String, _ counters: [(String, SessionCounter)]
+    ) -> Self {
+        let cells = counters.map { ("\(label)=\"\($0.0)\"", ShardMetrics.cell(of: $0.1)) }
+        return Self(.counter, name, help, .sums(cells))
+    }
+
+    private static func gauge(_ name: String, _ help: String, _ metric: ShardMetric) -> Self {
+        Self(.gauge, name, help, .sums([("", metric.cell)]))
+    }
+
+    /// A gauge that is shown shard by shard.
+    private static func shards(
+        _ name: String, _ help: String, divisor: Int = 1, _ metric: ShardMetric
+    ) -> Self { Self(.gauge, name, help, divisor: divisor, .shards(cell: metric.cell)) }
+
+    private static func figure(
+        _ kind: Kind, _ name: String, _ help: String,
+        _ value: @escaping @Sendable (MetricsSnapshot) -> Int
+    ) -> Self { Self(kind, name, help, .figures { [("", value($0))] }) }
+}
+
+// MARK: - The table
+
+extension MetricFamily {
+    /// Every metric, under the headings of the documentation.
+    static let sections = [
+        ("Connections and sessions", admission),
+        ("HTTP and text requests", requests),
+        ("Bytes, sends and closes", transport),
+        ("Events, turns and responses", conversation),
+        ("Audio", audio),
+        ("Models, agents and workers", agents),
+        ("Event loops", loops),
+        ("Memory", memory),
+    ]
+
+    private static let admission: [MetricFamily] = [
+        .gauge("parley_connections", "Open connections.", .connectionsOpen),
+        .gauge("parley_sessions", "Open sessions.", .sessionsOpen),
+        .counter(
+            "parley_connections_accepted_total", "Connections accepted.", .connectionsAccepted),
+        .counters(
+            "parley_connections_refused_total", "Connections refused, by reason.", "reason",
+            [
+                ("max_connections", .connectionsRefused),
+                ("address_connections", .refusedAddressConnections),
+                ("address_rate", .refusedAddressRate), ("total_rate", .refusedTotalRate),
+                ("descriptors", .refusedDescriptors), ("proxy_header", .refusedProxyHeader),
+            ]),
+        .counter(
+            "parley_accept_failures_total", "Failed accepts, for example for lack of descriptors.",
+            .acceptFailures),
+        .counters(
+            "parley_requests_refused_total", "Requests refused, by the field they name.", "reason",
+            [("host", .refusedHost), ("origin", .refusedOrigin)]),
+        .counters(
+            "parley_auth_failures_total", "Requests refused for their credential, by reason.",
+            "reason",
+            [
+                ("missing", .authMissing), ("malformed", .authMalformed), ("unknown", .authUnknown),
+                ("expired", .authExpired), ("claims", .authClaims),
+                ("insufficient", .authInsufficient), ("address_limit", .authLimited),
+            ]),
+        .counters(
+            "parley_credential_limits_total",
+            "Requests refused for a limit of their credential, by the limit.", "limit",
+            [
+                ("models", .refusedModel), ("sessions", .refusedCredentialSessions),
+                ("client_secrets", .refusedClientSecrets),
+            ]),
+        .counter(
+            "parley_client_secrets_issued_total", "Client secrets issued.", .clientSecretsIssued),
+        .counter("parley_sessions_started_total", "Sessions started.", .sessionsStarted),
+        .counter(
+            "parley_sessions_refused_total", "Upgrades answered with 503.", .sessionsRefused
+        ),
+        .counter(
+            "parley_sessions_expired_total",
+            "Sessions closed at the end of the time that their credential allows.", .sessionsExpired
+        ),
+        .counter(
+            "parley_sessions_failed_total",
+            "Sessions ended because their state was broken, a defect of the server.",
+            .sessionsFailed),
+        .counters(
+            "parley_drained_sessions_total",
+            "Sessions closed for a restart, by the outcome of the turn in flight.", "outcome",
+            [("idle", .drainedIdle), ("finished", .drainedFinished), ("cut_off", .drainedCutOff)]),
+        MetricFamily(
+            .gauge, "parley_admission_closed", "1 while new sessions are refused for this reason.",
+            .figures {
+                [
+                    ("reason=\"memory\"", $0.isShortOfMemory ? 1 : 0),
+                    ("reason=\"sessions\"", $0.isFull ? 1 : 0),
+                    ("reason=\"draining\"", $0.isDraining ? 1 : 0),
+                ]
+            }),
+        .figure(.gauge, "parley_draining", "1 while the server drains.") { $0.isDraining ? 1 : 0 },
+    ]
+
+    private static let requests: [MetricFamily] = [
+        .counter("parley_http_requests_total", "HTTP requests answered.", .requests),
+        .gauge("parley_text_turns", "Text requests in flight.", .textRequestsOpen),
+        .counters(
+            "parley_text_turns_total", "Text requests that began, by their format.", "format",
+            [
+                ("chat_completions", .textRequestsChatCompletions),
+                ("ui_messages", .textRequestsUIMessages),
+            ]),
+        .counters(
+            "parley_text_turns_refused_total",
+            "Text requests refused: their body is wrong, or no place was free.", "reason",
+            [("invalid", .textRequestsInvalid), ("full", .textRequestsRefused)]),
+        .counter(
+            "parley_text_turns_abandoned_total",
+            "Text requests stopped because no client waited for them any more.",
+            .textRequestsAbandoned),
+        .counter(
+            "parley_text_replies_resumed_total", "Replies that a client resumed.",
+            .textRepliesResumed),
+    ]
+
+    private static let transport: [MetricFamily] = [
+        .counter("parley_received_bytes_total", "Bytes read from sockets.", .bytesReceived),
+        .counter("parley_sent_bytes_total", "Bytes written to sockets.", .bytesSent),
+        .counters(
+            "parley_compressed_bytes_total",
+            "Compressed bytes of compressed messages, as on the wire.", "direction",
+            [("received", .deflatedBytesIn), ("sent", .deflatedBytesOut)]),
+        .counters(
+            "parley_uncompressed_bytes_total", "Uncompressed bytes of the same messages.",
+            "direction", [("received", .inflatedBytesIn), ("sent", .inflatedBytesOut)]),
+        .counters(
+            "parley_sends_total",
+            "Sends, by outcome: at once, behind earlier output, or over the limit.", "outcome",
+            [("sent", .sendsSent), ("buffered", .sendsBuffered), ("over_limit", .sendsOverLimit)]),
+        .counters(
+            "parley_output_limit_closes_total",
+            "Connections closed as too slow readers, by the limit of queued output.", "limit",
+            [("hard", .outputLimitCloses), ("soft", .slowReaderCloses)]),
+        .counters(
+            "parley_dropped_audio_messages_total",
+            "Messages of reply audio that were dropped unsent, by reason.", "reason",
+            [("late", .lateAudioMessages), ("cancelled", .cancelledAudioMessages)]),
+        .counters(
+            "parley_dropped_audio_bytes_total", "Bytes of these messages.", "reason",
+            [("late", .lateAudioBytes), ("cancelled", .cancelledAudioBytes)]),
+        .counters(
+            "parley_peer_closes_total",
+            "Connections closed for the behaviour of their peers, by reason.", "reason",
+            [
+                ("silence", .silenceCloses), ("message_idle", .messageIdleCloses),
+                ("slow_request", .slowRequestCloses), ("slow_message", .slowMessageCloses),
+                ("flood", .floodCloses),
+            ]),
+        .counters(
+            "parley_memory_closes_total",
+            "Connections and text requests evicted for their memory, by the limit.", "limit",
+            [("connection", .memoryClosesConnection), ("total", .memoryClosesTotal)]),
+        .counter(
+            "parley_postponed_pongs_total",
+            "Pings that came while an earlier pong waited; only the newest is answered.",
+            .postponedPongs),
+        .counter(
+            "parley_protocol_errors_total", "HTTP and WebSocket rules broken by peers.",
+            .protocolErrors),
+        .counters(
+            "parley_tls_handshakes_total", "TLS handshakes, by result.", "result",
+            [
+                ("full", .tlsHandshakesFull), ("resumed", .tlsHandshakesResumed),
+                ("failed", .tlsHandshakesFailed),
+            ]),
+        .counter(
+            "parley_tls_truncations_total",
+            "TLS streams that ended in use, without the peer's close_notify.", .tlsTruncations),
+    ]
+
+    private static let conversation: [MetricFamily] = [
+        .counters(
+            "parley_client_events_total", "Events received, by class.", "class",
+            [
+                ("session", .eventsInSession), ("input_audio_buffer", .eventsInAudio),
+                ("conversation", .eventsInConversation), ("response", .eventsInResponse),
+                ("output_audio_buffer", .eventsInOutputAudio),
+                ("audio_packet", .eventsInAudioPacket), ("refused", .eventsInRefused),
+            ]),
+        .counters(
+            "parley_server_events_total", "Events sent, by class.", "class",
+            [
+                ("error", .eventsOutError), ("session", .eventsOutSession),
+                ("input_audio_buffer", .eventsOutInputAudio),
+                ("conversation", .eventsOutConversation), ("response", .eventsOutResponse),
+                ("output_audio_buffer", .eventsOutOutputAudio),
+                ("rate_limits", .eventsOutRateLimits), ("audio_packet", .eventsOutAudioPacket),
+            ]),
+        .counter("parley_turns_total", "User turns committed.", \.turns),
+        .counters(
+            "parley_interruptions_total",
+            "Speech over a reply, by whether it ended the reply or only held it.", "kind",
+            [("accepted", \.interruptions), ("false", \.falseInterruptions)]),
+        .counters(
+            "parley_responses_total", "Responses that ended, by status.", "status",
+            [
+                ("completed", \.responsesCompleted), ("cancelled", \.responsesCancelled),
+                ("incomplete", \.responsesIncomplete), ("failed", \.responsesFailed),
+            ]),
+        .counters(
+            "parley_mcp_calls_total", "Calls of MCP tools that ended, by result.", "result",
+            [("completed", \.toolCallsCompleted), ("failed", \.toolCallsFailed)]),
+        MetricFamily(
+            .histogram, "parley_turn_latency_seconds",
+            "Time from the end of the user's speech to a hop of the turn.",
+            .durations([
+                ("hop=\"transcript\"", .transcript), ("hop=\"first_token\"", .firstToken),
+                ("hop=\"first_audio\"", .firstAudio),
+            ])),
+        MetricFamily(
+            .histogram, "parley_delta_delay_seconds",
+            """
+            From the beginning of the tick that read a model's delta to its write to the client; \
+            its wait in the socket before that tick is left out.
+            """, .durations([("", .deltaDelay)])),
+    ]
+
+    private static let audio: [MetricFamily] = [
+        .counter(
+            "parley_audio_received_seconds_total", "Audio received.", divisor: 16_000, \.samplesIn),
+        .counter(
+            "parley_audio_sent_seconds_total", "Audio sent.", divisor: 1_000, \.millisecondsOut),
+        .counter(
+            "parley_audio_decode_errors_total", "Audio that did not decode.", \.decodeErrors
+        ),
+        .counters(
+            "parley_opus_repaired_packets_total",
+            "Missing Opus packets that were recovered from the next one, or concealed.", "means",
+            [("recovered", \.packetsRecovered), ("concealed", \.packetsConcealed)]),
+        .counter(
+            "parley_opus_late_packets_total", "Numbered Opus packets that came twice or too late.",
+            \.packetsLate),
+        MetricFamily(
+            .gauge, "parley_codecs",
+            "Decoders and encoders, in use by sessions or pooled for reuse.",
+            .sums([
+                ("kind=\"decoder\",state=\"used\"", ShardMetric.decodersInUse.cell),
+                ("kind=\"decoder\",state=\"pooled\"", ShardMetric.decodersPooled.cell),
+                ("kind=\"encoder\",state=\"used\"", ShardMetric.encodersInUse.cell),
+                ("kind=\"encoder\",state=\"pooled\"", ShardMetric.encodersPooled.cell),
+            ])),
+        .counters(
+            "parley_phrases_total", "Phrases to be spoken, by whether the cache had them.",
+            "result", [("hit", .phraseHits), ("miss", .phraseMisses)]),
+        .gauge("parley_phrase_cache_bytes", "Speech in the phrase cache.", .phraseBytes),
+    ]
+
+    private static let agents: [MetricFamily] = [
+        MetricFamily(
+            .counter, "parley_model_turns_total", "Turns of model providers, by outcome.",
+            .figures {
+                $0.providers.flatMap { provider in
+                    [
+                        ("completed", provider.completed), ("failed", provider.failed),
+                        ("cancelled", provider.cancelled), ("skipped", provider.skipped),
+                    ].map { ("provider=\"\(provider.name)\",outcome=\"\($0)\"", $1) }
+                }
+            }),
+        MetricFamily(
+            .counter, "parley_model_fallbacks_total",
+            "Turns that a provider took over from another that had failed.",
+            .figures { $0.providers.map { ("provider=\"\($0.name)\"", $0.fallbacks) } }),
+        MetricFamily(
+            .gauge, "parley_model_provider_paused",
+            "1 while a provider is left alone after failures in a row.",
+            .figures { $0.providers.map { ("provider=\"\($0.name)\"", $0.isPaused ? 1 : 0) } }),
+        .gauge("parley_agent_tasks", "Agents' tasks in flight.", .agentTasks),
+        .gauge(
+            "parley_upstream_transfers", "Descriptors of transfers to model servers.",
+            .upstreamTransfers),
+        .figure(.gauge, "parley_worker_queue_jobs", "Jobs that wait for a worker thread.") {
+            $0.workers.queued
+        },
+        .figure(.gauge, "parley_worker_running_jobs", "Jobs that a worker thread runs.") {
+            $0.workers.running
+        },
+        .figure(
+            .counter, "parley_worker_refused_jobs_total", "Jobs refused because too many waited."
+        ) { $0.workers.refused },
+        .figure(
+            .counter, "parley_worker_evicted_jobs_total",
+            "Jobs that lost their place in a full queue to a caller with a smaller share."
+        ) { $0.workers.evicted },
+    ]
+
+    private static let loops: [MetricFamily] = [
+        MetricFamily(
+            .histogram, "parley_event_loop_lag_seconds",
+            "How late deadlines expired; audio is as late.", .durations([("", .eventLoopLag)])),
+        MetricFamily(
+            .histogram, "parley_event_loop_turn_seconds",
+            "Work of a tick of the event loop, from the return of one wait to the next.",
+            .durations([("", .eventLoopTick)])),
+        .counter(
+            "parley_event_loop_absence_seconds_total",
+            "Time that shards were late by more than 250 ms; peers' timeouts do not count it.",
+            divisor: 1_000, .absentMilliseconds),
+        MetricFamily(
+            .histogram, "parley_session_scan_seconds",
+            "Work of a scan of a shard's connections for an operator, over several ticks.",
+            .durations([("", .sessionScan)])),
+        .shards("parley_shard_connections", "Open connections of a shard.", .connectionsOpen),
+        .shards("parley_shard_sessions", "Open sessions of a shard.", .sessionsOpen),
+        .shards(
+            "parley_shard_busy_ratio", "The part of the last second or more that a shard worked.",
+            divisor: 1_000, .busyPermille),
+        .shards(
+            "parley_shard_opus_complexity_reduction",
+            "Steps by which a busy shard reduces the complexity of Opus.", .complexityReduction),
+    ]
+
+    private static let memory: [MetricFamily] = [
+        .shards(
+            "parley_ledger_total_bytes", "Memory of the connections and text requests of a shard.",
+            .ledgerBytes),
+        MetricFamily(
+            .histogram, "parley_session_memory_bytes",
+            "Memory of each connection now, by its shard and the state of its session.", .ledgers),
+        .shards(
+            "parley_shard_compression_context_bytes",
+            "Memory that compression contexts of a shard's connections may take.",
+            .compressionContextBytes),
+        .shards(
+            "parley_shard_send_buffer_bytes", "Memory of a shard's send buffers.", .sendBufferBytes),
+        .shards(
+            "parley_shard_scratch_bytes", "Memory that a shard's connections share.", .scratchBytes),
+        .figure(.gauge, "process_resident_memory_bytes", "Resident memory of the process.") {
+            $0.memory.resident
+        },
+        .figure(
+            .gauge, "parley_private_memory_bytes",
+            "Resident memory that the process itself has written, without files."
+        ) { $0.memory.private },
+        .figure(
+            .gauge, "parley_allocated_memory_bytes",
+            "Memory in use on the heap, without freed memory that the allocator keeps."
+        ) { _ in ProcessMemory.allocated },
+        .counter(
+            "parley_memory_returns_total", "Times that unused memory was given back to the system.",
+            .memoryReturns),
+    ]
+}

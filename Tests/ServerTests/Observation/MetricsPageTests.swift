@@ -1,0 +1,81 @@
+// The tables of metrics in docs/operations.md are made from the exposition, so that a new metric is
+// declared once, in MetricFamilies. `UPDATE_GOLDEN=1 swift test` rewrites them; the diff is reviewed.
+
+import Codec
+import Foundation
+import Session
+import Testing
+
+@testable import Server
+
+@Suite("The page of metrics")
+struct MetricsPageTests {
+    private static let page = URL(filePath: #filePath).deletingLastPathComponent()
+        .appending(path: "../../../docs/operations.md").standardized
+    /// Labels whose values are not fixed.
+    private static let openLabels = ["shard", "provider", "le"]
+
+    @Test("docs/operations.md has the names, types, help and labels of all metrics")
+    func pageIsTrue() throws {
+        let page = try String(contentsOf: Self.page, encoding: .utf8)
+        var expected = page
+        for (heading, families) in MetricFamily.sections {
+            let rows = families.map(row).joined()
+            let section = try #require(expected.range(of: "### \(heading)\n"), "\(heading)")
+            let table = try #require(
+                expected.range(
+                    of: #"(?<=\n\|---\|---\|---\|---\|\n)(\|.*\n)*"#, options: .regularExpression,
+                    range: section.upperBound..<expected.endIndex))
+            expected.replaceSubrange(table, with: rows)
+        }
+        if ProcessInfo.processInfo.environment["UPDATE_GOLDEN"] == "1" {
+            try expected.write(to: Self.page, atomically: true, encoding: .utf8)
+        } else {
+            #expect(page == expected, "UPDATE_GOLDEN=1 rewrites the tables")
+        }
+    }
+
+    @Test("Every number of a shard is shown, but for the one that shards tell each other")
+    func everyNumberIsShown() {
+        let cells = MetricFamily.sections.flatMap { $0.1 }.flatMap { family -> [Int] in
+            switch family.lines {
+            case .sums(let samples): samples.map(\.cell)
+            case .shards(let cell): [cell]
+            case .durations, .ledgers, .figures: []
+            }
+        }
+        let hidden = ShardMetric.allCases.filter { !cells.contains($0.cell) }
+        #expect(hidden == [.largestLedgerBytes])
+    }
+
+    private func row(of family: MetricFamily) -> String {
+        "| `\(family.name)` | \(family.kind) | \(family.help) | \(labels(of: family)) |\n"
+            .replacing("|  |", with: "| |")
+    }
+
+    /// The labels of a metric with the values that they have.
+    private func labels(of family: MetricFamily) -> String {
+        var text = ByteWriter(capacity: 1_024)
+        let provider = ModelProviderCounts(name: "a")
+        let metrics = ServerMetrics(shards: 1, workers: { WorkerCounts() }) { [provider] }
+        metrics.write(into: &text)
+        var values: [(label: String, values: [String])] = []
+        for line in String(decoding: text.copiedBytes, as: UTF8.self).split(separator: "\n")
+        where line.prefix(while: { $0 != "{" }).hasPrefix(family.name) {
+            guard let name = line.firstMatch(of: /^(\w+)\{/)?.1,
+                ["", "_bucket"].contains(name.dropFirst(family.name.count))
+            else { continue }
+            for match in line.matches(of: /(\w+)="([^"]*)"/) {
+                let (label, value) = (String(match.1), "`\(match.2)`")
+                let place = values.firstIndex { $0.label == label }
+                if place == nil, label != "le" { values.append((label, [])) }
+                guard !Self.openLabels.contains(label) else { continue }
+                let own = place ?? values.count - 1
+                if !values[own].values.contains(value) { values[own].values.append(value) }
+            }
+        }
+        return values.map { label, values in
+            "`\(label)`" + (values.isEmpty ? "" : ": " + values.joined(separator: ", "))
+        }.joined(separator: "; ")
+    }
+}
