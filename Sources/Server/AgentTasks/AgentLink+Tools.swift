@@ -55,16 +55,13 @@ extension AgentLink {
             work.tools = tools
         }
         let host = host.serving(token, of: work.caller)
-        let logger = logger
         start(.toolList(connection: itemID), for: token, on: host, work: &work) { report in
-            do {
-                guard let connection else { throw AgentLink.unknownConnection }
-                let tools = try await connection.listTools(on: host)
-                await report(.tools(.listed(itemID: itemID, .success(tools))))
-            } catch {
-                let failure = AgentLink.describe(error, of: server.serverLabel, logger)
-                await report(.tools(.listed(itemID: itemID, .failure(failure))))
-            }
+            guard let connection else { throw AgentLink.unknownConnection }
+            let tools = try await connection.listTools(on: host)
+            await report(.tools(.listed(itemID: itemID, .success(tools))))
+        } failing: { [logger] in
+            let failure = AgentLink.describe($0, of: server.serverLabel, logger)
+            return .tools(.listed(itemID: itemID, .failure(failure)))
         }
     }
 
@@ -74,17 +71,14 @@ extension AgentLink {
     ) {
         let open = work.tools?.byItem[connection]
         let host = host.serving(token, of: work.caller)
-        let logger = logger
         let purpose = AgentWork.Purpose.toolCall(itemID: itemID, connection: connection)
         start(purpose, for: token, on: host, work: &work) { report in
-            do {
-                guard let open else { throw AgentLink.unknownConnection }
-                let text = try await open.call(name, arguments: arguments, id: itemID, on: host)
-                await report(.tools(.called(itemID: itemID, .success(text))))
-            } catch {
-                let failure = AgentLink.describe(error, of: name, logger)
-                await report(.tools(.called(itemID: itemID, .failure(failure))))
-            }
+            guard let open else { throw AgentLink.unknownConnection }
+            let text = try await open.call(name, arguments: arguments, id: itemID, on: host)
+            await report(.tools(.called(itemID: itemID, .success(text))))
+        } failing: { [logger] in
+            let failure = AgentLink.describe($0, of: name, logger)
+            return .tools(.called(itemID: itemID, .failure(failure)))
         }
     }
 

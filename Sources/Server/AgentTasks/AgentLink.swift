@@ -175,22 +175,19 @@ final class AgentLink {
     ) {
         let recognizer = agents.recognizer
         let host = host.serving(token, of: work.caller)
-        let logger = logger
         start(
             .transcription(itemID: itemID), for: token, on: host, work: &work,
             askedBytes: utterance.audio.decodedBytes
         ) { report in
-            do {
-                guard let recognizer else { throw AgentLink.missing("speech recogniser") }
-                let text = try await recognizer.transcribe(utterance, on: host) { part in
-                    try Task.checkCancellation()
-                    await report(.transcriptPart(itemID: itemID, text: part))
-                }
-                await report(.transcript(itemID: itemID, text: text))
-            } catch {
-                let failure = AgentLink.describe(error, of: "recogniser", logger)
-                await report(.transcriptionFailed(itemID: itemID, failure))
+            guard let recognizer else { throw AgentLink.missing("speech recogniser") }
+            let text = try await recognizer.transcribe(utterance, on: host) { part in
+                try Task.checkCancellation()
+                await report(.transcriptPart(itemID: itemID, text: part))
             }
+            await report(.transcript(itemID: itemID, text: text))
+        } failing: { [logger] in
+            .transcriptionFailed(
+                itemID: itemID, AgentLink.describe($0, of: "recogniser", logger))
         }
     }
 
@@ -209,12 +206,12 @@ final class AgentLink {
             .hypothesis(itemID: itemID), for: token, on: host, work: &work,
             askedBytes: utterance.audio.decodedBytes
         ) { report in
-            // A failure here happens again in `transcribe`, and is reported there.
-            if let text = try? await recognizer?.transcribe(utterance, on: host) {
-                await report(.hypothesis(itemID: itemID, text: text))
-            } else {
-                await report(.hypothesisFailed(itemID: itemID))
-            }
+            guard let recognizer else { throw AgentLink.missing("speech recogniser") }
+            let text = try await recognizer.transcribe(utterance, on: host)
+            await report(.hypothesis(itemID: itemID, text: text))
+        } failing: { _ in
+            // It happens again in `transcribe`, and is logged there.
+            .hypothesisFailed(itemID: itemID)
         }
     }
 
@@ -227,9 +224,11 @@ final class AgentLink {
             .encoding(itemID: itemID), for: token, on: host, work: &work,
             askedBytes: audio.decodedBytes * 2
         ) { report in
+            let bytes = try await host.compute { try audio.encoded(as: format) }
+            await report(.audioEncoded(itemID: itemID, bytes))
+        } failing: { _ in
             // A busy server returns the words alone.
-            let bytes = try? await host.compute { try audio.encoded(as: format) }
-            await report(.audioEncoded(itemID: itemID, bytes ?? []))
+            .audioEncoded(itemID: itemID, [])
         }
     }
 
@@ -239,21 +238,17 @@ final class AgentLink {
     ) {
         let model = agents.model
         let host = host.serving(token, of: work.caller)
-        let logger = logger
         start(
             .model(responseID: responseID), for: token, on: host, work: &work,
             askedBytes: request.heldBytes
         ) { report in
-            do {
-                try await model.respond(to: request, on: host) { delta in
-                    try Task.checkCancellation()
-                    await report(.modelDelta(responseID: responseID, delta))
-                }
-                await report(.modelFinished(responseID: responseID))
-            } catch {
-                let failure = AgentLink.describe(error, of: "model", logger)
-                await report(.modelFailed(responseID: responseID, failure))
+            try await model.respond(to: request, on: host) { delta in
+                try Task.checkCancellation()
+                await report(.modelDelta(responseID: responseID, delta))
             }
+            await report(.modelFinished(responseID: responseID))
+        } failing: { [logger] in
+            .modelFailed(responseID: responseID, AgentLink.describe($0, of: "model", logger))
         }
     }
 
@@ -267,26 +262,32 @@ final class AgentLink {
         let request = work.waiting.remove(at: index).request
         let synthesizer = agents.synthesizer
         let host = host.serving(token, of: work.caller)
-        let logger = logger
         start(purpose, for: token, on: host, work: &work) { report in
-            do {
-                guard let synthesizer else { throw AgentLink.missing("speech synthesiser") }
-                try await synthesizer.speak(request, on: host) { chunk in
-                    try Task.checkCancellation()
-                    await report(.speech(responseID: responseID, chunk))
-                }
-                await report(.speechFinished(responseID: responseID))
-            } catch {
-                let failure = AgentLink.describe(error, of: "synthesiser", logger)
-                await report(.speechFailed(responseID: responseID, failure))
+            guard let synthesizer else { throw AgentLink.missing("speech synthesiser") }
+            try await synthesizer.speak(request, on: host) { chunk in
+                try Task.checkCancellation()
+                await report(.speech(responseID: responseID, chunk))
             }
+            await report(.speechFinished(responseID: responseID))
+        } failing: { [logger] in
+            .speechFailed(
+                responseID: responseID, AgentLink.describe($0, of: "synthesiser", logger))
         }
     }
 
+    /// Starts a task of a session.
+    /// - Parameters:
+    ///   - askedBytes: what the task keeps of its command.
+    ///   - body: the work; it reports its results.
+    ///   - failing: what is reported where the work throws.
     func start(
         _ purpose: AgentWork.Purpose, for token: EventToken, on host: ShardAgentHost,
         work: inout AgentWork, askedBytes: Int = 0,
-        _ body: @escaping @Sendable (_ report: @Sendable (AgentEvent) async -> Void) async -> Void
+        _ body:
+            @escaping @Sendable (
+                _ report: @Sendable (AgentEvent) async -> Void
+            ) async throws -> Void,
+        failing: @escaping @Sendable (any Error) -> AgentEvent
     ) {
         nextSerial += 1
         runningTasks += 1
@@ -296,10 +297,15 @@ final class AgentLink {
             // A task that is cancelled before its first step must not do its work: a client that
             // creates and cancels responses would cause the work of all of them.
             guard !Task.isCancelled else { return }
-            await body { event in
+            let report: @Sendable (AgentEvent) async -> Void = { event in
                 let delivery = AgentDelivery(token: token, serial: serial, event: event)
                 if gate.deliverAtOnce(delivery) { return }
                 await gate.deliver(delivery)
+            }
+            do {
+                try await body(report)
+            } catch {
+                await report(failing(error))
             }
         }
         let bytes = purpose.taskBytes + askedBytes

@@ -139,7 +139,8 @@ extension Shard {
             linger(connection)
             connection.webSocket = nil
         case .http where connection.output.isEmpty && connection.http?.reply == nil:
-            let failure = reason == .tooLarge ? routes.tooMuchMemory : routes.shortOfMemory
+            let isTooLarge = reason.metric == .memoryClosesConnection
+            let failure = isTooLarge ? routes.tooMuchMemory : routes.shortOfMemory
             refuse(failure.response, on: connection)
         case .proxyHeader, .http, .webSocket, .closing, .lingering: close(connection)
         case .closed: break
@@ -173,45 +174,25 @@ extension Routes {
 }
 
 /// Why a connection or a text request is evicted.
-enum EvictionReason {
-    /// It is charged more than any may be.
-    case tooLarge
-    /// The process takes too much memory, and this owner has the most of it.
-    case shortOfMemory
-
+struct EvictionReason {
     /// Where it is counted.
-    var metric: ShardMetric {
-        switch self {
-        case .tooLarge: .memoryClosesConnection
-        case .shortOfMemory: .memoryClosesTotal
-        }
-    }
-
+    let metric: ShardMetric
     /// The option that says how much.
-    var option: String {
-        switch self {
-        case .tooLarge: "max-connection-memory-bytes"
-        case .shortOfMemory: "max-memory-bytes"
-        }
-    }
+    let option: StaticString
+    let closeCode: WebSocketCloseCode
+    let closeReason: StaticString
 
-    var closeCode: WebSocketCloseCode {
-        switch self {
-        case .tooLarge: .policyViolation
-        case .shortOfMemory: .tryAgainLater
-        }
-    }
-
-    var closeReason: StaticString {
-        switch self {
-        case .tooLarge: "The connection holds too much memory."
-        case .shortOfMemory: "The server is short of memory, and this connection holds the most."
-        }
-    }
+    /// It is charged more than any may be.
+    static let tooLarge = EvictionReason(
+        metric: .memoryClosesConnection, option: "max-connection-memory-bytes",
+        closeCode: .policyViolation, closeReason: "The connection holds too much memory.")
+    /// The process takes too much memory, and this owner has the most of it.
+    static let shortOfMemory = EvictionReason(
+        metric: .memoryClosesTotal, option: "max-memory-bytes", closeCode: .tryAgainLater,
+        closeReason: "The server is short of memory, and this connection holds the most.")
 
     /// The end of a reply over HTTP.
     var failure: ReplyPart {
-        .failed(
-            code: "server_overloaded", message: "\(closeReason)", isRequestError: false)
+        .failed(code: "server_overloaded", message: "\(closeReason)", isRequestError: false)
     }
 }

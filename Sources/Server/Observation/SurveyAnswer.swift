@@ -17,29 +17,30 @@ struct SurveyAnswer {
         let rows = survey.reports.flatMap(\.rows).sorted { $0.rank < $1.rank }
         guard survey.query.id == nil else { return single(rows.first) }
         let shown = rows.prefix(survey.query.limit)
-        let matching = survey.reports.reduce(0) { $0 + $1.matching }
         var json = JSONWriter(ByteWriter(capacity: 512 + 320 * shown.count))
-        json.beginObject()
-        json.member("object", "list")
-        json.member("shards", survey.shards)
-        json.member("shards_answered", survey.reports.count)
-        json.member("connections", survey.reports.reduce(0) { $0 + $1.connections })
-        json.member("ledger_bytes", survey.reports.reduce(0) { $0 + $1.ledgerBytes })
-        json.member("resident_bytes", ProcessMemory.current.resident)
-        json.key("states")
-        json.beginObject()
-        for state in SessionState.allCases {
-            json.key(text: state.rawValue)
-            json.integer(survey.reports.reduce(0) { $0 + $1.states[state.index] })
+        json.object { json in
+            json.member("object", "list")
+            json.member("shards", survey.shards)
+            json.member("shards_answered", survey.reports.count)
+            json.member("connections", sum(\.connections))
+            json.member("ledger_bytes", sum(\.ledgerBytes))
+            json.member("resident_bytes", ProcessMemory.current.resident)
+            json.object("states") { json in
+                for state in SessionState.allCases {
+                    json.key(text: state.rawValue)
+                    json.integer(sum(\.states[state.index]))
+                }
+            }
+            json.array("data") { json in
+                for row in shown { Self.write(row, into: &json) }
+            }
+            json.member("has_more", sum(\.matching) > shown.count)
         }
-        json.endObject()
-        json.key("data")
-        json.beginArray()
-        for row in shown { Self.write(row, into: &json) }
-        json.endArray()
-        json.member("has_more", matching > shown.count)
-        json.endObject()
         return Self.response(json.finish())
+    }
+
+    private func sum(_ figure: KeyPath<SurveyReport, Int>) -> Int {
+        survey.reports.reduce(0) { $0 + $1[keyPath: figure] }
     }
 
     private func single(_ row: SessionRow?) -> HTTPResponse {
@@ -61,36 +62,34 @@ struct SurveyAnswer {
     }
 
     private static func write(_ row: SessionRow, into json: inout JSONWriter) {
-        json.beginObject()
-        json.member("id", row.id)
-        json.member("shard", row.shard)
-        json.member("state", row.state.rawValue)
-        json.member("bytes", row.bytes)
-        json.member("age_ms", max(0, row.age.wholeMilliseconds))
-        json.member("idle_ms", max(0, row.idle.wholeMilliseconds))
-        json.member("client", row.client == .unspecified ? nil : "\(row.client)")
-        json.member("model", row.model)
-        json.member("turns", row.turns)
-        json.key("last_turn")
-        if let turn = row.lastTurn {
-            json.beginObject()
-            json.member("transcript_ms", turn[.transcript])
-            json.member("first_token_ms", turn[.firstToken])
-            json.member("first_audio_ms", turn[.firstAudio])
-            json.endObject()
-        } else {
-            json.null()
-        }
-        if let parts = row.parts {
-            json.key("parts")
-            json.beginObject()
-            for part in MemoryPart.allCases {
-                json.key(text: part.rawValue)
-                json.integer(parts[part])
+        json.object { json in
+            json.member("id", row.id)
+            json.member("shard", row.shard)
+            json.member("state", row.state.rawValue)
+            json.member("bytes", row.bytes)
+            json.member("age_ms", max(0, row.age.wholeMilliseconds))
+            json.member("idle_ms", max(0, row.idle.wholeMilliseconds))
+            json.member("client", row.client == .unspecified ? nil : "\(row.client)")
+            json.member("model", row.model)
+            json.member("turns", row.turns)
+            json.key("last_turn")
+            if let turn = row.lastTurn {
+                json.object { json in
+                    json.member("transcript_ms", turn[.transcript])
+                    json.member("first_token_ms", turn[.firstToken])
+                    json.member("first_audio_ms", turn[.firstAudio])
+                }
+            } else {
+                json.null()
             }
-            json.endObject()
+            guard let parts = row.parts else { return }
+            json.object("parts") { json in
+                for part in MemoryPart.allCases {
+                    json.key(text: part.rawValue)
+                    json.integer(parts[part])
+                }
+            }
         }
-        json.endObject()
     }
 }
 

@@ -148,11 +148,8 @@ final class UpstreamTransfer: @unchecked Sendable {
         case .ended(let outcome):
             // A quick answer can break off before its head is awaited. Its pieces are still to be
             // read, and its error comes after them.
-            if !hasHead, let error = Self.error(of: outcome) {
-                waiter.resume(throwing: error)
-            } else {
-                waiter.resume(returning: status)
-            }
+            let error = hasHead ? nil : Self.error(of: outcome)
+            waiter.resume(with: error.map { .failure($0) } ?? .success(status))
         }
     }
 
@@ -205,22 +202,8 @@ final class UpstreamTransfer: @unchecked Sendable {
         stage = .ended(outcome)
         if case .cancelled = outcome { dropPending() }
         let error = Self.error(of: outcome)
-        if let waiter = headWaiter {
-            headWaiter = nil
-            if let error {
-                waiter.resume(throwing: error)
-            } else {
-                waiter.resume(returning: status)
-            }
-        }
-        if let waiter = chunkWaiter {
-            chunkWaiter = nil
-            if let error {
-                waiter.resume(throwing: error)
-            } else {
-                waiter.resume(returning: nil)
-            }
-        }
+        headWaiter.take()?.resume(with: error.map { .failure($0) } ?? .success(status))
+        chunkWaiter.take()?.resume(with: error.map { .failure($0) } ?? .success(nil))
     }
 
     /// A cancellation after the end drops the pieces that wait.
@@ -278,16 +261,14 @@ final class UpstreamTransfer: @unchecked Sendable {
         guard status >= 200 else { return true }
         stage = .streaming
         hasHead = true
-        headWaiter?.resume(returning: status)
-        headWaiter = nil
+        headWaiter.take()?.resume(returning: status)
         return true
     }
 
     /// Takes a piece of the body. False: libcurl keeps it and pauses.
     func handleBody(_ bytes: UnsafeRawBufferPointer) -> Bool {
         lastActivity = loop.now
-        if let waiter = chunkWaiter {
-            chunkWaiter = nil
+        if let waiter = chunkWaiter.take() {
             waiter.resume(returning: [UInt8](bytes))
             return true
         }

@@ -69,8 +69,8 @@ public final class ChildProcess: LineProgram, @unchecked Sendable {
                 throw AgentError.unavailable(
                     message: "The tool server has failed and is started again in a moment.")
             }
-            isWanted = true
-            if thread == nil { startThread() }
+            if thread == nil { thread = startThread { [self] in runChildren() } }
+            isWanted = thread != nil
             lock.signal()
         }
     }
@@ -109,30 +109,6 @@ public final class ChildProcess: LineProgram, @unchecked Sendable {
     private static var now: Int64 { MonotonicClock.now.nanoseconds }
 
     // MARK: The thread
-
-    private func startThread() {
-        // Another thread handles signals; a write to a child that has ended is an error here, not a
-        // signal.
-        var all = sigset_t()
-        var previous = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_SETMASK, &all, &previous)
-        defer { pthread_sigmask(SIG_SETMASK, &previous, nil) }
-        var thread = pthread_t()
-        let context = Unmanaged.passRetained(self).toOpaque()
-        let result = pthread_create(
-            &thread, nil,
-            { context in
-                Unmanaged<ChildProcess>.fromOpaque(context!).takeRetainedValue().runChildren()
-                return nil
-            }, context)
-        guard result == 0 else {
-            Unmanaged<ChildProcess>.fromOpaque(context).release()
-            isWanted = false
-            return
-        }
-        self.thread = thread
-    }
 
     private func runChildren() {
         pthread_setname_np(pthread_self(), "child")

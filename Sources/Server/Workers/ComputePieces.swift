@@ -56,12 +56,7 @@ final class ComputePieces<Element: Sendable>: Sendable {
             state.failure = failure
             return state.consumer.take()
         }
-        guard let consumer else { return }
-        if let failure {
-            consumer.resume(throwing: failure)
-        } else {
-            consumer.resume(returning: nil)
-        }
+        consumer?.resume(with: failure.map { .failure($0) } ?? .success(nil))
     }
 
     /// The consumer wants no more.

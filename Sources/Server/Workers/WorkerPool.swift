@@ -87,24 +87,11 @@ private final class WorkerQueue: @unchecked Sendable {
 
     func start(threads count: Int) {
         threadCount = count
-        // Another thread handles signals, never a worker; a thread inherits the mask of the thread
-        // that starts it.
-        var all = sigset_t()
-        var previous = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_SETMASK, &all, &previous)
-        defer { pthread_sigmask(SIG_SETMASK, &previous, nil) }
-        for _ in 0..<count {
-            var thread = pthread_t()
-            let context = Unmanaged.passRetained(self).toOpaque()
-            let result = pthread_create(
-                &thread, nil,
-                { context in
-                    Unmanaged<WorkerQueue>.fromOpaque(context!).takeRetainedValue().runJobs()
-                    return nil
-                }, context)
-            precondition(result == 0, "a worker thread cannot be started: error \(result)")
-            threads.append(thread)
+        threads = (0..<count).map { _ in
+            guard let thread = startThread({ [self] in runJobs() }) else {
+                preconditionFailure("a worker thread cannot be started")
+            }
+            return thread
         }
     }
 
