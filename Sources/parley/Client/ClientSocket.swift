@@ -32,12 +32,12 @@ final class ClientSocket {
         var failure: Int32 = 0
         for address in sequence(first: list, next: { $0?.pointee.ai_next }) {
             guard let address = address?.pointee else { break }
-            switch Self.connect(to: address) {
-            case .success(let connected):
+            let connected = Self.connect(to: address)
+            if connected >= 0 {
                 descriptor = connected
                 return
-            case .failure(let error): failure = error.errno
             }
+            failure = -connected
         }
         let reason = String(cString: strerror(failure))
         throw CommandFailure(
@@ -57,14 +57,12 @@ final class ClientSocket {
         tls = try ClientTLS(descriptor: descriptor, host: host, trust: trust)
     }
 
-    private struct ConnectError: Error {
-        let errno: Int32
-    }
-
-    private static func connect(to address: addrinfo) -> Result<Int32, ConnectError> {
+    /// Connects.
+    /// - Returns: the descriptor, or the negative error number.
+    private static func connect(to address: addrinfo) -> Int32 {
         let type = address.ai_socktype | Int32(SOCK_CLOEXEC.rawValue)
         let descriptor = socket(address.ai_family, type, address.ai_protocol)
-        guard descriptor >= 0 else { return .failure(ConnectError(errno: errno)) }
+        guard descriptor >= 0 else { return -errno }
         // The kernel's own limit is minutes; SO_SNDTIMEO bounds connect(2) too (socket(7)).
         var limit = timeval(tv_sec: 5, tv_usec: 0)
         setsockopt(
@@ -73,11 +71,10 @@ final class ClientSocket {
         var yes: Int32 = 1
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, socklen_t(4))
         if Glibc.connect(descriptor, address.ai_addr, address.ai_addrlen) == 0 {
-            return .success(descriptor)
+            return descriptor
         }
-        let error = ConnectError(errno: errno)
-        close(descriptor)
-        return .failure(error)
+        defer { close(descriptor) }
+        return -errno
     }
 
     /// Waits until the socket or another descriptor can be read, or until a time.
@@ -136,5 +133,45 @@ final class ClientSocket {
     private func lost() -> CommandFailure {
         let reason = String(cString: strerror(errno))
         return CommandFailure(description: "the connection is lost: \(reason)")
+    }
+
+    // MARK: HTTP
+
+    /// Reads the answer to an HTTP request.
+    /// - Parameters:
+    ///   - authority: the server, for the failures.
+    ///   - seconds: the time that the whole answer may take.
+    /// - Returns: the answer, and the bytes that came behind it.
+    /// - Throws: a `CommandFailure` when no answer comes, or something else than HTTP.
+    func readResponse(
+        from authority: String, within seconds: Double, limits: HTTPLimits = HTTPLimits()
+    ) throws(CommandFailure) -> (HTTPResponse, rest: [UInt8]) {
+        let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
+        defer { buffer.deallocate() }
+        let deadline = monotonicSeconds() + seconds
+        var parser = HTTPResponseParser(limits: limits)
+        var received: [UInt8] = []
+        while true {
+            guard try wait(until: deadline).isSocketReadable else {
+                if monotonicSeconds() < deadline { continue }
+                throw CommandFailure(description: "\(authority) does not answer")
+            }
+            guard let count = try read(into: buffer) else { continue }
+            guard count > 0 else {
+                throw CommandFailure(description: "\(authority) closed the connection")
+            }
+            received += buffer[..<count]
+            do throws(HTTPError) {
+                let bytes = received.span.bytes
+                let result = try bytes.withUnsafeBytes { (bytes) throws(HTTPError) in
+                    try parser.parse(bytes)
+                }
+                if let (response, consumed) = result {
+                    return (response, Array(received[consumed...]))
+                }
+            } catch {
+                throw CommandFailure(description: "\(authority) does not speak HTTP: \(error)")
+            }
+        }
     }
 }

@@ -12,8 +12,6 @@ final class PageClient {
     private let key: String?
     private let trust: ServerTrust
     private var socket: ClientSocket?
-    private let readBuffer = UnsafeMutableRawBufferPointer.allocate(
-        byteCount: 64 << 10, alignment: 16)
 
     /// Connects with the first page.
     /// - Parameters:
@@ -24,8 +22,6 @@ final class PageClient {
         self.key = key
         self.trust = trust
     }
-
-    deinit { readBuffer.deallocate() }
 
     /// Gets a page.
     /// - Throws: a `CommandFailure` when the server cannot be reached, or answers anything but 200.
@@ -64,26 +60,12 @@ final class PageClient {
         if let key { request.append("Authorization: Bearer \(key)\r\n") }
         request.append("\r\n")
         try socket.write(request)
-        let deadline = monotonicSeconds() + Self.patience
         var limits = HTTPLimits()
         limits.maxBodyBytes = 16 << 20
-        var parser = HTTPResponseParser(limits: limits)
-        var received: [UInt8] = []
-        while true {
-            guard try socket.wait(until: deadline).isSocketReadable else {
-                if monotonicSeconds() < deadline { continue }
-                throw CommandFailure(description: "\(address.authority) does not answer")
-            }
-            guard let count = try socket.read(into: readBuffer) else { continue }
-            guard count > 0 else {
-                throw CommandFailure(description: "\(address.authority) closed the connection")
-            }
-            received += readBuffer[..<count]
-            if let answer = try parse(received, &parser) {
-                if answer.fields.contains(token: "close", in: "Connection") { self.socket = nil }
-                return answer
-            }
-        }
+        let (answer, _) = try socket.readResponse(
+            from: address.authority, within: Self.patience, limits: limits)
+        if answer.fields.contains(token: "close", in: "Connection") { self.socket = nil }
+        return answer
     }
 
     private func connected() throws(CommandFailure) -> ClientSocket {
@@ -92,17 +74,5 @@ final class PageClient {
         if address.isSecure { try made.secure(host: address.host, trust: trust) }
         socket = made
         return made
-    }
-
-    private func parse(
-        _ bytes: [UInt8], _ parser: inout HTTPResponseParser
-    ) throws(CommandFailure) -> HTTPResponse? {
-        do throws(HTTPError) {
-            return try bytes.span.bytes.withUnsafeBytes { (bytes) throws(HTTPError) in
-                try parser.parse(bytes)?.response
-            }
-        } catch {
-            throw CommandFailure(description: "\(address.authority) does not speak HTTP")
-        }
     }
 }

@@ -91,40 +91,7 @@ final class RealtimeClient {
         WebSocketHandshake.writeRequest(
             target: url.target, host: url.authority, key: nonce, headers: headers, into: &writer)
         try socket.write(writer)
-        let deadline = monotonicSeconds() + 10
-        var received: [UInt8] = []
-        var parser = HTTPResponseParser()
-        while true {
-            guard try socket.wait(until: deadline).isSocketReadable else {
-                throw CommandFailure(description: "\(url.authority) did not answer the upgrade")
-            }
-            guard let count = try socket.read(into: readBuffer) else { continue }
-            if count == 0 {
-                throw CommandFailure(description: "\(url.authority) closed the connection")
-            }
-            received += readBuffer[..<count]
-            if let consumed = try accept(&parser, received, nonce: nonce, url: url) {
-                try parse(received: &received, from: consumed)
-                return
-            }
-        }
-    }
-
-    /// Checks the answer to the upgrade; nil while it is incomplete, else its size.
-    private func accept(
-        _ parser: inout HTTPResponseParser, _ received: [UInt8], nonce: String, url: RealtimeURL
-    ) throws(CommandFailure) -> Int? {
-        typealias Answer = (response: HTTPResponse, consumed: Int)
-        let result: Answer?
-        do throws(HTTPError) {
-            result = try received.span.bytes.withUnsafeBytes {
-                (bytes) throws(HTTPError) -> Answer? in
-                try parser.parse(bytes)
-            }
-        } catch {
-            throw CommandFailure(description: "\(url.authority) does not speak HTTP: \(error)")
-        }
-        guard let (response, consumed) = result else { return nil }
+        var (response, rest) = try socket.readResponse(from: url.authority, within: 10)
         guard response.status == 101 else {
             let body = String(decoding: response.body.prefix(300), as: UTF8.self)
             let reason = body.split(separator: "\n").first.map { ": \($0)" } ?? ""
@@ -137,7 +104,10 @@ final class RealtimeClient {
         } catch {
             throw CommandFailure(description: "\(url.authority) does not speak WebSocket: \(error)")
         }
-        return consumed
+        // Messages may have come with the answer.
+        try rest.withUnsafeMutableBufferPointer { (bytes) throws(CommandFailure) in
+            try parse(UnsafeMutableRawBufferPointer(bytes))
+        }
     }
 
     // MARK: Messages
@@ -158,14 +128,6 @@ final class RealtimeClient {
             return
         }
         try parse(UnsafeMutableRawBufferPointer(rebasing: readBuffer[..<count]))
-    }
-
-    private func parse(received: inout [UInt8], from offset: Int) throws(CommandFailure) {
-        try received.withUnsafeMutableBufferPointer { (bytes) throws(CommandFailure) in
-            try parse(
-                UnsafeMutableRawBufferPointer(
-                    UnsafeMutableBufferPointer(rebasing: bytes[offset...])))
-        }
     }
 
     private func parse(_ bytes: UnsafeMutableRawBufferPointer) throws(CommandFailure) {

@@ -38,7 +38,7 @@ final class MicrophoneConversation {
     }
 
     private func record(from descriptor: Int32) throws {
-        var encoder = try makeEncoder(conversation.parameters.format)
+        var encoder = try PacketEncoder(format: conversation.parameters.format)
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 16_384)
         let packetBytes = encoder.packetSamples * 2
@@ -57,11 +57,7 @@ final class MicrophoneConversation {
                     Int16(bitPattern: UInt16(bytes[2 * $0]) | UInt16(bytes[2 * $0 + 1]) << 8)
                 }
                 bytes.removeFirst(packetBytes)
-                do {
-                    try conversation.client.send(binary: encoder.encode(samples))
-                } catch let error as OpusError {
-                    throw CommandFailure(description: "libopus: \(error)")
-                }
+                try conversation.client.send(binary: encoder.encode(samples))
             }
             while conversation.client.hasMessage { try conversation.step(until: 0) }
         }

@@ -11,15 +11,19 @@ struct PacketEncoder: ~Copyable {
     private var opus: OpusEncoder?
 
     /// Creates an encoder. Opus is encoded at 24 kb/s, as in a good voice call.
-    init(format: AudioFormat) throws(OpusError) {
+    /// - Throws: a `CommandFailure` where libopus refuses.
+    init(format: AudioFormat) throws(CommandFailure) {
         self.format = format
         packetSamples = format.sampleRate.samples(inMilliseconds: 20)
-        opus = format == .opus ? try OpusEncoder(rate: format.sampleRate, bitrate: 24_000) : nil
+        opus = try reportingOpus { () throws(OpusError) in
+            format == .opus ? try OpusEncoder(rate: format.sampleRate, bitrate: 24_000) : nil
+        }
     }
 
     /// Encodes 20 ms.
     /// - Precondition: `samples` holds `packetSamples` samples.
-    mutating func encode(_ samples: [Int16]) throws(OpusError) -> [UInt8] {
+    /// - Throws: a `CommandFailure` where libopus refuses.
+    mutating func encode(_ samples: [Int16]) throws(CommandFailure) -> [UInt8] {
         precondition(samples.count == packetSamples)
         switch format {
         case .pcm:
@@ -33,13 +37,26 @@ struct PacketEncoder: ~Copyable {
             return bytes
         case .opus:
             var packet = [UInt8](repeating: 0, count: OpusEncoder.maxPacketBytes)
-            let count = try packet.withUnsafeMutableBufferPointer { (room) throws(OpusError) in
-                try samples.withUnsafeBufferPointer { (pcm) throws(OpusError) in
-                    try opus?.encode(pcm, into: UnsafeMutableRawBufferPointer(room)) ?? 0
+            let count = try reportingOpus { () throws(OpusError) in
+                try packet.withUnsafeMutableBufferPointer { (room) throws(OpusError) in
+                    try samples.withUnsafeBufferPointer { (pcm) throws(OpusError) in
+                        try opus?.encode(pcm, into: UnsafeMutableRawBufferPointer(room)) ?? 0
+                    }
                 }
             }
             packet.removeLast(packet.count - count)
             return packet
         }
+    }
+}
+
+/// Calls libopus, and makes its error a failure of the command.
+func reportingOpus<Result: ~Copyable>(
+    _ body: () throws(OpusError) -> Result
+) throws(CommandFailure) -> Result {
+    do throws(OpusError) {
+        return try body()
+    } catch {
+        throw CommandFailure(description: "libopus: \(error)")
     }
 }

@@ -49,9 +49,12 @@ struct ReplyAudio: ~Copyable {
     private var item = (id: "", start: 0)
 
     /// Creates an empty reply.
-    init(format: AudioFormat) throws(OpusError) {
+    /// - Throws: a `CommandFailure` where libopus refuses.
+    init(format: AudioFormat) throws(CommandFailure) {
         self.format = format
-        decoder = format == .opus ? try OpusDecoder(rate: format.sampleRate) : nil
+        decoder = try reportingOpus { () throws(OpusError) in
+            format == .opus ? try OpusDecoder(rate: format.sampleRate) : nil
+        }
     }
 
     /// Adds the audio of a `response.output_audio.delta`, and returns its samples.

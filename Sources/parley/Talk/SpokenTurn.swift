@@ -24,7 +24,7 @@ struct SpokenTurn {
     /// Sends everything and follows the answer to its end.
     /// - Throws: a `CommandFailure` when nothing was heard, or the turn failed or took too long.
     func run() throws {
-        var encoder = try makeEncoder(conversation.parameters.format)
+        var encoder = try PacketEncoder(format: conversation.parameters.format)
         let rate = Double(recording.rate.hertz)
         let start = monotonicSeconds()
         let end = start + Double(recording.samples.count) / rate
@@ -65,20 +65,6 @@ struct SpokenTurn {
         let last = min(sent + encoder.packetSamples, recording.samples.count)
         var samples = Array(recording.samples[first..<last])
         samples += repeatElement(0, count: encoder.packetSamples - samples.count)
-        do {
-            return try encoder.encode(samples)
-        } catch {
-            throw CommandFailure(description: "libopus: \(error)")
-        }
-    }
-}
-
-/// Creates an encoder.
-/// - Throws: a `CommandFailure` where libopus refuses.
-func makeEncoder(_ format: AudioFormat) throws(CommandFailure) -> PacketEncoder {
-    do {
-        return try PacketEncoder(format: format)
-    } catch {
-        throw CommandFailure(description: "libopus: \(error)")
+        return try encoder.encode(samples)
     }
 }

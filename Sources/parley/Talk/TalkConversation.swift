@@ -21,53 +21,32 @@ struct TalkParameters {
     /// Writes the members of the first `session.update`. Members with the protocol's default are
     /// left out, so that other servers of the protocol understand the event too.
     func writeSessionUpdate(to json: inout JSONWriter) {
-        json.key("session")
-        json.beginObject()
-        json.member("type", "realtime")
-        json.key("output_modalities")
-        json.beginArray()
-        json.string(wantsAudio ? "audio" : "text")
-        json.endArray()
-        if let instructions { json.member("instructions", instructions) }
-        if isSpoken || wantsAudio {
-            json.key("audio")
-            json.beginObject()
-            if isSpoken { writeInput(to: &json) }
-            if wantsAudio { writeOutput(to: &json) }
-            json.endObject()
+        json.object("session") { json in
+            json.member("type", "realtime")
+            json.array("output_modalities") { $0.string(wantsAudio ? "audio" : "text") }
+            if let instructions { json.member("instructions", instructions) }
+            guard isSpoken || wantsAudio else { return }
+            json.object("audio") { json in
+                if isSpoken { json.object("input", writeInput) }
+                if wantsAudio { json.object("output", writeOutput) }
+            }
         }
-        json.endObject()
     }
 
     private func writeInput(to json: inout JSONWriter) {
-        json.key("input")
-        json.beginObject()
-        writeFormat(to: &json)
-        json.key("transcription")
-        json.beginObject()
-        json.member("model", "default")
-        json.endObject()
-        json.key("turn_detection")
-        json.beginObject()
-        json.member("type", "server_vad")
-        json.endObject()
-        json.endObject()
+        json.object("format", writeFormat)
+        json.object("transcription") { $0.member("model", "default") }
+        json.object("turn_detection") { $0.member("type", "server_vad") }
     }
 
     private func writeOutput(to json: inout JSONWriter) {
-        json.key("output")
-        json.beginObject()
-        writeFormat(to: &json)
+        json.object("format", writeFormat)
         if transport == .binary { json.member("transport", transport.rawValue) }
-        json.endObject()
     }
 
     private func writeFormat(to json: inout JSONWriter) {
-        json.key("format")
-        json.beginObject()
         json.member("type", format.wireName)
         if format == .pcm { json.member("rate", format.sampleRate.hertz) }
-        json.endObject()
     }
 }
 
@@ -107,11 +86,7 @@ final class TalkConversation {
         self.printer = printer
         self.parameters = parameters
         playback = PlaybackEstimate(rate: parameters.format.sampleRate)
-        do {
-            reply = try ReplyAudio(format: parameters.format)
-        } catch {
-            throw CommandFailure(description: "libopus: \(error)")
-        }
+        reply = try ReplyAudio(format: parameters.format)
         try client.send(event: "session.update") { parameters.writeSessionUpdate(to: &$0) }
         let deadline = monotonicSeconds() + 10
         while !isReady {
@@ -134,18 +109,16 @@ final class TalkConversation {
     func send(line: String) throws {
         beginTurn()
         try client.send(event: "conversation.item.create") { json in
-            json.key("item")
-            json.beginObject()
-            json.member("type", "message")
-            json.member("role", "user")
-            json.key("content")
-            json.beginArray()
-            json.beginObject()
-            json.member("type", "input_text")
-            json.member("text", line)
-            json.endObject()
-            json.endArray()
-            json.endObject()
+            json.object("item") { json in
+                json.member("type", "message")
+                json.member("role", "user")
+                json.array("content") { json in
+                    json.object { json in
+                        json.member("type", "input_text")
+                        json.member("text", line)
+                    }
+                }
+            }
         }
         try client.send(event: "response.create")
         progress.handleTextSent()
@@ -273,9 +246,7 @@ final class TalkConversation {
             throw CommandFailure(description: "the server sent no audio; \(path) is not written")
         }
         let file = WAVFile(rate: reply.rate, channels: 1, samples: reply.samples)
-        do {
-            try writeWholeFile(path, file.encoded())
-        } catch {
+        guard writeWholeFile(path, file.encoded()) else {
             throw CommandFailure(description: "cannot write \(path)")
         }
         let seconds = Double(reply.samples.count) / Double(reply.rate.hertz)

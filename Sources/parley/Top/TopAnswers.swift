@@ -102,12 +102,18 @@ struct TopDetail: Equatable {
 
 /// The values of `/metrics` that the header shows (Prometheus text format 0.0.4).
 struct TopMetrics: Equatable {
+    /// An upper bound in seconds, and how many deadlines expired up to it.
+    struct Bucket: Equatable {
+        var bound: Double
+        var count: Double
+    }
+
     /// The part of a second that each shard works, by its number.
     var busy: [Double] = []
     /// Responses that have ended.
     var responses = 0.0
-    /// How late deadlines expired: upper bounds in seconds, and the counts up to them.
-    var lag: [(bound: Double, count: Double)] = []
+    /// How late deadlines expired.
+    var lag: [Bucket] = []
 
     /// Reads a page; unknown lines are ignored.
     init(parsing text: String) {
@@ -123,15 +129,9 @@ struct TopMetrics: Equatable {
             } else if series.hasPrefix("parley_event_loop_lag_seconds_bucket{le=\"") {
                 let bound = series.drop { $0 != "\"" }.dropFirst().prefix { $0 != "\"" }
                 let seconds = Double(bound).flatMap { $0.isCount ? $0 : nil }
-                lag.append((seconds ?? .infinity, value))
+                lag.append(Bucket(bound: seconds ?? .infinity, count: value))
             }
         }
-    }
-
-    static func == (one: TopMetrics, other: TopMetrics) -> Bool {
-        one.busy == other.busy && one.responses == other.responses
-            && one.lag.map(\.bound) == other.lag.map(\.bound)
-            && one.lag.map(\.count) == other.lag.map(\.count)
     }
 
     /// The bound in seconds below which 99% of the deadlines since an earlier page expired, or
