@@ -93,30 +93,15 @@ extension VoiceSession {
         let itemID = ids.make("item_")
         speechInput.beginSpeech(
             itemID: itemID, at: position - SampleRate.hz16000.samples(inMilliseconds: padding))
-        emit(
-            .inputAudioBufferSpeechStarted(
-                itemID: itemID,
-                audioStartMilliseconds: SampleRate.hz16000.milliseconds(
-                    ofSamples: speechInput.speechStart)))
+        announceSpeechStarted()
         if parameters.turnDetection?.interruptResponse == true {
             playback?.handleOnset(of: itemID, at: position, now: now)
         }
     }
 
-    /// Turn detection was switched off while the user spoke: the speech so far stays in the buffer,
-    /// under the announced id, until the client commits it.
-    func announceSpeechStopped() {
-        guard let speechInput, let itemID = speechInput.speechItemID else { return }
-        emit(
-            .inputAudioBufferSpeechStopped(
-                itemID: itemID,
-                audioEndMilliseconds: SampleRate.hz16000.milliseconds(
-                    ofSamples: speechInput.buffer.end)))
-    }
-
-    /// Turn detection was switched on again while such audio is buffered: the user may still be
-    /// speaking, and silence ends it now.
-    func announceSpeechResumed() {
+    /// Tells the client of the speech in progress: when it begins, and when turn detection is
+    /// switched on again while it is buffered. Silence ends it then.
+    func announceSpeechStarted() {
         guard let speechInput, let itemID = speechInput.speechItemID else { return }
         emit(
             .inputAudioBufferSpeechStarted(
@@ -125,13 +110,22 @@ extension VoiceSession {
                     ofSamples: speechInput.speechStart)))
     }
 
-    private func handleSpeechStopped(at position: Int, _ speechInput: SpeechInput, at now: Instant)
-    {
-        guard let itemID = speechInput.speechItemID else { return }
+    /// Tells the client that speech has ended: at a position on the audio timeline, or where turn
+    /// detection is switched off while the user speaks. Then the speech so far stays in the buffer,
+    /// under the announced id, until the client commits it.
+    func announceSpeechStopped(at position: Int? = nil) {
+        guard let speechInput, let itemID = speechInput.speechItemID else { return }
         emit(
             .inputAudioBufferSpeechStopped(
                 itemID: itemID,
-                audioEndMilliseconds: SampleRate.hz16000.milliseconds(ofSamples: position)))
+                audioEndMilliseconds: SampleRate.hz16000.milliseconds(
+                    ofSamples: position ?? speechInput.buffer.end)))
+    }
+
+    private func handleSpeechStopped(at position: Int, _ speechInput: SpeechInput, at now: Instant)
+    {
+        guard let itemID = speechInput.speechItemID else { return }
+        announceSpeechStopped(at: position)
         let silence = SampleRate.hz16000.milliseconds(ofSamples: speechInput.buffer.end - position)
         do {
             try commit(

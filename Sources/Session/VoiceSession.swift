@@ -227,7 +227,7 @@ public final class VoiceSession: SessionCore {
         // Audio leaves when it is due, not when the deadline of something else has come.
         let before = Instant(nanoseconds: now.nanoseconds - 1)
         for response in responses where response.nextDeadline(after: before) == now {
-            response.handleDeadline(at: now)
+            response.advance(at: now)
         }
         if let due = idleDeadline, due <= now { handleIdleTimeout(at: now) }
         if let due = holdDeadline, due <= now { playback?.forgetSpeech(at: now) }
@@ -357,7 +357,7 @@ public final class VoiceSession: SessionCore {
         speechInput?.handleUpdate(from: before, to: updated, context)
         if updated.turnDetection?.interruptResponse != true { playback?.forgetSpeech(at: now) }
         if updated.turnDetection == nil, before.turnDetection != nil { announceSpeechStopped() }
-        if before.turnDetection == nil, updated.turnDetection != nil { announceSpeechResumed() }
+        if before.turnDetection == nil, updated.turnDetection != nil { announceSpeechStarted() }
         if updated.turnDetection?.speculativeResponse != true { speculation.stop(context) }
         emit(.sessionUpdated(id: id, parameters))
         if update.mcpTools != .absent, tools != nil || !parameters.mcpTools.isEmpty {

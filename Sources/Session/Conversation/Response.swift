@@ -158,11 +158,8 @@ final class Response {
     /// What the model has written ahead of this response.
     func handle(_ events: [AgentEvent], at now: Instant) {
         for event in events {
-            switch event {
-            case .modelDelta(_, let delta): handle(delta, at: now)
-            case .modelFinished: handleModelFinished(at: now)
-            default: break
-            }
+            if case .modelDelta(_, let delta) = event { handle(delta, at: now) }
+            if case .modelFinished = event { handleModelFinished(at: now) }
         }
     }
 
@@ -273,11 +270,6 @@ final class Response {
         advance(at: now)
     }
 
-    /// Audio may be due.
-    func handleDeadline(at now: Instant) {
-        advance(at: now)
-    }
-
     /// Drops audio that was not sent yet and speaks no more of it; the text goes on.
     /// - Parameter unheard: what of the audio that was sent the client drops as well.
     func mute(unheard: [PlayoutTimeline.HeardItem], at now: Instant) {
@@ -292,7 +284,8 @@ final class Response {
 
     // MARK: The end
 
-    /// Takes the steps that have become possible: speak the next clause, complete items, end.
+    /// Takes the steps that have become possible, also because audio is due: speak the next clause,
+    /// send, complete items, end.
     func advance(at now: Instant) {
         guard stage != .done else { return }
         speakPausedSentence(at: now)
@@ -358,7 +351,7 @@ final class Response {
 
     /// Whether an item's done events have been emitted.
     func isOver(_ itemID: String) -> Bool {
-        outputs.last { $0.item.id == itemID }?.isComplete ?? true
+        index(of: itemID).map { outputs[$0].isComplete } ?? true
     }
 
     /// The item of a spoken message that is not done, and how much of it was sent; nil: there is no
@@ -370,8 +363,11 @@ final class Response {
 
     /// The words of an item so far, and when they were spoken.
     func words(of itemID: String) -> (text: String, speech: Conversation.Speech)? {
+        index(of: itemID).map { (outputs[$0].text, speaker.said($0)) }
+    }
+
+    private func index(of itemID: String) -> Int? {
         outputs.lastIndex { $0.item.id == itemID }
-            .map { (outputs[$0].text, speaker.said($0)) }
     }
 
     /// The client has heard an item only so far and wants no more of it.
@@ -380,7 +376,7 @@ final class Response {
         _ itemID: String, milliseconds: Int, endingAs status: ResponseDescription.Status?,
         at now: Instant
     ) {
-        guard let index = outputs.lastIndex(where: { $0.item.id == itemID }) else { return }
+        guard let index = index(of: itemID) else { return }
         outputs[index].cut = .init(milliseconds: milliseconds, isByClient: true)
         if let status { return end(status) }
         speaker.mute(index)
@@ -394,7 +390,7 @@ final class Response {
 
     /// An item was not heard from here on, because its audio was lost.
     func noteLost(_ itemID: String, from milliseconds: Int) {
-        guard let index = outputs.lastIndex(where: { $0.item.id == itemID }) else { return }
+        guard let index = index(of: itemID) else { return }
         outputs[index].noteLost(from: milliseconds)
     }
 
@@ -402,8 +398,7 @@ final class Response {
     /// precedence.
     func noteUnheard(_ unheard: [PlayoutTimeline.HeardItem]) {
         for part in unheard {
-            guard let index = outputs.lastIndex(where: { $0.item.id == part.itemID })
-            else { continue }
+            guard let index = index(of: part.itemID) else { continue }
             if let cut = outputs[index].cut, cut.isByClient || cut.milliseconds <= part.heard {
                 continue
             }

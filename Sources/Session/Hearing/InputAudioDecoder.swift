@@ -64,35 +64,30 @@ final class InputAudioDecoder {
         _ bytes: RawSpan, missing: Int?, context: SessionContext,
         _ sink: (UnsafeBufferPointer<Int16>) -> Void
     ) throws(Failure) {
+        guard format != .opus else {
+            return try decodeOpus(bytes, missing: missing, context: context, sink)
+        }
+        guard bytes.byteCount % format.sampleBytes == 0 else { throw .oddByteCount }
         let scratch = context.scratch
-        switch format {
-        case .opus: try decodeOpus(bytes, missing: missing, context: context, sink)
-        case .pcm:
-            guard bytes.byteCount % 2 == 0 else { throw .oddByteCount }
-            let total = bytes.byteCount / 2
-            let run = format.sampleRate.samples(inMilliseconds: Self.runMilliseconds)
-            var done = 0
-            while done < total {
-                let count = min(run, total - done)
-                for index in 0..<count {
-                    let sample = bytes.unsafeLoadUnaligned(
-                        fromUncheckedByteOffset: (done + index) * 2, as: Int16.self)
-                    scratch.decoded[index] = Int16(littleEndian: sample)
-                }
-                resample(count, scratch, sink)
-                done += count
-            }
-        case .pcmu, .pcma:
-            let run = format.sampleRate.samples(inMilliseconds: Self.runMilliseconds)
-            var done = 0
-            while done < bytes.byteCount {
-                let count = min(run, bytes.byteCount - done)
-                G711.decode(
-                    bytes.extracting(done..<done + count), law: format == .pcmu ? .mu : .a,
-                    into: scratch.decoded)
-                resample(count, scratch, sink)
-                done += count
-            }
+        let run = format.bytes(inMilliseconds: Self.runMilliseconds)
+        var done = 0
+        while done < bytes.byteCount {
+            let end = min(done + run, bytes.byteCount)
+            decode(bytes.extracting(done..<end), into: scratch.decoded)
+            resample((end - done) / format.sampleBytes, scratch, sink)
+            done = end
+        }
+    }
+
+    /// Decodes a run of PCM or G.711.
+    private func decode(_ run: RawSpan, into decoded: UnsafeMutableBufferPointer<Int16>) {
+        guard format == .pcm else {
+            return G711.decode(run, law: format == .pcmu ? .mu : .a, into: decoded)
+        }
+        for index in 0..<run.byteCount / 2 {
+            let sample = run.unsafeLoadUnaligned(
+                fromUncheckedByteOffset: index * 2, as: Int16.self)
+            decoded[index] = Int16(littleEndian: sample)
         }
     }
 

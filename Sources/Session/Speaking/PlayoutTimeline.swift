@@ -209,14 +209,15 @@ final class PlayoutTimeline {
         return SampleRate.hz48000.milliseconds(ofSamples: max(0, left - item.start))
     }
 
-    /// Items of which something was sent that has not left.
-    private var unsentItems: [HeardItem] {
+    /// Items of which something was sent after a position on the timeline, in order, each with how
+    /// much of it lies before.
+    private func items(after position: Int) -> [HeardItem] {
         items.enumerated().compactMap { index, item in
             let end = index + 1 < items.count ? items[index + 1].start : sent
-            guard left < end else { return nil }
+            guard position < end else { return nil }
             return HeardItem(
                 responseID: item.responseID, itemID: item.itemID,
-                heard: SampleRate.hz48000.milliseconds(ofSamples: max(0, left - item.start)))
+                heard: SampleRate.hz48000.milliseconds(ofSamples: max(0, position - item.start)))
         }
     }
 
@@ -224,7 +225,7 @@ final class PlayoutTimeline {
     /// - Returns: its items of which something waited, or was to be sent again.
     func dropUnsent(of responseID: String) -> [HeardItem] {
         guard heldAt == nil else { return [] }
-        var unsent = unsentItems.filter { $0.responseID == responseID }
+        var unsent = items(after: left).filter { $0.responseID == responseID }
         if let first = items.firstIndex(where: { $0.responseID == responseID }) {
             sent = min(sent, max(left, items[first].start))
             items.removeAll { $0.responseID == responseID && $0.start > sent }
@@ -287,7 +288,7 @@ final class PlayoutTimeline {
         // Audio of items that are over, or that was not kept, counts as heard if it has left.
         let resent = runs.dropLast(unsent.count).reduce(0) { $0 + $1.length }
         sent -= resent
-        let lost = unsentItems
+        let lost = items(after: left)
         items.removeAll { $0.start > sent || ($0.start == sent && resent > 0) }
         again = runs.reversed()
         echo?.goOn(with: runs.reduce(0) { $0 + $1.length }, at: now)
@@ -299,16 +300,7 @@ final class PlayoutTimeline {
     /// - Returns: the items that were not heard to the end of what was sent of them, in order.
     func stop(at now: Instant) -> [HeardItem] {
         let heard = heard(at: now)
-        var cut: [HeardItem] = []
-        for (index, item) in items.enumerated() {
-            let end = index + 1 < items.count ? items[index + 1].start : sent
-            guard heard < end else { continue }
-            cut.append(
-                HeardItem(
-                    responseID: item.responseID, itemID: item.itemID,
-                    heard: SampleRate.hz48000.milliseconds(
-                        ofSamples: max(0, heard - item.start))))
-        }
+        let cut = items(after: heard)
         heldAt = nil
         sent = heard
         again = []

@@ -175,7 +175,7 @@ final class ReplyPlayback {
             part.responseID != active?.id || active?.isOver(part.itemID) == true
         }
         for part in lost { handleLost(part.itemID, from: part.heard) }
-        active?.handleDeadline(at: now)
+        active?.advance(at: now)
     }
 
     /// Whether the client has asked for any of this: others see no field that they do not know.
