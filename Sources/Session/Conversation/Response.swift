@@ -151,6 +151,8 @@ final class Response {
             usage.outputTextTokens = outputTokens
         case .incomplete(let reason):
             incompleteReason = reason
+        case .messageEnded: closeOpenOutputs()
+        case .memento, .agentEvent: break
         }
         advance(at: now)
     }

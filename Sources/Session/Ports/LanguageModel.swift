@@ -40,6 +40,60 @@ public enum ModelMessage: Equatable, Sendable {
     case functionOutput(callID: String, output: String)
 }
 
+/// The turn that a request asks for, for an agent that keeps memory or checks who calls.
+public struct TurnIdentity: Equatable, Sendable {
+    /// The session, `sess_…`.
+    public var sessionID: String
+    /// The response that the request generates, `resp_…`. A retry of the request has the same.
+    public var responseID: String
+    /// The caller: the name of a key, the subject of a token; nil without credentials. The server
+    /// knows it, the session does not.
+    public var subject: String?
+
+    /// Creates the identity of a turn.
+    public init(sessionID: String, responseID: String, subject: String? = nil) {
+        self.sessionID = sessionID
+        self.responseID = responseID
+        self.subject = subject
+    }
+}
+
+/// How much of the newest reply the user heard, where an interruption cut it.
+public struct HeardReply: Equatable, Sendable {
+    /// The item of the reply.
+    public var itemID: String
+    /// Characters (Unicode scalars) of its text that were heard; the rest is in no request.
+    public var characters: Int
+
+    /// Creates a value.
+    public init(itemID: String, characters: Int) {
+        self.itemID = itemID
+        self.characters = characters
+    }
+}
+
+/// What an agent has asked to get back with a later request of the same session: the id of its
+/// stored answer, or its state. The session keeps it and does not read it.
+public struct AgentMemento: Equatable, Sendable {
+    /// The provider that gave it; only that provider understands it.
+    public var provider: String
+    /// Its own text.
+    public var text: String
+    /// How many of the request's messages its agent knows: those that it answered and its reply.
+    /// Nil where an item among them was added, changed or deleted since.
+    public var knownMessages: Int?
+    /// Whether the user heard the whole reply that it came with.
+    public var wasHeard: Bool
+
+    /// Creates a memento.
+    public init(provider: String, text: String, knownMessages: Int?, wasHeard: Bool = true) {
+        self.provider = provider
+        self.text = text
+        self.knownMessages = knownMessages
+        self.wasHeard = wasHeard
+    }
+}
+
 /// A request to a model.
 public struct ModelRequest: Equatable, Sendable {
     /// The model's name as the client gave it.
@@ -56,6 +110,13 @@ public struct ModelRequest: Equatable, Sendable {
     public var parallelToolCalls: Bool?
     /// Limit of the reply's tokens, or nil.
     public var maxOutputTokens: Int?
+    /// The turn; nil where no session asks, as for a text request.
+    public var turn: TurnIdentity?
+    /// What was heard of the newest reply; nil where it was not cut.
+    public var heard: HeardReply?
+    /// The newest memento of the conversation, last, and the newest one whose reply was heard
+    /// whole; one where they are the same, none where no agent gave one.
+    public var mementos: [AgentMemento] = []
 
     /// Creates a request.
     public init(
@@ -85,6 +146,13 @@ public enum ModelDelta: Equatable, Sendable {
     case usage(inputTokens: Int, cachedTokens: Int, outputTokens: Int)
     /// The reply stopped at the token limit or a filter: `max_output_tokens`, `content_filter`.
     case incomplete(reason: String)
+    /// A message of the reply is complete, though the reply goes on: what is said while the agent's
+    /// tools run. Its text is spoken at once, and text that follows is another item.
+    case messageEnded
+    /// What the agent wants back with the next request; may come once, at any time.
+    case memento(provider: String, text: String)
+    /// An event of the agent for the client, as it came.
+    case agentEvent(type: String, value: RawJSON)
 }
 
 /// Turns of one provider of models by outcome, since the start.
