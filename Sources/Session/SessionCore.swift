@@ -9,6 +9,8 @@ import Codec
 
 /// The shared state of a session, as its parts see it. It outlives them.
 protocol SessionCore: AnyObject {
+    /// `sess_…`
+    var id: String { get }
     var context: SessionContext { get }
     /// The effective session.
     var parameters: SessionParameters { get }

@@ -121,7 +121,7 @@ extension VoiceSession {
             }
             response.handleAsked()
             response.routes = routes
-            let request = composer.request(routes)
+            let request = composer.request(routes, for: response.id)
             if let events = speculation.use(for: response.id, asking: request, context) {
                 response.handle(events, at: now)
             } else {
@@ -140,11 +140,12 @@ extension VoiceSession {
         else { return }
         let composer = RequestComposer(
             core: self, tools: tools, overrides: ResponseParameters())
-        var request = composer.request(composer.routes)
+        let responseID = ids.make("resp_")
+        var request = composer.request(composer.routes, for: responseID)
         request.messages.append(.user(words))
         speculation.begin(
             SpeculativeReply(
-                responseID: ids.make("resp_"), request: request,
+                responseID: responseID, request: request,
                 speechEnd: turnDetector.lastSpeechEnd),
             context)
     }

@@ -5,6 +5,7 @@ import Codec
 @testable import Session
 
 final class BareSession: SessionCore {
+    let id = "sess_bare"
     let context: SessionContext
     var parameters = SessionParameters(model: "bare")
     var ids = IdentifierSource(seed: 1)

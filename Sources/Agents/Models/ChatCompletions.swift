@@ -24,6 +24,7 @@ struct ChatCompletions: ModelAPI {
             json.member("stream", true)
             json.object("stream_options") { $0.member("include_usage", true) }
             if let limit = request.maxOutputTokens { json.member("max_tokens", limit) }
+            json.identity(of: request, for: service)
             writeTools(of: request, to: &json)
             json.array("messages") { writeMessages(of: request, to: &$0) }
         }

@@ -78,11 +78,12 @@ extension ModelAPI {
         while true {
             host.charge(body.heapBytes, insteadOf: &charged)
             let attempt = RequestAttempt()
+            let fields = TurnFields.fields(of: request, for: service)
             do {
                 let response = try await firstTokenLimit.wait(attempt) { [body] in
                     try await upstream.post(
                         body, "application/json", to: Self.path, accepting: "text/event-stream",
-                        on: host, attempt)
+                        fields: fields, on: host, attempt)
                 }
                 var reading = AnswerReading<Answer>()
                 var isOver = false

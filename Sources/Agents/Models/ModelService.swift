@@ -51,6 +51,13 @@ public struct ModelService: Sendable {
     public var hearsAudio = false
     /// Whether users' images are sent.
     public var seesImages = false
+    /// Whether requests name the caller and the turn in their bodies, as `user` and `metadata`
+    /// (chat, responses). Not by default: services that check their parameters refuse them.
+    public var namesUser = false
+    /// Signs its requests; nil: they are not signed.
+    public var signer: RequestSigner?
+    /// The name by which the service knows itself in signatures (`aud`); nil: its base URL.
+    public var audience: String?
     /// Longest wait for the answer, and for each further piece of it. 60 s: a model on a CPU reads a
     /// long conversation for tens of seconds before its first word.
     public var timeout = Duration.seconds(60)

@@ -26,6 +26,7 @@ struct OpenAIResponses: ModelAPI {
             json.member("model", model)
             json.member("stream", true)
             json.member("store", false)
+            json.identity(of: request, for: service)
             if !request.instructions.isEmpty { json.member("instructions", request.instructions) }
             if let limit = request.maxOutputTokens {
                 json.member("max_output_tokens", max(limit, Self.minOutputTokens))

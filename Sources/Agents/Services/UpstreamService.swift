@@ -62,17 +62,18 @@ public struct UpstreamService: Sendable {
     }
 
     /// Posts a body and returns the answer once its status is known to be 2xx.
+    /// - Parameter fields: header fields of this request alone.
     /// - Throws: `AgentError.upstream` when the service cannot be reached or refuses.
     func post(
         _ body: [UInt8], _ contentType: String, to path: String, accepting: String,
-        on host: any AgentHost, _ attempt: RequestAttempt
+        fields: [Header] = [], on host: any AgentHost, _ attempt: RequestAttempt
     ) async throws -> any UpstreamResponse {
         let types = [
             (name: "Content-Type", value: contentType), (name: "Accept", value: accepting),
         ]
         let response = try await host.send(
             UpstreamRequest(
-                url: base + path, headers: types + headers, body: body, timeout: timeout,
+                url: base + path, headers: types + headers + fields, body: body, timeout: timeout,
                 totalTimeout: totalTimeout))
         guard (200..<300).contains(response.status) else {
             attempt.handleRetryAfter(response.retryAfter)

@@ -53,6 +53,19 @@ public struct SHA256Digest: Hashable, Sendable {
         }
     }
 
+    /// The first bytes as lowercase hexadecimal digits.
+    /// - Parameter count: 0…32 bytes, two digits each.
+    public func hexadecimal(ofBytes count: Int = Self.byteCount) -> String {
+        let digits = Array("0123456789abcdef".utf8)
+        return withUnsafeBytes(of: words) { bytes in
+            String(
+                decoding: bytes.prefix(count).flatMap {
+                    [digits[Int($0 >> 4)], digits[Int($0 & 15)]]
+                },
+                as: UTF8.self)
+        }
+    }
+
     /// The digest of what a hasher was given.
     fileprivate init(finishing context: OpaquePointer) {
         words = InlineWords()

@@ -84,7 +84,10 @@ final class AgentLink {
     }
 
     /// Performs one command of the session at `token`.
-    func perform(_ command: AgentCommand, for token: EventToken, work: inout AgentWork) {
+    /// - Parameter subject: the name of the session's caller, for models; nil: it has none.
+    func perform(
+        _ command: AgentCommand, for token: EventToken, subject: String?, work: inout AgentWork
+    ) {
         switch command {
         case .prepareRecognition:
             prepareRecognition()
@@ -94,7 +97,8 @@ final class AgentLink {
             hypothesize(itemID, utterance, use, for: token, work: &work)
         case .encodeAudio(let itemID, let audio, let format):
             encode(audio, of: itemID, as: format, for: token, work: &work)
-        case .respond(let responseID, let request):
+        case .respond(let responseID, var request):
+            request.turn?.subject = subject
             respond(responseID, request, for: token, work: &work)
         case .speak(let responseID, let request):
             work.waiting.append(.init(responseID: responseID, request: request))

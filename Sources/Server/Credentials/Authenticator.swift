@@ -79,7 +79,7 @@ package final class Authenticator: Sendable {
         if let key = rules.keys.key(of: digest) {
             return Caller(
                 access: key.isOperator ? .operator : .key, principal: digest,
-                allowance: key.allowance)
+                subject: key.name, allowance: key.allowance)
         }
         if text.hasPrefix(ClientSecrets.prefix), let entry = secrets.entry(of: digest, at: now) {
             // With a removed key its secrets are invalid.

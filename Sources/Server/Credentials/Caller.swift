@@ -10,6 +10,8 @@ struct Caller: Sendable {
     /// The identity whose sessions count together: a key, together with its client secrets, or a
     /// subject. Nil: callers are not told apart.
     var principal: SHA256Digest?
+    /// The caller's name for agents: that of its key, or the subject of its token; nil: it has none.
+    var subject: String?
     /// The limits of its sessions.
     var allowance = SessionAllowance()
     /// The session to which a client secret is bound; with an empty model the connection chooses.
@@ -26,29 +28,37 @@ struct Caller: Sendable {
     static let visitor = Caller(access: .open)
 }
 
-/// The place of a session among those of its caller, and when it must end. One object per limited
-/// session; its end frees the place.
+/// The place of a session among those of its caller, its caller's name, and when it must end. One
+/// object per session that has one of these; its end frees the place.
 final class SessionGrant {
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(SessionGrant.self)
 
     /// When the session must end; nil: never.
     let end: Instant?
+    /// The caller's name for agents, or nil.
+    let subject: String?
     private let principal: SHA256Digest?
     private let places: SessionPlaces
 
-    fileprivate init(end: Instant?, principal: SHA256Digest?, places: SessionPlaces) {
+    fileprivate init(
+        end: Instant?, subject: String?, principal: SHA256Digest?, places: SessionPlaces
+    ) {
         self.end = end
+        self.subject = subject
         self.principal = principal
         self.places = places
     }
+
+    /// Bytes of it.
+    var heldBytes: Int { Self.objectBytes + subject.heapBytes }
 
     deinit { if let principal { places.release(principal) } }
 }
 
 extension Caller {
     /// Takes a place for a session.
-    /// - Returns: nil where there is nothing to limit.
+    /// - Returns: nil where there is nothing to limit or to name.
     /// - Throws: `.credentialSessions`.
     func grant(
         from places: SessionPlaces, _ configuration: ServerConfiguration, at now: Instant
@@ -57,9 +67,10 @@ extension Caller {
         let end = seconds > 0 ? now + .seconds(seconds) : nil
         let most = allowance.maxSessions ?? configuration.maxSessionsPerKey
         guard let principal, most > 0 else {
-            return end.map { SessionGrant(end: $0, principal: nil, places: places) }
+            guard end != nil || subject != nil else { return nil }
+            return SessionGrant(end: end, subject: subject, principal: nil, places: places)
         }
         guard places.take(principal, atMost: most) else { throw .credentialSessions }
-        return SessionGrant(end: end, principal: principal, places: places)
+        return SessionGrant(end: end, subject: subject, principal: principal, places: places)
     }
 }

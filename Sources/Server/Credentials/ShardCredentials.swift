@@ -85,8 +85,8 @@ extension Shard {
             return credentialRefusal(.model, on: connection)
         }
         let holder = Caller(
-            access: .session, principal: caller.principal, allowance: caller.allowance,
-            session: parameters)
+            access: .session, principal: caller.principal, subject: caller.subject,
+            allowance: caller.allowance, session: parameters)
         let client = source(of: request, on: connection).client
         do {
             let secret = try services.authenticator.secrets.issue(

@@ -61,7 +61,8 @@ package struct TokenPolicy: Sendable {
         // Without a subject, the token itself identifies its holder.
         let holder = claims.subject.map { "\(claims.issuer ?? "")\u{0}\($0)" } ?? text
         return Caller(
-            access: .session, principal: SHA256Digest(of: holder), allowance: claims.allowance)
+            access: .session, principal: SHA256Digest(of: holder),
+            subject: claims.subject, allowance: claims.allowance)
     }
 
     /// Why claims with a good signature are refused, or nil.

@@ -68,6 +68,9 @@ struct RouteFailure {
     static let callsUnsupported = RouteFailure(
         status: 404, code: "calls_not_supported",
         message: "Calls over WebRTC or SIP are not supported: connect a WebSocket to /v1/realtime.")
+    static let requestsUnsigned = RouteFailure(
+        status: 404, code: "requests_not_signed",
+        message: "This server does not sign its requests to agents (sign-requests).")
     static let unknownIntent = RouteFailure(
         status: 400, code: "unsupported_intent",
         message: "The only intent that is known is transcription.")
@@ -207,10 +210,15 @@ struct Routes: Sendable {
     private let metrics: ServerMetrics
     private let openAPIDocument = KeptDocument()
     private let asyncAPIDocument = KeptDocument()
+    private let publicKeys: (@Sendable () -> [UInt8])?
 
-    init(configuration: ServerConfiguration, metrics: ServerMetrics) {
+    init(
+        configuration: ServerConfiguration, metrics: ServerMetrics,
+        publicKeys: (@Sendable () -> [UInt8])? = nil
+    ) {
         self.configuration = configuration
         self.metrics = metrics
+        self.publicKeys = publicKeys
         all = Self.table(configuration)
         byPath = Dictionary(uniqueKeysWithValues: all.map { ($0.path, $0) })
         withParameters = all.filter { $0.path.contains("{") }
@@ -305,6 +313,12 @@ struct Routes: Sendable {
             summary: "A description of the WebSocket and its messages.",
             service: .value { $1.asyncAPI() },
             content: { .value("AsyncAPI 3.0.", "application/json", .anyObject) }),
+        Route(
+            path: "/.well-known/jwks.json", methods: [.get], access: .open,
+            pages: .anyPage(because: "Public keys are for everyone."),
+            summary: "The keys that check the signatures of requests to agents (JWKS).",
+            service: .value { $1.signatureKeys() },
+            content: { .value("A JSON Web Key Set.", "application/json", .anyObject) }),
     ]
 
     /// The answer to an upgrade that the route does not serve: the request is no upgrade, wants a
@@ -375,6 +389,14 @@ struct Routes: Sendable {
                 let document = AsyncAPIDocument(configuration: configuration)
                 return document.write(into: ByteWriter(capacity: 64 * 1024)).copiedBytes
             })
+    }
+
+    /// Agents may keep the keys for five minutes: a key is published for a day before it signs.
+    private func signatureKeys() -> HTTPResponse {
+        guard let publicKeys else { return RouteFailure.requestsUnsigned.response }
+        var fields = HTTPFields()
+        fields.append("Cache-Control", "max-age=300")
+        return .json(publicKeys(), fields: fields)
     }
 
     /// A session may name any model, and the name goes to the model server. The list has the

@@ -126,7 +126,9 @@ package final class Shard<Backend: IO> {
         sessionLog = SessionLog(logger: logger, includesContent: configuration.logContent)
         shutdown = Shutdown(configuration)
         textRequests = TextRequests(configuration)
-        routes = Routes(configuration: configuration, metrics: services.metrics)
+        routes = Routes(
+            configuration: configuration, metrics: services.metrics,
+            publicKeys: services.agents.publicKeys)
         compression = ShardCompression(configuration)
         admission = Admission(configuration, limits: services.addressLimits)
         messageRules = MessageRules(configuration)

@@ -63,7 +63,7 @@ extension MemoryLedger {
     /// Adds a session's ledger, without transfers of its agents.
     fileprivate mutating func add(_ live: LiveSession) {
         session += LiveSession.objectBytes
-        if live.grant != nil { session += SessionGrant.objectBytes }
+        if let grant = live.grant { session += grant.heldBytes }
         live.session.add(to: &self)
         if live.work.isBusy { task += live.work.heldBytes }
     }

@@ -167,7 +167,9 @@ extension Shard {
                 request.live.noteTurn(event)
                 for part in request.parts(of: event) { waiters += request.log.append(part) }
             case .command(let command) where !request.isOver:
-                agentLink.perform(command, for: request.token, work: &request.live.work)
+                agentLink.perform(
+                    command, for: request.token, subject: request.live.grant?.subject,
+                    work: &request.live.work)
             case .measured(let hop, let duration): metrics.observe(hop.histogram, duration)
             case .answered(let delay): request.live.lastTurn.note(.firstToken, delay)
             case .failed(let fault):

@@ -226,7 +226,9 @@ extension Shard {
             case .dropAudio(let responseID): dropAudio(of: responseID, on: connection)
             case .dropItemAudio(let itemID): dropAudio(ofItem: itemID, on: connection)
             case .command(let command):
-                agentLink.perform(command, for: connection.token, work: &live.work)
+                agentLink.perform(
+                    command, for: connection.token, subject: live.grant?.subject,
+                    work: &live.work)
             case .measured(let hop, let duration):
                 metrics.observe(hop.histogram, duration)
                 live.lastTurn.note(hop, duration)

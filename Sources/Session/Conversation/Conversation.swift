@@ -33,6 +33,8 @@ struct Conversation {
         var wholeTranscript: String?
         /// Where that was, in milliseconds.
         var cutMilliseconds: Int?
+        /// Whether the transcript was cut at what was heard, by the server or the client.
+        var isCut = false
     }
 
     private var entries: [ConversationEntry] = []
@@ -207,6 +209,7 @@ struct Conversation {
             speech.wholeTranscript = transcript
             speech.cutMilliseconds = audioMilliseconds
         }
+        speech.isCut = heard != transcript
         update(item, speech: speech)
         return heard
     }
@@ -286,6 +289,13 @@ struct Conversation {
             }
             return messages(of: entry)
         }
+    }
+
+    /// How much of the newest reply was heard, for an agent that has written more of it; nil where
+    /// nothing of it was cut off.
+    var heardReply: HeardReply? {
+        guard let reply = entries.last(where: \.isReply), reply.isCut else { return nil }
+        return HeardReply(itemID: reply.id, characters: reply.text.unicodeScalars.count)
     }
 
     /// One item as messages to a model; nil: there is no such item.

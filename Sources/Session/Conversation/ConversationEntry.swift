@@ -44,7 +44,8 @@ struct ConversationEntry {
     }
 
     let id: String
-    private var text = ""
+    /// The words of a message of one part; of an assistant's, those that were heard.
+    private(set) var text = ""
     private var details: Details?
     private var form = Form.other
     private var status: ConversationItem.Status
@@ -145,6 +146,12 @@ struct ConversationEntry {
 
     /// Whether the item was not cut off.
     var isFinished: Bool { status != .incomplete }
+
+    /// Whether it is a message of the assistant.
+    var isReply: Bool { form == .assistantText || form == .assistantSpeech }
+
+    /// Whether its words are not all that the model has written.
+    var isCut: Bool { !isFinished || speech.isCut }
 
     /// The id of the call that it is, or nil.
     var callID: String? {

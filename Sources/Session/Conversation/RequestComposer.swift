@@ -43,8 +43,8 @@ struct RequestComposer {
             - TokenEstimate.tools(routes?.functions ?? [])
     }
 
-    /// The request.
-    func request(_ routes: ToolRoutes?) -> ModelRequest {
+    /// The request for the response with an id.
+    func request(_ routes: ToolRoutes?, for responseID: String) -> ModelRequest {
         let parameters = core.parameters
         let messages =
             overrides.input.map { $0.flatMap { core.conversation.modelMessages(ofInput: $0) } }
@@ -56,6 +56,8 @@ struct RequestComposer {
             toolChoice: overrides.toolChoice ?? parameters.toolChoice,
             parallelToolCalls: overrides.parallelToolCalls ?? parameters.parallelToolCalls,
             maxOutputTokens: overrides.maxOutputTokens(orOf: parameters))
+        request.turn = TurnIdentity(sessionID: core.id, responseID: responseID)
+        if overrides.input == nil { request.heard = core.conversation.heardReply }
         if let routes {
             let choice =
                 overrides.toolChoice == nil ? parameters.mcpToolChoice : overrides.mcpToolChoice

@@ -11,6 +11,8 @@ public struct AgentSet: Sendable {
 
     /// Reaches MCP servers, or nil: sessions have no such tools.
     public var toolServers: (any ToolServers)?
+    /// The public keys (JWKS) of the signatures under requests to agents; nil: they are not signed.
+    public var publicKeys: (@Sendable () -> [UInt8])?
 
     /// Creates a set.
     public init(

@@ -22,6 +22,10 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     var seesImages = false
     /// Whether its model is given what users say as audio, where its protocol can carry it.
     var hearsAudio = false
+    /// Whether its requests name the caller and the turn in their bodies.
+    var namesUser = false
+    /// Its name in signatures, or nil: its base URL.
+    var audience: String?
     /// The provider that takes over where it fails before its first word.
     var fallback: String?
     /// Tokens of one answer where the session sets no limit, or nil: `llm-max-tokens`.
@@ -60,18 +64,22 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
             url = value
         case "key-env": keyVariable = value
         case "model": model = value
-        case "vision":
-            guard let sees = Bool(value) else { return false }
-            seesImages = sees
-        case "audio":
-            guard let hears = Bool(value) else { return false }
-            hearsAudio = hears
+        case "vision": return Self.read(value, into: &seesImages)
+        case "audio": return Self.read(value, into: &hearsAudio)
+        case "send-user": return Self.read(value, into: &namesUser)
+        case "audience": audience = value
         case "fallback": fallback = value
         case "max-tokens":
             guard let tokens = Int(value), tokens > 0 else { return false }
             maxTokens = tokens
         default: return false
         }
+        return true
+    }
+
+    private static func read(_ value: String, into flag: inout Bool) -> Bool {
+        guard let read = Bool(value) else { return false }
+        flag = read
         return true
     }
 
@@ -94,6 +102,8 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
         add("model", model)
         add("vision", seesImages ? "true" : nil)
         add("audio", hearsAudio ? "true" : nil)
+        add("send-user", namesUser ? "true" : nil)
+        add("audience", audience)
         add("max-tokens", maxTokens.map(String.init))
         add("fallback", fallback)
         return fields.joined(separator: " ")

@@ -20,6 +20,8 @@ struct LanguageModelSettings: Sendable {
     var hearsAudio = false
     /// Whether that model is given the images that users send.
     var seesImages = false
+    /// Whether requests to that server name the caller and the turn in their bodies.
+    var namesUser = false
     /// The provider that takes over where that server fails, or nil.
     var fallback: String?
 
@@ -53,6 +55,13 @@ struct LanguageModelSettings: Sendable {
             Whether that model takes images. Images of users are refused otherwise, because a \
             server without vision fails every response after one.
             """),
+        .toggle(
+            "llm-send-user", \.namesUser,
+            """
+            Whether requests to that server have the caller as user, and session and turn as \
+            metadata, in their bodies (chat, responses). The header fields of a turn are sent \
+            to every server.
+            """),
         .optionalText(
             "llm-fallback", \.fallback, "the name of a provider",
             "Provider that takes over where that server fails before its first word."),
@@ -71,10 +80,34 @@ struct LanguageModelSettings: Sendable {
             as llm-kind; models, the names that it answers to (each exact, or a beginning and \
             *); key-env, the environment variable of its key; model, vision, audio and \
             max-tokens, as the llm- options; and fallback, the provider that takes over where \
-            it fails before its first word. The first provider that matches a model answers; \
+            it fails before its first word; send-user, as llm-send-user; and audience, its \
+            name in signatures (its url). The first provider that matches a model answers; \
             llm-url answers to all other names. In a file this is a sequence of mappings; as a \
             flag "name=a url=https://h/v1 models=x-*|y,name=b url=https://g/v1".
             """)
+    ]
+
+    // MARK: Signatures
+
+    /// Whether requests to models are signed.
+    var signsRequests = false
+    /// PEM file of the keys that sign, or nil: the server makes its own.
+    var signingKeyFile: String?
+
+    private static let signatures: [Setting<Self>] = [
+        .toggle(
+            "sign-requests", \.signsRequests,
+            """
+            Whether requests to models are signed, with a JWT (ES256) in X-Parley-Signature. \
+            Agents check it with the keys at /.well-known/jwks.json.
+            """),
+        .optionalText(
+            "signing-key-file", \.signingKeyFile, "a path",
+            """
+            PEM file of P-256 keys for sign-requests: the first signs, and all are published. \
+            Servers behind one balancer share it. Without it the server makes keys, and \
+            replaces them every day.
+            """),
     ]
 
     // MARK: Time
@@ -122,5 +155,5 @@ struct LanguageModelSettings: Sendable {
     ]
 
     /// Every setting of language models.
-    static let settings = SettingGroup(.services, standard + others + patience)
+    static let settings = SettingGroup(.services, standard + others + signatures + patience)
 }

@@ -2,12 +2,17 @@
 // settings name.
 
 import Agents
+import Codec
+import Glibc
 import Logging
+import Server
 import Session
 
 extension ServerParts {
     /// The model that answers turns.
-    static func model(_ settings: ServeSettings, _ logger: Logger) -> any LanguageModel {
+    static func model(
+        _ settings: ServeSettings, _ signer: RequestSigner?, _ logger: Logger
+    ) -> any LanguageModel {
         let language = settings.language
         var providers = language.providers
         if let url = language.url {
@@ -17,6 +22,7 @@ extension ServerParts {
             standard.model = language.name
             standard.seesImages = language.seesImages
             standard.hearsAudio = language.hearsAudio
+            standard.namesUser = language.namesUser
             standard.fallback = language.fallback
             providers.append(standard)
         }
@@ -28,7 +34,8 @@ extension ServerParts {
                     ? language.key : provider.keyVariable.flatMap(environmentValue)
                 return ModelProvider(
                     name: provider.name, patterns: provider.models,
-                    model: service(provider, key: key, settings), fallback: provider.fallback,
+                    model: service(provider, key: key, signer, settings),
+                    fallback: provider.fallback,
                     health: ProviderHealth(
                         maxFailures: language.failuresBeforePause, pause: language.pause))
             },
@@ -42,16 +49,51 @@ extension ServerParts {
     }
 
     private static func service(
-        _ provider: ModelProviderSetting, key: String?, _ settings: ServeSettings
+        _ provider: ModelProviderSetting, key: String?, _ signer: RequestSigner?,
+        _ settings: ServeSettings
     ) -> any LanguageModel {
         var service = ModelService(baseURL: provider.url, apiKey: key)
         service.model = provider.model
         service.maxTokens = provider.maxTokens ?? settings.language.maxTokens
         service.hearsAudio = provider.hearsAudio
         service.seesImages = provider.seesImages
+        service.namesUser = provider.namesUser
+        service.signer = signer
+        service.audience = provider.audience
         service.firstTokenTimeout = settings.language.firstTokenTimeout
         service.totalTimeout = settings.language.totalTimeout
         service.retries = retries(settings)
         return provider.kind.model(at: service)
+    }
+
+    /// Signs requests to models; nil where they are not to be signed.
+    /// - Throws: `CommandFailure` where the file of keys cannot be used.
+    static func signer(
+        _ settings: LanguageModelSettings
+    ) throws(CommandFailure) -> RequestSigner? {
+        guard settings.signsRequests else { return nil }
+        let wallSeconds: @Sendable () -> Int = { time(nil) }
+        let makeTokenID: @Sendable () -> String = {
+            String(UInt64.random(in: .min ... .max), radix: 36)
+                + String(UInt64.random(in: .min ... .max), radix: 36)
+        }
+        guard let path = settings.signingKeyFile else {
+            guard let signer = RequestSigner(wallSeconds: wallSeconds, makeTokenID: makeTokenID)
+            else { throw CommandFailure(description: "sign-requests: no key can be made") }
+            return signer
+        }
+        let content: [UInt8]
+        do {
+            content = try WholeFile.read(path)
+        } catch {
+            throw CommandFailure(description: "signing-key-file: \(error.problem(of: path))")
+        }
+        let keys = SigningKey.keys(pem: content)
+        guard !keys.isEmpty else {
+            throw CommandFailure(
+                description: "signing-key-file: \(path) has no P-256 key; make one with `openssl "
+                    + "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256`")
+        }
+        return RequestSigner(keys: keys, wallSeconds: wallSeconds, makeTokenID: makeTokenID)
     }
 }

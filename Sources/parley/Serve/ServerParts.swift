@@ -24,10 +24,14 @@ struct ServerParts {
         // is freed; no event of a call is that long. Without this call malloc raises the limit to
         // 32 MiB after the first, and keeps holes of hundreds of megabytes after clients have gone.
         mallopt(M_MMAP_THRESHOLD, 1 << 20)
-        agents = AgentSet(
-            model: Self.model(settings, logger), recognizer: Self.recognizer(settings, logger),
+        let signer = try Self.signer(settings.language)
+        var agents = AgentSet(
+            model: Self.model(settings, signer, logger),
+            recognizer: Self.recognizer(settings, logger),
             synthesizer: Self.synthesizer(settings),
             toolServers: try Self.toolServers(settings))
+        agents.publicKeys = signer.map { signer in { signer.publicKeys() } }
+        self.agents = agents
         voiceActivityModel = Self.voiceActivityModel(in: settings.modelsDirectory, logger: logger)
         // Return the work space of reading, checking and laying out the weights (1 MB) before the
         // tables of the shards, most of which stay untouched, are allocated in it. The budget of

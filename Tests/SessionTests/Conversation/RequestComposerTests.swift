@@ -32,15 +32,15 @@ import Testing
         let core = core()
         core.parameters.maxOutputTokens = 50
         var overrides = ResponseParameters()
-        #expect(composer(core).request(nil).maxOutputTokens == 50)
-        #expect(composer(core).request(nil).instructions == "Be brief.")
+        #expect(composer(core).request(nil, for: "resp_1").maxOutputTokens == 50)
+        #expect(composer(core).request(nil, for: "resp_1").instructions == "Be brief.")
         overrides.instructions = "Sing."
         overrides.maxOutputTokens = .null
         overrides.input = [
             ConversationItem(id: "item_2", kind: .reference),
             ConversationItem(id: "item_9", kind: .reference),
         ]
-        let request = composer(core, overrides).request(nil)
+        let request = composer(core, overrides).request(nil, for: "resp_1")
         #expect(request.instructions == "Sing." && request.maxOutputTokens == nil)
         #expect(request.messages.count == 1, "the other item was deleted meanwhile")
     }
@@ -52,7 +52,7 @@ import Testing
         #expect(!composer(core).fitContext(nil))
         core.parameters.truncation = .auto
         #expect(composer(core).fitContext(nil))
-        #expect(composer(core).request(nil).messages.count < 3)
+        #expect(composer(core).request(nil, for: "resp_1").messages.count < 3)
         #expect(core.conversation.items.count == 3, "the client still has them")
     }
 
