@@ -1,10 +1,12 @@
-// One session's client of an MCP server: it lists and calls tools over any transport, and limits
-// the size of the answers. The transports do the handshake and replace lost sessions.
+// One session's client of an MCP server: it lists and calls tools over any transport, answers the
+// questions of tools, and limits the size of the answers. The transports find out which revision of
+// the protocol a server speaks, and replace lost sessions.
 //
-// Source: MCP 2025-06-18, "Lifecycle", "Tools", "Cancellation".
+// Source: MCP 2025-06-18 and 2026-07-28, "Tools", "Cancellation".
 
 import Codec
 import Session
+import Synchronization
 
 /// Time limits of requests to MCP servers.
 public struct MCPTimeouts: Equatable, Sendable {
@@ -18,118 +20,190 @@ public struct MCPTimeouts: Equatable, Sendable {
     public init() {}
 }
 
-/// Carries messages to one MCP server. It does the handshake before the first message.
+/// The result of a request.
+struct MCPReply: Sendable {
+    var result: RawJSON
+    /// Whether the server has answered in a stateless revision.
+    var isStateless: Bool
+}
+
+/// Carries messages to one MCP server. Before the first message it finds out which revision the
+/// server speaks.
 protocol MCPTransport: Sendable {
     /// Sends a request and returns its result.
     /// - Throws: `MCPCallError`, `AgentError`, `CancellationError`.
     func request(
         _ request: JSONRPCRequest, within limit: Duration, on host: any AgentHost
-    ) async throws -> RawJSON
+    ) async throws -> MCPReply
 
-    /// Sends a notification. Before a handshake, an implementation may drop it.
-    func notify(_ notification: JSONRPCRequest, on host: any AgentHost) async throws
+    /// Cancels a request at the server, where the end of the request's task does not do so. Best
+    /// effort.
+    func cancel(id: String, on host: any AgentHost) async
 
     /// Ends the session with the server. Best effort.
     func close(on host: any AgentHost) async
 }
 
-/// The handshake of the protocol, and the versions that we understand.
-enum MCPVersion {
-    static let asked = "2025-06-18"
-    private static let known: Set<String> = [
-        asked, "2025-11-25", "2025-03-26", "2024-11-05",
-    ]
-
-    /// The first message to a server.
-    static func initialize(id: String) -> JSONRPCRequest {
-        let params = RawJSON.object { json in
-            json.member("protocolVersion", asked)
-            json.object("capabilities") { _ in }
-            json.object("clientInfo") { json in
-                json.member("name", "parley")
-                json.member("version", "1")
-            }
-        }
-        return JSONRPCRequest(id: id, method: "initialize", params: params)
-    }
-
-    /// The notification that completes the handshake.
-    static let initialized = JSONRPCRequest(method: "notifications/initialized")
-
-    /// The version that a server has chosen in its answer to `initialize`.
-    static func chosen(in result: RawJSON) throws -> String {
-        let version = try JSONParser().parse(result.text)["protocolVersion"]?.string
-        guard let version, known.contains(version) else {
-            throw JSONRPCMessage.malformed("protocol version \(version ?? "missing")")
-        }
-        return version
-    }
-}
-
 /// A connection to one MCP server. `close` ends the transport's session with it.
-struct MCPClient: ToolServerConnection {
+final class MCPClient: ToolServerConnection {
     /// Most pages of one list of tools. 64: a server that repeats a cursor must not make us loop.
     private static let maxPages = 64
-    /// Most tools that are taken from a server; sessions show fewer to the model.
-    private static let maxTools = 1_024
-    /// Most UTF-8 bytes of all tools of a list; the tools beyond are left out. 512 KiB: half of the
-    /// limit of a conversation.
-    private static let maxListBytes = 512 << 10
+    /// Most times that a tool may ask for input in one call. 10, as in the reference clients.
+    private static let maxInputRounds = 10
+    /// The pause before a tool is asked again that wants no input but time: it doubles each time.
+    private static let firstPause = Duration.milliseconds(50)
+    private static let longestPause = Duration.milliseconds(250)
 
-    let transport: any MCPTransport
-    let timeouts: MCPTimeouts
+    private struct State {
+        /// The list of tools as this session has got it.
+        var list = MCPToolList()
+        /// The further requests of calls that have asked for input, by the call's id.
+        var rounds: [String: Int] = [:]
+    }
+
+    private let transport: any MCPTransport
+    /// The server's place in the process's memory; nil: lists are not kept.
+    private let record: MCPServerRecord?
+    private let timeouts: MCPTimeouts
+    private let state = Mutex(State())
+
+    init(
+        transport: any MCPTransport, record: MCPServerRecord? = nil, timeouts: MCPTimeouts
+    ) {
+        self.transport = transport
+        self.record = record
+        self.timeouts = timeouts
+    }
+
+    // MARK: Lists
 
     func listTools(on host: any AgentHost) async throws -> [MCPToolDescription] {
-        var tools: [MCPToolDescription] = []
+        if let record, let kept = record.list(at: await host.now()) {
+            state.withLock { $0.list = kept }
+            return kept.tools
+        }
+        return try await fetchList(on: host).tools
+    }
+
+    @discardableResult
+    private func fetchList(on host: any AgentHost) async throws -> MCPToolList {
+        var list = MCPToolList()
         var cursor: String?
-        var bytes = 0
         for page in 1...Self.maxPages {
-            let result = try await transport.request(
+            let reply = try await transport.request(
                 JSONRPCRequest(
                     id: "list-\(page)", method: "tools/list",
-                    params: cursor.map { cursor in .object { $0.member("cursor", cursor) } }),
+                    parameters: cursor.map { [.init("cursor", $0)] } ?? []),
                 within: timeouts.list, on: host)
-            let list = try JSONParser().parse(result.text)
-            guard let elements = list["tools"]?.elements else {
-                throw JSONRPCMessage.malformed("the list has no member 'tools'")
-            }
-            for tool in elements.compactMap({ MCPToolDescription(listed: $0) }) {
-                bytes += tool.textBytes
-                guard bytes <= Self.maxListBytes, tools.count < Self.maxTools else { return tools }
-                tools.append(tool)
-            }
-            cursor = list["nextCursor"]?.string
+            cursor = try list.add(
+                page: Self.parse(reply.result), isStateless: reply.isStateless)
             if cursor == nil { break }
         }
-        return tools
+        record?.remember(list, at: await host.now())
+        let fetched = list
+        state.withLock { $0.list = fetched }
+        return fetched
     }
+
+    // MARK: Calls
 
     func call(
         _ name: String, arguments: String, id: String, on host: any AgentHost
     ) async throws -> String {
-        let params = RawJSON.object { json in
-            json.member("name", name)
-            json.member("arguments", RawJSON(arguments))
+        let ownsAnswers = state.withLock { $0.list.ownAnswers.contains(name) }
+        let arguments = try MCPArguments(arguments, ownsAnswers: ownsAnswers)
+        defer { state.withLock { $0.rounds[id] = nil } }
+        do {
+            return try await call(name, arguments, id: id, on: host)
+        } catch MCPCallError.protocol(code: JSONRPCFailure.Code.headerMismatch, message: _) {
+            // The tool's schema has changed since it was listed. A server refuses such a request
+            // before the call.
+            try await fetchList(on: host)
+            return try await call(name, arguments, id: id, on: host)
         }
-        let result = try await transport.request(
-            JSONRPCRequest(id: id, method: "tools/call", params: params), within: timeouts.call,
-            on: host)
-        let answer = try JSONParser().parse(result.text)
-        let text = Self.text(of: answer)
+    }
+
+    /// Calls a tool, and answers its questions until there is a result.
+    private func call(
+        _ name: String, _ arguments: MCPArguments, id: String, on host: any AgentHost
+    ) async throws -> String {
+        let headers = state.withLock { $0.list.headers[name] ?? [] }
+        var request = JSONRPCRequest(
+            id: id, method: "tools/call",
+            parameters: [.init("name", name), .init("arguments", arguments.json)], toolName: name,
+            fields: try MCPParameterHeader.fields(headers, of: arguments.json))
+        let plain = request.parameters
+        let start = await host.now()
+        var asked: Set<MCPQuestion> = []
+        var pause = Self.firstPause
+        for round in 0...Self.maxInputRounds {
+            let left = timeouts.call - (await host.now() - start)
+            guard left > .zero else { throw MCPCallError.tookTooLong }
+            let reply = try await transport.request(request, within: left, on: host)
+            guard let input = try Self.inputRequest(in: reply.result) else {
+                return try Self.output(of: reply.result)
+            }
+            // Each request has an id of its own.
+            request.id = Self.id(id, round: round + 1)
+            state.withLock { $0.rounds[id] = round + 1 }
+            request.parameters = plain
+            if let state = input.state { request.parameters.append(.init("requestState", state)) }
+            guard input.questions.isEmpty else {
+                request.parameters.append(
+                    .init(
+                        "inputResponses",
+                        try input.responses(from: arguments.answers, asked: &asked)))
+                continue
+            }
+            try await host.sleep(for: pause)
+            pause = min(pause * 2, Self.longestPause)
+        }
+        throw MCPCallError.execution(message: "The tool asks for more input again and again.")
+    }
+
+    private static func id(_ id: String, round: Int) -> String {
+        round == 0 ? id : "\(id).\(round)"
+    }
+
+    func cancelCall(id: String, on host: any AgentHost) async {
+        let round = state.withLock { $0.rounds[id] ?? 0 }
+        await transport.cancel(id: Self.id(id, round: round), on: host)
+    }
+
+    func close(on host: any AgentHost) async { await transport.close(on: host) }
+
+    // MARK: Results
+
+    /// The transports have read the result as JSON already, so it has at most their limits.
+    private static func parse(_ result: RawJSON) throws -> JSONValue {
+        do throws(JSONError) {
+            return try JSONParser(limits: .ofAnAnswer).parse(result.text)
+        } catch {
+            throw JSONRPCMessage.malformed("not JSON: \(error.explanation)")
+        }
+    }
+
+    /// What a result asks for; nil: it is complete. A result without a type is complete too: the
+    /// earlier revisions have none.
+    private static func inputRequest(in result: RawJSON) throws -> MCPInputRequest? {
+        let answer = try parse(result)
+        guard let type = answer["resultType"], !type.isNull, !type.isString("complete") else {
+            return nil
+        }
+        guard type.isString("input_required") else {
+            throw JSONRPCMessage.malformed("a result of an unknown type")
+        }
+        return try MCPInputRequest(answer)
+    }
+
+    private static func output(of result: RawJSON) throws -> String {
+        let answer = try parse(result)
+        let text = text(of: answer)
         if answer["isError"]?.bool == true {
             throw MCPCallError.execution(message: text.isEmpty ? "The tool failed." : text)
         }
         return text
     }
-
-    func cancelCall(id: String, on host: any AgentHost) async {
-        try? await transport.notify(
-            JSONRPCRequest(
-                method: "notifications/cancelled", params: .object { $0.member("requestId", id) }),
-            on: host)
-    }
-
-    func close(on host: any AgentHost) async { await transport.close(on: host) }
 
     /// A tool's answer as text: its text parts, one per line. Other parts are named by their kind.
     /// An answer with structured content only is returned as its JSON.
@@ -157,15 +231,9 @@ struct MCPClient: ToolServerConnection {
     }
 }
 
-extension MCPToolDescription {
-    /// Reads a tool of a server's list; nil when it has no name or no schema.
-    fileprivate init?(listed value: JSONValue) {
-        guard let name = value["name"]?.string, !name.isEmpty,
-            let schema = value["inputSchema"], schema.kind == .object
-        else { return nil }
-        let annotations = value["annotations"].flatMap { $0.kind == .object ? $0 : nil }
-        self.init(
-            name: name, description: value["description"]?.string, inputSchema: schema.raw,
-            annotations: annotations?.raw, isReadOnly: annotations?["readOnlyHint"]?.bool ?? false)
+extension MCPCallError {
+    /// A server has not answered in time.
+    static var tookTooLong: MCPCallError {
+        .protocol(code: -32_001, message: "The MCP server took too long for its answer.")
     }
 }

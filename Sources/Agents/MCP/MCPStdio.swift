@@ -3,10 +3,21 @@
 // memory of a whole process; each session has its own transport to it. The implementation of
 // `LineProgram` (Server/ChildProcess) starts, watches and ends programs.
 //
+// The first line to a program asks for a stateless revision (`server/discover`). A program of an
+// earlier one refuses it, stays silent for 2 s, or ends. Then it gets the handshake, in the last
+// case after it was started again. Each start of the program finds out anew, since the program may
+// have been replaced.
+//
+//     stopped → probing → ready (stateless)
+//                 ↓ ↘
+//     restarting  ↓   shakingHands → ready (after a handshake)
+//         ↓       ↓        ↓
+//         →→→ shakingHands → refused, until the program ends
+//
 // Invariant: a waiting request is resumed exactly once: by its answer, by the program's end, or by
 // the cancellation of its task.
 //
-// Source: MCP 2025-06-18, "Transports", "stdio".
+// Source: MCP 2025-06-18 and 2026-07-28, "Transports", "stdio".
 
 import Codec
 import Session
@@ -38,17 +49,51 @@ public typealias LineProgramFactory =
 
 /// An MCP server that runs as a program, shared by all sessions that name it.
 final class MCPProgram: Sendable {
+    private enum Stage: Equatable {
+        /// The program does not run, or it starts.
+        case stopped
+        /// `server/discover` has been sent.
+        case probing
+        /// The program has ended at the probe and is started again; requests wait.
+        case restarting
+        /// `initialize` has been sent.
+        case shakingHands
+        /// The version is nil after a handshake.
+        case ready(version: String?)
+        /// The program speaks no revision that we know.
+        case refused
+    }
+
     private struct State {
-        /// Whether the handshake is complete.
-        var isReady = false
-        /// Lines to send once the handshake is complete.
-        var queuedLines: [[UInt8]] = []
+        var stage = Stage.stopped
+        /// What is sent once the stage is `ready`.
+        var queued: [JSONRPCRequest] = []
         var waiting: [String: CheckedContinuation<RawJSON, any Error>] = [:]
         var nextTransport = 1
+        /// Whether the running program has been sent the probe, and has not answered it.
+        var awaitsProbe = false
+        /// Whether the running program has been sent the probe.
+        var hasProbed = false
+        /// Whether the program has once ended at the probe: the handshake then comes first.
+        var endsAtProbe = false
+    }
+
+    /// What to do about an event, outside of the lock.
+    private enum Step {
+        case nothing
+        case send(JSONRPCRequest, version: String?)
+        /// The program can be used: send what has waited.
+        case begin([JSONRPCRequest], version: String?)
+        case refuse
+        case start
     }
 
     /// Most requests that wait at once. 4,096: more would only wait longer.
     private static let maxWaiting = 4_096
+    /// How long a program may be silent after the probe. 2 s: it is also longer than the pause
+    /// before a program is started again.
+    static let probeLimit = Duration.seconds(2)
+    private static let discoverID = "discover"
     private static let handshakeID = "initialize"
 
     private let state = Mutex(State())
@@ -73,9 +118,9 @@ final class MCPProgram: Sendable {
     func stop() { program.withLock { $0 }?.stop() }
 
     /// Sends a request and waits for its result.
-    fileprivate func request(_ request: JSONRPCRequest) async throws -> RawJSON {
+    fileprivate func request(_ request: JSONRPCRequest) async throws -> MCPReply {
         guard let id = request.id else { preconditionFailure("a request has an id") }
-        return try await withTaskCancellationHandler {
+        let result: RawJSON = try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
                 guard !Task.isCancelled else {
                     return continuation.resume(throwing: CancellationError())
@@ -87,7 +132,7 @@ final class MCPProgram: Sendable {
                 }
                 guard isTaken else { return continuation.resume(throwing: AgentError.overloaded) }
                 do {
-                    try send(request.encoded)
+                    try send(request)
                 } catch {
                     finish(id, .failure(error))
                 }
@@ -95,50 +140,105 @@ final class MCPProgram: Sendable {
         } onCancel: {
             finish(id, .failure(CancellationError()))
         }
+        if case .ready(version: .some) = state.withLock({ $0.stage }) {
+            return MCPReply(result: result, isStateless: true)
+        }
+        return MCPReply(result: result, isStateless: false)
     }
 
-    /// Sends a line now, or queues it until the handshake is complete.
-    fileprivate func send(_ line: [UInt8]) throws {
-        let (isReady, isFull) = state.withLock { state -> (Bool, Bool) in
-            if state.isReady { return (true, false) }
-            guard state.queuedLines.count < Self.maxWaiting else { return (false, true) }
-            state.queuedLines.append(line)
-            return (false, false)
+    /// Sends a request now, or queues it until the program can be used.
+    private func send(_ request: JSONRPCRequest) throws {
+        let step = try state.withLock { state -> Step in
+            switch state.stage {
+            case .ready(let version): return .send(request, version: version)
+            case .refused: return .refuse
+            case .stopped, .probing, .restarting, .shakingHands:
+                guard state.queued.count < Self.maxWaiting else { throw AgentError.overloaded }
+                state.queued.append(request)
+                return state.stage == .stopped ? .start : .nothing
+            }
         }
-        guard !isFull else { throw AgentError.overloaded }
-        guard let program = program.withLock({ $0 }) else { return }
-        if isReady {
-            try program.send(line)
-        } else {
+        switch step {
+        case .nothing, .begin: break
+        case .send(let request, let version):
+            try program.withLock { $0 }?.send(request.encoded(for: version))
+        case .refuse: throw Self.refusal
+        case .start:
             do {
-                try program.start()
+                try program.withLock { $0 }?.start()
             } catch {
-                state.withLock { $0.queuedLines = [] }
+                state.withLock { $0.queued = [] }
                 throw error
             }
         }
     }
 
+    /// Cancels a request that a program has got. A queued one is not sent.
+    fileprivate func cancel(id: String) {
+        guard case .ready = state.withLock({ $0.stage }) else { return }
+        sendToProgram(
+            JSONRPCRequest(
+                method: "notifications/cancelled", parameters: [.init("requestId", id)]
+            ).encoded())
+    }
+
+    /// A request has waited for as long as a program may be silent after the probe.
+    fileprivate func endProbe() {
+        let step = state.withLock { state -> Step in
+            switch state.stage {
+            case .probing: return Self.shakeHands(&state)
+            case .restarting:
+                state.stage = .stopped
+                return .start
+            case .stopped, .shakingHands, .ready, .refused: return .nothing
+            }
+        }
+        perform(step)
+    }
+
     private func finish(_ id: String, _ outcome: Result<RawJSON, any Error>) {
-        let continuation = state.withLock { $0.waiting.removeValue(forKey: id) }
+        let continuation = state.withLock { state in
+            state.queued.removeAll { $0.id == id }
+            return state.waiting.removeValue(forKey: id)
+        }
         continuation?.resume(with: outcome)
+    }
+
+    private static var refusal: AgentError {
+        .upstream(status: 0, message: "tool server: it refuses the MCP handshake")
     }
 
     // MARK: On the program's thread
 
     private func handle(_ event: LineProgramEvent) {
         switch event {
-        case .started: sendToProgram(MCPVersion.initialize(id: Self.handshakeID).encoded)
+        case .started:
+            perform(
+                state.withLock { state in
+                    state.endsAtProbe ? Self.shakeHands(&state) : Self.probe(&state)
+                })
         case .line(let line): handle(line)
-        case .ended(let reason):
-            let waiting = state.withLock { state in
-                defer { state = State(nextTransport: state.nextTransport) }
-                return state.waiting
+        case .ended(let reason): handleEnd(reason)
+        }
+    }
+
+    private func handleEnd(_ reason: String) {
+        let waiting = state.withLock { state -> [CheckedContinuation<RawJSON, any Error>] in
+            let isAtProbe = state.stage == .probing && !state.endsAtProbe
+            var next = State(nextTransport: state.nextTransport, endsAtProbe: state.endsAtProbe)
+            if isAtProbe {
+                next.stage = .restarting
+                next.endsAtProbe = true
+                swap(&next.queued, &state.queued)
+                swap(&next.waiting, &state.waiting)
             }
-            for continuation in waiting.values {
-                continuation.resume(
-                    throwing: AgentError.upstream(status: 0, message: "tool server: \(reason)"))
-            }
+            let ended = Array(state.waiting.values)
+            state = next
+            return ended
+        }
+        for continuation in waiting {
+            continuation.resume(
+                throwing: AgentError.upstream(status: 0, message: "tool server: \(reason)"))
         }
     }
 
@@ -147,9 +247,10 @@ final class MCPProgram: Sendable {
         guard let messages = try? JSONRPCMessage.all(in: line) else { return }
         for message in messages {
             switch message {
+            case .response(Self.discoverID, let outcome): handleDiscovery(outcome)
             case .response(Self.handshakeID, let outcome): handleHandshake(outcome)
             case .response(let id?, let outcome):
-                finish(id, outcome.mapError { $0 as any Error })
+                finish(id, outcome.mapError { $0.callError as any Error })
             case .request(let id, let method):
                 sendToProgram(JSONRPCRequest.answer(to: id, method: method))
             case .response(nil, _), .notification: break
@@ -157,16 +258,91 @@ final class MCPProgram: Sendable {
         }
     }
 
-    private func handleHandshake(_ outcome: Result<RawJSON, MCPCallError>) {
-        guard case .success(let result) = outcome, (try? MCPVersion.chosen(in: result)) != nil
-        else { return handle(.ended(reason: "it refuses the MCP handshake")) }
-        sendToProgram(MCPVersion.initialized.encoded)
-        let lines = state.withLock { state in
-            defer { state.queuedLines = [] }
-            state.isReady = true
-            return state.queuedLines
+    private static func probe(_ state: inout State) -> Step {
+        state.stage = .probing
+        state.awaitsProbe = true
+        state.hasProbed = true
+        state.endsAtProbe = false
+        return .send(MCPVersion.discover(id: discoverID), version: MCPVersion.newest)
+    }
+
+    private static func shakeHands(_ state: inout State) -> Step {
+        state.stage = .shakingHands
+        return .send(MCPVersion.initialize(id: handshakeID), version: nil)
+    }
+
+    /// The program can be used.
+    private static func begin(_ state: inout State, version: String?) -> Step {
+        state.stage = .ready(version: version)
+        defer { state.queued = [] }
+        return .begin(state.queued, version: version)
+    }
+
+    private func handleDiscovery(_ outcome: Result<RawJSON, JSONRPCFailure>) {
+        var version: String?
+        var supported: [String] = []
+        switch outcome {
+        case .success(let result): version = MCPVersion.stateless(discovered: result)
+        case .failure(let failure): supported = failure.supportedVersions
         }
-        for line in lines { sendToProgram(line) }
+        perform(
+            state.withLock { state in
+                guard state.awaitsProbe else { return .nothing }
+                state.awaitsProbe = false
+                switch state.stage {
+                case .probing, .shakingHands:
+                    // A program that is slow to start answers the probe after the handshake was
+                    // begun, and refuses the handshake.
+                    if let version { return Self.begin(&state, version: version) }
+                    guard state.stage == .probing else { return .nothing }
+                    guard MCPVersion.mayShakeHands(supported) else { return .refuse }
+                    return Self.shakeHands(&state)
+                case .stopped, .restarting, .ready, .refused: return .nothing
+                }
+            })
+    }
+
+    private func handleHandshake(_ outcome: Result<RawJSON, JSONRPCFailure>) {
+        let isShaken =
+            if case .success(let result) = outcome {
+                (try? MCPVersion.chosen(in: result)) != nil
+            } else {
+                false
+            }
+        perform(
+            state.withLock { state in
+                guard state.stage == .shakingHands else { return .nothing }
+                if isShaken { return Self.begin(&state, version: nil) }
+                if state.awaitsProbe {
+                    state.stage = .probing
+                    return .nothing
+                }
+                return state.hasProbed ? .refuse : Self.probe(&state)
+            })
+    }
+
+    private func perform(_ step: Step) {
+        switch step {
+        case .nothing: break
+        case .send(let request, let version): sendToProgram(request.encoded(for: version))
+        case .begin(let requests, let version):
+            if version == nil { sendToProgram(MCPVersion.initialized.encoded()) }
+            for request in requests { sendToProgram(request.encoded(for: version)) }
+        case .refuse:
+            let waiting = state.withLock { state in
+                defer { state.waiting = [:] }
+                state.stage = .refused
+                state.queued = []
+                return state.waiting
+            }
+            for continuation in waiting.values { continuation.resume(throwing: Self.refusal) }
+        case .start:
+            do {
+                try program.withLock { $0 }?.start()
+            } catch {
+                handleEnd("it ended at its start")
+            }
+        }
     }
 
     /// Sends a line, or drops it when the program cannot take it: the request then times out.
@@ -186,16 +362,18 @@ struct MCPStdio: MCPTransport {
 
     func request(
         _ request: JSONRPCRequest, within limit: Duration, on host: any AgentHost
-    ) async throws -> RawJSON {
+    ) async throws -> MCPReply {
         var named = request
         named.id = request.id.map(prefixed)
         let sent = named
-        return try await withThrowingTaskGroup(of: RawJSON.self) { group in
+        return try await withThrowingTaskGroup(of: MCPReply.self) { group in
             group.addTask { try await program.request(sent) }
             group.addTask {
-                try await host.sleep(for: limit)
-                throw MCPCallError.protocol(
-                    code: -32_001, message: "The MCP server took too long for its answer.")
+                let probe = min(limit, MCPProgram.probeLimit)
+                try await host.sleep(for: probe)
+                program.endProbe()
+                try await host.sleep(for: limit - probe)
+                throw MCPCallError.tookTooLong
             }
             defer { group.cancelAll() }
             guard let first = try await group.next() else { throw CancellationError() }
@@ -203,18 +381,8 @@ struct MCPStdio: MCPTransport {
         }
     }
 
-    func notify(_ notification: JSONRPCRequest, on host: any AgentHost) async throws {
-        var notification = notification
-        // The notification carries the request's id with the session's number, as the request did.
-        if notification.method == "notifications/cancelled",
-            let id = notification.params.flatMap({
-                try? JSONParser().parse($0.text)["requestId"]?.string
-            })
-        {
-            notification.params = RawJSON(#"{"requestId":"\#(prefixed(id))"}"#)
-        }
-        try program.send(notification.encoded)
-    }
+    /// Names the request with the session's number, as it was sent.
+    func cancel(id: String, on host: any AgentHost) async { program.cancel(id: prefixed(id)) }
 
     /// Does nothing: the program serves other sessions and keeps no state for this one.
     func close(on host: any AgentHost) async {}

@@ -1,11 +1,17 @@
-// The streamable HTTP transport of the Model Context Protocol. Every message is a POST, which the
-// server answers with JSON or with an event stream. The server may name a session, and may forget
-// it. MCPClient knows the content of the messages.
+// The streamable HTTP transport of the Model Context Protocol, in both of its forms. Every message is
+// a POST, which the server answers with JSON or with an event stream. In a stateless revision every
+// request stands alone. In an earlier one a handshake comes first; the server may name a session,
+// and may forget it. MCPClient knows the content of the messages.
 //
-// The server's own stream (GET) is not opened, since we announce no capability that a server could
-// use. An answer that breaks off is not resumed: the call has failed.
+// The stateless form is tried first, with `server/discover`; a server that does not understand it
+// gets the handshake. The agreement lasts as long as the session with the server. MCPServerMemory
+// keeps its form for the process. A refusal that does not fit the form (a server was replaced by one
+// of another revision, or has forgotten a session) makes a new agreement, once per request.
 //
-// Source: MCP 2025-06-18, "Transports", "Streamable HTTP".
+// The server's own stream (GET) is not opened, since we announce no capability that needs one. An
+// answer that breaks off is not resumed: the call has failed.
+//
+// Source: MCP 2025-06-18 and 2026-07-28, "Transports", "Streamable HTTP".
 
 import Codec
 import Session
@@ -15,95 +21,268 @@ import Synchronization
 final class MCPStreamableHTTP: MCPTransport {
     /// Most bytes of one answer. 1 MiB: sixteen times what a session keeps of it.
     private static let maxAnswerBytes = 1 << 20
+    /// Most bytes that are read of an answer with an error status. 64 KiB.
+    private static let maxErrorBytes = 64 << 10
     /// Most requests of the server that are answered in one exchange. 16: each answer costs a
     /// request of ours.
     private static let maxServerRequests = 16
     /// Time limit of messages whose answer we do not need: notifications and the end of a session.
     private static let closeTimeout = Duration.seconds(5)
 
-    /// The result of a handshake: the session's id, if the server gave one, and the version.
-    private struct Handshake: Equatable {
-        var sessionID: String?
-        var version: String
+    /// How messages to the server look.
+    private enum Agreement: Equatable {
+        case stateless(version: String)
+        /// After a handshake; the id is nil where the server gave none.
+        case session(id: String?, version: String)
     }
 
-    /// The server has forgotten the session.
-    private struct SessionLost: Error {}
+    /// How a server has answered `server/discover`.
+    private enum Discovery {
+        case stateless(version: String)
+        /// It wants a handshake.
+        case handshake
+        /// It does not speak the version of the request.
+        case refusal(supported: [String])
+    }
+
+    /// What a refusal leaves in doubt.
+    private enum Doubt {
+        case none
+        /// Whether the server still knows the session.
+        case session
+        /// Whether the server speaks this revision.
+        case form
+    }
 
     private let url: String
     private let headers: [MCPTool.Header]
     private let isConfined: Bool
-    private let handshake = Mutex<Handshake?>(nil)
+    private let record: MCPServerRecord
+    private let agreement = Mutex<Agreement?>(nil)
 
     /// - Parameters:
     ///   - headers: sent with every request.
     ///   - isConfined: whether only public addresses may be reached.
-    init(url: String, headers: [MCPTool.Header], isConfined: Bool) {
+    ///   - memory: of the process.
+    init(
+        url: String, headers: [MCPTool.Header], isConfined: Bool, memory: MCPServerMemory
+    ) {
         self.url = url
         self.headers = headers
         self.isConfined = isConfined
+        record = memory.record(url: url, headers: headers, isConfined: isConfined)
+    }
+
+    /// A client over this transport.
+    func client(_ timeouts: MCPTimeouts) -> MCPClient {
+        MCPClient(transport: self, record: record, timeouts: timeouts)
     }
 
     func request(
         _ request: JSONRPCRequest, within limit: Duration, on host: any AgentHost
-    ) async throws -> RawJSON {
-        let known = try await shakeHands(within: limit, on: host)
+    ) async throws -> MCPReply {
+        let known = try await agree(within: limit, on: host)
         do {
-            return try await exchange(request, as: known, within: limit, on: host).result
-        } catch is SessionLost {
-            // Another task may have done a new handshake meanwhile.
-            handshake.withLock { if $0 == known { $0 = nil } }
-            let renewed = try await shakeHands(within: limit, on: host)
+            return try await reply(to: request, as: known, within: limit, on: host)
+        } catch let refusal as MCPRefusal {
+            let renewed = try await renew(known, after: refusal, within: limit, on: host)
+            guard let renewed else { throw refusal.callError }
             do {
-                return try await exchange(request, as: renewed, within: limit, on: host).result
-            } catch is SessionLost {
-                throw Self.refused(404)
+                return try await reply(to: request, as: renewed, within: limit, on: host)
+            } catch let refusal as MCPRefusal {
+                throw refusal.callError
             }
         }
     }
 
-    func notify(_ notification: JSONRPCRequest, on host: any AgentHost) async throws {
-        guard let known = handshake.withLock({ $0 }) else { return }
-        try await post(notification.encoded, as: known, on: host)
+    /// Notifies a session. A stateless server sees the end of the transfer instead.
+    func cancel(id: String, on host: any AgentHost) async {
+        guard let known = agreement.withLock({ $0 }), case .session = known else { return }
+        let notification = JSONRPCRequest(
+            method: "notifications/cancelled", parameters: [.init("requestId", id)])
+        try? await post(notification.encoded(), as: known, on: host)
     }
 
     func close(on host: any AgentHost) async {
-        let known = handshake.withLock { $0.take() }
-        guard let known, known.sessionID != nil else { return }
-        var request = request(as: known, body: [], within: Self.closeTimeout)
+        let known = agreement.withLock { $0.take() }
+        guard let known, case .session(id: .some, version: _) = known else { return }
+        var request = upstreamRequest(as: known, body: [], within: Self.closeTimeout)
         request.method = "DELETE"
         // A server without this method ends the session by its own time limit.
         _ = try? await host.send(request)
     }
 
-    // MARK: The handshake
+    // MARK: The agreement
 
-    private func shakeHands(within limit: Duration, on host: any AgentHost) async throws
-        -> Handshake
-    {
-        if let known = handshake.withLock({ $0 }) { return known }
-        let (result, sessionID): (RawJSON, String?)
-        do {
-            (result, sessionID) = try await exchange(
-                MCPVersion.initialize(id: "initialize"), as: nil, within: limit, on: host)
-        } catch is SessionLost {
-            throw Self.refused(404)
+    /// The agreement with the server; makes one where there is none.
+    private func agree(within limit: Duration, on host: any AgentHost) async throws -> Agreement {
+        if let known = agreement.withLock({ $0 }) { return known }
+        let new: Agreement
+        switch record.era(at: await host.now()) {
+        case .stateless(let version): new = .stateless(version: version)
+        case .handshake:
+            do {
+                new = try await shakeHands(within: limit, on: host)
+            } catch let refusal as MCPRefusal where !refusal.isPassing {
+                record.forget()
+                new = try await negotiate(within: limit, on: host)
+            } catch let refusal as MCPRefusal {
+                throw refusal.callError
+            }
+        case nil: new = try await negotiate(within: limit, on: host)
         }
-        let new = Handshake(sessionID: sessionID, version: try MCPVersion.chosen(in: result))
-        try await post(MCPVersion.initialized.encoded, as: new, on: host)
-        handshake.withLock { $0 = new }
+        agreement.withLock { $0 = new }
         return new
+    }
+
+    /// Another task may have made a new agreement meanwhile.
+    private func forget(_ known: Agreement) {
+        agreement.withLock { if $0 == known { $0 = nil } }
+        record.forget()
+    }
+
+    /// Makes another agreement after a refusal; nil: the known one still holds, and the refusal is
+    /// about the request itself.
+    private func renew(
+        _ known: Agreement, after refusal: MCPRefusal, within limit: Duration,
+        on host: any AgentHost
+    ) async throws -> Agreement? {
+        switch Self.doubt(of: known, after: refusal) {
+        case .none: return nil
+        case .session:
+            forget(known)
+            return try await agree(within: limit, on: host)
+        case .form:
+            let discovery = try await discover(within: limit, on: host)
+            switch (discovery, known) {
+            case (.stateless(let version), .stateless(let old)) where version == old: return nil
+            case (.handshake, .session), (.refusal, .session): return nil
+            default: break
+            }
+            forget(known)
+            let new = try await settle(discovery, within: limit, on: host)
+            agreement.withLock { $0 = new }
+            return new
+        }
+    }
+
+    /// Finds out how to talk to the server, and remembers it.
+    private func negotiate(
+        within limit: Duration, on host: any AgentHost
+    ) async throws -> Agreement {
+        try await settle(discover(within: limit, on: host), within: limit, on: host)
+    }
+
+    private func settle(
+        _ discovery: Discovery, within limit: Duration, on host: any AgentHost
+    ) async throws -> Agreement {
+        switch discovery {
+        case .stateless(let version):
+            record.remember(.stateless(version: version), at: await host.now())
+            return .stateless(version: version)
+        case .refusal(let supported) where !MCPVersion.mayShakeHands(supported):
+            throw MCPCallError.unsupportedVersions(supported)
+        case .refusal, .handshake:
+            do {
+                let session = try await shakeHands(within: limit, on: host)
+                record.remember(.handshake, at: await host.now())
+                return session
+            } catch let refusal as MCPRefusal {
+                throw refusal.callError
+            }
+        }
+    }
+
+    /// Asks with the newest version, and then with another one that the server names.
+    private func discover(
+        within limit: Duration, on host: any AgentHost
+    ) async throws -> Discovery {
+        let discovery = try await discover(MCPVersion.newest, within: limit, on: host)
+        guard case .refusal(let supported) = discovery,
+            let other = MCPVersion.stateless(in: supported, besides: MCPVersion.newest)
+        else { return discovery }
+        return try await discover(other, within: limit, on: host)
+    }
+
+    /// Takes every answer that is not in the stateless form for one of an earlier server, except for
+    /// refusals that have another reason, such as missing credentials.
+    private func discover(
+        _ version: String, within limit: Duration, on host: any AgentHost
+    ) async throws -> Discovery {
+        do {
+            let result = try await exchange(
+                MCPVersion.discover(id: "discover"), as: .stateless(version: version),
+                within: limit, on: host
+            ).result
+            return MCPVersion.stateless(discovered: result).map { .stateless(version: $0) }
+                ?? .handshake
+        } catch let refusal as MCPRefusal {
+            if refusal.failure?.code == JSONRPCFailure.Code.unsupportedVersion {
+                return .refusal(supported: refusal.failure?.supportedVersions ?? [])
+            }
+            guard !refusal.isPassing else { throw refusal.callError }
+            return .handshake
+        } catch AgentError.malformedReply {
+            return .handshake
+        }
+    }
+
+    /// - Throws: also `MCPRefusal`.
+    private func shakeHands(
+        within limit: Duration, on host: any AgentHost
+    ) async throws -> Agreement {
+        let (result, sessionID) = try await exchange(
+            MCPVersion.initialize(id: "initialize"), as: nil, within: limit, on: host)
+        let new = Agreement.session(id: sessionID, version: try MCPVersion.chosen(in: result))
+        try await post(MCPVersion.initialized.encoded(), as: new, on: host)
+        return new
+    }
+
+    /// What a refusal leaves in doubt. No doubt comes of a refusal after which the request may have
+    /// been executed.
+    private static func doubt(of known: Agreement, after refusal: MCPRefusal) -> Doubt {
+        if refusal.isPassing || refusal.status >= 500 { return .none }
+        switch refusal.failure?.code {
+        case JSONRPCFailure.Code.unsupportedVersion: return .form
+        case JSONRPCFailure.Code.headerMismatch, JSONRPCFailure.Code.missingCapability:
+            return .none
+        case JSONRPCFailure.Code.invalidRequest, JSONRPCFailure.Code.methodNotFound,
+            JSONRPCFailure.Code.invalidParams:
+            if case .stateless = known { return .form }
+        default: break
+        }
+        guard refusal.status >= 400 else { return .none }
+        switch known {
+        case .session(id: .some, version: _) where refusal.status == 404: return .session
+        case .session where [400, 404, 405].contains(refusal.status):
+            return refusal.namesRequest ? .form : .session
+        case .session: return .none
+        case .stateless: return .form
+        }
     }
 
     // MARK: One exchange
 
+    private func reply(
+        to request: JSONRPCRequest, as known: Agreement, within limit: Duration,
+        on host: any AgentHost
+    ) async throws -> MCPReply {
+        let result = try await exchange(request, as: known, within: limit, on: host).result
+        if case .stateless = known { return MCPReply(result: result, isStateless: true) }
+        return MCPReply(result: result, isStateless: false)
+    }
+
+    /// - Parameter known: nil for the first message of a handshake.
+    /// - Throws: also `MCPRefusal`.
     private func exchange(
-        _ request: JSONRPCRequest, as known: Handshake?, within limit: Duration,
+        _ request: JSONRPCRequest, as known: Agreement?, within limit: Duration,
         on host: any AgentHost
     ) async throws -> (result: RawJSON, sessionID: String?) {
         let response = try await Self.send(
-            self.request(as: known, body: request.encoded, within: limit), on: host)
-        try Self.check(response, as: known)
+            upstreamRequest(request, as: known, within: limit), on: host)
+        guard (200..<300).contains(response.status) else {
+            throw try await Self.refusal(in: response, of: request)
+        }
         let sessionID = response.header("Mcp-Session-Id")
         let isStream = response.contentType?.lowercased().hasPrefix("text/event-stream") == true
         var inbox = Inbox(id: request.id, isStream: isStream)
@@ -120,38 +299,87 @@ final class MCPStreamableHTTP: MCPTransport {
             try inbox.append(chunk)
             host.charge(inbox.bufferedBytes, insteadOf: &charged)
             for answer in inbox.takeAnswers() {
+                // A server of a stateless revision has no requests.
+                if case .stateless = known { continue }
                 answered += 1
                 guard answered <= Self.maxServerRequests else {
                     throw MCPCallError.protocol(
                         code: -32_000, message: "The MCP server asks too much in one answer.")
                 }
-                let asked = known ?? Handshake(sessionID: sessionID, version: MCPVersion.asked)
+                let asked = known ?? .session(id: sessionID, version: MCPVersion.asked)
                 try? await post(answer, as: asked, on: host)
             }
         }
-        return (try inbox.finish().get(), sessionID)
+        switch try inbox.finish() {
+        case .success(let result): return (result, sessionID)
+        case .failure(let failure):
+            throw MCPRefusal(status: response.status, failure: failure, namesRequest: true)
+        }
     }
 
+    /// Reads the error of JSON-RPC from an answer with an error status, if it has one.
+    private static func refusal(
+        in response: any UpstreamResponse, of request: JSONRPCRequest?
+    ) async throws -> MCPRefusal {
+        var refusal = MCPRefusal(status: response.status, failure: nil, namesRequest: false)
+        guard response.contentType?.lowercased().hasPrefix("application/json") == true else {
+            return refusal
+        }
+        var body: [UInt8] = []
+        while let chunk = try await response.nextChunk() {
+            guard body.count + chunk.count <= maxErrorBytes else { return refusal }
+            body += chunk
+        }
+        guard
+            case .response(let id, .failure(let failure))? = try? JSONRPCMessage.all(in: body).first
+        else { return refusal }
+        refusal.failure = failure
+        refusal.namesRequest = id != nil && id == request?.id
+        return refusal
+    }
+
+    /// - Throws: also `MCPRefusal`.
     private func post(
-        _ body: [UInt8], as known: Handshake, on host: any AgentHost
+        _ body: [UInt8], as known: Agreement, on host: any AgentHost
     ) async throws {
-        try Self.check(
-            try await Self.send(
-                request(as: known, body: body, within: Self.closeTimeout), on: host),
-            as: known)
+        let response = try await Self.send(
+            upstreamRequest(as: known, body: body, within: Self.closeTimeout), on: host)
+        guard (200..<300).contains(response.status) else {
+            throw MCPRefusal(status: response.status, failure: nil, namesRequest: false)
+        }
     }
 
-    private func request(
-        as known: Handshake?, body: [UInt8], within limit: Duration
+    private func upstreamRequest(
+        _ request: JSONRPCRequest, as known: Agreement?, within limit: Duration
+    ) -> UpstreamRequest {
+        guard case .stateless(let version) = known else {
+            return upstreamRequest(as: known, body: request.encoded(), within: limit)
+        }
+        var upstream = upstreamRequest(
+            as: known, body: request.encoded(for: version), within: limit)
+        upstream.headers.append((name: "Mcp-Method", value: request.method))
+        if let name = request.toolName {
+            upstream.headers.append((name: "Mcp-Name", value: MCPParameterHeader.encoded(name)))
+        }
+        upstream.headers += request.fields
+        return upstream
+    }
+
+    private func upstreamRequest(
+        as known: Agreement?, body: [UInt8], within limit: Duration
     ) -> UpstreamRequest {
         var fields = headers.map { (name: $0.name, value: $0.value) }
         fields += [
             (name: "Content-Type", value: "application/json"),
             (name: "Accept", value: "application/json, text/event-stream"),
         ]
-        if let known {
-            fields.append((name: "MCP-Protocol-Version", value: known.version))
-            if let id = known.sessionID { fields.append((name: "Mcp-Session-Id", value: id)) }
+        switch known {
+        case .stateless(let version):
+            fields.append((name: "MCP-Protocol-Version", value: version))
+        case .session(let id, let version):
+            fields.append((name: "MCP-Protocol-Version", value: version))
+            if let id { fields.append((name: "Mcp-Session-Id", value: id)) }
+        case nil: break
         }
         var request = UpstreamRequest(
             url: url, headers: fields, body: body, timeout: limit, totalTimeout: limit)
@@ -174,15 +402,40 @@ final class MCPStreamableHTTP: MCPTransport {
             throw AgentError.upstream(status: 0, message: message)
         }
     }
+}
 
-    private static func check(_ response: any UpstreamResponse, as known: Handshake?) throws {
-        if (200..<300).contains(response.status) { return }
-        if response.status == 404, known?.sessionID != nil { throw SessionLost() }
-        throw refused(response.status)
+/// A server has refused a request: with an error of JSON-RPC, with an HTTP status, or both.
+private struct MCPRefusal: Error {
+    /// The HTTP status; 2xx where only JSON-RPC has an error.
+    var status: Int
+    var failure: JSONRPCFailure?
+    /// Whether the error names the request's id: the server has understood the request's form.
+    var namesRequest: Bool
+
+    /// Whether the status has another reason than the form of the request: credentials, rate limits,
+    /// sizes, or a server that is down.
+    var isPassing: Bool {
+        [401, 403, 407, 408, 413, 429, 431, 502, 503, 504].contains(status)
     }
 
-    private static func refused(_ status: Int) -> MCPCallError {
-        .http(code: status, message: "The MCP server answered with status \(status).")
+    /// The same for the item of a call.
+    var callError: MCPCallError {
+        failure?.callError
+            ?? .http(code: status, message: "The MCP server answered with status \(status).")
+    }
+}
+
+extension MCPCallError {
+    /// Most versions that an error names.
+    private static let maxNamedVersions = 8
+
+    /// A server speaks none of our revisions.
+    static func unsupportedVersions(_ supported: [String]) -> MCPCallError {
+        let names = supported.prefix(maxNamedVersions).map { $0.prefix(32) }
+        return .protocol(
+            code: JSONRPCFailure.Code.unsupportedVersion,
+            message: "The MCP server speaks only versions of the protocol that are not known here: "
+                + names.joined(separator: ", "))
     }
 }
 
@@ -191,7 +444,7 @@ private struct Inbox {
     let id: String?
     let isStream: Bool
     /// The request's result, once it has arrived.
-    private(set) var result: Result<RawJSON, MCPCallError>?
+    private(set) var result: Result<RawJSON, JSONRPCFailure>?
     private var answers: [[UInt8]] = []
     private var events = ServerSentEventsParser()
     private var body: [UInt8] = []
@@ -224,7 +477,7 @@ private struct Inbox {
     }
 
     /// The answer has ended.
-    mutating func finish() throws -> Result<RawJSON, MCPCallError> {
+    mutating func finish() throws -> Result<RawJSON, JSONRPCFailure> {
         if !isStream { try take(JSONRPCMessage.all(in: body)) }
         guard let result else { throw JSONRPCMessage.malformed("no answer to the request") }
         return result

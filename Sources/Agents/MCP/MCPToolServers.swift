@@ -10,6 +10,7 @@ public final class MCPToolServers: ToolServers {
     /// Which servers sessions may name.
     public let policy: ToolServerPolicy
     private let timeouts: MCPTimeouts
+    private let memory = MCPServerMemory()
     private let programs: [String: MCPProgram]
     private let addresses: [String: (url: String, headers: [MCPTool.Header])]
 
@@ -42,28 +43,31 @@ public final class MCPToolServers: ToolServers {
 
     /// A connection to a server that the policy allows.
     public func connection(to server: MCPTool) -> any ToolServerConnection {
-        MCPClient(transport: transport(to: server), timeouts: timeouts)
-    }
-
-    /// Ends the programs.
-    public func shutdown() {
-        for program in programs.values { program.stop() }
-    }
-
-    private func transport(to server: MCPTool) -> any MCPTransport {
         var headers = server.headers
         if let token = server.authorization {
             headers.append(.init(name: "Authorization", value: "Bearer \(token)"))
         }
         if let url = server.serverURL {
-            return MCPStreamableHTTP(
-                url: url, headers: headers, isConfined: policy.clientURLs == .public)
+            return client(url, headers, isConfined: policy.clientURLs == .public)
         }
-        if let program = programs[server.serverLabel] { return program.transport() }
+        if let program = programs[server.serverLabel] {
+            return MCPClient(transport: program.transport(), timeouts: timeouts)
+        }
         // The session has checked that the label is known.
         let configured = addresses[server.serverLabel]
-        return MCPStreamableHTTP(
-            url: configured?.url ?? "", headers: (configured?.headers ?? []) + headers,
-            isConfined: false)
+        return client(
+            configured?.url ?? "", (configured?.headers ?? []) + headers, isConfined: false)
+    }
+
+    private func client(
+        _ url: String, _ headers: [MCPTool.Header], isConfined: Bool
+    ) -> MCPClient {
+        MCPStreamableHTTP(url: url, headers: headers, isConfined: isConfined, memory: memory)
+            .client(timeouts)
+    }
+
+    /// Ends the programs.
+    public func shutdown() {
+        for program in programs.values { program.stop() }
     }
 }

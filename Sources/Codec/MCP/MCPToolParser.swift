@@ -208,15 +208,17 @@ extension String {
     /// A token of RFC 9110 §5.6.2, restricted to the characters that services use in header names.
     fileprivate var isHeaderName: Bool { !isEmpty && utf8.allSatisfy { $0.isNameByte } }
 
-    /// Whether a field determines the framing or the destination of a message, which the server
-    /// sets itself. On a shared connection, the bytes after a wrong length would become another
-    /// session's request.
+    /// Whether a field determines the framing, the destination or the meaning of a message, which
+    /// the server sets itself. On a shared connection, the bytes after a wrong length would become
+    /// another session's request.
     fileprivate var isReservedHeader: Bool {
-        [
-            "connection", "content-length", "content-type", "accept", "expect", "host",
-            "keep-alive", "mcp-protocol-version", "mcp-session-id", "te", "trailer",
-            "transfer-encoding", "upgrade",
-        ].contains(lowercased())
+        let name = lowercased()
+        return name.hasPrefix("mcp-param-")
+            || [
+                "connection", "content-length", "content-type", "accept", "expect", "host",
+                "keep-alive", "mcp-method", "mcp-name", "mcp-protocol-version", "mcp-session-id",
+                "te", "trailer", "transfer-encoding", "upgrade",
+            ].contains(name)
     }
 
     /// Whether it has no control characters, which could begin another field.

@@ -1,5 +1,6 @@
-// The client of MCP servers over streamable HTTP, against scripted answers: the handshake, lists,
-// calls, the forms of answers, and the failures of servers.
+// The client of MCP servers over streamable HTTP, against scripted answers of a server that needs
+// the handshake: lists, calls, the forms of answers, and the failures of servers. MCPErasTests has
+// the stateless form.
 //
 // Source: MCP 2025-06-18.
 
@@ -26,6 +27,7 @@ struct MCPClientTests {
 
     private func handshake(_ session: String? = "s1") -> [ScriptedAgentHost.Answer] {
         [
+            Answer(status: 400),
             json(
                 #"{"jsonrpc":"2.0","id":"initialize","result":{"protocolVersion":"2025-06-18","#
                     + #""capabilities":{},"serverInfo":{"name":"s","version":"1"}}}"#,
@@ -38,11 +40,11 @@ struct MCPClientTests {
     }
 
     private var client: MCPClient {
-        MCPClient(
-            transport: MCPStreamableHTTP(
-                url: "http://tools.example/mcp",
-                headers: [.init(name: "Authorization", value: "Bearer t")], isConfined: true),
-            timeouts: MCPTimeouts())
+        MCPStreamableHTTP(
+            url: "http://tools.example/mcp",
+            headers: [.init(name: "Authorization", value: "Bearer t")], isConfined: true,
+            memory: MCPServerMemory()
+        ).client(MCPTimeouts())
     }
 
     private func call(
@@ -70,20 +72,21 @@ struct MCPClientTests {
         let text = #"{"content":[{"type":"text","text":"3"},{"type":"text","text":"!"}]}"#
         let (answer, host) = try await call([json(result(text))])
         #expect(answer == "3\n!")
-        #expect(host.requests.count == 3)
-        let bodies = host.requests.map { String(decoding: $0.body, as: UTF8.self) }
+        #expect(host.requests.count == 4)
+        let requests = host.requests.dropFirst()
+        let bodies = requests.map { String(decoding: $0.body, as: UTF8.self) }
         #expect(bodies[0].contains(#""method":"initialize""#))
         #expect(bodies[1] == #"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)
         #expect(
             bodies[2] == #"{"jsonrpc":"2.0","id":"item_1","method":"tools/call","params":"#
                 + #"{"name":"add","arguments":{"a":1}}}"#)
-        #expect(field(host.requests[0], "Mcp-Session-Id") == nil)
+        #expect(field(host.requests[1], "Mcp-Session-Id") == nil)
         for request in host.requests {
             #expect(field(request, "Accept") == "application/json, text/event-stream")
             #expect(field(request, "Authorization") == "Bearer t")
             #expect(request.reachesOnlyPublicAddresses)
         }
-        for request in host.requests.dropFirst() {
+        for request in requests.dropFirst() {
             #expect(field(request, "Mcp-Session-Id") == "s1")
             #expect(field(request, "MCP-Protocol-Version") == "2025-06-18")
         }
@@ -102,7 +105,7 @@ struct MCPClientTests {
         #expect(tools.map(\.name) == ["add", "sub"])
         #expect(tools[0].inputSchema == RawJSON(#"{"type":"object"}"#) && tools[0].isReadOnly)
         #expect(
-            String(decoding: host.requests[3].body, as: UTF8.self).contains(#"{"cursor":"c"}"#))
+            String(decoding: host.requests[4].body, as: UTF8.self).contains(#"{"cursor":"c"}"#))
     }
 
     @Test func anEventStreamMayHoldOtherMessagesAndBeSplitAnywhere() async throws {
@@ -194,8 +197,9 @@ struct MCPClientTests {
 
     @Test func anUnknownVersionIsRefused() async {
         let host = ScriptedAgentHost(answers: [
+            Answer(status: 400),
             json(
-                #"{"jsonrpc":"2.0","id":"initialize","result":{"protocolVersion":"1999-01-01"}}"#)
+                #"{"jsonrpc":"2.0","id":"initialize","result":{"protocolVersion":"1999-01-01"}}"#),
         ])
         await #expect(throws: AgentError.self) { try await client.listTools(on: host) }
     }
@@ -215,7 +219,7 @@ struct MCPClientTests {
             String(decoding: requests.first!.body, as: UTF8.self)
                 == #"{"jsonrpc":"2.0","method":"notifications/cancelled","params":"#
                 + #"{"requestId":"item_1"}}"#)
-        #expect(requests.last?.method == "DELETE" && host.requests.count == 5)
+        #expect(requests.last?.method == "DELETE" && host.requests.count == 6)
     }
 
     @Test func readsAConfigurationFile() throws {

@@ -1,5 +1,5 @@
-// MCP over stdio with a scripted program: the handshake comes first, the sessions' requests do not
-// mix, and waiting requests fail when the program ends.
+// MCP over stdio with scripted programs of both eras: the program is asked for its form first, the
+// sessions' requests do not mix, and waiting requests fail when the program ends.
 
 import Codec
 import Session
@@ -60,10 +60,27 @@ private final class ScriptedProgram: LineProgram {
     }
 }
 
-/// A host whose clock stands still: `sleep` ends only by cancellation.
+/// A host whose clock stands still: `sleep` ends by cancellation, or when a test wakes all who sleep
+/// for a time.
 private final class TimelessHost: HostWithoutServices {
-    private let sleepers = Mutex<(next: Int, waiting: [Int: CheckedContinuation<Void, Never>])>(
-        (0, [:]))
+    private struct Sleeper {
+        let duration: Duration
+        let continuation: CheckedContinuation<Void, Never>
+    }
+
+    private let sleepers = Mutex<(next: Int, waiting: [Int: Sleeper])>((0, [:]))
+
+    /// Waits until a task sleeps for this time, and wakes it.
+    func wake(after duration: Duration) async {
+        while true {
+            let found = sleepers.withLock { state -> Sleeper? in
+                let id = state.waiting.first { $0.value.duration == duration }?.key
+                return id.flatMap { state.waiting.removeValue(forKey: $0) }
+            }
+            if let found { return found.continuation.resume() }
+            await Task.yield()
+        }
+    }
 
     func sleep(for duration: Duration) async throws {
         let id = sleepers.withLock { state in
@@ -74,13 +91,13 @@ private final class TimelessHost: HostWithoutServices {
             await withCheckedContinuation { continuation in
                 let isCancelled = sleepers.withLock { state in
                     guard !Task.isCancelled else { return true }
-                    state.waiting[id] = continuation
+                    state.waiting[id] = Sleeper(duration: duration, continuation: continuation)
                     return false
                 }
                 if isCancelled { continuation.resume() }
             }
         } onCancel: {
-            sleepers.withLock { $0.waiting.removeValue(forKey: id) }?.resume()
+            sleepers.withLock { $0.waiting.removeValue(forKey: id) }?.continuation.resume()
         }
         try Task.checkCancellation()
     }
@@ -90,8 +107,17 @@ struct MCPStdioTests {
     private static let handshake =
         #"{"jsonrpc":"2.0","id":"initialize","result":{"protocolVersion":"2025-06-18"}}"#
 
-    /// Answers the handshake, and each call with the call's id.
+    private static let refusal =
+        #"{"jsonrpc":"2.0","id":"discover","error":{"code":-32602,"message":"Invalid request"}}"#
+    private static let discovery =
+        #"{"jsonrpc":"2.0","id":"discover","result":{"supportedVersions":["2026-07-28"]}}"#
+    private static let lateHandshake =
+        #"{"jsonrpc":"2.0","id":"initialize","error":{"code":-32022,"message":"no","#
+        + #""data":{"supported":["2026-07-28"]}}}"#
+
+    /// Answers the handshake, and each call with the call's id, as a program of mcp 1.30.0.
     private static let wellBehaved: @Sendable (String) -> String? = { line in
+        if line.contains("server/discover") { return refusal }
         if line.contains(#""method":"initialize""#) { return handshake }
         guard line.contains("tools/call"), let start = line.firstRange(of: #""id":""#) else {
             return nil
@@ -117,17 +143,142 @@ struct MCPStdioTests {
         MCPClient(transport: program.transport(), timeouts: MCPTimeouts())
     }
 
+    /// Answers discovery and calls as a program of mcp 2.3.0.
+    private static let stateless: @Sendable (String) -> String? = { line in
+        if line.contains("server/discover") { return discovery }
+        if line.contains(#""method":"initialize""#) { return lateHandshake }
+        return wellBehaved(line)
+    }
+
+    private func methods(_ scripted: ScriptedProgram) -> [String] {
+        scripted.lines.map { line in
+            (line.split(separator: "\"method\":\"").last.map { $0.prefix { $0 != "\"" } }).map(
+                String.init) ?? ""
+        }
+    }
+
+    @Test func aStatelessProgramNeedsNoHandshake() async throws {
+        let (program, scripted) = make(Self.stateless)
+        let host = TimelessHost()
+        let client = client(program)
+        let text = try await client.call("t", arguments: "{}", id: "item_1", on: host)
+        #expect(text == "1.item_1")
+        await client.cancelCall(id: "item_1", on: host)
+        #expect(methods(scripted) == ["server/discover", "tools/call", "notifications/cancelled"])
+        for line in scripted.lines.prefix(2) {
+            #expect(line.contains(#""io.modelcontextprotocol/protocolVersion":"2026-07-28""#))
+        }
+        #expect(!scripted.lines[2].contains("_meta"))
+    }
+
+    @Test func aProgramThatIsSilentAfterTheProbeGetsTheHandshake() async throws {
+        let (program, scripted) = make { line in
+            line.contains("server/discover") ? nil : Self.wellBehaved(line)
+        }
+        let host = TimelessHost()
+        let client = client(program)
+        let call = Task { try await client.call("t", arguments: "{}", id: "item_1", on: host) }
+        await host.wake(after: MCPProgram.probeLimit)
+        #expect(try await call.value == "1.item_1")
+        #expect(
+            methods(scripted) == [
+                "server/discover", "initialize", "notifications/initialized", "tools/call",
+            ])
+    }
+
+    @Test func aProgramThatIsSlowToStartIsStatelessAfterAll() async throws {
+        // It reads the probe and the handshake at once, and answers both.
+        let (program, scripted) = make { line in
+            line.contains("server/discover") || line.contains("initialize")
+                ? nil : Self.wellBehaved(line)
+        }
+        for order in [[Self.discovery, Self.lateHandshake], [Self.lateHandshake, Self.discovery]] {
+            let host = TimelessHost()
+            let client = client(program)
+            let call = Task { try await client.call("t", arguments: "{}", id: "item_1", on: host) }
+            await host.wake(after: MCPProgram.probeLimit)
+            while methods(scripted).last != "initialize" { await Task.yield() }
+            for line in order { scripted.say(line) }
+            #expect(try await call.value.hasSuffix(".item_1"))
+            #expect(scripted.lines.last?.contains("_meta") == true)
+            #expect(!methods(scripted).contains("notifications/initialized"))
+            scripted.end(isPaused: false)
+        }
+    }
+
+    @Test func aProgramThatEndsAtTheProbeIsStartedAgainWithTheHandshake() async throws {
+        let (program, scripted) = make { line in
+            line.contains("server/discover") ? nil : Self.wellBehaved(line)
+        }
+        let host = TimelessHost()
+        let client = client(program)
+        let calls = [
+            Task { try await client.call("t", arguments: "{}", id: "item_1", on: host) },
+            Task { try await client.call("t", arguments: "{}", id: "item_2", on: host) },
+        ]
+        while methods(scripted) != ["server/discover"] { await Task.yield() }
+        scripted.end(isPaused: false)
+        await host.wake(after: MCPProgram.probeLimit)
+        #expect(try await calls[0].value == "1.item_1")
+        #expect(try await calls[1].value == "1.item_2")
+        #expect(methods(scripted)[1...2] == ["initialize", "notifications/initialized"])
+        // The next start begins with the handshake.
+        scripted.end(isPaused: false)
+        #expect(
+            try await client.call("t", arguments: "{}", id: "item_3", on: host) == "1.item_3")
+        #expect(methods(scripted).count { $0 == "server/discover" } == 1)
+    }
+
+    @Test func aProgramThatCannotBeStartedAgainFailsItsRequests() async throws {
+        let (program, scripted) = make { _ in nil }
+        let host = TimelessHost()
+        let client = client(program)
+        let call = Task { try await client.call("t", arguments: "{}", id: "item_1", on: host) }
+        while methods(scripted) != ["server/discover"] { await Task.yield() }
+        scripted.end(isPaused: true)
+        await host.wake(after: MCPProgram.probeLimit)
+        await #expect(throws: AgentError.self) { try await call.value }
+    }
+
+    @Test(arguments: [
+        #"{"jsonrpc":"2.0","id":"initialize","result":{"protocolVersion":"1999-01-01"}}"#,
+        #"{"jsonrpc":"2.0","id":"initialize","result":{"protocolVersion":{}}}"#,
+        #"{"jsonrpc":"2.0","id":"initialize","error":{"code":-32603,"message":"no"}}"#,
+    ])
+    func aProgramThatRefusesBothFormsFailsAtOnce(_ answer: String) async {
+        let (program, scripted) = make { line in
+            line.contains("server/discover") ? Self.refusal : answer
+        }
+        let host = TimelessHost()
+        for id in ["item_1", "item_2"] {
+            await #expect(throws: AgentError.self) {
+                try await client(program).call("t", arguments: "{}", id: id, on: host)
+            }
+        }
+        #expect(methods(scripted) == ["server/discover", "initialize"])
+    }
+
+    @Test func aProgramOfUnknownVersionsIsRefused() async {
+        let (program, _) = make { _ in
+            #"{"jsonrpc":"2.0","id":"discover","error":{"code":-32022,"message":"no","#
+                + #""data":{"supported":["2031-01-01"]}}}"#
+        }
+        await #expect(throws: AgentError.self) {
+            try await client(program).call("t", arguments: "{}", id: "i", on: TimelessHost())
+        }
+    }
+
     @Test func shakesHandsFirstAndKeepsSessionsApart() async throws {
         let (program, scripted) = make(Self.wellBehaved)
         let host = TimelessHost()
         let first = try await client(program).call("t", arguments: "{}", id: "item_1", on: host)
         let second = try await client(program).call("t", arguments: "{}", id: "item_1", on: host)
         #expect(first == "1.item_1" && second == "2.item_1")
-        let methods = scripted.lines.map { line in
-            line.split(separator: "\"method\":\"").last.map { $0.prefix { $0 != "\"" } } ?? ""
-        }
         #expect(
-            methods == ["initialize", "notifications/initialized", "tools/call", "tools/call"])
+            methods(scripted) == [
+                "server/discover", "initialize", "notifications/initialized", "tools/call",
+                "tools/call",
+            ])
     }
 
     @Test func cancelsACallByTheIDThatWasSent() async throws {
