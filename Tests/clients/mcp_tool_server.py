@@ -1,17 +1,24 @@
 """An MCP server made with the protocol's own Python library, with a tool for every case. It uses
 stdio, or streamable HTTP if a port is given; with `json` it answers JSON instead of event
-streams."""
+streams. It speaks the stateless revision of 2026-07-28 to a client that does."""
 
 import os
 import pathlib
 import sys
 
+from typing import Annotated
+
 import anyio
+from mcp.server.caching import CacheHint
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ToolAnnotations
+from mcp.server.mcpserver.resolve import Elicit, ListRoots, Resolve
+from mcp.types import ListRootsResult, ToolAnnotations
+from pydantic import BaseModel, Field
 
-server = MCPServer("parley-tests")
+# How long a client may keep the list of tools.
+LIST_TTL = CacheHint(ttl_ms=int(os.environ.get("MCP_LIST_TTL_MS", "0")))
+server = MCPServer("parley-tests", cache_hints={"tools/list": LIST_TTL})
 TRACE = os.environ.get("MCP_TRACE")
 # One event for each call of `meet` that waits for the others.
 MEETING = []
@@ -84,6 +91,54 @@ def headers(ctx: Context) -> str:
 def process() -> str:
     """Names its process."""
     return str(os.getpid())
+
+
+@server.tool()
+def protocol(ctx: Context) -> str:
+    """Names the form of the request."""
+    sent = ctx.headers or {}
+    return f"{sent.get('mcp-protocol-version')} {sent.get('mcp-method')}"
+
+
+REGION = Field(json_schema_extra={"x-mcp-header": "Region"})
+COUNT = Field(json_schema_extra={"x-mcp-header": "Count"})
+
+
+@server.tool()
+def near(region: Annotated[str, REGION], ctx: Context, count: Annotated[int, COUNT] = 1) -> str:
+    """Repeats its arguments, and the header fields that they were sent in."""
+    sent = ctx.headers or {}
+    return f"{region} {sent.get('mcp-param-region')} {count} {sent.get('mcp-param-count')}"
+
+
+class Cup(BaseModel):
+    """What the user is asked for."""
+
+    size: str = Field(description="small or large")
+    sugar: bool = False
+
+
+def ask_for_cup(drink: str) -> Elicit[Cup]:
+    """Asks the user."""
+    return Elicit(f"Which size of {drink}?", Cup)
+
+
+@server.tool()
+def order(drink: str, cup: Annotated[Cup, Resolve(ask_for_cup)]) -> str:
+    """Orders a drink, and asks the user for the rest."""
+    trace(f"ordered {cup.size} {drink}")
+    return f"{cup.size} {drink}{' with sugar' if cup.sugar else ''}"
+
+
+def ask_for_folders() -> ListRoots:
+    """Asks for something that a conversation does not have."""
+    return ListRoots()
+
+
+@server.tool()
+def search(folders: Annotated[ListRootsResult, Resolve(ask_for_folders)]) -> str:
+    """Searches the client's folders."""
+    return str(len(folders.roots))
 
 
 if __name__ == "__main__":

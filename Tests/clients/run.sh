@@ -2,7 +2,8 @@
 # Runs the client tests, each against a real `parley serve`: the official openai SDK, `parley talk` with
 # human speech, HTTP, a scripted model server, and a web page's client on Node. The client libraries
 # openai-agents, pipecat and livekit-agents have an environment of their own, because they need other
-# versions of shared packages. Both environments are made once.
+# versions of shared packages; MCP's earlier library has one, because it has the name of its
+# successor. Each environment is made once.
 #
 #   run.sh [PYTEST ARGUMENTS]      PARLEY_BINARY: the server, .build/release/parley by default
 #
@@ -27,6 +28,7 @@ in_environment() {
 
 use_clients() {
     environment "$root/.venv-clients" requirements.txt "the client library and pytest"
+    environment "$root/.venv-mcp-earlier" requirements-mcp-earlier.txt "version 1 of MCP's library"
 }
 
 use_libraries() {

@@ -1,5 +1,6 @@
 """MCP servers in a session: real servers made with PyPI's `mcp`, over streamable HTTP and stdio,
-called for a scripted model, and reported to the official SDK's realtime client."""
+called for a scripted model, and reported to the official SDK's realtime client. Version 2 of the
+library speaks the stateless revision, version 1 those with a handshake."""
 
 import contextlib
 import json
@@ -12,19 +13,25 @@ import sys
 import time
 
 import pytest
-from parley_server import HANG_GUARD, ParleyServer, free_port
+from parley_server import HANG_GUARD, ROOT, ParleyServer, free_port
 from realtime_session import connect, run
 
 HERE = pathlib.Path(__file__).parent
 TOOLS = [sys.executable, str(HERE / "mcp_tool_server.py")]
-NAMES = ["add", "fail", "slow", "meet", "big", "drop", "headers", "process"]
+EARLIER = [
+    str(ROOT / ".venv-mcp-earlier" / "bin" / "python"), str(HERE / "mcp_earlier_server.py"),
+]
+NAMES = [
+    "add", "fail", "slow", "meet", "big", "drop", "headers", "process", "protocol", "near", "order",
+    "search",
+]
 
 
 @contextlib.contextmanager
-def http_server(port, *arguments, **environment):
+def http_server(port, *arguments, command=TOOLS, **environment):
     """Runs a tool server over HTTP, and yields once it listens."""
     process = subprocess.Popen(
-        [*TOOLS, str(port), *arguments], env=os.environ | environment,
+        [*command, str(port), *arguments], env=os.environ | environment,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )
     try:
@@ -64,6 +71,7 @@ def server(model, trace, tmp_path_factory):
             "local": {
                 "command": TOOLS[0], "args": TOOLS[1:], "env": {"MCP_TRACE": str(trace)},
             },
+            "earlier": {"command": EARLIER[0], "args": EARLIER[1:]},
             "missing": {"command": "no-such-program-anywhere"},
         }
     }))
@@ -140,6 +148,115 @@ def test_a_tool_is_listed_and_called_over_http(server, tools, answers):
         return run(test(tools))
     with http_server(free_port(), "json") as url:
         return run(test(url))
+
+
+async def outcome(session, text):
+    """What the one call of a message has given: its output, or its error's message."""
+    call = items(await ask(session, text), "mcp_call")[0]
+    return call.output or call.error.message
+
+
+@pytest.mark.parametrize("options", [(), ("json",), ("stateless",)])
+def test_a_server_of_an_earlier_revision_gets_the_handshake(server, options):
+    async def test(url):
+        async with connect(server) as session:
+            await use(session, mcp(server_url=url))
+            assert await outcome(session, 'call tools__add {"a":1,"b":2}') == "3"
+            assert await outcome(session, "call tools__protocol {}") == "2025-06-18 None"
+            assert "out of luck" in await outcome(session, "call tools__fail {}")
+
+    with http_server(free_port(), *options, command=EARLIER) as url:
+        run(test(url))
+
+
+def test_a_server_of_the_stateless_revision_gets_no_handshake(server, tools):
+    async def test():
+        async with connect(server) as session:
+            await use(session, mcp(server_url=tools))
+            assert await outcome(session, "call tools__protocol {}") == "2026-07-28 tools/call"
+
+    run(test())
+
+
+def test_a_program_of_an_earlier_revision_gets_the_handshake(server):
+    async def test():
+        async with connect(server) as session:
+            await use(session, mcp("earlier"))
+            assert await outcome(session, 'call earlier__add {"a":1,"b":2}') == "3"
+
+    run(test())
+
+
+def test_a_server_may_change_its_revision_within_a_session(server):
+    async def test():
+        port = free_port()
+        async with connect(server) as session:
+            with http_server(port) as url:
+                await use(session, mcp(server_url=url))
+                assert "2026-07-28" in await outcome(session, "call tools__protocol {}")
+            with http_server(port, command=EARLIER):
+                assert "2025-06-18" in await outcome(session, "call tools__protocol {}")
+            with http_server(port):
+                assert "2026-07-28" in await outcome(session, "call tools__protocol {}")
+
+    run(test())
+
+
+def test_a_question_of_a_tool_goes_to_the_user_and_the_answer_to_the_tool(server, tools, trace):
+    async def test():
+        async with connect(server) as session:
+            await use(session, mcp(server_url=tools), mcp("local"))
+            for label in ("tools", "local"):
+                events = await ask(session, f'call {label}__order {{"drink":"tea"}}')
+                error = items(events, "mcp_call")[0].error
+                assert error.type == "tool_execution_error"
+                for part in ("Which size of tea?", "size: string, required", "small or large",
+                             "sugar: boolean, optional", '"user_answers"'):
+                    assert part in error.message
+                # The model has read it, and its next words reach the user.
+                assert "Which size of tea?" in said(events)
+                answered = '{"drink":"tea","user_answers":{"size":"large","sugar":true}}'
+                text = await outcome(session, f"call {label}__order {answered}")
+                assert text == "large tea with sugar"
+                declined = '{"drink":"cocoa","user_answers":"declined"}'
+                assert "decline" in (await outcome(session, f"call {label}__order {declined}"))
+                assert "roots" in (await outcome(session, f"call {label}__search {{}}"))
+
+    run(test())
+    lines = trace.read_text().splitlines()
+    assert [line for line in lines if line.startswith("ordered")] == ["ordered large tea"] * 2
+
+
+def test_marked_arguments_are_repeated_in_header_fields(server, tools):
+    async def test():
+        async with connect(server) as session:
+            await use(session, mcp(server_url=tools))
+            for region, sent in [("eu", "eu"), ("süd", "=?base64?c8O8ZA==?="),
+                                 ("a\r\nX-Y: z", "=?base64?YQ0KWC1ZOiB6?=")]:
+                arguments = json.dumps({"region": region, "count": 3}, separators=",:")
+                text = await outcome(session, f"call tools__near {arguments}")
+                assert text == f"{region} {sent} 3 3"
+
+    run(test())
+
+
+def test_a_list_that_may_be_kept_is_not_fetched_again(server):
+    async def test():
+        port = free_port()
+        with http_server(port, MCP_LIST_TTL_MS="3600000") as url:
+            async with connect(server) as session:
+                await use(session, mcp(server_url=url))
+        # The server is gone, but not its list for the same credentials.
+        async with connect(server) as session:
+            await use(session, mcp(server_url=url))
+            assert [tool.name for tool in items(session.events, "mcp_list_tools")[0].tools] == NAMES
+            assert "cannot be reached" in await outcome(session, "call tools__process {}")
+        async with connect(server) as session:
+            await session.update(
+                output_modalities=["text"], tools=[mcp(server_url=url, authorization="other")])
+            await session.until("mcp_list_tools.failed")
+
+    run(test())
 
 
 def test_a_tool_that_fails_is_told_to_client_and_model(server, tools):

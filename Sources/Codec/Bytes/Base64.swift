@@ -33,6 +33,7 @@ public enum Base64 {
     /// Appends the text of `bytes`.
     public static func encode(_ bytes: RawSpan, into writer: inout ByteWriter) {
         let count = encodedCount(ofBytes: bytes.byteCount)
+        guard count > 0 else { return }
         bytes.withUnsafeBytes { bytes in
             writer.append(upTo: count) { text in
                 encodeGroups(bytes, into: text)
