@@ -85,7 +85,7 @@ extension ModelAPI {
                         body, "application/json", to: Self.path, accepting: "text/event-stream",
                         fields: fields, on: host, attempt)
                 }
-                var reading = AnswerReading<Answer>()
+                var reading = AnswerReading(Answer(to: request, from: service))
                 var isOver = false
                 while !isOver {
                     let chunk =

@@ -10,12 +10,14 @@ public enum ModelServiceKind: String, CaseIterable, Sendable {
     case chat
     case anthropic
     case responses
+    case agUI = "ag-ui"
 
     private var api: any ModelAPI.Type {
         switch self {
         case .chat: ChatCompletions.self
         case .anthropic: AnthropicMessages.self
         case .responses: OpenAIResponses.self
+        case .agUI: AGUI.self
         }
     }
 
@@ -38,6 +40,8 @@ public struct ModelService: Sendable {
     /// requires one. 4,096: the protocol's own largest limit, many minutes of speech.
     public static let defaultMaxTokens = 4_096
 
+    /// The operator's name for it, which mementos carry; "" where there is only one.
+    public var name = ""
     /// Up to and including the version, for example `http://127.0.0.1:8000/v1`.
     public var baseURL: String
     /// The key; none is sent where it is nil or empty.

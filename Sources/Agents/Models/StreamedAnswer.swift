@@ -7,7 +7,15 @@ import Session
 
 /// Reads the events of one API. One value collects one answer.
 protocol StreamedAnswer: SendableMetatype {
+    /// Reads an answer on its own.
     init()
+
+    /// Reads the answer to a request. The default is the above, for APIs whose answers can be read
+    /// on their own.
+    init(to request: ModelRequest, from service: ModelService)
+
+    /// Memory of what has been read and is kept until the answer is over; 0 by default.
+    var heldBytes: Int { get }
 
     /// Reads the data of one event of the stream.
     /// - Returns: the deltas that can be passed on at once.
@@ -28,6 +36,10 @@ protocol StreamedAnswer: SendableMetatype {
 }
 
 extension StreamedAnswer {
+    init(to request: ModelRequest, from service: ModelService) { self.init() }
+
+    var heldBytes: Int { 0 }
+
     /// No fast path.
     func text(ofEvent data: UnsafeRawBufferPointer) -> String? { nil }
 }
@@ -40,7 +52,7 @@ struct AnswerReading<Answer: StreamedAnswer> {
 
     /// The deltas in the last piece.
     private(set) var deltas: [ModelDelta] = []
-    private var answer = Answer()
+    private var answer: Answer
     private var events = ServerSentEventsParser()
     /// The body of an answer that is not streamed: one JSON object. It is recognised by its first
     /// character, which no event stream begins with.
@@ -48,8 +60,11 @@ struct AnswerReading<Answer: StreamedAnswer> {
     private var isPlain: Bool?
     private var received = 0
 
-    /// Memory of the bytes that have arrived and could not be read yet.
-    var bufferedBytes: Int { plain.heapBytes + events.heldBytes }
+    /// Begins an answer.
+    init(_ answer: Answer) { self.answer = answer }
+
+    /// Memory of what has arrived and was not passed on yet.
+    var bufferedBytes: Int { plain.heapBytes + events.heldBytes + answer.heldBytes }
 
     /// Reads the next piece.
     mutating func take(_ chunk: [UInt8]) throws {

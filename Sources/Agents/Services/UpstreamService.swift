@@ -16,6 +16,8 @@ public struct UpstreamService: Sendable {
     static let maxErrorBytes = 64 << 10
 
     private let base: String
+    /// The whole URL of requests without a path, in which a slash at the end counts.
+    private let address: String
     /// Header fields of every request besides its content type: the key, and what the service
     /// requires.
     private let headers: [Header]
@@ -55,6 +57,7 @@ public struct UpstreamService: Sendable {
         var base = baseURL[...]
         while base.hasSuffix("/") { base.removeLast() }
         self.base = String(base)
+        address = baseURL
         self.headers = headers
         self.timeout = timeout
         self.totalTimeout = totalTimeout
@@ -73,7 +76,8 @@ public struct UpstreamService: Sendable {
         ]
         let response = try await host.send(
             UpstreamRequest(
-                url: base + path, headers: types + headers + fields, body: body, timeout: timeout,
+                url: path.isEmpty ? address : base + path, headers: types + headers + fields,
+                body: body, timeout: timeout,
                 totalTimeout: totalTimeout))
         guard (200..<300).contains(response.status) else {
             attempt.handleRetryAfter(response.retryAfter)

@@ -53,6 +53,7 @@ extension ServerParts {
         _ settings: ServeSettings
     ) -> any LanguageModel {
         var service = ModelService(baseURL: provider.url, apiKey: key)
+        service.name = provider.name
         service.model = provider.model
         service.maxTokens = provider.maxTokens ?? settings.language.maxTokens
         service.hearsAudio = provider.hearsAudio
