@@ -31,6 +31,12 @@ use_clients() {
     environment "$root/.venv-mcp-earlier" requirements-mcp-earlier.txt "version 1 of MCP's library"
 }
 
+# The agents of examples/brain, and LangGraph's adapter for AG-UI, which only the tests use.
+use_brains() {
+    environment "$root/.venv-brain" "$root/examples/brain/requirements.txt" "FastAPI, LangGraph and Pydantic AI" \
+        ag-ui-langgraph==0.0.47
+}
+
 use_libraries() {
     environment "$root/.venv-agents" requirements-agents.txt \
         "openai-agents, pipecat and livekit-agents" --no-deps
@@ -45,11 +51,13 @@ if (($#)); then
         fi
     done
     use_clients
+    [[ " $* " != *test_brain* ]] || use_brains
     in_environment clients "$@"
     exit
 fi
 
 use_clients
+use_brains
 use_libraries
 
 # start REPORT NAME FILES…: starts pytest on the files in the environment NAME; its output goes to

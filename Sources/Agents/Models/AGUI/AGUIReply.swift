@@ -14,7 +14,7 @@ import Session
 
 /// Collects one run.
 struct AGUIReply: StreamedAnswer {
-    /// Calls of one run.
+    /// Calls of one run, and messages of it that are compared with later ones.
     static let maxCalls = 256
     /// Bytes of the arguments of all calls of one run.
     static let maxArgumentBytes = 1 << 20
@@ -180,6 +180,7 @@ struct AGUIReply: StreamedAnswer {
         guard let openID, openBytes > 0 else { return [] }
         let message = AGUIMemento.Message(id: openID, text: openHead)
         said.append(Said(message: message, byteCount: openBytes))
+        if said.count > Self.maxCalls { said.removeFirst() }
         if !openID.isEmpty { memento.note(message) }
         return [.messageEnded]
     }

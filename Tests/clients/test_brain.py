@@ -1,0 +1,493 @@
+"""Agents of others behind the server: the brains of examples/brain, and LangGraph's AG-UI adapter.
+
+They run in an environment of their own (.venv-brain) with their real packages; the official openai
+SDK is the client. Some tests need a server that gives an agent its memory back, or signs its
+requests, which `parley asyncapi` and `parley openapi` show."""
+
+import base64
+import contextlib
+import http.server
+import json
+import os
+import socket
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+from openai import AsyncOpenAI
+from openai.types.realtime import RealtimeServerEvent
+from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ROOT, ParleyServer, free_port
+from pydantic import TypeAdapter
+from realtime_session import TOOL, Session, run
+
+PYTHON = ROOT / ".venv-brain/bin/python"
+EXAMPLES = ROOT / "examples/brain"
+LOGS = ROOT / ".build/test"
+EVENTS = TypeAdapter(RealtimeServerEvent)
+
+
+def describes(document, text):
+    """Whether the server's own description has a text."""
+    done = subprocess.run([BINARY, document], capture_output=True, text=True, check=True)
+    return text in done.stdout
+
+
+SIGNS = describes("openapi", "jwks.json")
+needs_memory = pytest.mark.skipif(
+    not describes("asyncapi", "parley.agent.event"), reason="the server keeps no mementos")
+needs_signatures = pytest.mark.skipif(
+    not SIGNS, reason="the server does not sign requests")
+
+
+class Brain:
+    """An agent from `with` to its end; `requests` and `ends` are what reached it."""
+
+    def __init__(self, file, **environment):
+        self.file, self.port = file, free_port()
+        self.environment = os.environ | environment
+        self.record = LOGS / f"brain-{self.port}.jsonl"
+        self.process = None
+
+    @property
+    def url(self):
+        """What the server is given."""
+        suffix = "v1" if self.file.name == "chat_brain.py" else ""
+        return f"http://127.0.0.1:{self.port}/{suffix}"
+
+    @property
+    def kind(self):
+        return "chat" if self.file.name == "chat_brain.py" else "ag-ui"
+
+    def __enter__(self):
+        LOGS.mkdir(parents=True, exist_ok=True)
+        watched = ROOT / "Tests/clients/watched_brain.py"
+        with open(LOGS / f"brain-{self.port}.log", "wb") as log:
+            self.process = subprocess.Popen(
+                [PYTHON, watched, self.file, str(self.port), self.record],
+                env=self.environment, stdout=log, stderr=log)
+        deadline = time.monotonic() + HANG_GUARD
+        while not self.listens():
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                self.process.kill()
+                raise RuntimeError(f"{self.file.name} did not start, see {log.name}")
+            time.sleep(0.05)
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+    def listens(self):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port)):
+            return True
+        return False
+
+    def lines(self):
+        return [json.loads(line) for line in self.record.read_text(encoding="utf-8").splitlines()]
+
+    @property
+    def requests(self):
+        return [line for line in self.lines() if "path" in line]
+
+    @property
+    def ends(self):
+        return [line for line in self.lines() if "completed" in line]
+
+    def end(self, number):
+        """The end of a request, which may come a moment after its answer."""
+        deadline = time.monotonic() + HANG_GUARD
+        while len(self.ends) <= number and time.monotonic() < deadline:
+            time.sleep(0.01)
+        return self.ends[number]
+
+    def post(self, headers, body=None):
+        """Sends a request as the server does, without it; returns its end."""
+        body = body or {"messages": [{"role": "user", "content": "hello"}]}
+        path = "chat/completions" if self.kind == "chat" else ""
+        request = urllib.request.Request(
+            f"{self.url}{'/' if path else ''}{path}", json.dumps(body).encode(),
+            {"Content-Type": "application/json"} | headers)
+        try:
+            with urllib.request.urlopen(request, timeout=HANG_GUARD) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+
+
+class Turns(Session):
+    """A session whose extension events are apart, in `extensions`."""
+
+    def __init__(self, connection):
+        super().__init__(connection)
+        self.extensions = []
+
+    async def next(self):
+        while True:
+            data = await self.connection.recv_bytes()
+            event = json.loads(data)
+            if not event["type"].startswith("parley."):
+                self.events.append(EVENTS.validate_json(data))
+                return self.events[-1]
+            self.extensions.append(event)
+
+    async def turn(self, text, **response):
+        """A typed turn: the texts of the messages and the calls of the response."""
+        await self.say(text)
+        return await self.go_on(**response)
+
+    async def go_on(self, **response):
+        await self.respond(**response)
+        done = self.of("response.done")[-1].response
+        assert done.status == "completed", done.status_details
+        texts = [item.content[0].text for item in done.output if item.type == "message"]
+        return texts, [item for item in done.output if item.type == "function_call"]
+
+
+@contextlib.asynccontextmanager
+async def connect(server):
+    """A session that writes."""
+    client = AsyncOpenAI(api_key="any", base_url=server.base_url)
+    async with client.realtime.connect(
+        model="any", websocket_connection_options=PATIENT_WEBSOCKET
+    ) as connection:
+        session = Turns(connection)
+        assert (await session.next()).type == "session.created"
+        await session.update(output_modalities=["text"])
+        yield session
+
+
+@contextlib.contextmanager
+def served(file, path=""):
+    """A brain, and a server with it."""
+    with Brain(file) as brain:
+        arguments = ("--llm", brain.url + path, "--llm-kind", brain.kind)
+        with ParleyServer(*arguments) as server:
+            server.brain = brain
+            yield server
+
+
+@pytest.fixture(scope="module", params=["chat_brain.py", "agui_brain.py"])
+def parley(request):
+    with served(EXAMPLES / request.param) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def agui():
+    with served(EXAMPLES / "agui_brain.py") as server:
+        yield server
+
+
+@pytest.fixture(scope="module", params=["", "outcome"])
+def langgraph(request):
+    with served(ROOT / "Tests/clients/agui_langgraph.py", request.param) as server:
+        yield server
+
+
+# ---- Both brains
+
+
+def test_a_typed_turn_is_answered(parley):
+    async def test():
+        ends = len(parley.brain.ends)
+        async with connect(parley) as session:
+            assert await session.turn("hello") == (["You said: hello"], [])
+            assert parley.brain.end(ends) == {"completed": True, "status": 200}
+
+    run(test())
+
+
+def test_the_brains_own_tool_is_no_call_for_the_client(parley):
+    async def test():
+        async with connect(parley) as session:
+            texts, calls = await session.turn("where is order 42")
+            assert "".join(texts) == "One moment. Order 42 ships on Friday."
+            assert not calls
+            # AG-UI says where a message ends, so that the first is spoken while the tool runs.
+            assert len(texts) == (2 if parley.brain.kind == "ag-ui" else 1)
+
+    run(test())
+
+
+def test_a_tool_of_the_clients_is_called_and_its_result_goes_back(parley):
+    async def test():
+        async with connect(parley) as session:
+            await session.update(tools=[TOOL])
+            texts, calls = await session.turn("how is the weather")
+            assert not texts and [call.name for call in calls] == ["get_weather"]
+            await session.connection.conversation.item.create(item={
+                "type": "function_call_output", "call_id": calls[0].call_id, "output": "sunny"})
+            await session.until("conversation.item.done")
+            texts, calls = await session.go_on()
+            assert texts[0].endswith("sunny") and not calls
+
+    run(test())
+
+
+def test_an_interruption_closes_the_stream_and_the_next_turn_works(parley):
+    async def test():
+        ends = len(parley.brain.ends)
+        async with connect(parley) as session:
+            await session.say("tell me a long story")
+            await session.connection.response.create()
+            await session.until("response.output_text.delta")
+            await session.connection.response.cancel()
+            done = (await session.until("response.done")).response
+            assert done.status == "cancelled"
+            assert parley.brain.end(ends) == {"completed": False, "status": 200}
+            await session.until("rate_limits.updated")
+            assert await session.turn("hello") == (["You said: hello"], [])
+            # The half that was heard is in the conversation, and no more.
+            messages = parley.brain.requests[-1]["body"]["messages"]
+            assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+            assert len(messages[1]["content"]) < 20_000
+
+    run(test())
+
+
+@needs_memory
+def test_a_session_is_remembered_and_no_other(parley):
+    if parley.brain.kind == "chat" and not SIGNS:
+        pytest.skip("the server does not name the session")
+
+    async def test():
+        async with connect(parley) as session:
+            assert (await session.turn("my name is Ada"))[0] == ["Nice to meet you, Ada."]
+            assert (await session.turn("what is my name"))[0] == ["Your name is Ada."]
+            async with connect(parley) as other:
+                assert (await other.turn("what is my name"))[0] == ["I do not know."]
+
+    run(test())
+
+
+def test_a_brain_that_dies_fails_the_response():
+    async def test(server):
+        async with connect(server) as session:
+            await session.turn("hello")
+            server.brain.process.kill()
+            await session.say("hello")
+            await session.connection.response.create()
+            done = (await session.until("response.done")).response
+            assert done.status == "failed"
+            assert done.status_details.error.code == "upstream_error"
+
+    with served(EXAMPLES / "agui_brain.py") as server:
+        run(test(server))
+
+
+# ---- Pydantic AI
+
+
+def test_the_run_is_what_ag_ui_expects(agui):
+    async def test():
+        async with connect(agui) as session:
+            await session.update(instructions="Be brief.", tools=[TOOL])
+            await session.turn("hello")
+            request = agui.brain.requests[-1]
+            body = request["body"]
+            assert request["headers"]["accept"] == "text/event-stream"
+            assert set(body) == {
+                "threadId", "runId", "protocolVersion", "state", "messages", "tools", "context",
+                "forwardedProps",
+            }
+            assert [message["role"] for message in body["messages"]] == ["system", "user"]
+            assert body["tools"] == [{
+                "name": "get_weather", "description": TOOL["description"],
+                "parameters": TOOL["parameters"],
+            }]
+
+    run(test())
+
+
+@needs_memory
+@pytest.mark.parametrize(
+    ("words", "result"),
+    [
+        ("Yes, please.", "Order 42 is cancelled."), ("No, keep it.", "No, keep it."),
+        ("What does that cost?", "What does that cost?"),
+    ],
+)
+def test_the_users_words_answer_an_interrupt(agui, words, result):
+    async def test():
+        async with connect(agui) as session:
+            question = await session.turn("please cancel order 42")
+            assert question == (["Shall I really cancel order 42?"], [])
+            assert (await session.turn(words))[0] == [result]
+            body = agui.brain.requests[-1]["body"]
+            assert body["threadId"].startswith("sess_") and body["runId"].startswith("resp_")
+            (answer,) = body["resume"]
+            assert answer["status"] == "resolved"
+            assert answer["payload"]["approved"] is (words == "Yes, please.")
+            # The next run is an ordinary one, and has the call with its result.
+            assert (await session.turn("hello"))[0] == ["You said: hello"]
+            body = agui.brain.requests[-1]["body"]
+            assert "resume" not in body
+            roles = [message["role"] for message in body["messages"]]
+            assert roles[:3] == ["user", "assistant", "tool"]
+
+    run(test())
+
+
+@needs_memory
+def test_events_of_the_brain_reach_the_client(agui):
+    async def test():
+        async with connect(agui) as session:
+            await session.turn("my name is Ada")
+            events = [e for e in session.extensions if e["type"] == "parley.agent.event"]
+            values = {event["value"]["type"]: event["value"] for event in events}
+            assert values["STATE_SNAPSHOT"]["snapshot"] == {"name": "Ada"}
+            assert values["TOOL_CALL_START"]["toolCallName"] == "note_name"
+
+    run(test())
+
+
+# ---- LangGraph's adapter
+
+
+def test_langgraph_streams_calls_tools_and_fails(langgraph):
+    async def test():
+        async with connect(langgraph) as session:
+            assert await session.turn("hello") == (["You said: hello"], [])
+            # Text of a node that does not stream.
+            assert await session.turn("quiet") == (["Not streamed."], [])
+            texts, _ = await session.turn("where is order 42")
+            assert texts == ["One moment. ", "I found: Order 42 ships on Friday."]
+            await session.say("fail")
+            await session.connection.response.create()
+            done = (await session.until("response.done")).response
+            assert done.status == "failed"
+
+    run(test())
+
+
+def test_langgraph_calls_a_tool_of_the_clients(langgraph):
+    async def test():
+        async with connect(langgraph) as session:
+            await session.update(tools=[TOOL])
+            _, calls = await session.turn("how is the weather")
+            assert json.loads(calls[0].arguments) == {"city": "Oslo"}
+            await session.connection.conversation.item.create(item={
+                "type": "function_call_output", "call_id": calls[0].call_id, "output": "sunny"})
+            await session.until("conversation.item.done")
+            assert (await session.go_on())[0] == ["I found: sunny"]
+
+    run(test())
+
+
+@needs_memory
+def test_langgraph_finds_its_messages_again(langgraph):
+    async def test():
+        async with connect(langgraph) as session:
+            await session.turn("hello")
+            await session.turn("where is order 42")
+            texts, _ = await session.turn("list")
+            assert texts == ["I know: human ai human ai tool ai human"]
+
+    run(test())
+
+
+@needs_memory
+def test_langgraph_is_resumed(langgraph):
+    async def test():
+        async with connect(langgraph) as session:
+            assert (await session.turn("buy"))[0] == ["Which color?"]
+            assert (await session.turn("Blue, please."))[0] == ["You answered: Blue, please."]
+            texts, _ = await session.turn("list")
+            assert texts == ["I know: human ai human"]
+
+    run(test())
+
+
+# ---- Signatures
+
+
+KEY, OTHER = (ec.generate_private_key(ec.SECP256R1()) for _ in range(2))
+
+
+@pytest.fixture(scope="module", params=["chat_brain.py", "agui_brain.py"])
+def guarded(request):
+    """A brain that answers only signed requests, and a server of the public key."""
+    number = KEY.public_key().public_numbers()
+    x, y = (
+        base64.urlsafe_b64encode(each.to_bytes(32, "big")).rstrip(b"=").decode()
+        for each in (number.x, number.y)
+    )
+    keys = {"keys": [{
+        "kty": "EC", "crv": "P-256", "kid": "one", "alg": "ES256", "use": "sig", "x": x, "y": y,
+    }]}
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(keys).encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/jwks.json"
+        with Brain(
+            EXAMPLES / request.param, PARLEY_JWKS=url, BRAIN_AUDIENCE="http://brain.test/"
+        ) as brain:
+            yield brain
+        server.shutdown()
+
+
+def signature(key=KEY, algorithm="ES256", kid="one", **changed):
+    """A token as the server writes it, with changes; None leaves a claim out."""
+    now = int(time.time())
+    claims = {
+        "iss": "parley", "aud": "http://brain.test/", "sub": "ada", "sid": "sess_1",
+        "turn": "resp_1", "iat": now, "exp": now + 60, "jti": "1",
+    } | changed
+    claims = {name: value for name, value in claims.items() if value is not None}
+    return {"X-Parley-Signature": jwt.encode(claims, key, algorithm, {"kid": kid})}
+
+
+INPUT = {
+    "threadId": "sess_1", "runId": "resp_1", "state": {}, "tools": [], "context": [],
+    "forwardedProps": {}, "messages": [{"id": "1", "role": "user", "content": "hello"}],
+}
+
+
+def test_a_signed_request_is_answered(guarded):
+    status, text = guarded.post(signature(), INPUT)
+    assert status == 200 and "You said: " in text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {}, {"X-Parley-Session": "sess_1"}, {"X-Parley-Signature": "x.y.z"}, signature(key=OTHER),
+        signature(aud="http://other.test/"), signature(iss="other"), signature(sid=None),
+        signature(exp=1), signature(exp=None), signature(kid="two"),
+        signature(key="a" * 32, algorithm="HS256"), signature(key=None, algorithm="none"),
+    ],
+)
+def test_other_requests_are_refused(guarded, headers):
+    status, text = guarded.post(headers, INPUT)
+    assert status == 401 and "You said" not in text
+
+
+@needs_signatures
+@pytest.mark.parametrize("file", ["chat_brain.py", "agui_brain.py"])
+def test_the_servers_signature_is_accepted(file):
+    async def test(server):
+        async with connect(server) as session:
+            assert await session.turn("hello") == (["You said: hello"], [])
+
+    port = free_port()
+    keys = f"http://127.0.0.1:{port}/.well-known/jwks.json"
+    brain = Brain(EXAMPLES / file, PARLEY_JWKS=keys)
+    brain.environment["BRAIN_AUDIENCE"] = brain.url
+    with brain, ParleyServer(
+        "--llm", brain.url, "--llm-kind", brain.kind, "--sign-requests", "true", port=port
+    ) as server:
+        run(test(server))
