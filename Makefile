@@ -54,8 +54,8 @@ brain: ## Start a local language model on 127.0.0.1:8000 (BRAIN_PORT=…)
 setup: ## Install what building and running takes: Debian packages, Swift packages, models
 	@scripts/check-swift.sh
 	@scripts/setup-apt.sh build
-	@trap 'trap - TERM; kill 0' INT TERM; scripts/setup-swift.sh & packages=$$!; \
-		models=0; scripts/setup-models.sh || models=$$?; wait $$packages && exit $$models
+	@scripts/setup-swift.sh & packages=$$!; trap 'kill $$packages' INT TERM; models=0; \
+		scripts/setup-models.sh || models=$$?; wait $$packages && exit $$models
 
 models: ## Make models/ only
 	@scripts/setup-apt.sh build

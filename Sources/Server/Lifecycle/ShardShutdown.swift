@@ -21,7 +21,7 @@ extension Shard {
     func handleShutdownDeadline(_ step: ShutdownStep) {
         let actions = shutdown.handle(
             step, standing: { connections[$0].flatMap(standing) },
-            connections: drainedConnections,
+            connections: drainedConnections, waits: waitsForConnection,
             hasSessions: services.metrics.sessions.load(ordering: .relaxed) > 0,
             at: now, drawDelay: services.drawDelay)
         perform(actions)
@@ -72,6 +72,17 @@ extension Shard {
         }
         stopTextRequests()
         upstream?.shutdown()
+    }
+
+    /// Whether a connection is open, or with `forAll` false, awaited. Asked ten times a second, so it
+    /// looks no further than the first.
+    private func waitsForConnection(forAll: Bool) -> Bool {
+        var found = false
+        connections.forEach { connection in
+            guard !found, let standing = standing(of: connection) else { return }
+            found = forAll || standing.isAwaited
+        }
+        return found
     }
 
     private var drainedConnections: [DrainedConnection] {

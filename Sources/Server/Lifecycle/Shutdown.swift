@@ -150,10 +150,12 @@ struct Shutdown {
     /// - Parameters:
     ///   - standing: of one connection; nil where it is closed, or the end need not wait for it.
     ///   - connections: those with a standing, in the order of their slots.
+    ///   - waits: whether there is a connection to wait for: any with a standing (`forAll`), or one
+    ///     that is awaited.
     ///   - hasSessions: whether any shard of the server has one.
     mutating func handle(
         _ step: ShutdownStep, standing: (EventToken) -> ShutdownStanding?,
-        connections: @autoclosure () -> [DrainedConnection],
+        connections: @autoclosure () -> [DrainedConnection], waits: (_ forAll: Bool) -> Bool,
         hasSessions: @autoclosure () -> Bool, at now: Instant,
         drawDelay: (Duration) -> Duration
     ) -> [ShutdownAction] {
@@ -174,10 +176,7 @@ struct Shutdown {
             overdue.append(token)
             return []
         case (.review, .closing):
-            let connections = connections()
-            let isAwaited =
-                hasSessions() ? !connections.isEmpty : connections.contains(where: \.isAwaited)
-            guard isAwaited else { return stop(at: now) }
+            guard waits(hasSessions()) else { return stop(at: now) }
             return closeFinished(standing) + [.schedule(.review, at: now + Self.reviewInterval)]
         case (.endDrain, .closing):
             let closes = connections().compactMap { connection -> ShutdownAction? in
@@ -208,7 +207,7 @@ extension ShutdownStanding {
     fileprivate var isWebSocket: Bool { if case .webSocket = self { true } else { false } }
 }
 
-extension DrainedConnection {
-    /// Whether the end waits for it, also without a session anywhere.
-    fileprivate var isAwaited: Bool { standing != .keptAlive }
+extension ShutdownStanding {
+    /// Whether the end waits for the connection, also without a session anywhere.
+    var isAwaited: Bool { self != .keptAlive }
 }

@@ -112,7 +112,7 @@ package final class ShardMetrics: Sendable {
     /// The cells of `ShardMetric` come first, then those of sessions' counters, of the
     /// distributions and of the ledgers.
     private static let firstCounterCell = ShardMetric.allCases.count
-    private static let firstHistogramCell =
+    static let firstHistogramCell =
         firstCounterCell + MemoryLayout<SessionCounters>.size / MemoryLayout<Int>.size
     private static let firstLedgerCell =
         firstHistogramCell + ShardHistogram.allCases.count * durationBuckets.cellCount
@@ -152,7 +152,10 @@ package final class ShardMetrics: Sendable {
     /// thread may call this.
     func publish(_ counters: SessionCounters) {
         withUnsafeBytes(of: counters) { bytes in
-            for (index, value) in bytes.bindMemory(to: Int.self).enumerated() {
+            let count = bytes.count / MemoryLayout<Int>.size
+            for index in 0..<count {
+                let value = bytes.load(
+                    fromByteOffset: index * MemoryLayout<Int>.size, as: Int.self)
                 cells.base[Self.firstCounterCell + index].store(value, ordering: .relaxed)
             }
         }

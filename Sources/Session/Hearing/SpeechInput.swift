@@ -86,14 +86,17 @@ final class SpeechInput {
         _ hear: (UnsafeBufferPointer<Int16>) -> Bool
     ) throws(ClientEventError) {
         let length = format.milliseconds(inBytes: payload.byteCount)
-        let overflow = ClientEventError.inputBufferFull(
-            maxSeconds: context.limits.maxBufferedAudioSeconds)
-        guard length <= context.limits.maxBufferedAudioSeconds * 1_000 else { throw overflow }
+        let maxSeconds = context.limits.maxBufferedAudioSeconds
+        guard length <= maxSeconds * 1_000 else {
+            throw .inputBufferFull(maxSeconds: maxSeconds)
+        }
         let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
         // A message that is no whole number of samples is refused at once, as a whole.
         guard length > share, payload.byteCount % format.sampleBytes == 0 else {
             let outcome = try decode(payload, number, format, context, at: now, hear)
-            guard outcome != .overflowed else { throw overflow }
+            guard outcome != .overflowed else {
+                throw .inputBufferFull(maxSeconds: maxSeconds)
+            }
             return
         }
         let first = format.bytes(inMilliseconds: share)

@@ -33,6 +33,7 @@ private struct ShutdownWorld {
             .map { DrainedConnection(token: Self.token($0.key), standing: $0.value) }
         return shutdown.handle(
             step, standing: { standings[$0.index] }, connections: connections,
+            waits: { forAll in standings.values.contains { forAll || $0.isAwaited } },
             hasSessions: hasSessions, at: .milliseconds(milliseconds), drawDelay: Self.half)
     }
 
