@@ -41,6 +41,8 @@ public struct RealtimeSchema: Sendable {
     private static let turnDetectionExtensions: Set<String> = [
         "interruption_needs_words", "min_interruption_ms", "speculative_response",
     ]
+    /// Events that only Parley has; DocumentedEvents alone checks them.
+    public static let ownServerEvents: Set<String> = ["parley.agent.event"]
     /// The fields of `audio/opus`, a format that is not in the table.
     private static let opusFields: Set<String> = [
         "type", "sequence", "bitrate", "complexity", "dtx",
@@ -100,6 +102,7 @@ public struct RealtimeSchema: Sendable {
             return ["not JSON: \(error.explanation)"]
         }
         guard let type = event["type"]?.string else { return ["the event has no type"] }
+        if Self.ownServerEvents.contains(type) { return [] }
         guard let fields = events[type] else { return ["'\(type)' is not an event"] }
         return check(event, fields, named: type, at: type)
     }

@@ -27,6 +27,8 @@ FIELDS_BESIDE_THE_TABLE = {
     "response.output_audio.delta": {"audio_start_ms"},
     "conversation.item.truncated": {"transcript"},
 }
+# Events that only Parley has.
+OWN_SERVER_EVENTS = {"parley.agent.event"}
 # The fields of `audio/opus`, a format that is not in the table.
 OPUS_FIELDS = {"type", "sequence", "bitrate", "complexity", "dtx"}
 
@@ -130,6 +132,8 @@ class EventSchema:
         if not isinstance(event, Members) or event.get("type") is None:
             return ["the event has no type"]
         name = event.get("type")
+        if name in OWN_SERVER_EVENTS:
+            return []
         if name not in self.server_events:
             return [f"{name!r} is not an event"]
         return self.check_members(event, self.server_events[name], name, name)

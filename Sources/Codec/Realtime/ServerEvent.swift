@@ -136,6 +136,8 @@ public enum ServerEvent: Equatable, Sendable {
         PartAddress, callID: String, name: String, arguments: String)
     case rateLimitsUpdated
     case outputAudioBufferCleared(responseID: String)
+    /// An event of the agent that answers, as it came: `parley.agent.event`, an extension of Parley.
+    case agentEvent(responseID: String, name: String, RawJSON)
     /// Events about MCP servers: `mcp_list_tools.…` and `response.mcp_call….…`.
     indirect case mcp(MCPEvent)
 }

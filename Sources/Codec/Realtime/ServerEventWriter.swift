@@ -65,6 +65,7 @@ extension ServerEvent {
         case .responseFunctionCallArgumentsDone: "response.function_call_arguments.done"
         case .rateLimitsUpdated: "rate_limits.updated"
         case .outputAudioBufferCleared: "output_audio_buffer.cleared"
+        case .agentEvent: "parley.agent.event"
         case .mcp(let event): event.wireName
         }
     }
@@ -138,6 +139,7 @@ extension JSONWriter {
             // an empty one.
             array("rate_limits") { _ in }
         case .outputAudioBufferCleared(let responseID): member("response_id", responseID)
+        case .agentEvent(let id, let name, let value): agentEvent(name, value, of: id)
         case .mcp(let event): fields(of: event)
         }
     }
@@ -146,6 +148,12 @@ extension JSONWriter {
 // MARK: - Groups of fields that events share
 
 extension JSONWriter {
+    fileprivate mutating func agentEvent(_ name: String, _ value: RawJSON, of responseID: String) {
+        member("response_id", responseID)
+        member("name", name)
+        member("value", value)
+    }
+
     fileprivate mutating func eventID(sessionID: String, number: UInt64) {
         key("event_id")
         beginString()

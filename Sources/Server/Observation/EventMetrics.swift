@@ -38,7 +38,7 @@ extension ServerEvent {
             .responseOutputTextDone, .responseOutputAudioTranscriptDelta,
             .responseOutputAudioTranscriptDone, .responseOutputAudioDelta,
             .responseOutputAudioDone, .responseFunctionCallArgumentsDelta,
-            .responseFunctionCallArgumentsDone:
+            .responseFunctionCallArgumentsDone, .agentEvent:
             .eventsOutResponse
         case .mcp(let event):
             switch event {

@@ -41,6 +41,8 @@ struct Conversation {
     /// The first item that a model is still shown; those before it have been truncated.
     private var contextStart = 0
     private var audio: KeptAudio
+    /// What agents want back with later requests; nil until one has asked for it.
+    private var agents: AgentMemory?
     /// UTF-8 bytes of all items' text.
     private(set) var textBytes = 0
     /// Bytes of the entries on the heap, kept up to date as they come and go.
@@ -112,6 +114,7 @@ struct Conversation {
         }
         let entry = ConversationEntry(item)
         entries.insert(entry, at: position)
+        noteEdit(at: position)
         if position < contextStart { contextStart += 1 }
         textBytes += bytes
         entryBytes += entry.heldBytes
@@ -140,6 +143,7 @@ struct Conversation {
     /// Removes an item.
     mutating func remove(_ id: String) throws(Failure) {
         guard let index = index(of: id) else { throw .itemMissing }
+        noteEdit(at: index)
         remove(at: index)
     }
 
@@ -210,6 +214,7 @@ struct Conversation {
             speech.cutMilliseconds = audioMilliseconds
         }
         speech.isCut = heard != transcript
+        if speech.isCut { agents?.handleCut { isItem(at: index, after: $0) } }
         update(item, speech: speech)
         return heard
     }
@@ -282,13 +287,49 @@ struct Conversation {
     /// The conversation as messages to a model, oldest first. Left out are audio without a
     /// transcript, calls whose arguments were cut off, and outputs of calls that were truncated.
     func modelMessages() -> [ModelMessage] {
+        entries.isEmpty ? [] : modelMessages(in: contextStart...entries.count - 1)
+    }
+
+    private func modelMessages(in range: ClosedRange<Int>) -> [ModelMessage] {
         let truncatedCalls = Set(entries[..<contextStart].compactMap(\.callID))
-        return entries[contextStart...].flatMap { entry in
+        return entries[range].flatMap { entry in
             if let callID = entry.answeredCallID, truncatedCalls.contains(callID) {
                 return [ModelMessage]()
             }
             return messages(of: entry)
         }
+    }
+
+    /// Keeps what an agent wants back, with the item that its reply ends with.
+    mutating func keep(memento text: String, of provider: String, upTo itemID: String) {
+        guard text.utf8.count <= AgentMemory.maxBytes, index(of: itemID) != nil else { return }
+        let kept = AgentMemory.Kept(provider: provider, text: text, lastItemID: itemID)
+        if let agents { agents.keep(kept) } else { agents = AgentMemory(kept) }
+    }
+
+    /// What agents want back, with how many of the messages to a model each of them knows.
+    var mementos: [AgentMemento] {
+        guard let agents else { return [] }
+        return agents.all.map { kept in
+            AgentMemento(
+                provider: kept.provider, text: kept.text,
+                knownMessages: kept.isHistoryKept ? messageCount(upTo: kept.lastItemID) : nil,
+                wasHeard: kept.wasHeard)
+        }
+    }
+
+    private func messageCount(upTo itemID: String) -> Int? {
+        guard let last = index(of: itemID), last >= contextStart else { return nil }
+        return modelMessages(in: contextStart...last).count
+    }
+
+    /// An item came or went; those at the end change nothing of what an agent knows.
+    private func noteEdit(at index: Int) {
+        agents?.handleEdit { isItem(at: index, after: $0) }
+    }
+
+    private func isItem(at index: Int, after itemID: String) -> Bool {
+        self.index(of: itemID).map { index > $0 } ?? false
     }
 
     /// How much of the newest reply was heard, for an agent that has written more of it; nil where
@@ -351,7 +392,9 @@ struct Conversation {
     var audioBytes: Int { audio.heldBytes }
 
     /// Bytes of all that is kept: items, what they say, and audio.
-    var heldBytes: Int { entries.heapBytes + entryBytes + audio.heldBytes }
+    var heldBytes: Int {
+        entries.heapBytes + entryBytes + audio.heldBytes + (agents?.heldBytes ?? 0)
+    }
 
     /// Whether the audio of a user's item is kept.
     func holdsAudio(of id: String) -> Bool { audio.holdsAudio(of: id) }

@@ -57,7 +57,10 @@ struct RequestComposer {
             parallelToolCalls: overrides.parallelToolCalls ?? parameters.parallelToolCalls,
             maxOutputTokens: overrides.maxOutputTokens(orOf: parameters))
         request.turn = TurnIdentity(sessionID: core.id, responseID: responseID)
-        if overrides.input == nil { request.heard = core.conversation.heardReply }
+        if overrides.input == nil {
+            request.heard = core.conversation.heardReply
+            request.mementos = core.conversation.mementos
+        }
         if let routes {
             let choice =
                 overrides.toolChoice == nil ? parameters.mcpToolChoice : overrides.mcpToolChoice

@@ -53,6 +53,8 @@ final class Response {
     private let parameterBytes: Int
     private var bytesWritten = 0
     private var incompleteReason: String?
+    /// What the agent wants back with the next request.
+    private var memento: (provider: String, text: String)?
     private var usage = ResponseUsage()
     /// When the user stopped speaking, until the first token has been measured from it; where the
     /// user has not spoken, when the client asked for the response.
@@ -152,7 +154,10 @@ final class Response {
         case .incomplete(let reason):
             incompleteReason = reason
         case .messageEnded: closeOpenOutputs()
-        case .memento, .agentEvent: break
+        case .memento(let provider, let text): memento = (provider, text)
+        case .agentEvent(let name, let value):
+            guard isWithinLimits(adding: value.text) else { return }
+            emit(.agentEvent(responseID: id, name: name, value))
         }
         advance(at: now)
     }
@@ -338,6 +343,9 @@ final class Response {
                 outputs[index].cut = .init(milliseconds: speaker.sentMilliseconds(index))
             }
             complete(index, .incomplete)
+        }
+        if isInConversation, let memento, let last = outputs.last {
+            core.conversation.keep(memento: memento.text, of: memento.provider, upTo: last.item.id)
         }
         stage = .done
         releaseEncoder()

@@ -30,7 +30,7 @@ struct ServerParts {
             recognizer: Self.recognizer(settings, logger),
             synthesizer: Self.synthesizer(settings),
             toolServers: try Self.toolServers(settings))
-        agents.publicKeys = signer.map { signer in { signer.publicKeys() } }
+        if let signer { agents.publicKeys = { signer.publicKeys() } }
         self.agents = agents
         voiceActivityModel = Self.voiceActivityModel(in: settings.modelsDirectory, logger: logger)
         // Return the work space of reading, checking and laying out the weights (1 MB) before the

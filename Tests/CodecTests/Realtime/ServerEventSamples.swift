@@ -126,6 +126,9 @@ extension ServerEventWriterTests {
             .inputAudioBufferTimeoutTriggered(
                 itemID: "item_1", audioStartMilliseconds: 1, audioEndMilliseconds: 2),
             .outputAudioBufferCleared(responseID: "resp_1"),
+            .agentEvent(
+                responseID: "resp_1", name: "CUSTOM",
+                RawJSON(#"{"type":"CUSTOM","name":"seat","value":[1,null]}"#)),
         ].map { Sample(name: "plain", event: $0) }
     }
 

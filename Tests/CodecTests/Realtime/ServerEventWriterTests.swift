@@ -34,9 +34,12 @@ import Testing
 
     @Test func everyCaseHasASample() {
         let sampled = Set(Self.samples.map { caseNumber($0.event) })
-        #expect(sampled == Set(0..<33))
+        #expect(sampled == Set(0..<34))
         let types = Set(Self.samples.map(\.event.wireName))
-        #expect(types.count == 40 && types.isSubset(of: RealtimeSchema.shared.serverEventTypes))
+        #expect(types.count == 41)
+        #expect(
+            types.subtracting(RealtimeSchema.ownServerEvents)
+                .isSubset(of: RealtimeSchema.shared.serverEventTypes))
     }
 
     /// No `default`: a new case fails to compile until it is listed here, and fails the test above
@@ -76,6 +79,7 @@ import Testing
         case .rateLimitsUpdated: 30
         case .outputAudioBufferCleared: 31
         case .mcp: 32
+        case .agentEvent: 33
         }
     }
 

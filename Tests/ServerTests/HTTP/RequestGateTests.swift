@@ -81,7 +81,8 @@ import Testing
         let open = Self.routes.all.filter { $0.pages == .anyPage(because: "") }
         #expect(
             open.map(\.path) == [
-                "/healthz", "/readyz", "/", "/style.css", "/app.js", "/audio.js", "/capture.js",
+                "/healthz", "/readyz", "/.well-known/jwks.json", "/", "/style.css", "/app.js",
+                "/audio.js", "/capture.js",
             ])
         for route in open {
             guard case .anyPage(let reason) = route.pages else { continue }

@@ -275,7 +275,9 @@ private struct ScriptedAgents: LanguageModel, SpeechRecognizer, SpeechSynthesize
             link = AgentLink(agents: set, host: host, gate: gate, logger: log.logger)
         }
 
-        func perform(_ command: AgentCommand) { link.perform(command, for: token, work: &work) }
+        func perform(_ command: AgentCommand) {
+            link.perform(command, for: token, subject: nil, work: &work)
+        }
 
         /// Lets time pass, and returns what still counts of the deliveries, as the shard would.
         func step(milliseconds: Int = 0) -> [String] {

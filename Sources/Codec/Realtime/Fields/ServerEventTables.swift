@@ -139,6 +139,12 @@ package enum ServerEventTables {
                 "response.output_item.done", "An item of the response is complete.",
                 [responseID, outputIndex, item]),
             event(
+                "parley.agent.event", "An event of the agent that answers, as it came.",
+                [
+                    responseID, FieldEntry("name", .text(), "The type of the agent's event."),
+                    FieldEntry("value", .anyObject, "The agent's event."),
+                ]),
+            event(
                 "rate_limits.updated", "Remaining quotas; this server has none.",
                 [
                     FieldEntry(

@@ -1,0 +1,66 @@
+// What agents have asked to get back with a later request of the session: the id of an answer that
+// they have stored, or their state. The conversation keeps it beside its items, because what an agent
+// knows of them changes with them. Only the agent's own provider reads the text.
+//
+// Invariant: at most two mementos are kept, the newest and the newest whose reply was heard whole.
+
+import Codec
+
+/// The mementos of a conversation. A session without such an agent has none.
+final class AgentMemory {
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.object(AgentMemory.self)
+    /// Most UTF-8 bytes of a memento; a longer one is not kept. 128 KiB: twice the state that AG-UI
+    /// keeps.
+    static let maxBytes = 128 << 10
+
+    /// One memento, and the items that its agent knew.
+    struct Kept {
+        let provider: String
+        let text: String
+        /// The last item that the agent knew: the end of its own reply.
+        let lastItemID: String
+        /// Whether the items up to there are as they were.
+        var isHistoryKept = true
+        var wasHeard = true
+    }
+
+    private(set) var newest: Kept
+    /// The newest before `newest` whose reply was heard whole.
+    private(set) var heard: Kept?
+
+    init(_ first: Kept) { newest = first }
+
+    /// All of them, the newest last.
+    var all: [Kept] {
+        guard !newest.wasHeard, let heard else { return [newest] }
+        return [heard, newest]
+    }
+
+    /// Bytes of all of it.
+    var heldBytes: Int {
+        [heard, newest].reduce(Self.objectBytes) { sum, kept in
+            sum + (kept.map { $0.text.heapBytes + $0.provider.heapBytes } ?? 0)
+        }
+    }
+
+    /// The agent has given another.
+    func keep(_ kept: Kept) {
+        if newest.wasHeard { heard = newest }
+        newest = kept
+    }
+
+    /// An item was cut at what was heard of it.
+    /// - Parameter isAfter: whether it comes after an item.
+    func handleCut(isAfter: (_ itemID: String) -> Bool) {
+        if let heard, !isAfter(heard.lastItemID) { self.heard?.isHistoryKept = false }
+        newest.wasHeard = false
+    }
+
+    /// An item was inserted before others, or deleted.
+    /// - Parameter isAfter: whether it comes after an item.
+    func handleEdit(isAfter: (_ itemID: String) -> Bool) {
+        if let heard, !isAfter(heard.lastItemID) { self.heard?.isHistoryKept = false }
+        if !isAfter(newest.lastItemID) { newest.isHistoryKept = false }
+    }
+}
