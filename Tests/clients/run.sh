@@ -33,8 +33,8 @@ use_clients() {
 
 # The agents of examples/brain, and LangGraph's adapter for AG-UI, which only the tests use.
 use_brains() {
-    environment "$root/.venv-brain" "$root/examples/brain/requirements.txt" "FastAPI, LangGraph and Pydantic AI" \
-        ag-ui-langgraph==0.0.47
+    environment "$root/.venv-brain" "$root/examples/brain/requirements.txt" \
+        "FastAPI, LangGraph and Pydantic AI" ag-ui-langgraph==0.0.47
 }
 
 use_libraries() {

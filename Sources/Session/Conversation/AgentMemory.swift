@@ -10,9 +10,9 @@ import Codec
 final class AgentMemory {
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(AgentMemory.self)
-    /// Most UTF-8 bytes of a memento; a longer one is not kept. 128 KiB: twice the state that AG-UI
-    /// keeps.
-    static let maxBytes = 128 << 10
+    /// Most UTF-8 bytes of a memento; a longer one is not kept. 192 KiB: what AG-UI keeps
+    /// takes at most about 130.
+    static let maxBytes = 192 << 10
 
     /// One memento, and the items that its agent knew.
     struct Kept {
