@@ -100,6 +100,15 @@ extension RouteContent {
             ])
     }
 
+    /// `GET /.well-known/jwks.json`
+    static var signatureKeys: RouteContent {
+        RouteContent(
+            answers: [
+                RouteAnswer(status: 200, "A JSON Web Key Set.", .json(.anyObject)),
+                RouteAnswer(status: 404, "Requests to agents are not signed.", .failure),
+            ])
+    }
+
     /// `POST /v1/realtime/translations/client_secrets`
     static var refusal: RouteContent {
         RouteContent(answers: [RouteAnswer(status: 400, "Always.", .failure)])

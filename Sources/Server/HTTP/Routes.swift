@@ -318,7 +318,7 @@ struct Routes: Sendable {
             pages: .anyPage(because: "Public keys are for everyone."),
             summary: "The keys that check the signatures of requests to agents (JWKS).",
             service: .value { $1.signatureKeys() },
-            content: { .value("A JSON Web Key Set.", "application/json", .anyObject) }),
+            content: { .signatureKeys }),
     ]
 
     /// The answer to an upgrade that the route does not serve: the request is no upgrade, wants a

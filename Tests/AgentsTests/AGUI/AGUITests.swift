@@ -167,6 +167,14 @@ import Testing
         #expect(said.events == ["STEP_STARTED", "STATE_SNAPSHOT"])
     }
 
+    @Test func theClientGetsTheStateAsItIsKept() async throws {
+        let host = ScriptedAgentHost(answers: [.init(chunks: [Self.stream(Self.notStreamed)])])
+        let values = try await model.deltas(for: question, on: host).compactMap { delta in
+            if case .agentEvent("STATE_SNAPSHOT", let value) = delta { value.text } else { nil }
+        }
+        #expect(values == [#"{"type":"STATE_SNAPSHOT","snapshot":{"name":"N"}}"#])
+    }
+
     @Test func aSnapshotRepeatsNothing() async throws {
         let snapshot =
             #"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"u","role":"user","content":"?"},"#

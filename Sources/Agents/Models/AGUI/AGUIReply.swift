@@ -108,8 +108,11 @@ struct AGUIReply: StreamedAnswer {
             return close() + (try handleCall(event, type))
         case "TOOL_CALL_RESULT": return close() + handleResult(event)
         case "STATE_SNAPSHOT":
-            return passOnState(event, state.replace(with: event["snapshot"]), type)
-        case "STATE_DELTA": return passOnState(event, state.apply(event["delta"]), type)
+            let loss = state.replace(with: event["snapshot"])
+            return passOnState(event, loss, type)
+        case "STATE_DELTA":
+            let loss = state.apply(event["delta"])
+            return passOnState(event, loss, type)
         case "MESSAGES_SNAPSHOT": return try handleSnapshot(event)
         case "CUSTOM":
             if event["name"]?.isString("on_interrupt") == true {
