@@ -181,7 +181,7 @@ private enum FailureBlame {
             switch error {
             case .upstream(let status, _): Self(status: status)
             case .malformedReply: .provider
-            case .overloaded, .unavailable, .unknownModel: .request
+            case .overloaded, .unavailable, .unknownModel, .rateLimited: .request
             }
     }
 

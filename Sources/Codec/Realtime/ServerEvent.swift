@@ -18,6 +18,33 @@ public struct ResponseUsage: Equatable, Sendable {
     public init() {}
 }
 
+/// An element of `rate_limits.updated`: what is left of a quota.
+public struct RateLimit: Equatable, Sendable {
+    /// The names that the protocol has.
+    public enum Name: String, CaseIterable, Sendable {
+        /// Requests to models.
+        case requests
+        case tokens
+    }
+
+    /// What is limited.
+    public var name: Name
+    /// How much may be used in the period of the quota.
+    public var limit: Int
+    /// How much of it may be used now.
+    public var remaining: Int
+    /// Milliseconds until all of it may be used again.
+    public var resetMilliseconds: Int
+
+    /// Creates an element.
+    public init(name: Name, limit: Int, remaining: Int, resetMilliseconds: Int) {
+        self.name = name
+        self.limit = limit
+        self.remaining = remaining
+        self.resetMilliseconds = resetMilliseconds
+    }
+}
+
 /// The protocol's `realtime.response` object.
 public struct ResponseDescription: Equatable, Sendable {
     /// The state of the response, and why it ended.
@@ -134,7 +161,7 @@ public enum ServerEvent: Equatable, Sendable {
     case responseFunctionCallArgumentsDelta(PartAddress, callID: String, delta: String)
     case responseFunctionCallArgumentsDone(
         PartAddress, callID: String, name: String, arguments: String)
-    case rateLimitsUpdated
+    case rateLimitsUpdated([RateLimit])
     case outputAudioBufferCleared(responseID: String)
     /// An event of the agent that answers, as it came: `parley.agent.event`, an extension of Parley.
     case agentEvent(responseID: String, name: String, RawJSON)

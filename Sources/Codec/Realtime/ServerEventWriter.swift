@@ -72,6 +72,20 @@ extension ServerEvent {
 }
 
 extension JSONWriter {
+    /// Clients wait for the event, also where there are no quotas.
+    fileprivate mutating func rateLimits(_ limits: [RateLimit]) {
+        array("rate_limits") { json in
+            for limit in limits {
+                json.object { json in
+                    json.member("name", limit.name.rawValue)
+                    json.member("limit", limit.limit)
+                    json.member("remaining", limit.remaining)
+                    json.member("reset_seconds", number: Double(limit.resetMilliseconds) / 1_000)
+                }
+            }
+        }
+    }
+
     /// Writes all fields of an event except `type` and `event_id`.
     fileprivate mutating func fields(of event: ServerEvent) {
         switch event {
@@ -134,10 +148,7 @@ extension JSONWriter {
             call(callID, at: address)
             member("name", name)
             member("arguments", arguments)
-        case .rateLimitsUpdated:
-            // This server has no quotas of tokens or requests. Clients wait for the event and accept
-            // an empty one.
-            array("rate_limits") { _ in }
+        case .rateLimitsUpdated(let limits): rateLimits(limits)
         case .outputAudioBufferCleared(let responseID): member("response_id", responseID)
         case .agentEvent(let id, let name, let value): agentEvent(name, value, of: id)
         case .mcp(let event): fields(of: event)

@@ -18,12 +18,19 @@ public struct SessionAllowance: Equatable, Sendable {
     public var maxSessionSeconds: Int?
     /// Models that may be requested; nil: any.
     public var models: [String]?
+    /// What its holder may use; where it says nothing of a unit and a period, the server's default
+    /// applies.
+    public var quotas: [Quota]
 
     /// Creates an allowance, by default without limits of its own.
-    public init(maxSessions: Int? = nil, maxSessionSeconds: Int? = nil, models: [String]? = nil) {
+    public init(
+        maxSessions: Int? = nil, maxSessionSeconds: Int? = nil, models: [String]? = nil,
+        quotas: [Quota] = []
+    ) {
         self.maxSessions = maxSessions
         self.maxSessionSeconds = maxSessionSeconds
         self.models = models
+        self.quotas = quotas
     }
 
     /// Whether a model may be requested.

@@ -19,7 +19,8 @@ public struct TokenClaims: Equatable, Sendable {
     public let notBefore: Double?
     /// The time at which the token was issued (`iat`).
     public let issuedAt: Double?
-    /// The holder's limits: `parley.max_sessions`, `.max_session_seconds` and `.models`.
+    /// The holder's limits: `parley.max_sessions`, `.max_session_seconds`, `.models`
+    /// and `.quotas`.
     public let allowance: SessionAllowance
 
     /// Allowed times: from 1970 to the end of the year 9999, the last that RFC 3339 can write. A
@@ -94,6 +95,11 @@ extension JSONValue {
                 let models = try value.tokenTexts()
                 guard models.count <= SessionAllowance.maxModels else { throw .malformed }
                 allowance.models = models
+            case "quotas":
+                guard let quotas = [Quota](texts: try value.tokenTexts()) else {
+                    throw .malformed
+                }
+                allowance.quotas = quotas
             default: throw .malformed
             }
         }

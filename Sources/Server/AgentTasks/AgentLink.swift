@@ -256,6 +256,17 @@ final class AgentLink {
         }
     }
 
+    /// Answers a request to the model that may not be made: its response fails.
+    func refuse(
+        _ responseID: String, _ reason: AgentError, for token: EventToken, work: inout AgentWork
+    ) {
+        start(.model(responseID: responseID), for: token, on: host, work: &work) { _ in
+            throw reason
+        } failing: { _ in
+            .modelFailed(responseID: responseID, reason)
+        }
+    }
+
     private func startNextClause(
         of responseID: String, for token: EventToken, work: inout AgentWork
     ) {
@@ -355,7 +366,7 @@ final class AgentLink {
                 guard !Task.isCancelled else { break }
                 logger.warning(
                     "upstream failed", metadata: ["part": "\(part)", "error": "\(error.detail)"])
-            case .unavailable, .unknownModel, .overloaded: break
+            case .unavailable, .unknownModel, .overloaded, .rateLimited: break
             }
             return error
         }

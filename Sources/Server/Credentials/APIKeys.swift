@@ -4,6 +4,7 @@
 // A file has one key per line, followed by the key's properties in any order:
 //
 //   sk-8f2c…  name=shop  max-sessions=20  max-session-seconds=1800  models=parley,gpt-5
+//   sk-77aa…  name=trial  quotas=turns=20/minute,tokens=100000/day
 //   sk-1b7e…  name=prometheus  operator
 //
 // Empty lines and lines that begin with # are ignored.
@@ -129,6 +130,10 @@ package struct APIKeys: Sendable {
                 let models = value.split(separator: ",").map(String.init)
                 guard models.count <= SessionAllowance.maxModels else { return Self.wordRule }
                 key.allowance.models = models
+            case "quotas":
+                let texts = value.split(separator: ",").map(String.init)
+                guard let quotas = [Quota](texts: texts) else { return Self.wordRule }
+                key.allowance.quotas = quotas
             default: return Self.wordRule
             }
         }
@@ -137,5 +142,5 @@ package struct APIKeys: Sendable {
 
     private static let wordRule =
         "after the key stand only name=TEXT, max-sessions=1…, max-session-seconds=1…604800, "
-        + "models=A,B and operator"
+        + "models=A,B, quotas=turns=20/minute,… and operator"
 }

@@ -28,8 +28,8 @@ struct Caller: Sendable {
     static let visitor = Caller(access: .open)
 }
 
-/// The place of a session among those of its caller, its caller's name, and when it must end. One
-/// object per session that has one of these; its end frees the place.
+/// The place of a session among those of its caller, its caller's name, what it may use, and when it
+/// must end. One object per session that has one of these; its end frees the place.
 final class SessionGrant {
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(SessionGrant.self)
@@ -38,39 +38,47 @@ final class SessionGrant {
     let end: Instant?
     /// The caller's name for agents, or nil.
     let subject: String?
+    /// What the session may use, or nil: as much as it likes.
+    let quotas: SessionQuotas?
     private let principal: SHA256Digest?
     private let places: SessionPlaces
 
     fileprivate init(
-        end: Instant?, subject: String?, principal: SHA256Digest?, places: SessionPlaces
+        end: Instant?, subject: String?, quotas: SessionQuotas?, principal: SHA256Digest?,
+        places: SessionPlaces
     ) {
         self.end = end
         self.subject = subject
+        self.quotas = quotas
         self.principal = principal
         self.places = places
     }
 
     /// Bytes of it.
-    var heldBytes: Int { Self.objectBytes + subject.heapBytes }
+    var heldBytes: Int { Self.objectBytes + subject.heapBytes + (quotas?.heldBytes ?? 0) }
 
     deinit { if let principal { places.release(principal) } }
 }
 
 extension Caller {
     /// Takes a place for a session.
+    /// - Parameter quotas: what the session may use; nil: as much as it likes.
     /// - Returns: nil where there is nothing to limit or to name.
     /// - Throws: `.credentialSessions`.
     func grant(
-        from places: SessionPlaces, _ configuration: ServerConfiguration, at now: Instant
+        from places: SessionPlaces, _ quotas: SessionQuotas?,
+        _ configuration: ServerConfiguration, at now: Instant
     ) throws(RefusalReason) -> SessionGrant? {
         let seconds = allowance.maxSessionSeconds ?? configuration.maxSessionSeconds
         let end = seconds > 0 ? now + .seconds(seconds) : nil
         let most = allowance.maxSessions ?? configuration.maxSessionsPerKey
         guard let principal, most > 0 else {
-            guard end != nil || subject != nil else { return nil }
-            return SessionGrant(end: end, subject: subject, principal: nil, places: places)
+            guard end != nil || subject != nil || quotas != nil else { return nil }
+            return SessionGrant(
+                end: end, subject: subject, quotas: quotas, principal: nil, places: places)
         }
         guard places.take(principal, atMost: most) else { throw .credentialSessions }
-        return SessionGrant(end: end, subject: subject, principal: principal, places: places)
+        return SessionGrant(
+            end: end, subject: subject, quotas: quotas, principal: principal, places: places)
     }
 }

@@ -45,6 +45,10 @@ extension RefusalReason {
             RouteFailure(
                 status: 429, code: "rate_limit_exceeded",
                 message: "This credential has all the sessions that it may have.", headers: retry)
+        case .quota:
+            RouteFailure(
+                status: 429, code: "rate_limit_exceeded",
+                message: "A quota of this credential or address is used up.", headers: retry)
         case .clientSecrets:
             RouteFailure(
                 status: 429, code: "rate_limit_exceeded",

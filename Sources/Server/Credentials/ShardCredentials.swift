@@ -47,10 +47,12 @@ extension Shard {
     }
 
     /// The first parameters of a caller's session, and its place among the caller's sessions.
-    /// - Parameter asked: the parameters of the request; those of a client secret come before them.
+    /// - Parameters:
+    ///   - asked: the parameters of the request; those of a client secret come before them.
+    ///   - client: the caller's address.
     /// - Throws: the credential's limit that is reached.
     func admit(
-        _ caller: Caller, to asked: SessionParameters
+        _ caller: Caller, at client: NetworkAddress, to asked: SessionParameters
     ) throws(RefusalReason) -> (SessionParameters, SessionGrant?) {
         var parameters = caller.session ?? asked
         if parameters.kind == .realtime, parameters.model.isEmpty {
@@ -62,7 +64,9 @@ extension Shard {
         case .transcription: model = parameters.transcription?.model ?? ""
         }
         guard caller.allowance.allows(model: model) else { throw .model }
-        let grant = try caller.grant(from: services.authenticator.places, configuration, at: now)
+        let grant = try caller.grant(
+            from: services.authenticator.places, quotas(of: caller, at: client), configuration,
+            at: now)
         return (parameters, grant)
     }
 

@@ -45,6 +45,8 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
     case credentialSessions
     /// `max-client-secrets`.
     case clientSecrets
+    /// `quotas-per-key`, `quotas-per-address` or the credential's own; ShardQuotas answers.
+    case quota
 
     /// The metric that counts it.
     var metric: ShardMetric { record.metric }
@@ -72,6 +74,7 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
         case .model: (.refusedModel, "models of a credential")
         case .credentialSessions: (.refusedCredentialSessions, "max-sessions-per-key")
         case .clientSecrets: (.refusedClientSecrets, "max-client-secrets")
+        case .quota: (.refusedQuota, "quotas")
         }
     }
 
@@ -109,7 +112,7 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
                 message: "Pages of that Origin may not connect; see the server's allowed-origins.")
         case .noCredential, .malformedCredential, .unknownCredential, .expiredCredential,
             .wrongClaims, .insufficientCredential, .failedAttempts, .model, .credentialSessions,
-            .clientSecrets:
+            .clientSecrets, .quota:
             return credentialFailure(retry: retry)
         }
     }

@@ -220,11 +220,18 @@ extension Shard {
         }
         switch service {
         case .session:
+            let client = source(of: request, on: connection).client
             let (parameters, grant): (SessionParameters, SessionGrant?)
             do {
-                (parameters, grant) = try admit(caller, to: routes.session(for: request))
+                (parameters, grant) = try admit(
+                    caller, at: client, to: routes.session(for: request))
             } catch {
                 return send(credentialRefusal(error, on: connection), to: request, on: connection)
+            }
+            do throws(QuotaRefusal) {
+                try grant?.quotas?.openConnection(at: now)
+            } catch {
+                return send(refuse(error, of: client), to: request, on: connection)
             }
             guard !isShortOfMemory() else {
                 metrics.add(.sessionsRefused)

@@ -87,6 +87,7 @@ public final class ParleyServer: Sendable {
     private let metrics: ServerMetrics
     private let addressLimits: AddressLimits
     private let memory: MemoryBudget
+    private let quotas = QuotaTable()
     private let replies: ReplyDirectory
     private let directory = ShardDirectory()
     private let state = Mutex(State())
@@ -379,6 +380,7 @@ public final class ParleyServer: Sendable {
         if let authenticator = state.withLock({ $0.authenticator }) {
             services.authenticator = authenticator
         }
+        services.quotas = quotas
         services.replies = replies
         services.directory = directory
         services.memory = memory

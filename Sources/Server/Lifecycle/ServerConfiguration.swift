@@ -166,6 +166,12 @@ public struct ServerConfiguration: Sendable {
     public var maxSessionsPerKey = 0
     /// No limit: an idle session costs next to nothing.
     public var maxSessionSeconds = 0
+    /// What one key, or one subject of tokens, may use that has no such quota of its own. None.
+    public var quotasPerKey: [Quota] = []
+    /// What the clients of one address may use together. None: many people may share one.
+    public var quotasPerAddress: [Quota] = []
+    /// What one session may use. None.
+    public var quotasPerSession: [Quota] = []
     /// 20,000: one key alone has half of them, as many as there are sessions. They take 6 MB where
     /// they have no instructions.
     public var maxClientSecrets = 20_000
@@ -184,8 +190,8 @@ public struct ServerConfiguration: Sendable {
             "api-keys-file", \.apiKeysFile, "a file",
             """
             File of keys, one a line. A key may be followed by name=TEXT, max-sessions=N, \
-            max-session-seconds=N, models=A,B and operator, which opens /metrics. SIGHUP \
-            reads the file again.
+            max-session-seconds=N, models=A,B, quotas=turns=20/minute,… and operator, which \
+            opens /metrics. SIGHUP reads the file again.
             """),
         .toggle(
             "insecure", \.insecure,
@@ -225,6 +231,23 @@ public struct ServerConfiguration: Sendable {
             How long a session may last whose credential names no limit itself. Then an error \
             event and close code 1001 end it. 0 is no limit.
             """),
+        .list(
+            "quotas-per-key", \.quotasPerKey, of: Quota.form,
+            """
+            What all sessions of one key, or one subject of tokens, may use together; a key's \
+            own quotas come before these. A quota fills up continuously: of turns=60/minute, \
+            60 may be used at once, and then one each second. Beyond it, connections are \
+            answered with 429, events with an error, and responses fail.
+            """),
+        .list(
+            "quotas-per-address", \.quotasPerAddress, of: Quota.form,
+            """
+            What all sessions of one address may use together, an IPv6 one with its /64. \
+            Addresses of unlimited-addresses have no such quota.
+            """),
+        .list(
+            "quotas-per-session", \.quotasPerSession, of: Quota.form,
+            "What one session may use."),
         .integer(
             "max-client-secrets", \.maxClientSecrets, 2...1_000_000, unit: "secrets",
             """

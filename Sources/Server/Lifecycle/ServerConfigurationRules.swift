@@ -25,12 +25,27 @@ extension ServerConfiguration {
         return nil
     }
 
+    private var objectionToQuotas: String? {
+        let lists = [
+            ("key", quotasPerKey), ("address", quotasPerAddress), ("session", quotasPerSession),
+        ]
+        for (owner, quotas) in lists where quotas.hasRepeats {
+            return "quotas-per-\(owner) has two quotas of the same unit and period"
+        }
+        if quotasPerSession.contains(where: { $0.unit == .connections }) {
+            return "quotas-per-session cannot limit connections: a session has one"
+        }
+        return nil
+    }
+
     /// The first error in the settings, as one line that names the option; nil where there is none.
     package var objection: String? {
         for setting in Self.settings.flatMap(\.settings) {
             if let objection = setting.objection(to: self) { return objection }
         }
-        if let objection = objectionToTLS ?? objectionToTokens { return objection }
+        if let objection = objectionToTLS ?? objectionToTokens ?? objectionToQuotas {
+            return objection
+        }
         // The answers of one tick, and the last of them, must fit a queue that was within its share.
         if maxQueuedOutputBytes < 2 * maxWriteBytesPerTick {
             return "max-queued-output-bytes must be at least twice max-write-bytes-per-turn"

@@ -26,6 +26,8 @@ package struct ShardServices {
     package var addressLimits: AddressLimits
     /// Credentials, over all shards. Every client is admitted unless it is set.
     package var authenticator: Authenticator
+    /// The use of quotas, over all shards. A table of its own unless it is set.
+    package var quotas: QuotaTable
     /// Replies that can be resumed, over all shards. A directory of its own unless it is set.
     package var replies: ReplyDirectory
     /// The way in which shards ask each other for their sessions. One of its own unless it is set.
@@ -68,6 +70,7 @@ package struct ShardServices {
         self.metrics = metrics
         addressLimits = AddressLimits(configuration)
         authenticator = Authenticator(configuration, rules: CredentialRules())
+        quotas = QuotaTable()
         replies = ReplyDirectory(limit: configuration.maxResumableReplies)
         memory = MemoryBudget(configuration)
         self.logger = logger

@@ -127,7 +127,16 @@ extension MetricFamily {
             "Requests refused for a limit of their credential, by the limit.", "limit",
             [
                 ("models", .refusedModel), ("sessions", .refusedCredentialSessions),
-                ("client_secrets", .refusedClientSecrets),
+                ("client_secrets", .refusedClientSecrets), ("quotas", .refusedQuota),
+            ]),
+        .counters(
+            "parley_quota_refusals_total",
+            "Connections, events, messages of audio and requests to models refused for a quota, "
+                + "by its unit.", "unit",
+            [
+                ("connections", .quotaRefusedConnections), ("events", .quotaRefusedEvents),
+                ("audio_seconds", .quotaRefusedAudio), ("turns", .quotaRefusedTurns),
+                ("tokens", .quotaRefusedTokens),
             ]),
         .counter(
             "parley_client_secrets_issued_total", "Client secrets issued.", .clientSecretsIssued),

@@ -14,7 +14,9 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case refusedAddressConnections, refusedAddressRate, refusedTotalRate, refusedDescriptors
     case refusedProxyHeader, refusedHost, refusedOrigin
     case authMissing, authMalformed, authUnknown, authExpired, authClaims, authInsufficient
-    case authLimited, refusedModel, refusedCredentialSessions, refusedClientSecrets
+    case authLimited, refusedModel, refusedCredentialSessions, refusedClientSecrets, refusedQuota
+    case quotaRefusedConnections, quotaRefusedEvents, quotaRefusedAudio, quotaRefusedTurns
+    case quotaRefusedTokens
     case clientSecretsIssued, sessionsExpired, sessionsFailed
     case sessionsStarted, sessionsRefused
     case drainedIdle, drainedFinished, drainedCutOff

@@ -38,13 +38,15 @@ struct TurnLatencies: Equatable, Sendable {
 
 extension LiveSession {
     /// An event goes out that may begin a turn: words to be answered, or a response without any. A
-    /// response after the first token of another answers something new.
-    func noteTurn(_ event: ServerEvent) {
+    /// response after the first token of another answers something new. One that has ended has used
+    /// tokens.
+    func noteTurn(_ event: ServerEvent, at now: Instant) {
         switch event {
         case .inputAudioBufferCommitted: lastTurn = TurnLatencies()
         case .responseCreated:
             if lastTurn[.firstToken] != nil { lastTurn = TurnLatencies() }
             turns &+= 1
+        case .responseDone(let response): grant?.quotas?.noteEnd(of: response, at: now)
         default: break
         }
     }

@@ -43,8 +43,15 @@ extension Shard {
             return routes.full.response
         }
         do throws(RefusalReason) {
+            let client = source(of: request, on: connection).client
             let live = try makeTextSession(
-                for: asked, caller, tag: tag(of: caller, sending: request, on: connection))
+                for: asked, caller, at: client,
+                tag: tag(of: caller, sending: request, on: connection))
+            // A request that can have no reply now is told so before its answer begins.
+            if let refusal = live.grant?.quotas?.objectionToTurn(at: now) {
+                places.textRequests.subtract(1, ordering: .relaxed)
+                return refuse(refusal, of: client)
+            }
             metrics.add(front.metric)
             begin(asked, live, by: caller, request, fields: fields, on: connection)
             return nil
@@ -58,13 +65,13 @@ extension Shard {
     /// bound to a model here as on a WebSocket; one that is bound to a transcription session has no
     /// responses.
     private func makeTextSession(
-        for asked: ChatRequest, _ caller: Caller, tag: CallerTag
+        for asked: ChatRequest, _ caller: Caller, at client: NetworkAddress, tag: CallerTag
     ) throws(RefusalReason) -> LiveSession {
         if let session = caller.session, session.kind != .realtime {
             throw .insufficientCredential
         }
         let wanted = SessionParameters(model: asked.model ?? configuration.defaultModel)
-        var (parameters, grant) = try admit(caller, to: wanted)
+        var (parameters, grant) = try admit(caller, at: client, to: wanted)
         parameters.outputModality = .text
         parameters.turnDetection = nil
         let live = LiveSession(
@@ -164,12 +171,10 @@ extension Shard {
             switch output {
             case .event(let event):
                 sessionLog.note(event, of: request.live.session.id)
-                request.live.noteTurn(event)
+                request.live.noteTurn(event, at: now)
                 for part in request.parts(of: event) { waiters += request.log.append(part) }
             case .command(let command) where !request.isOver:
-                agentLink.perform(
-                    command, for: request.token, subject: request.live.grant?.subject,
-                    work: &request.live.work)
+                perform(command, for: request.token, of: request.live)
             case .measured(let hop, let duration): metrics.observe(hop.histogram, duration)
             case .answered(let delay): request.live.lastTurn.note(.firstToken, delay)
             case .failed(let fault):

@@ -97,7 +97,7 @@ extension Shard {
     @inline(never)
     private func hearRest(on connection: Connection) {
         guard let live = connection.live else { return }
-        step(live, of: connection) { $0.handleUnheardAudio(at: now) }
+        countingAudio(of: live) { step(live, of: connection) { $0.handleUnheardAudio(at: now) } }
     }
 
     /// - Returns: the messages that the event counts as in the tick's share of its connection.
@@ -151,8 +151,11 @@ extension Shard {
         do throws(ClientEventError) {
             let (event, eventID) = try eventParser.parse(message)
             metrics.add(event.metric)
-            step(live, of: connection) {
-                $0.handle(event, eventID: eventID, audio: eventParser.audio.bytes, at: now)
+            guard admits(event, eventID: eventID, to: live, on: connection) else { return }
+            countingAudio(of: live) {
+                step(live, of: connection) {
+                    $0.handle(event, eventID: eventID, audio: eventParser.audio.bytes, at: now)
+                }
             }
         } catch {
             metrics.add(.eventsInRefused)
@@ -164,7 +167,10 @@ extension Shard {
         _ packet: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
     ) {
         metrics.add(.eventsInAudioPacket)
-        step(live, of: connection) { $0.handleAudioPacket(packet.bytes, at: now) }
+        guard admitsAudio(to: live, on: connection) else { return }
+        countingAudio(of: live) {
+            step(live, of: connection) { $0.handleAudioPacket(packet.bytes, at: now) }
+        }
     }
 
     // MARK: Sessions
@@ -226,9 +232,7 @@ extension Shard {
             case .dropAudio(let responseID): dropAudio(of: responseID, on: connection)
             case .dropItemAudio(let itemID): dropAudio(ofItem: itemID, on: connection)
             case .command(let command):
-                agentLink.perform(
-                    command, for: connection.token, subject: live.grant?.subject,
-                    work: &live.work)
+                perform(command, for: connection.token, of: live)
             case .measured(let hop, let duration):
                 metrics.observe(hop.histogram, duration)
                 live.lastTurn.note(hop, duration)
@@ -262,7 +266,8 @@ extension Shard {
         metrics.add(event.metric)
         sessionLog.note(event, of: live.session.id)
         scratch.removeAll()
-        live.writer.write(event, number: live.eventNumber, into: &scratch)
+        live.writer.write(
+            completed(event, of: live), number: live.eventNumber, into: &scratch)
         live.eventNumber += 1
         switch event {
         case .responseOutputAudioDelta(let part, _, _, let position):
@@ -272,8 +277,8 @@ extension Shard {
         case .error:
             sendEventInScratch(on: connection)
             spendFloodBudget(1, of: connection)
-        case .responseCreated, .inputAudioBufferCommitted:
-            live.noteTurn(event)
+        case .responseCreated, .responseDone, .inputAudioBufferCommitted:
+            live.noteTurn(event, at: now)
             sendEventInScratch(on: connection)
         default: sendEventInScratch(on: connection)
         }

@@ -354,7 +354,7 @@ final class Response {
         description.usage = usage
         count(status)
         emit(.responseDone(description))
-        emit(.rateLimitsUpdated)
+        emit(.rateLimitsUpdated([]))
     }
 
     // MARK: What was heard

@@ -43,3 +43,53 @@ enum TokenEstimate {
             + audio(samples: heard?.sampleCount ?? 0)
     }
 }
+
+extension ModelRequest {
+    /// The tokens that a model reads for it, estimated: for quotas, before the model counts them.
+    public var estimatedTokens: Int {
+        messages.reduce(TokenEstimate.text(bytes: instructions.utf8.count)) {
+            $0 + $1.estimatedTokens
+        } + TokenEstimate.tools(tools)
+    }
+}
+
+extension ModelMessage {
+    fileprivate var estimatedTokens: Int {
+        let content =
+            switch self {
+            case .system(let text), .user(let text), .assistant(let text):
+                TokenEstimate.text(bytes: text.utf8.count)
+            case .userAudio(let audio): TokenEstimate.audio(samples: audio.sampleCount)
+            case .userParts(let parts): parts.reduce(0) { $0 + $1.estimatedTokens }
+            case .functionCall(_, let name, let arguments):
+                TokenEstimate.text(bytes: name.utf8.count + arguments.utf8.count)
+            case .functionOutput(_, let output): TokenEstimate.text(bytes: output.utf8.count)
+            }
+        return TokenEstimate.tokensPerMessage + content
+    }
+}
+
+extension UserPart {
+    fileprivate var estimatedTokens: Int {
+        switch self {
+        case .text(let text): TokenEstimate.text(bytes: text.utf8.count)
+        case .image(_, let detail): detail.estimatedTokens
+        case .audio(let audio): TokenEstimate.audio(samples: audio.sampleCount)
+        }
+    }
+}
+
+extension ResponseDescription {
+    /// The tokens of its request and its answer, as the model counted them; nil where it has not, as
+    /// of a reply that was stopped.
+    public var countedTokens: Int? {
+        guard let usage, usage != ResponseUsage() else { return nil }
+        return usage.inputTextTokens + usage.inputAudioTokens + usage.outputTextTokens
+            + usage.outputAudioTokens
+    }
+
+    /// The tokens of its answer, estimated.
+    public var estimatedOutputTokens: Int {
+        output.reduce(0) { $0 + TokenEstimate.text(bytes: $1.textBytes) }
+    }
+}

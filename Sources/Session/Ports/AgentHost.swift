@@ -128,6 +128,9 @@ public enum AgentError: Error, Equatable, Sendable {
     case unknownModel(message: String)
     /// The worker pool's queue is full.
     case overloaded
+    /// A limit of this server or of a service is reached; `message` names it and says when to come
+    /// back.
+    case rateLimited(message: String, retryAfter: Duration)
     /// A model or speech service failed: HTTP status (0 when none came) and what it said.
     case upstream(status: Int, message: String)
     /// The service answered with something that cannot be understood; `detail` is for the operator
@@ -140,6 +143,7 @@ public enum AgentError: Error, Equatable, Sendable {
         case .unavailable: "agent_unavailable"
         case .unknownModel: "model_not_found"
         case .overloaded: "server_overloaded"
+        case .rateLimited: "rate_limit_exceeded"
         case .upstream: "upstream_error"
         case .malformedReply: "upstream_malformed_reply"
         }
@@ -150,7 +154,7 @@ public enum AgentError: Error, Equatable, Sendable {
     public var message: String {
         switch self {
         case .unavailable(let message), .unknownModel(let message),
-            .malformedReply(let message, _):
+            .malformedReply(let message, _), .rateLimited(let message, _):
             message
         case .overloaded: "The server's worker queue is full; try again."
         case .upstream(let status, _):
@@ -167,7 +171,7 @@ public enum AgentError: Error, Equatable, Sendable {
             status == 0 ? message : "status \(status): \(message)"
         case .malformedReply(let message, let detail):
             detail.isEmpty ? message : "\(message) (\(detail))"
-        case .unavailable, .unknownModel, .overloaded: message
+        case .unavailable, .unknownModel, .overloaded, .rateLimited: message
         }
     }
 }

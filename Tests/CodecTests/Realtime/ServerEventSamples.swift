@@ -112,7 +112,13 @@ extension ServerEventWriterTests {
             ]
         } + [
             Sample(name: "bare", event: .error(error)),
-            Sample(name: "empty", event: .rateLimitsUpdated),
+            Sample(name: "empty", event: .rateLimitsUpdated([])),
+            Sample(
+                name: "quotas",
+                event: .rateLimitsUpdated([
+                    RateLimit(name: .requests, limit: 20, remaining: 0, resetMilliseconds: 1_500),
+                    RateLimit(name: .tokens, limit: 1_000, remaining: 7, resetMilliseconds: 0),
+                ])),
         ]
     }
 

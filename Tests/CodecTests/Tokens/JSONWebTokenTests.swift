@@ -157,7 +157,9 @@ import Testing
         #"{"nbf":1e300}"#, #"{"nbf":-1}"#, #"{"iat":1e300}"#, #"{"iat":-9223372036854775808}"#,
         #"{"parley":{"max_session_seconds":1e300}}"#, #"{"parley":{"max_sessions":-0.0}}"#,
         #"{"parley":{"max_session_seconds":9223372036854775808}}"#,
-        #"{"parley":{"max_session_seconds":1e-300}}"#,
+        #"{"parley":{"max_session_seconds":1e-300}}"#, #"{"parley":{"quotas":"turns=1/day"}}"#,
+        #"{"parley":{"quotas":["turns=0/day"]}}"#, #"{"parley":{"quotas":["turns=1/day",1]}}"#,
+        #"{"parley":{"quotas":["turns=1/day","turns=2/day"]}}"#,
     ])
     func claimsOfAWrongTypeRefuseTheToken(claims: String) throws {
         let keys = try secretKeys()
@@ -180,14 +182,17 @@ import Testing
     @Test func claimsAreRead() throws {
         let token = TestToken.make(
             #"{"iss":"i","sub":"s","aud":["a","b"],"exp":1.5,"nbf":1,"iat":0,"parley":"#
-                + #"{"max_sessions":2,"max_session_seconds":60,"models":["m","n"]}}"#)
+                + #"{"max_sessions":2,"max_session_seconds":60,"models":["m","n"],"#
+                + #""quotas":["turns=20/minute"]}}"#)
         let claims = try JSONWebToken(token).claims(signedBy: secretKeys())
         #expect(claims.issuer == "i" && claims.subject == "s")
         #expect(claims.audiences == ["a", "b"])
         #expect(claims.expiry == 1.5 && claims.notBefore == 1 && claims.issuedAt == 0)
         #expect(
             claims.allowance
-                == SessionAllowance(maxSessions: 2, maxSessionSeconds: 60, models: ["m", "n"]))
+                == SessionAllowance(
+                    maxSessions: 2, maxSessionSeconds: 60, models: ["m", "n"],
+                    quotas: [Quota(.turns, 20, per: .minute)]))
         #expect(claims.allowance.allows(model: "n") && !claims.allowance.allows(model: "o"))
     }
 

@@ -26,7 +26,7 @@ private struct RequestWorld {
                 parameters: SessionParameters(model: "m"), context: context, seed: 1),
             caller: CallerTag(principal: nil, address: .unspecified))
         live.grant = try Caller.anonymous.grant(
-            from: SessionPlaces(), configuration, at: .milliseconds(0))
+            from: SessionPlaces(), nil, configuration, at: .milliseconds(0))
         request = TextRequest(
             token: requests.reserveToken(), live: live,
             log: ReplyLog(messageID: "msg_1", review: {}), chat: nil, client: .unspecified,

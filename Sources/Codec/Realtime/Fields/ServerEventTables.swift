@@ -145,12 +145,28 @@ package enum ServerEventTables {
                     FieldEntry("value", .anyObject, "The agent's event."),
                 ]),
             event(
-                "rate_limits.updated", "Remaining quotas; this server has none.",
+                "rate_limits.updated", "What is left of the caller's quotas.",
                 [
                     FieldEntry(
-                        "rate_limits", .list(.anyObject, atMost: 0), "Always empty.")
+                        "rate_limits", .list(.object(rateLimit)),
+                        "Empty where there are no quotas of replies and tokens.")
                 ]),
         ]
+    }
+
+    private static var rateLimit: ObjectTable {
+        ObjectTable(
+            "RateLimit", "What is left of a quota.",
+            [
+                FieldEntry(
+                    "name", .choice(RateLimit.Name.allCases.map(\.rawValue)),
+                    "What is limited: requests to models, or their tokens."),
+                FieldEntry("limit", .integer(0...Int.max), "What may be used in a period."),
+                FieldEntry("remaining", .integer(0...Int.max), "What may be used now."),
+                FieldEntry(
+                    "reset_seconds", .number(0...Double.infinity),
+                    "Seconds until all of it may be used again."),
+            ])
     }
 
     private static var deltaEvents: [ObjectTable] {

@@ -1,0 +1,104 @@
+// The use that one key, address or session has made of its quotas: a bucket for each unit and
+// period. The quotas themselves come with each call, so that a reload of the keys changes them for
+// what was used before.
+
+import Codec
+import Session
+
+/// A quota of which nothing is left.
+struct ExhaustedQuota: Error, Equatable {
+    let quota: Quota
+    /// The time until one unit is left again.
+    let wait: Duration
+}
+
+/// What is left of a quota.
+struct QuotaBalance: Equatable {
+    let quota: Quota
+    /// Units that may be used now.
+    let remaining: Int
+    /// The time until all of it may be used again.
+    let reset: Duration
+}
+
+/// One bucket for each unit and period, in 80 bytes.
+struct QuotaBuckets {
+    private var buckets = InlineArray<10, TokenBucket>(repeating: TokenBucket())
+
+    /// When the last of them will be full; now or earlier: all are.
+    var full: Instant {
+        buckets.indices.reduce(buckets[0].full) { max($0, buckets[$1].full) }
+    }
+
+    /// The quota of a unit of which nothing is left for the longest time; nil: all have some left.
+    func exhausted(
+        _ unit: QuotaUnit, in quotas: [Quota], at now: Instant
+    ) -> ExhaustedQuota? {
+        var longest: ExhaustedQuota?
+        for quota in quotas where quota.unit == unit {
+            let wait = buckets[quota.bucket].wait(for: 1, quota.rate, at: now)
+            guard wait > longest?.wait ?? .zero else { continue }
+            longest = ExhaustedQuota(quota: quota, wait: wait)
+        }
+        return longest
+    }
+
+    /// How many units of `wanted` are left.
+    func left(
+        of unit: QuotaUnit, upTo wanted: Int, in quotas: [Quota], at now: Instant
+    ) -> Int {
+        quotas.reduce(wanted) { least, quota in
+            guard quota.unit == unit else { return least }
+            return min(least, buckets[quota.bucket].tokens(quota.rate, at: now))
+        }
+    }
+
+    /// Counts units as used, also those that are not left.
+    mutating func charge(
+        _ count: Int, of unit: QuotaUnit, in quotas: [Quota], at now: Instant
+    ) {
+        for quota in quotas where quota.unit == unit {
+            buckets[quota.bucket].charge(count, quota.rate, at: now)
+        }
+    }
+
+    /// Units that were counted as used have not been used.
+    mutating func refund(_ count: Int, of unit: QuotaUnit, in quotas: [Quota]) {
+        for quota in quotas where quota.unit == unit {
+            buckets[quota.bucket].refund(count, quota.rate)
+        }
+    }
+
+    /// The quota of a unit of which least is left; nil: there is none.
+    func balance(of unit: QuotaUnit, in quotas: [Quota], at now: Instant) -> QuotaBalance? {
+        var least: QuotaBalance?
+        for quota in quotas where quota.unit == unit {
+            let bucket = buckets[quota.bucket]
+            let remaining = bucket.tokens(quota.rate, at: now)
+            guard remaining < least?.remaining ?? .max else { continue }
+            least = QuotaBalance(
+                quota: quota, remaining: remaining, reset: max(.zero, bucket.full - now))
+        }
+        return least
+    }
+}
+
+extension Quota {
+    /// The place of its bucket.
+    fileprivate var bucket: Int {
+        let unitIndex =
+            switch unit {
+            case .connections: 0
+            case .events: 1
+            case .audioSeconds: 2
+            case .turns: 3
+            case .tokens: 4
+            }
+        return switch period {
+        case .minute: 2 * unitIndex
+        case .day: 2 * unitIndex + 1
+        }
+    }
+
+    fileprivate var rate: TokenRate { TokenRate(amount, inSeconds: period.seconds) }
+}

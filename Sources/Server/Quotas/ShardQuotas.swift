@@ -1,0 +1,147 @@
+// Quotas on a shard: a session that has any is asked before an input or a request to a model, and what
+// is used is counted. SessionQuotas knows what is left.
+//
+// What a refusal does: a connection is answered with 429; an event and audio are dropped, with an
+// `error` event; a response fails. The session lives on in every case.
+
+import Codec
+import Session
+
+extension Shard {
+    /// The quotas of a session; nil: it has none.
+    func quotas(of caller: Caller, at client: NetworkAddress) -> SessionQuotas? {
+        let configuration = configuration
+        var accounts: [QuotaAccount] = []
+        if let principal = caller.principal {
+            let quotas = caller.allowance.quotas.completed(by: configuration.quotasPerKey)
+            accounts.append(QuotaAccount(subject: .principal(principal), quotas: quotas))
+        }
+        if !configuration.quotasPerAddress.isEmpty, !admission.isUnlimited(client) {
+            accounts.append(
+                QuotaAccount(
+                    subject: .address(client.subscriber), quotas: configuration.quotasPerAddress))
+        }
+        return SessionQuotas(
+            own: configuration.quotasPerSession, accounts: accounts, in: services.quotas)
+    }
+
+    /// Counts a refusal, and returns its answer over HTTP.
+    func refuse(_ refusal: QuotaRefusal, of client: NetworkAddress) -> HTTPResponse {
+        note(refusal)
+        noteRefusal(.quota, of: client)
+        return RouteFailure(
+            status: 429, code: "rate_limit_exceeded", message: refusal.message,
+            headers: [("Retry-After", "\(refusal.retryAfterSeconds)")]
+        ).response
+    }
+
+    private func note(_ refusal: QuotaRefusal) { metrics.add(refusal.unit.refusals) }
+
+    // MARK: Input
+
+    /// Whether an event of the client may be handled. The client gets an error where it may not.
+    func admits(
+        _ event: ClientEvent, eventID: String?, to live: LiveSession, on connection: Connection
+    ) -> Bool {
+        guard let quotas = live.grant?.quotas else { return true }
+        if case .inputAudioBufferAppend = event {
+            return admitsAudio(to: live, on: connection)
+        }
+        do {
+            try quotas.takeEvent(at: now)
+            return true
+        } catch {
+            note(error)
+            refuse(error, eventID: eventID, to: live, on: connection)
+            return false
+        }
+    }
+
+    /// Whether audio of the client may be heard. The client gets an error at times where it may not.
+    func admitsAudio(to live: LiveSession, on connection: Connection) -> Bool {
+        guard let quotas = live.grant?.quotas else { return true }
+        do {
+            try quotas.prepareAudio(at: now)
+            return true
+        } catch {
+            note(error)
+            if quotas.isAudioErrorDue(at: now) {
+                refuse(error, eventID: nil, to: live, on: connection)
+            }
+            return false
+        }
+    }
+
+    private func refuse(
+        _ refusal: QuotaRefusal, eventID: String?, to live: LiveSession,
+        on connection: Connection
+    ) {
+        let error = ClientEventError(
+            code: "rate_limit_exceeded", message: refusal.message, eventID: eventID)
+        step(live, of: connection) { $0.handle(error, at: now) }
+    }
+
+    /// Counts the audio that a session hears in an input.
+    @inline(__always)
+    func countingAudio(of live: LiveSession, _ input: () -> Void) {
+        guard let quotas = live.grant?.quotas else { return input() }
+        let before = sessionContext.samplesIn
+        input()
+        let milliseconds = SampleRate.hz16000.milliseconds(
+            ofSamples: sessionContext.samplesIn - before)
+        quotas.noteAudio(milliseconds: milliseconds, at: now)
+    }
+
+    // MARK: Models
+
+    /// Performs a command of a session, unless it is a request to a model for which a quota is used
+    /// up: then its response fails.
+    func perform(_ command: AgentCommand, for token: EventToken, of live: LiveSession) {
+        if case .respond(let responseID, let request) = command, let quotas = live.grant?.quotas {
+            do {
+                try quotas.takeTurn(for: responseID, request, at: now)
+            } catch {
+                note(error)
+                return agentLink.refuse(
+                    responseID, .rateLimited(error), for: token, work: &live.work)
+            }
+        }
+        agentLink.perform(
+            command, for: token, subject: live.grant?.subject, work: &live.work)
+    }
+
+    /// The event with what the server knows of the session's quotas.
+    func completed(_ event: ServerEvent, of live: LiveSession) -> ServerEvent {
+        guard case .rateLimitsUpdated = event, let quotas = live.grant?.quotas else { return event }
+        let names: [(QuotaUnit, RateLimit.Name)] = [(.turns, .requests), (.tokens, .tokens)]
+        return .rateLimitsUpdated(
+            names.compactMap { unit, name in
+                quotas.balance(of: unit, at: now).map {
+                    RateLimit(
+                        name: name, limit: $0.quota.amount, remaining: $0.remaining,
+                        resetMilliseconds: $0.reset.wholeMilliseconds)
+                }
+            })
+    }
+}
+
+extension AgentError {
+    /// A quota of the caller is used up.
+    static func rateLimited(_ refusal: QuotaRefusal) -> AgentError {
+        .rateLimited(
+            message: refusal.message, retryAfter: .seconds(refusal.retryAfterSeconds))
+    }
+}
+
+extension QuotaUnit {
+    /// The metric of its refusals.
+    fileprivate var refusals: ShardMetric {
+        switch self {
+        case .connections: .quotaRefusedConnections
+        case .events: .quotaRefusedEvents
+        case .audioSeconds: .quotaRefusedAudio
+        case .turns: .quotaRefusedTurns
+        case .tokens: .quotaRefusedTokens
+        }
+    }
+}
