@@ -64,13 +64,14 @@ extension VoiceSession {
         userTurn.handleResponseBegun(isInConversation: overrides.isInConversation)
         if overrides.isInConversation { tools?.continuations.handleResponseBegun() }
         let voice = overrides.voice ?? parameters.voice
-        let description = ResponseDescription(
+        var description = ResponseDescription(
             id: claimResponseID(isInConversation: overrides.isInConversation),
             conversationID: overrides.isInConversation ? conversationID : nil,
             outputModality: overrides.outputModality ?? parameters.outputModality,
             outputFormat: overrides.outputFormat ?? parameters.outputFormat, voice: voice,
             maxOutputTokens: overrides.maxOutputTokens(orOf: parameters),
             metadata: overrides.metadata)
+        description.temperature = overrides.temperature ?? parameters.temperature
         let speaker = ResponseSpeaker(
             of: description, voice: SpeechRequest(text: "", voice: voice, speed: parameters.speed),
             opus: overrides.outputOpus ?? parameters.outputOpus,
@@ -85,8 +86,7 @@ extension VoiceSession {
         if description.outputModality == .audio, !context.hasSynthesizer {
             response.fail(
                 .unavailable(
-                    message: "This server has no speech synthesis: ask for text "
-                        + "(output_modalities [\"text\"])."))
+                    message: "This server has no speech synthesis: ask for the modality text."))
         }
     }
 

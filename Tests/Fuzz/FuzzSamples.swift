@@ -135,6 +135,12 @@ enum EventSamples {
         + #""format":{"type":"audio/pcmu"},"turn_detection":null},"#
         + #""output":{"format":{"type":"audio/pcmu"},"transport":"binary"}}}}"#
 
+    /// A session in the beta's dialect.
+    static let beta =
+        #"{"type":"session.update","session":{"modalities":["text","audio"],"voice":"alloy","#
+        + #""input_audio_format":"g711_ulaw","temperature":0.8,"tool_choice":"f","#
+        + #""max_response_output_tokens":"inf"}}"#
+
     static let textOnly =
         #"{"type":"session.update","session":{"type":"realtime","#
         + #""output_modalities":["text"],"instructions":"Be brief."}}"#

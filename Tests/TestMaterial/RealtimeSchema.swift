@@ -18,8 +18,15 @@ public struct RealtimeSchema: Sendable {
         let isNullable: Bool
     }
 
-    /// The checker for the fixture of this repository.
+    /// The checker of the protocol.
     public static let shared = RealtimeSchema()
+    /// The checker of the beta's dialect.
+    public static let beta = RealtimeSchema(isBeta: true)
+
+    /// The checker of a dialect.
+    public static func of(_ dialect: RealtimeDialect) -> RealtimeSchema {
+        dialect == .ga ? shared : beta
+    }
 
     private let serverEvents: [String: [String: Field]]
     private let clientEvents: [String: [String: Field]]
@@ -27,7 +34,11 @@ public struct RealtimeSchema: Sendable {
     /// The object of an item, by `type` (for messages by `type/role`).
     private let items: [String: String]
 
+    private let isBeta: Bool
     /// Allowed fields that the table does not have.
+    private let fieldsBesideTheTable: [String: Set<String>]
+
+    /// Those of the protocol; the beta's are in its fixture.
     private static let fieldsBesideTheTable: [String: Set<String>] = [
         // The protocol's own server sends these; the table describes the request's class.
         "RealtimeSessionCreateRequest": ["id", "object", "expires_at"],
@@ -48,19 +59,24 @@ public struct RealtimeSchema: Sendable {
         "type", "sequence", "bitrate", "complexity", "dtx",
     ]
 
-    /// Reads the fixture.
+    /// Reads a fixture.
     /// - Precondition: the fixture exists and is complete; it is part of the repository.
-    public init() {
+    public init(isBeta: Bool = false) {
+        self.isBeta = isBeta
+        let name = isBeta ? "realtime-beta-events.json" : "realtime-events.json"
         let file = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../Fixtures/realtime-events.json")
+            .appending(path: "../Fixtures/\(name)")
         guard let data = try? Data(contentsOf: file),
             let root = try? JSONSerialization.jsonObject(with: data) as? [String: Any]
-        else { fatalError("Tests/Fixtures/realtime-events.json cannot be read") }
+        else { fatalError("Tests/Fixtures/\(name) cannot be read") }
         serverEvents = Self.fieldTables(root["server_events"])
         clientEvents = Self.fieldTables(root["client_events"])
         objects = Self.fieldTables(root["objects"])
         items = root["conversation_item_types"] as? [String: String] ?? [:]
-        precondition(serverEvents.count == 46 && clientEvents.count == 11 && items.count == 9)
+        let beside = root["beside_the_table"] as? [String: [String]]
+        fieldsBesideTheTable = beside?.mapValues { Set($0) } ?? Self.fieldsBesideTheTable
+        let counts = [serverEvents.count, clientEvents.count, items.count]
+        precondition(counts == (isBeta ? [35, 12, 0] : [46, 11, 9]))
     }
 
     private static func fieldTables(_ section: Any?) -> [String: [String: Field]] {
@@ -86,7 +102,8 @@ public struct RealtimeSchema: Sendable {
 
     /// The violations in a server event, one sentence each.
     public func violations(inServerEvent text: String) -> [String] {
-        violations(in: text, serverEvents) + DocumentedEvents.violations(inServerEvent: text)
+        violations(in: text, serverEvents)
+            + (isBeta ? [] : DocumentedEvents.violations(inServerEvent: text))
     }
 
     /// The violations in a client event, one sentence each.
@@ -133,7 +150,7 @@ public struct RealtimeSchema: Sendable {
             guard let members = value.members else { return expect(false, "an object") }
             return members.flatMap { check($0.value, element, at: "\(path).\($0.key)") }
         case .union(let alternatives): return check(value, oneOf: alternatives, at: path)
-        case .object("ConversationItem"): return checkItem(value, at: path)
+        case .object("ConversationItem") where !isBeta: return checkItem(value, at: path)
         case .object(let name):
             guard let fields = objects[name] else {
                 return ["\(path): no object \(name) in the table"]
@@ -195,7 +212,7 @@ public struct RealtimeSchema: Sendable {
             let memberPath = "\(path).\(key)"
             if !seen.insert(key).inserted { found.append("\(memberPath): is there twice") }
             guard let field = fields[key] else {
-                if Self.fieldsBesideTheTable[name]?.contains(key) != true {
+                if fieldsBesideTheTable[name]?.contains(key) != true {
                     found.append("\(memberPath): not a field of \(name)")
                 }
                 continue

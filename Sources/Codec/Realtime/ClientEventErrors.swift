@@ -26,11 +26,13 @@ extension ClientEventError {
     }
 
     /// The `type` of an event is not one of the protocol's.
-    static func unknownEventType(_ name: String) -> ClientEventError {
-        ClientEventError(
+    static func unknownEventType(_ name: String, in dialect: RealtimeDialect) -> ClientEventError {
+        var names = ClientEventType.allCases.map(\.rawValue)
+        if dialect == .beta { names.append(BetaClientEvents.transcriptionSessionUpdate.rawValue) }
+        return ClientEventError(
             code: "unknown_event_type",
-            message: "Unknown event type '\(name)'. Known types are "
-                + "\(quotedList(ClientEventType.allCases.map(\.rawValue))).", param: "type")
+            message: "Unknown event type '\(name)'. Known types are \(quotedList(names)).",
+            param: "type")
     }
 
     /// A required field is absent or null.

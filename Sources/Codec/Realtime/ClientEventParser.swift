@@ -30,12 +30,12 @@ public struct ClientEventParser: ~Copyable {
     /// Allocated bytes of the audio buffer.
     package var audioBufferBytes: Int { decodedAudio.allocatedBytes }
 
-    /// Parses one text message.
+    /// Parses one text message in the client's dialect.
     /// - Throws: a `ClientEventError` whose `code` is one of `invalid_json`, `invalid_type`,
     ///   `invalid_value`, `missing_required_parameter`, `unknown_event_type`, or an `unsupported_…`
     ///   code for a protocol feature that this server does not have.
     public mutating func parse(
-        _ message: UnsafeRawBufferPointer
+        _ message: UnsafeRawBufferPointer, in dialect: RealtimeDialect = .ga
     ) throws(ClientEventError) -> (event: ClientEvent, eventID: String?) {
         if decodedAudio.allocatedBytes > Self.retainedAudioBytes {
             decodedAudio = ByteWriter(capacity: Self.smallestAudioBuffer)
@@ -45,7 +45,7 @@ public struct ClientEventParser: ~Copyable {
         let fields = try fields(of: message)
         let eventID = try fields.read(EventHeader.eventID)
         do {
-            return (try event(fields), eventID)
+            return (try event(fields, in: dialect), eventID)
         } catch {
             var error = error
             error.eventID = eventID
@@ -65,7 +65,9 @@ public struct ClientEventParser: ~Copyable {
         return try EventFields(root, path: "")
     }
 
-    private mutating func event(_ fields: EventFields) throws(ClientEventError) -> ClientEvent {
+    private mutating func event(
+        _ fields: EventFields, in dialect: RealtimeDialect
+    ) throws(ClientEventError) -> ClientEvent {
         // Checked first, and without copying the name, because nearly all events of a call are
         // appends.
         if try fields.value(of: EventHeader.type).isString("input_audio_buffer.append") {
@@ -74,12 +76,15 @@ public struct ClientEventParser: ~Copyable {
             return .inputAudioBufferAppend(sequence: sequence.map(UInt16.init))
         }
         let name = try fields.read(EventHeader.type)
+        if dialect == .beta, let type = BetaClientEvents(rawValue: name) {
+            return try type.event(fields)
+        }
         guard let type = ClientEventType(rawValue: name) else {
             if let foreign = Self.foreignTypes.first(where: { $0.name == name }) {
                 throw .unsupported(
                     "unsupported_event_type", "type", "'\(name)', \(foreign.origin),")
             }
-            throw .unknownEventType(name)
+            throw .unknownEventType(name, in: dialect)
         }
         return try event(of: type, fields)
     }

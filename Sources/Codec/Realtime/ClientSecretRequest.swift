@@ -1,8 +1,28 @@
-// Parses the request of `POST /v1/realtime/client_secrets` and writes its answer. Server creates
-// the secrets and keeps the settings that belong to each.
+// Parses the request of `POST /v1/realtime/client_secrets` and writes its answer, and the same in
+// the beta's forms (Beta/BetaSecretForms). Server creates the secrets and keeps the settings that
+// belong to each.
 //
 // The parsers of `session.update` check a session in the request, so that both accept and refuse
 // the same.
+
+/// The form of a request for a client secret and of its answer. Each has its own path.
+public enum ClientSecretForm: Sendable {
+    /// `/v1/realtime/client_secrets`
+    case current
+    /// `/v1/realtime/sessions` of the beta.
+    case betaSession
+    /// `/v1/realtime/transcription_sessions` of the beta.
+    case betaTranscription
+
+    /// The error about the session of a request, by the names of the form. In the beta's forms the
+    /// session is the body itself.
+    public func wording(of error: ClientEventError) -> ClientEventError {
+        switch self {
+        case .current: error
+        case .betaSession, .betaTranscription: BetaPaths.wordingOfBody(of: error)
+        }
+    }
+}
 
 /// A request for a client secret.
 public struct ClientSecretRequest: Sendable {
@@ -21,40 +41,70 @@ public struct ClientSecretRequest: Sendable {
     /// Parses a body. An empty one asks for the defaults.
     /// - Throws: the error with which `session.update` would be refused; `param` is the field's
     ///   path.
-    public init(body: [UInt8]) throws(ClientEventError) {
-        guard !body.isEmpty else {
-            (seconds, model, session) = (Self.defaultSeconds, nil, SessionUpdate())
-            return
+    public init(
+        body: [UInt8], in form: ClientSecretForm = .current
+    ) throws(ClientEventError) {
+        let fields = try EventFields(body: body.isEmpty ? Array("{}".utf8) : body, JSONParser())
+        switch form {
+        case .current:
+            seconds = try Self.seconds(fields.read(ClientSecretFields.expiresAfter))
+            let bound = try fields.read(ClientSecretFields.session)
+            guard let bound else {
+                (model, session) = (nil, SessionUpdate())
+                return
+            }
+            model = try Self.model(bound)
+            session = try SessionUpdate(bound)
+        case .betaSession:
+            let secret = try fields.read(BetaSecretFields.secret)
+            seconds = try Self.seconds(secret?.read(BetaExpiryFields.expiresAfter))
+            model = try Self.model(fields)
+            session = try SessionUpdate(beta: fields)
+        case .betaTranscription:
+            let secret = try fields.read(BetaSecretFields.transcriptionSecret)
+            seconds = try Self.seconds(secret?.read(BetaExpiryFields.expiresAt))
+            model = nil
+            session = try SessionUpdate(betaTranscription: fields)
         }
-        let fields = try EventFields(body: body, JSONParser())
-        let expiry = try fields.read(ClientSecretFields.expiresAfter)
+    }
+
+    private static func seconds(_ expiry: EventFields?) throws(ClientEventError) -> Int {
         _ = try expiry?.read(ExpiryFields.anchor)
-        seconds = try expiry?.read(ExpiryFields.seconds) ?? Self.defaultSeconds
-        guard let bound = try fields.read(ClientSecretFields.session) else {
-            (model, session) = (nil, SessionUpdate())
-            return
-        }
-        let name = try bound.read(SessionFields.model)
-        model = name?.isEmpty == false ? name : nil
-        session = try SessionUpdate(bound)
+        return try expiry?.read(ExpiryFields.seconds) ?? defaultSeconds
+    }
+
+    private static func model(_ session: EventFields) throws(ClientEventError) -> String? {
+        let name = try session.read(SessionFields.model)
+        return name?.isEmpty == false ? name : nil
     }
 }
 
 /// The answer to a request for a client secret.
 public enum ClientSecretAnswer {
-    /// Writes `{value, expires_at, session}`. The session has the form of `session.created`.
+    /// Writes `{value, expires_at, session}`, or in the beta's forms the session with
+    /// `client_secret {value, expires_at}`. The session has the form of `session.created`.
     /// - Parameters:
     ///   - expiresAt: seconds since 1970.
     ///   - sessionID: `sess_…`
     public static func write(
-        value: String, expiresAt: Int, sessionID: String, _ parameters: SessionParameters
+        value: String, expiresAt: Int, sessionID: String, _ parameters: SessionParameters,
+        in form: ClientSecretForm = .current
     ) -> [UInt8] {
-        var json = JSONWriter(ByteWriter(capacity: 2_048))
-        json.object { json in
+        func secret(_ json: inout JSONWriter) {
             json.member("value", value)
             json.member("expires_at", expiresAt)
-            json.key("session")
-            json.session(id: sessionID, parameters)
+        }
+        var json = JSONWriter(ByteWriter(capacity: 2_048))
+        json.object { json in
+            switch form {
+            case .current:
+                secret(&json)
+                json.key("session")
+                json.session(id: sessionID, parameters, in: .ga)
+            case .betaSession, .betaTranscription:
+                json.betaSession(id: sessionID, parameters)
+                json.object("client_secret", secret)
+            }
         }
         return json.finish().copiedBytes
     }

@@ -5,9 +5,11 @@
 extension ConversationItem: ReadableObject {
     static var schema: ValueSchema { NewItemFields.schema }
 
+    init(_ fields: EventFields) throws(ClientEventError) { try self.init(fields, in: .ga) }
+
     /// Parses an item. A missing `id` or, for a function call, `call_id` becomes an empty string.
-    init(_ fields: EventFields) throws(ClientEventError) {
-        let kind = try Kind(fields)
+    init(_ fields: EventFields, in dialect: RealtimeDialect) throws(ClientEventError) {
+        let kind = try Kind(fields, in: dialect)
         self.init(
             id: try fields.read(NewItemFields.id) ?? "",
             status: try fields.read(NewItemFields.status), kind: kind)
@@ -22,12 +24,14 @@ struct ResponseInputItem: ReadableObject {
         .oneOf([ConversationItem.schema, .object(ItemReferenceFields.table)])
     }
 
-    init(_ fields: EventFields) throws(ClientEventError) {
+    init(_ fields: EventFields) throws(ClientEventError) { try self.init(fields, in: .ga) }
+
+    init(_ fields: EventFields, in dialect: RealtimeDialect) throws(ClientEventError) {
         if fields.value(NewItemFields.type.name)?.isString("item_reference") == true {
             item = ConversationItem(
                 id: try fields.read(ItemReferenceFields.id), kind: .reference)
         } else {
-            item = try ConversationItem(fields)
+            item = try ConversationItem(fields, in: dialect)
         }
     }
 }
@@ -39,13 +43,16 @@ extension ConversationItem.Kind {
     ]
     private static let unsupportedNames = ["item_reference"]
 
-    fileprivate init(_ fields: EventFields) throws(ClientEventError) {
+    fileprivate init(
+        _ fields: EventFields, in dialect: RealtimeDialect
+    ) throws(ClientEventError) {
         let type = try fields.read(NewItemFields.type)
         switch type {
         case "message":
             let role = try fields.read(NewMessageFields.role)
             self = .message(
-                role: role, content: try fields.read(NewMessageFields.content(of: role)))
+                role: role,
+                content: try fields.read(NewMessageFields.content(of: role, in: dialect)))
         case "function_call":
             self = .functionCall(
                 callID: try fields.read(NewFunctionCallFields.callID) ?? "",
@@ -76,7 +83,7 @@ extension ConversationItem.Kind {
 extension ContentPart {
     /// Parses a part of a message. Each role has its own part types.
     init(
-        _ fields: EventFields, of role: ConversationItem.Role
+        _ fields: EventFields, of role: ConversationItem.Role, in dialect: RealtimeDialect
     ) throws(ClientEventError) {
         let type = try fields.read(NewPartFields.type)
         switch (role, type) {
@@ -84,10 +91,9 @@ extension ContentPart {
             self = .inputText(try fields.read(NewPartFields.text))
         case (.user, "input_audio"):
             self = try .inputAudio(fields)
-        // Some clients still write "text", the name before general availability.
-        case (.assistant, "output_text"), (.assistant, "text"):
+        case (.assistant, let type) where NewPartFields.outputTexts(in: dialect).contains(type):
             self = .outputText(try fields.read(NewPartFields.text))
-        case (.assistant, "output_audio"):
+        case (.assistant, dialect.outputAudio):
             self = .outputAudio(transcript: try fields.read(NewPartFields.transcript))
         case (.user, "input_image"):
             self = .inputImage(
@@ -96,16 +102,18 @@ extension ContentPart {
         case (.system, _), (.user, _), (.assistant, _):
             throw .invalid(
                 fields.path(of: "type"),
-                "expected \(Self.expectedTypes(of: role)) in a \(role.rawValue) message, "
-                    + "got '\(type)'")
+                "expected \(Self.expectedTypes(of: role, in: dialect)) in a "
+                    + "\(role.rawValue) message, got '\(type)'")
         }
     }
 
-    private static func expectedTypes(of role: ConversationItem.Role) -> String {
+    private static func expectedTypes(
+        of role: ConversationItem.Role, in dialect: RealtimeDialect
+    ) -> String {
         switch role {
         case .system: "'input_text'"
         case .user: "'input_text', 'input_audio' or 'input_image'"
-        case .assistant: "'output_text' or 'output_audio'"
+        case .assistant: "'\(dialect.outputText)' or '\(dialect.outputAudio)'"
         }
     }
 

@@ -5,7 +5,7 @@
 
 extension JSONWriter {
     /// Writes the protocol's `realtime.item`.
-    mutating func item(_ item: ConversationItem) {
+    mutating func item(_ item: ConversationItem, in dialect: RealtimeDialect) {
         if case .mcp(let mcp) = item.kind { return mcpItem(mcp, id: item.id) }
         object { json in
             if !item.id.isEmpty { json.member("id", item.id) }
@@ -16,7 +16,7 @@ extension JSONWriter {
                 json.member("status", item.status.rawValue)
                 json.member("role", role.rawValue)
                 json.array("content") { json in
-                    for part in content { json.contentPart(part) }
+                    for part in content { json.contentPart(part, in: dialect) }
                 }
             case .functionCall(let callID, let name, let arguments):
                 json.member("type", "function_call")
@@ -36,7 +36,7 @@ extension JSONWriter {
         }
     }
 
-    private mutating func contentPart(_ part: ContentPart) {
+    private mutating func contentPart(_ part: ContentPart, in dialect: RealtimeDialect) {
         object { json in
             switch part {
             case .inputText(let text):
@@ -54,10 +54,10 @@ extension JSONWriter {
                 if !url.hasPrefix("data:") { json.member("image_url", url) }
                 json.member("detail", detail.rawValue)
             case .outputText(let text):
-                json.member("type", "output_text")
+                json.member("type", dialect.outputText)
                 json.member("text", text)
             case .outputAudio(let transcript):
-                json.member("type", "output_audio")
+                json.member("type", dialect.outputAudio)
                 json.member("transcript", transcript)
             }
         }

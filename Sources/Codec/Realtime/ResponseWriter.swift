@@ -3,7 +3,7 @@
 
 extension JSONWriter {
     /// Writes the protocol's `realtime.response`. Unknown values are `null`.
-    mutating func response(_ response: ResponseDescription) {
+    mutating func response(_ response: ResponseDescription, in dialect: RealtimeDialect) {
         object { json in
             json.member("object", "realtime.response")
             json.member("id", response.id)
@@ -12,19 +12,26 @@ extension JSONWriter {
             json.key("status_details")
             json.statusDetails(response.status)
             json.array("output") { json in
-                for item in response.output { json.item(item) }
+                for item in response.output { json.item(item, in: dialect) }
             }
-            json.outputModalities(response.outputModality)
-            json.object("audio") { json in
-                json.object("output") { json in
-                    json.audioFormat(response.outputFormat)
-                    json.member("voice", response.voice)
-                }
+            switch dialect {
+            case .ga: json.replySettings(response)
+            case .beta: json.betaReplySettings(response)
             }
             json.maxOutputTokens(response.maxOutputTokens)
             json.key("usage")
             if let usage = response.usage { json.usage(usage) } else { json.null() }
             json.member("metadata", response.metadata)
+        }
+    }
+
+    private mutating func replySettings(_ response: ResponseDescription) {
+        outputModalities(response.outputModality)
+        object("audio") { json in
+            json.object("output") { json in
+                json.audioFormat(response.outputFormat)
+                json.member("voice", response.voice)
+            }
         }
     }
 

@@ -68,6 +68,8 @@ public struct ResponseDescription: Equatable, Sendable {
     public var output: [ConversationItem] = []
     /// Its modality.
     public var outputModality: OutputModality
+    /// `temperature` of the beta, reported back.
+    public var temperature = Temperature()
     /// Format of its audio.
     public var outputFormat: AudioFormat
     /// Voice of its audio.

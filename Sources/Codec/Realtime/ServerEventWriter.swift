@@ -18,12 +18,16 @@ public struct ServerEventWriter: Sendable {
 
     /// Appends the event as one JSON object. Its `event_id` is `event_`, the session's id without
     /// `sess_`, and `number`: unique as long as no number is used twice in the session.
-    public func write(_ event: ServerEvent, number: UInt64, into bytes: inout ByteWriter) {
+    /// - Precondition: the dialect has the event.
+    public func write(
+        _ event: ServerEvent, number: UInt64, in dialect: RealtimeDialect = .ga,
+        into bytes: inout ByteWriter
+    ) {
         var json = JSONWriter(bytes)
         json.beginObject()
-        json.member("type", event.wireName)
+        json.member("type", dialect.name(of: event))
         json.eventID(sessionID: sessionID, number: number)
-        json.fields(of: event)
+        json.fields(of: event, in: dialect)
         json.endObject()
         bytes = json.finish()
     }
@@ -87,12 +91,12 @@ extension JSONWriter {
     }
 
     /// Writes all fields of an event except `type` and `event_id`.
-    fileprivate mutating func fields(of event: ServerEvent) {
+    fileprivate mutating func fields(of event: ServerEvent, in dialect: RealtimeDialect) {
         switch event {
-        case .error(let error): errorMember(error)
+        case .error(let error): errorMember(dialect.wording(of: error))
         case .sessionCreated(let id, let parameters), .sessionUpdated(let id, let parameters):
             key("session")
-            session(id: id, parameters)
+            session(id: id, parameters, in: dialect)
         case .inputAudioBufferSpeechStarted(let itemID, let start):
             audioRange(itemID, start: start)
         case .inputAudioBufferSpeechStopped(let itemID, let end):
@@ -106,9 +110,9 @@ extension JSONWriter {
         case .conversationItemAdded(let item, let previousItemID),
             .conversationItemDone(let item, let previousItemID):
             member("previous_item_id", previousItemID)
-            itemMember(item)
+            itemMember(item, in: dialect)
         case .conversationItemDeleted(let itemID): member("item_id", itemID)
-        case .conversationItemRetrieved(let item): itemMember(item)
+        case .conversationItemRetrieved(let item): itemMember(item, in: dialect)
         case .conversationItemTruncated(let itemID, let contentIndex, let end, let transcript):
             part(of: itemID, contentIndex, "audio_end_ms", end)
             if let transcript { member("transcript", transcript) }
@@ -121,12 +125,12 @@ extension JSONWriter {
             transcriptionError(itemID, contentIndex, code: code, message)
         case .responseCreated(let response), .responseDone(let response):
             key("response")
-            self.response(response)
+            self.response(response, in: dialect)
         case .responseOutputItemAdded(let responseID, let outputIndex, let item),
             .responseOutputItemDone(let responseID, let outputIndex, let item):
             member("response_id", responseID)
             member("output_index", outputIndex)
-            itemMember(item)
+            itemMember(item, in: dialect)
         case .responseContentPartAdded(let address, let modality):
             contentPart(address, modality, text: "")
         case .responseContentPartDone(let address, let modality, let text):
@@ -199,9 +203,11 @@ extension JSONWriter {
         if let end { member("audio_end_ms", end) }
     }
 
-    private mutating func itemMember(_ conversationItem: ConversationItem) {
+    private mutating func itemMember(
+        _ conversationItem: ConversationItem, in dialect: RealtimeDialect
+    ) {
         key("item")
-        item(conversationItem)
+        item(conversationItem, in: dialect)
     }
 
     private mutating func part(of itemID: String, _ contentIndex: Int) {

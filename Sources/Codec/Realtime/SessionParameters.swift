@@ -190,6 +190,25 @@ public enum ReasoningEffort: String, CaseIterable, Sendable {
     case minimal, low, medium, high, xhigh
 }
 
+/// `temperature` of the beta: kept and reported back; the protocol of today has no such field. Two
+/// bytes, which lie in padding of `SessionParameters`.
+public struct Temperature: Equatable, Sendable {
+    /// The beta's range.
+    public static let range = 0.6...1.2
+
+    private let thousandths: Int16
+
+    /// A temperature within `range`, to three decimals. The default is the beta's.
+    /// - Precondition: it is within `range`.
+    public init(_ value: Double = 0.8) {
+        precondition(Self.range.contains(value))
+        thousandths = Int16((value * 1_000).rounded())
+    }
+
+    /// The number, as the client wrote it.
+    public var value: Double { Double(thousandths) / 1_000 }
+}
+
 /// The purpose of a session (`type`).
 public enum SessionKind: String, CaseIterable, Sendable {
     /// Turns are answered.
@@ -203,6 +222,8 @@ public enum SessionKind: String, CaseIterable, Sendable {
 public struct SessionParameters: Equatable, Sendable {
     /// The purpose of the session.
     public private(set) var kind = SessionKind.realtime
+    /// `temperature` of the beta, kept and reported back.
+    public var temperature = Temperature()
     /// The model's name from the URL or the client.
     public var model: String
     /// System instructions for the model.
@@ -303,6 +324,7 @@ public struct SessionParameters: Equatable, Sendable {
         set(&toolChoice, update.toolChoice, or: .auto)
         set(&mcpToolChoice, update.mcpToolChoice)
         set(&parallelToolCalls, update.parallelToolCalls)
+        set(&temperature, update.temperature, or: Temperature())
         set(&maxOutputTokens, update.maxOutputTokens)
         set(&inputFormat, update.inputFormat, or: .pcm)
         set(&noiseReduction, update.noiseReduction)
@@ -340,6 +362,8 @@ public struct SessionUpdate: Equatable, Sendable {
     public var mcpToolChoice = Patch<MCPToolChoice>.absent
     /// `parallel_tool_calls`
     public var parallelToolCalls = Patch<Bool>.absent
+    /// `temperature`, of the beta only.
+    public var temperature = Patch<Temperature>.absent
     /// `max_output_tokens`; `"inf"` is `.null`.
     public var maxOutputTokens = Patch<Int>.absent
     /// `audio.input.format`
@@ -386,6 +410,7 @@ public struct SessionUpdate: Equatable, Sendable {
         if isSet(tools) { return "tools" }
         if isSet(toolChoice) { return "tool_choice" }
         if isSet(parallelToolCalls) { return "parallel_tool_calls" }
+        if isSet(temperature) { return "temperature" }
         if isSet(maxOutputTokens) { return "max_output_tokens" }
         if isSet(tracing) { return "tracing" }
         if isSet(truncation) { return "truncation" }
@@ -418,6 +443,8 @@ public struct ResponseParameters: Equatable, Sendable {
     public var mcpToolChoice: MCPToolChoice?
     /// `parallel_tool_calls`
     public var parallelToolCalls: Bool?
+    /// `temperature`, of the beta only.
+    public var temperature: Temperature?
     /// Maximum tokens of this response; `.null` is `"inf"`.
     public var maxOutputTokens = Patch<Int>.absent
     /// `audio.output.voice`

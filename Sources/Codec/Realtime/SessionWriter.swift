@@ -5,10 +5,14 @@
 extension JSONWriter {
     /// Writes the protocol's `realtime.session` or `realtime.transcription_session`. Disabled
     /// features are `null`.
-    mutating func session(id: String, _ parameters: SessionParameters) {
-        switch parameters.kind {
-        case .realtime: realtimeSession(id: id, parameters)
-        case .transcription: transcriptionSession(id: id, parameters)
+    mutating func session(
+        id: String, _ parameters: SessionParameters, in dialect: RealtimeDialect
+    ) {
+        switch (dialect, parameters.kind) {
+        case (.ga, .realtime): realtimeSession(id: id, parameters)
+        case (.ga, .transcription): transcriptionSession(id: id, parameters)
+        case (.beta, _):
+            object { json in json.betaSession(id: id, parameters) }
         }
     }
 
@@ -32,10 +36,7 @@ extension JSONWriter {
             json.member("model", parameters.model)
             json.outputModalities(parameters.outputModality)
             json.member("instructions", parameters.instructions)
-            json.array("tools") { json in
-                for tool in parameters.tools { json.tool(tool) }
-                for tool in parameters.mcpTools { json.mcpTool(tool) }
-            }
+            json.tools(of: parameters)
             if let choice = parameters.mcpToolChoice {
                 json.mcpToolChoice(choice)
             } else {
@@ -64,6 +65,14 @@ extension JSONWriter {
         }
     }
 
+    /// Writes `tools`.
+    mutating func tools(of parameters: SessionParameters) {
+        array("tools") { json in
+            for tool in parameters.tools { json.tool(tool) }
+            for tool in parameters.mcpTools { json.mcpTool(tool) }
+        }
+    }
+
     private mutating func truncation(_ truncation: Truncation) {
         switch truncation {
         case .auto: member("truncation", "auto")
@@ -83,7 +92,7 @@ extension JSONWriter {
 
     /// `include` would request additional transcription data, of which the recognisers here have
     /// none.
-    private mutating func noInclude() {
+    mutating func noInclude() {
         key("include")
         null()
     }
@@ -121,28 +130,20 @@ extension JSONWriter {
         object("input") { json in
             json.audioFormat(parameters.inputFormat, isNumbered: parameters.inputIsNumbered)
             json.key("transcription")
-            if let transcription = parameters.transcription {
-                json.transcription(transcription)
-            } else {
-                json.null()
-            }
+            json.transcription(parameters.transcription)
             json.key("noise_reduction")
-            if let reduction = parameters.noiseReduction {
-                json.object { json in
-                    if let place = reduction.place { json.member("type", place.rawValue) }
-                    if let strength = reduction.strength {
-                        json.member("strength", number: strength)
-                    }
-                }
-            } else {
-                json.null()
-            }
+            json.noiseReduction(parameters.noiseReduction)
             json.key("turn_detection")
-            if let detection = parameters.turnDetection {
-                json.turnDetection(detection, hasResponses: parameters.kind == .realtime)
-            } else {
-                json.null()
-            }
+            json.turnDetection(of: parameters, in: .ga)
+        }
+    }
+
+    /// Writes the value of `noise_reduction`.
+    mutating func noiseReduction(_ reduction: NoiseReduction?) {
+        guard let reduction else { return null() }
+        object { json in
+            if let place = reduction.place { json.member("type", place.rawValue) }
+            if let strength = reduction.strength { json.member("strength", number: strength) }
         }
     }
 
@@ -158,7 +159,9 @@ extension JSONWriter {
         }
     }
 
-    private mutating func transcription(_ transcription: TranscriptionParameters) {
+    /// Writes the value of `transcription`.
+    mutating func transcription(_ transcription: TranscriptionParameters?) {
+        guard let transcription else { return null() }
         object { json in
             if let model = transcription.model { json.member("model", model) }
             if let language = transcription.language { json.member("language", language) }
@@ -176,9 +179,12 @@ extension JSONWriter {
         }
     }
 
-    /// - Parameter hasResponses: whether turns are answered. The fields for responses are written
-    ///   only then.
-    private mutating func turnDetection(_ detection: TurnDetectionParameters, hasResponses: Bool) {
+    /// Writes the value of `turn_detection`. Where turns are not answered, it has no fields for
+    /// responses. The beta has no `idle_timeout_ms`, except for a client that has set it.
+    mutating func turnDetection(of parameters: SessionParameters, in dialect: RealtimeDialect) {
+        guard let detection = parameters.turnDetection else { return null() }
+        let hasResponses = parameters.kind == .realtime
+        let idleTimeout = detection.idleTimeoutMilliseconds
         object { json in
             switch detection.mode {
             case .serverVAD(let threshold, let silenceMilliseconds):
@@ -186,8 +192,8 @@ extension JSONWriter {
                 json.member("threshold", number: threshold)
                 json.member("prefix_padding_ms", detection.prefixPaddingMilliseconds)
                 json.member("silence_duration_ms", silenceMilliseconds)
-                if hasResponses {
-                    json.member("idle_timeout_ms", detection.idleTimeoutMilliseconds)
+                if hasResponses, dialect == .ga || idleTimeout != nil {
+                    json.member("idle_timeout_ms", idleTimeout)
                 }
             case .semanticVAD(let eagerness):
                 json.member("type", "semantic_vad")

@@ -113,9 +113,11 @@ import Testing
     /// A field that is read but is in no table would be checked and not documented.
     @Test func everyDeclaredFieldIsInATable() throws {
         let folder = URL(filePath: #filePath).deletingLastPathComponent()
-            .appending(path: "../../../Sources/Codec/Realtime/Fields")
-        let files = try FileManager.default.contentsOfDirectory(
-            at: folder, includingPropertiesForKeys: nil)
+            .appending(path: "../../../Sources/Codec/Realtime")
+        let files = try ["Fields", "Beta"].flatMap {
+            try FileManager.default.contentsOfDirectory(
+                at: folder.appending(path: $0), includingPropertiesForKeys: nil)
+        }
         let declaration = /static let (\w+) = (?:Required|Optional|Defaulted)Field\((.*)/
         var declared = 0
         for file in files where file.pathExtension == "swift" {

@@ -35,8 +35,10 @@ enum NewMessageFields {
     static let role = RequiredField(
         "role", .choice(of: ConversationItem.Role.self), "The author of the message.")
 
-    static func content(of role: ConversationItem.Role) -> RequiredField<ContentRule> {
-        RequiredField("content", ContentRule(role: role), "Its parts.")
+    static func content(
+        of role: ConversationItem.Role, in dialect: RealtimeDialect = .ga
+    ) -> RequiredField<ContentRule> {
+        RequiredField("content", ContentRule(role: role, dialect: dialect), "Its parts.")
     }
 
     static func table(of role: ConversationItem.Role) -> ObjectTable {
@@ -60,6 +62,7 @@ enum NewMessageFields {
 /// `content`: the parts that a message of this role may have.
 struct ContentRule: ValueRule {
     let role: ConversationItem.Role
+    let dialect: RealtimeDialect
 
     var schema: ValueSchema {
         .list(
@@ -69,7 +72,7 @@ struct ContentRule: ValueRule {
 
     func read(_ value: JSONValue, at path: FieldPath) throws(ClientEventError) -> [ContentPart] {
         try value.objects(at: path, atMost: ClientEventLimits.maxContentParts) {
-            (part) throws(ClientEventError) in try ContentPart(part, of: role)
+            (part) throws(ClientEventError) in try ContentPart(part, of: role, in: dialect)
         }
     }
 }
@@ -88,6 +91,12 @@ enum NewPartFields {
     static let detail = DefaultedField(
         "detail", .choice(of: ImageDetail.self), default: .auto,
         "Resolution for the model; a lower one costs fewer tokens.")
+
+    /// The types of text in a message of the agent's. Some clients of today's protocol still write
+    /// "text", the beta's name.
+    static func outputTexts(in dialect: RealtimeDialect) -> [String] {
+        dialect == .ga ? ["output_text", "text"] : ["text"]
+    }
 
     private static func table(
         _ name: String, _ meaning: StaticString, _ types: [String], _ own: [FieldEntry],
@@ -114,9 +123,8 @@ enum NewPartFields {
                     [imageURL.entry, detail.entry]),
             ]
         case .assistant:
-            // Some clients still write "text", the name before general availability.
             return [
-                table("NewOutputText", "Text.", ["output_text", "text"], [text.entry]),
+                table("NewOutputText", "Text.", outputTexts(in: .ga), [text.entry]),
                 table(
                     "NewOutputAudio", "What was spoken.", ["output_audio"], [transcript.entry]),
             ]
