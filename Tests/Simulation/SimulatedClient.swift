@@ -41,8 +41,8 @@ package final class SimulatedClient {
     private var parser = HTTPResponseParser()
     private let key = "dGhlIHNhbXBsZSBub25jZQ=="
     private var offered: [String] = []
-    /// Whether the messages are events of a session.
-    private var isSession = false
+    /// The dialect of the messages, if they are events of a session.
+    private var dialect: RealtimeDialect?
     private var offer: PerMessageDeflateOffer?
     private var inflater: MessageInflater?
     private var deflater: MessageDeflater?
@@ -83,12 +83,16 @@ package final class SimulatedClient {
     /// Requests a session.
     package func open(
         _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"],
-        offer: PerMessageDeflateOffer? = nil, credential: String? = nil
+        offer: PerMessageDeflateOffer? = nil, credential: String? = nil,
+        beta: String? = nil
     ) {
         offered = subprotocols
-        isSession = target.hasPrefix("/v1/realtime")
         self.offer = offer
         var headers = HTTPFields()
+        if let beta { headers.append("OpenAI-Beta", beta) }
+        let asked = RealtimeDialect(askedForBy: headers)
+        let isBeta = asked == .beta || subprotocols.contains(RealtimeDialect.betaSubprotocol)
+        if target.hasPrefix("/v1/realtime") { dialect = isBeta ? .beta : .ga }
         if let offer { headers.append("Sec-WebSocket-Extensions", offer.headerValue) }
         if let credential { headers.append("Authorization", "Bearer \(credential)") }
         var request = ByteWriter(capacity: 512)
@@ -186,8 +190,8 @@ package final class SimulatedClient {
             ?? event
     }
 
-    private static func check(_ event: String) {
-        let violations = RealtimeSchema.shared.violations(inServerEvent: event)
+    private static func check(_ event: String, in dialect: RealtimeDialect) {
+        let violations = RealtimeSchema.of(dialect).violations(inServerEvent: event)
         precondition(violations.isEmpty, "no event of the protocol: \(violations)\n\(event)")
     }
 
@@ -195,7 +199,7 @@ package final class SimulatedClient {
         switch event {
         case .text(let bytes):
             let text = String(decoding: bytes, as: UTF8.self)
-            if isSession { Self.check(text) }
+            if let dialect { Self.check(text, in: dialect) }
             messages.append(.text(text))
         case .binary(let bytes): messages.append(.binary(Array(bytes)))
         case .compressed: preconditionFailure("compressed messages are inflated first")

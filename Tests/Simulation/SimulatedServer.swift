@@ -131,12 +131,13 @@ package final class SimulatedServer {
     /// Creates a client that every run polls, and sends its handshake.
     package func openClient(
         _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"],
-        offer: PerMessageDeflateOffer? = nil, key: String? = nil,
+        offer: PerMessageDeflateOffer? = nil, key: String? = nil, beta: String? = nil,
         from address: String = "127.0.0.1"
     ) -> SimulatedClient {
         let client = SimulatedClient(connect(from: address), seed: UInt64(clients.count) + 1)
         clients.append(client)
-        client.open(target, subprotocols: subprotocols, offer: offer, credential: key)
+        client.open(
+            target, subprotocols: subprotocols, offer: offer, credential: key, beta: beta)
         return client
     }
 

@@ -196,23 +196,34 @@ def test_a_session_is_shown_as_documented(parley, openapi):
         assert sum(detail["parts"].values()) == detail["bytes"]
 
 
-def test_client_secrets_are_as_documented(parley, openapi):
+LIFETIME = {"anchor": "created_at", "seconds": 60}
+
+
+@pytest.mark.parametrize(("path", "asked", "answered", "wanted", "wrong"), [
+    ("client_secrets", "ClientSecretRequest", "ClientSecret",
+     {"expires_after": LIFETIME, "session": {"type": "realtime", "instructions": "Be brief."}},
+     {"expires_after": {"seconds": 1}}),
+    ("sessions", "BetaSessionRequest", "BetaSessionSecret",
+     {"client_secret": {"expires_after": LIFETIME}, "modalities": ["text"], "temperature": 0.7,
+      "tool_choice": "f", "input_audio_transcription": {"model": "whisper-1"}},
+     {"modalities": ["video"]}),
+    ("transcription_sessions", "BetaTranscriptionRequest", "BetaTranscriptionSecret",
+     {"client_secret": {"expires_at": LIFETIME}, "input_audio_format": "g711_ulaw"},
+     {"input_audio_format": "mp3"}),
+])
+def test_client_secrets_are_as_documented(parley, openapi, path, asked, answered, wanted, wrong):
     judge = Judge(openapi, True)
-    wanted = {
-        "expires_after": {"anchor": "created_at", "seconds": 60},
-        "session": {"type": "realtime", "instructions": "Be brief."},
-    }
-    assert judge.faults(wanted, "ClientSecretRequest") == []
-    for request, status in [(wanted, 200), ({"expires_after": {"seconds": 1}}, 400)]:
+    assert judge.faults(wanted, asked) == []
+    for request, status in [(wanted, 200), (wrong, 400)]:
         connection = http.client.HTTPConnection("127.0.0.1", parley.port, timeout=HANG_GUARD)
         connection.request(
-            "POST", "/v1/realtime/client_secrets", json.dumps(request),
+            "POST", f"/v1/realtime/{path}", json.dumps(request),
             {"Content-Type": "application/json"})
         response = connection.getresponse()
         body = json.loads(response.read())
         assert response.status == status, body
-        assert judge.faults(body, "ClientSecret" if status == 200 else "Failure") == []
-        is_documented = judge.faults(request, "ClientSecretRequest") == []
+        assert judge.faults(body, answered if status == 200 else "Failure") == []
+        is_documented = judge.faults(request, asked) == []
         assert is_documented == (status == 200)
 
 

@@ -22,7 +22,9 @@ final class LiveSession {
     var eventNumber: UInt64 = 1
     /// When it wants to be called again, as of its last step.
     var deadline: Instant?
-    /// How its last turn went. Six bytes, which lie in the padding behind `deadline`.
+    /// The dialect of its client. One byte, which lies in the padding behind `deadline`.
+    let dialect: RealtimeDialect
+    /// How its last turn went. Six bytes, which lie in the same padding.
     var lastTurn = TurnLatencies()
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(LiveSession.self)
@@ -34,8 +36,9 @@ final class LiveSession {
     var grant: SessionGrant?
 
     /// - Parameter caller: whose session it is.
-    init(session: VoiceSession, caller: CallerTag) {
+    init(session: VoiceSession, caller: CallerTag, dialect: RealtimeDialect = .ga) {
         self.session = session
+        self.dialect = dialect
         work = AgentWork(caller: caller)
         writer = ServerEventWriter(sessionID: session.id)
     }

@@ -74,16 +74,17 @@ extension Shard {
 
     /// Makes a secret with a session bound to it.
     func issueClientSecret(
-        _ request: HTTPRequest, to caller: Caller, on connection: Connection
+        _ request: HTTPRequest, in form: ClientSecretForm, to caller: Caller,
+        on connection: Connection
     ) -> HTTPResponse {
         let wanted: ClientSecretRequest
         let parameters: SessionParameters
         do throws(ClientEventError) {
-            wanted = try ClientSecretRequest(body: request.body)
+            wanted = try ClientSecretRequest(body: request.body, in: form)
             parameters = try sessionContext.parameters(
                 SessionParameters(model: wanted.model ?? ""), changedBy: wanted.session)
         } catch {
-            return HTTPResponse(badRequest: error)
+            return HTTPResponse(badRequest: form.wording(of: error))
         }
         guard wanted.model.map(caller.allowance.allows(model:)) ?? true else {
             return credentialRefusal(.model, on: connection)
@@ -99,7 +100,8 @@ extension Shard {
                 bodyBytes: request.body.count, until: now + .seconds(wanted.seconds), at: now)
             metrics.add(.clientSecretsIssued)
             return answer(
-                secret, expiresAt: services.wallSeconds() + wanted.seconds, with: parameters)
+                secret, in: form, expiresAt: services.wallSeconds() + wanted.seconds,
+                with: parameters)
         } catch {
             return credentialRefusal(
                 .clientSecrets, retryAfterSeconds: error.retryAfterSeconds, on: connection)
@@ -107,13 +109,14 @@ extension Shard {
     }
 
     private func answer(
-        _ secret: String, expiresAt: Int, with parameters: SessionParameters
+        _ secret: String, in form: ClientSecretForm, expiresAt: Int,
+        with parameters: SessionParameters
     ) -> HTTPResponse {
         var shown = parameters
         if shown.model.isEmpty { shown.model = configuration.defaultModel }
         let body = ClientSecretAnswer.write(
             value: secret, expiresAt: expiresAt,
-            sessionID: VoiceSession.id(seed: services.makeSessionSeed()), shown)
+            sessionID: VoiceSession.id(seed: services.makeSessionSeed()), shown, in: form)
         var response = HTTPResponse.json(body)
         // It contains a secret: no cache may store it (RFC 9111 §5.2.2.5).
         response.fields.append("Cache-Control", "no-store")

@@ -114,6 +114,9 @@ package struct AsyncAPIDocument {
             .optional(
                 "Sec-WebSocket-Protocol", .text(),
                 "Subprotocols that the client offers; realtime is selected if it is among them."),
+            .optional(
+                "OpenAI-Beta", .text(),
+                "realtime=v1 chooses the beta's dialect, which this document does not describe."),
             .optional("Authorization", .text(), "Bearer and the credential."),
         ]
     }

@@ -100,6 +100,23 @@ extension RouteContent {
             ])
     }
 
+    /// `POST /v1/realtime/sessions`
+    static var betaSecret: RouteContent {
+        RouteContent(
+            request: .json(BetaSecretTables.request),
+            answers: [RouteAnswer(status: 200, "The secret.", .json(BetaSecretTables.answer))])
+    }
+
+    /// `POST /v1/realtime/transcription_sessions`
+    static var betaTranscriptionSecret: RouteContent {
+        RouteContent(
+            request: .json(BetaSecretTables.transcriptionRequest),
+            answers: [
+                RouteAnswer(
+                    status: 200, "The secret.", .json(BetaSecretTables.transcriptionAnswer))
+            ])
+    }
+
     /// `GET /.well-known/jwks.json`
     static var signatureKeys: RouteContent {
         RouteContent(

@@ -133,7 +133,7 @@ enum RouteService: Sendable {
     /// A value, in the same tick.
     case value(@Sendable (_ request: HTTPRequest, _ routes: Routes) -> HTTPResponse)
     /// A client secret.
-    case clientSecret
+    case clientSecret(ClientSecretForm)
     /// The sessions of all shards, once each shard has answered.
     case survey
     /// The connection becomes a WebSocket.
@@ -258,7 +258,16 @@ struct Routes: Sendable {
             path: "/v1/realtime/client_secrets", methods: [.post], access: .key,
             pages: .sameOrigin,
             summary: "A short-lived credential for a browser, with the session that it opens.",
-            service: .clientSecret, content: { .clientSecret }),
+            service: .clientSecret(.current), content: { .clientSecret }),
+        Route(
+            path: "/v1/realtime/sessions", methods: [.post], access: .key, pages: .sameOrigin,
+            summary: "A client secret in the form of the beta: a session with client_secret.",
+            service: .clientSecret(.betaSession), content: { .betaSecret }),
+        Route(
+            path: "/v1/realtime/transcription_sessions", methods: [.post], access: .key,
+            pages: .sameOrigin,
+            summary: "A client secret of a transcription session in the form of the beta.",
+            service: .clientSecret(.betaTranscription), content: { .betaTranscriptionSecret }),
         Route(
             path: "/v1/realtime/translations/client_secrets", methods: [.post], access: .key,
             pages: .sameOrigin,

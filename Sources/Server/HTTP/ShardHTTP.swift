@@ -115,8 +115,8 @@ extension Shard {
         case .value(let answer):
             let response = share(answer(request, routes), with: request, of: route)
             send(response, to: request, on: connection)
-        case .clientSecret:
-            let secret = issueClientSecret(request, to: caller, on: connection)
+        case .clientSecret(let form):
+            let secret = issueClientSecret(request, in: form, to: caller, on: connection)
             send(share(secret, with: request, of: route), to: request, on: connection)
         case .survey:
             if let response = beginSurvey(request, on: connection) {
@@ -248,7 +248,8 @@ extension Shard {
                 services.metrics.sessions.subtract(1, ordering: .relaxed)
                 return
             }
-            startSession(parameters, of: tag, grant: grant, on: connection)
+            let dialect = RealtimeDialect(askedForBy: request.fields)
+            startSession(parameters, in: dialect, of: tag, grant: grant, on: connection)
         case .echo:
             accept(upgrade, on: connection)
         }

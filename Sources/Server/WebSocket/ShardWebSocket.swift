@@ -149,7 +149,7 @@ extension Shard {
         _ message: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
     ) {
         do throws(ClientEventError) {
-            let (event, eventID) = try eventParser.parse(message)
+            let (event, eventID) = try eventParser.parse(message, in: live.dialect)
             metrics.add(event.metric)
             guard admits(event, eventID: eventID, to: live, on: connection) else { return }
             countingAudio(of: live) {
@@ -177,12 +177,12 @@ extension Shard {
 
     /// Gives a connection its session. The place for it is already reserved.
     func startSession(
-        _ parameters: SessionParameters, of caller: CallerTag, grant: SessionGrant?,
-        on connection: Connection
+        _ parameters: SessionParameters, in dialect: RealtimeDialect, of caller: CallerTag,
+        grant: SessionGrant?, on connection: Connection
     ) {
         let session = VoiceSession(
             parameters: parameters, context: sessionContext, seed: services.makeSessionSeed())
-        let live = LiveSession(session: session, caller: caller)
+        let live = LiveSession(session: session, caller: caller, dialect: dialect)
         live.grant = grant
         connection.live = live
         metrics.add(.sessionsStarted)
@@ -263,11 +263,12 @@ extension Shard {
     // MARK: Out
 
     private func send(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
+        if live.dialect != .ga, !live.dialect.has(event) { return }
         metrics.add(event.metric)
         sessionLog.note(event, of: live.session.id)
         scratch.removeAll()
         live.writer.write(
-            completed(event, of: live), number: live.eventNumber, into: &scratch)
+            completed(event, of: live), number: live.eventNumber, in: live.dialect, into: &scratch)
         live.eventNumber += 1
         switch event {
         case .responseOutputAudioDelta(let part, _, _, let position):
