@@ -2,8 +2,8 @@
 # Runs the client tests, each against a real `parley serve`: the official openai SDK, `parley talk` with
 # human speech, HTTP, a scripted model server, and a web page's client on Node. The client libraries
 # openai-agents, pipecat and livekit-agents have an environment of their own, because they need other
-# versions of shared packages; MCP's earlier library has one, because it has the name of its
-# successor. Each environment is made once.
+# versions of shared packages; MCP's earlier library and the openai SDK of the beta
+# have one each, because they have the names of their successors. Each environment is made once.
 #
 #   run.sh [PYTEST ARGUMENTS]      PARLEY_BINARY: the server, .build/release/parley by default
 #
@@ -18,6 +18,7 @@ cd "$root/Tests/clients"
 logs=$root/.build/test
 mkdir -p "$logs"
 libraries=(test_livekit.py test_openai_agents.py test_pipecat.py)
+beta=test_openai_beta.py
 
 # in_environment NAME ARGUMENTS…: runs pytest in that environment.
 in_environment() {
@@ -42,7 +43,17 @@ use_libraries() {
         "openai-agents, pipecat and livekit-agents" --no-deps
 }
 
+# The openai SDK of the beta's time.
+use_beta() {
+    environment "$root/.venv-beta" requirements-beta.txt "the openai SDK of the beta"
+}
+
 if (($#)); then
+    if [[ " $* " == *"$beta"* ]]; then
+        use_beta
+        in_environment beta "$@"
+        exit
+    fi
     for name in "${libraries[@]}"; do
         if [[ " $* " == *"$name"* ]]; then
             use_libraries
@@ -59,6 +70,7 @@ fi
 use_clients
 use_brains
 use_libraries
+use_beta
 
 # start REPORT NAME FILES…: starts pytest on the files in the environment NAME; its output goes to
 # .build/test/REPORT.log.
@@ -73,11 +85,11 @@ start() {
 }
 
 # Side by side, because mostly the tests wait: for the end of simulated speech, or for a server. Every
-# second file goes into the same part, and the libraries into a third.
+# second file goes into the same part, the libraries into a third, and the beta's SDK into a fourth.
 parts=([0]="" [1]="")
 part=0
 for file in test_*.py; do
-    [[ " ${libraries[*]} " == *" $file "* ]] && continue
+    [[ " ${libraries[*]} $beta " == *" $file "* ]] && continue
     parts[part]+=" $file"
     part=$((1 - part))
 done
@@ -86,6 +98,7 @@ for part in 0 1; do
     start "clients-$part" clients "${files[@]}"
 done
 start libraries agents "${libraries[@]}"
+start beta beta "$beta"
 
 status=0
 for index in "${!running[@]}"; do
