@@ -51,10 +51,9 @@ struct ChatCompletions: ModelAPI {
             switch turn {
             case .system(let text): write("system", text, to: &json)
             case .user(let parts):
-                if case .text(let text)? = parts.first, parts.count == 1 {
-                    write("user", text, to: &json)
-                } else {
-                    writeParts(parts, to: &json)
+                json.object { json in
+                    json.member("role", "user")
+                    json.content(of: parts) { write($0, to: &$1) }
                 }
             case .assistant(let text, let calls): writeAssistant(text, calls: calls, to: &json)
             }
@@ -68,16 +67,7 @@ struct ChatCompletions: ModelAPI {
         }
     }
 
-    /// A user's message of several parts ("Create chat completion", content parts).
-    private func writeParts(_ parts: [UserPart], to json: inout JSONWriter) {
-        json.object { json in
-            json.member("role", "user")
-            json.array("content") { json in
-                for part in parts { json.object { write(part, to: &$0) } }
-            }
-        }
-    }
-
+    /// A part of a user's message ("Create chat completion", content parts).
     private func write(_ part: UserPart, to json: inout JSONWriter) {
         switch part {
         case .text(let text):

@@ -69,13 +69,7 @@ struct AGUI: ModelAPI {
             json.member("content", text)
         case .user(let parts):
             json.member("role", "user")
-            if case .text(let text)? = parts.first, parts.count == 1 {
-                json.member("content", text)
-            } else {
-                json.array("content") { json in
-                    for part in parts { json.object { write(part, to: &$0) } }
-                }
-            }
+            json.content(of: parts) { write($0, to: &$1) }
         case .assistant(let text, let calls):
             json.member("role", "assistant")
             if let text { json.member("content", text) }

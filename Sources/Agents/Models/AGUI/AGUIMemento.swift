@@ -157,15 +157,11 @@ struct AGUIMemento: Sendable {
         guard value["version"]?.int == 1 else { return nil }
         state = value["state"]?.raw
         question = value["question"]?.string ?? ""
-        value["messages"]?.elements?.forEach { message in
-            guard let id = message["id"]?.string, let head = message["head"]?.string else { return }
+        for (id, head) in Self.ids(in: value["messages"], with: "head") {
             note(Message(id: id, text: head))
         }
-        value["calls"]?.elements?.forEach { call in
-            guard let callID = call["id"]?.string, let messageID = call["message"]?.string else {
-                return
-            }
-            note(ClientCall(callID: callID, messageID: messageID))
+        for (id, messageID) in Self.ids(in: value["calls"], with: "message") {
+            note(ClientCall(callID: id, messageID: messageID))
         }
         hidden = value["hidden"]?.elements?.compactMap(\.int) ?? []
         own = value["own"]?.elements?.compactMap(Self.ownTurn) ?? []
@@ -175,6 +171,16 @@ struct AGUIMemento: Sendable {
                     id: interrupt["id"]?.string, toolCallID: interrupt["call"]?.string,
                     form: Self.form(interrupt))
             } ?? []
+    }
+
+    /// The ids in an array of objects, each with another text of its object.
+    private static func ids(in array: JSONValue?, with name: StaticString) -> [(String, String)] {
+        array?.elements?.compactMap { object in
+            guard let id = object["id"]?.string, let text = object[name]?.string else {
+                return nil
+            }
+            return (id, text)
+        } ?? []
     }
 
     private static func ownTurn(_ value: JSONValue) -> OwnTurn? {
