@@ -1,5 +1,6 @@
 // Several language models behind one port. The model name that the client gave selects the
-// provider. Where that provider fails before its first word, its fallback takes over.
+// provider. Where that provider fails before its first word, or has too many requests, its fallback
+// takes over.
 //
 // Invariant: all deltas of a response come from one provider.
 
@@ -37,17 +38,20 @@ public struct ModelProvider: Sendable {
     /// The name of the provider that takes over when this one fails, or nil.
     public let fallback: String?
     let health: ProviderHealth
+    let queue: RequestQueue
 
     /// Creates a provider.
     public init(
         name: String, patterns: [ModelNamePattern] = [], model: any LanguageModel,
-        fallback: String? = nil, health: ProviderHealth = ProviderHealth()
+        fallback: String? = nil, health: ProviderHealth = ProviderHealth(),
+        queue: RequestQueue = RequestQueue()
     ) {
         self.name = name
         self.patterns = patterns
         self.model = model
         self.fallback = fallback
         self.health = health
+        self.queue = queue
     }
 }
 
@@ -83,13 +87,18 @@ public struct ModelRouter: LanguageModel {
         provider(of: model)?.model.abilities(of: model) ?? ModelAbilities()
     }
 
-    /// The outcomes of the requests to each provider.
+    /// The outcomes of the requests to each provider, and those that it has now.
     public var providers: [ModelProviderCounts] {
-        all.map { $0.health.counts(of: $0.name) }
+        all.map { provider in
+            var counts = provider.health.counts(of: provider.name)
+            (counts.inFlight, counts.waiting, counts.refused) = provider.queue.counts
+            return counts
+        }
     }
 
     /// Sends the request to the provider of its model. When that fails before its first word, for a
-    /// reason that may not affect another provider, its fallbacks follow one after the other.
+    /// reason that may not affect another provider, or has too many requests, its fallbacks follow
+    /// one after the other.
     /// - Throws: the error of the last provider; `AgentError.unknownModel` where no provider has
     ///   the model.
     public func respond(
@@ -99,37 +108,68 @@ public struct ModelRouter: LanguageModel {
         let candidates = try candidates(for: request)
         for (position, provider) in candidates.enumerated() {
             let next = position + 1 < candidates.count ? candidates[position + 1] : nil
-            // A provider without a fallback is used even while it is paused.
-            var permit = ProviderPermit.ordinary
-            if let next {
-                guard let permitted = await provider.health.permit(at: host.now()) else {
-                    next.health.handleFallback()
-                    continue
-                }
-                permit = permitted
+            guard let permit = try await admit(request, to: provider, next, on: host) else {
+                next?.health.handleFallback()
+                continue
             }
             let attempt = RequestAttempt()
+            let start = await host.now()
             do {
                 try await provider.model.respond(to: request, on: host) { delta in
                     attempt.handleDelivery()
                     try await reply(delta)
                 }
+                provider.queue.leave(since: start, at: await host.now())
                 provider.health.handleAnswered()
                 return
             } catch {
+                let now = await host.now()
+                provider.queue.leave(since: start, at: now)
                 if Task.isCancelled || error is CancellationError {
                     provider.health.handleCancelled(
-                        permit, hasAnswered: attempt.hasDelivered, at: await host.now())
+                        permit, hasAnswered: attempt.hasDelivered, at: now)
                     throw error
                 }
+                if case .rateLimited(let delay, _)? = error as? AgentError {
+                    provider.queue.handleLimited(until: now + delay)
+                }
                 let blame = FailureBlame(error)
-                provider.health.handleFailed(
-                    permit, isItsFault: blame == .provider, at: await host.now())
+                provider.health.handleFailed(permit, isItsFault: blame == .provider, at: now)
                 guard let next, blame != .request, !attempt.hasDelivered else { throw error }
                 report(provider.name, next.name, error)
                 next.health.handleFallback()
             }
         }
+    }
+
+    /// Waits for a place at a provider. A request that gets none tells nothing of the provider.
+    /// - Parameter fallback: takes over where the provider is paused or has too many requests; a
+    ///   provider without one is used even while it is paused.
+    /// - Returns: nil: the fallback takes over.
+    /// - Throws: `AgentError.rateLimited` where there is no fallback; `CancellationError`.
+    private func admit(
+        _ request: ModelRequest, to provider: ModelProvider, _ fallback: ModelProvider?,
+        on host: any AgentHost
+    ) async throws -> ProviderPermit? {
+        let caller = request.turn?.subject ?? request.turn?.sessionID ?? ""
+        guard fallback != nil else {
+            _ = try await provider.queue.enter(as: caller, on: host)
+            return .ordinary
+        }
+        guard let permit = await provider.health.permit(at: host.now()) else { return nil }
+        do {
+            let hasWaited = try await provider.queue.enter(as: caller, on: host)
+            guard hasWaited, permit == .ordinary else { return permit }
+        } catch {
+            provider.health.handleWithdrawn(permit, at: await host.now())
+            if error is AgentError { return nil }
+            throw error
+        }
+        // It may have been paused meanwhile.
+        let now = await host.now()
+        if let renewed = provider.health.permit(at: now) { return renewed }
+        provider.queue.leave(since: nil, at: now)
+        return nil
     }
 
     private func provider(of model: String) -> ModelProvider? {
@@ -180,8 +220,8 @@ private enum FailureBlame {
         self =
             switch error {
             case .upstream(let status, _): Self(status: status)
-            case .malformedReply: .provider
-            case .overloaded, .unavailable, .unknownModel, .rateLimited: .request
+            case .malformedReply, .rateLimited: .provider
+            case .overloaded, .unavailable, .unknownModel, .quotaUsedUp: .request
             }
     }
 

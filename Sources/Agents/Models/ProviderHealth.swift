@@ -94,6 +94,11 @@ public final class ProviderHealth: Sendable {
         }
     }
 
+    /// The request was not made.
+    func handleWithdrawn(_ permit: ProviderPermit, at now: Instant) {
+        state.withLock { Self.endTrial(permit, in: &$0, at: now) }
+    }
+
     /// Makes the next request the trial when this one ended without a result. Otherwise a client
     /// that cancels its responses could keep a provider paused.
     private static func endTrial(_ permit: ProviderPermit, in state: inout State, at now: Instant) {

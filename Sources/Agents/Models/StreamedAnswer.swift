@@ -127,6 +127,13 @@ extension AgentError {
     static let cutOff = AgentError.malformedReply(
         message: "The model server's answer ended before it was complete.")
 
+    /// The same failure as a limit, where the service is asked too often and says when to come back.
+    /// - Parameter retryAfter: what it says.
+    func asLimit(retryAfter: Duration?) -> AgentError {
+        guard case .upstream(status: 429, _) = self, let retryAfter else { return self }
+        return .rateLimited(retryAfter: retryAfter, detail: detail)
+    }
+
     /// The service reports an error within an answer that began with a 2xx status.
     /// - Parameter status: the HTTP status of the same error before an answer; 0 where it is
     ///   unknown.

@@ -60,7 +60,7 @@ public struct ChatCompletionWriter: Sendable {
             }
             if includesUsage { usageChunk(usage, into: &bytes) }
             bytes.append("data: [DONE]\n\n")
-        case .failed(let code, let message, let isRequestError):
+        case .failed(let code, let message, let isRequestError, _):
             bytes.appendEvent { json in
                 Self.writeError(
                     code: code, message: message, isRequestError: isRequestError, param: nil,

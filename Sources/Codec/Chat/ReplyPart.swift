@@ -29,8 +29,9 @@ public enum ReplyPart: Equatable, Sendable {
     /// The reply is complete.
     case finished(Ending, ResponseUsage)
     /// The reply cannot be completed: a stable code and a sentence. `isRequestError`: the request
-    /// is the cause.
-    case failed(code: String, message: String, isRequestError: Bool)
+    /// is the cause. `retryAfterSeconds`: when another may succeed; nil: nobody knows.
+    case failed(
+        code: String, message: String, isRequestError: Bool, retryAfterSeconds: Int? = nil)
 
     /// UTF-8 bytes of its texts.
     public var byteCount: Int {
@@ -40,7 +41,7 @@ public enum ReplyPart: Equatable, Sendable {
         case .callFinished(_, let callID, let name, let arguments):
             callID.utf8.count + name.utf8.count + arguments.utf8.count
         case .finished: 0
-        case .failed(let code, let message, _): code.utf8.count + message.utf8.count
+        case .failed(let code, let message, _, _): code.utf8.count + message.utf8.count
         }
     }
 

@@ -61,7 +61,7 @@ public struct UIMessageStreamWriter: Sendable {
         case .callFinished(_, let callID, let name, let arguments):
             Self.inputAvailable(callID, name, arguments, into: &bytes)
         case .finished(let ending, _): end(ending, into: &bytes)
-        case .failed(_, let message, _):
+        case .failed(_, let message, _, _):
             Self.event("error", into: &bytes) { $0.member("errorText", message) }
             bytes.append("data: [DONE]\n\n")
         }

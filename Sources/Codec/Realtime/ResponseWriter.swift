@@ -44,7 +44,7 @@ extension JSONWriter {
                 json.member("type", status.wireName)
                 json.member("reason", reason)
             }
-        case .failed(let type, let code, let message):
+        case .failed(let type, let code, let message, _):
             object { json in
                 json.member("type", status.wireName)
                 json.object("error") { json in

@@ -117,7 +117,7 @@ extension AgentLink {
             return .protocol(
                 code: -32_000,
                 message: "The MCP server cannot be reached, broke off or took too long.")
-        case .malformedReply, .unavailable, .unknownModel, .overloaded, .rateLimited:
+        case .malformedReply, .unavailable, .unknownModel, .overloaded, .rateLimited, .quotaUsedUp:
             return .protocol(code: -32_603, message: error.message)
         }
     }

@@ -362,11 +362,12 @@ final class AgentLink {
         if let error = error as? AgentError {
             // A service's own text is not for the client.
             switch error {
-            case .upstream, .malformedReply:
+            case .rateLimited(_, detail: ""): break
+            case .upstream, .malformedReply, .rateLimited:
                 guard !Task.isCancelled else { break }
                 logger.warning(
                     "upstream failed", metadata: ["part": "\(part)", "error": "\(error.detail)"])
-            case .unavailable, .unknownModel, .overloaded, .rateLimited: break
+            case .unavailable, .unknownModel, .overloaded, .quotaUsedUp: break
             }
             return error
         }

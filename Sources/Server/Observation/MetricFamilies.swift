@@ -341,6 +341,17 @@ extension MetricFamily {
             .gauge, "parley_model_provider_paused",
             "1 while a provider is left alone after failures in a row.",
             .figures { $0.providers.map { ("provider=\"\($0.name)\"", $0.isPaused ? 1 : 0) } }),
+        MetricFamily(
+            .gauge, "parley_model_requests_in_flight", "Turns that a provider answers now.",
+            .figures { $0.providers.map { ("provider=\"\($0.name)\"", $0.inFlight) } }),
+        MetricFamily(
+            .gauge, "parley_model_requests_waiting",
+            "Turns that wait until a provider has fewer than its concurrency.",
+            .figures { $0.providers.map { ("provider=\"\($0.name)\"", $0.waiting) } }),
+        MetricFamily(
+            .counter, "parley_model_requests_refused_total",
+            "Turns that a provider was not asked for, because too many waited or one waited too long.",
+            .figures { $0.providers.map { ("provider=\"\($0.name)\"", $0.refused) } }),
         .gauge("parley_agent_tasks", "Agents' tasks in flight.", .agentTasks),
         .gauge(
             "parley_upstream_transfers", "Descriptors of transfers to model servers.",

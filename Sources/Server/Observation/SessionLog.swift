@@ -46,7 +46,7 @@ struct SessionLog {
     }
 
     private func note(_ response: ResponseDescription, of id: String) {
-        if case .failed(_, let code, let message) = response.status {
+        if case .failed(_, let code, let message, _) = response.status {
             logger.warning(
                 "response failed",
                 metadata: [

@@ -103,7 +103,7 @@ extension Shard {
             } catch {
                 note(error)
                 return agentLink.refuse(
-                    responseID, .rateLimited(error), for: token, work: &live.work)
+                    responseID, .quotaUsedUp(error), for: token, work: &live.work)
             }
         }
         agentLink.perform(
@@ -126,9 +126,8 @@ extension Shard {
 }
 
 extension AgentError {
-    /// A quota of the caller is used up.
-    static func rateLimited(_ refusal: QuotaRefusal) -> AgentError {
-        .rateLimited(
+    fileprivate static func quotaUsedUp(_ refusal: QuotaRefusal) -> AgentError {
+        .quotaUsedUp(
             message: refusal.message, retryAfter: .seconds(refusal.retryAfterSeconds))
     }
 }

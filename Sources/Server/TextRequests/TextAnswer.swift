@@ -75,8 +75,8 @@ final class TextAnswer {
     ) {
         lastSent = now
         // Before the first piece is sent, a failure can still be the status.
-        if !hasSentHead, case .failed(let code, let message, let isRequestError)? = parts.last,
-            needsAll || parts.count == 1
+        if !hasSentHead, needsAll || parts.count == 1,
+            case .failed(let code, let message, let isRequestError, let asked)? = parts.last
         {
             let status = isRequestError ? 400 : Self.status(of: code)
             var body = ByteWriter(capacity: 256)
@@ -84,7 +84,7 @@ final class TextAnswer {
                 code: code, message: message, isRequestError: status < 500, param: nil,
                 into: &body)
             return write(
-                status: status, body, retryAfterSeconds: retryAfterSeconds, into: &bytes)
+                status: status, body, retryAfterSeconds: asked ?? retryAfterSeconds, into: &bytes)
         }
         var piece = ByteWriter(capacity: 1_024)
         switch style {
@@ -143,7 +143,9 @@ final class TextAnswer {
     ) {
         hasSentHead = true
         var response = HTTPResponse.json(body, status: status, fields: fields)
-        if status == 503 { response.fields.append("Retry-After", "\(retryAfterSeconds)") }
+        if status == 503 || status == 429 {
+            response.fields.append("Retry-After", "\(retryAfterSeconds)")
+        }
         response.write(answering: .post, keepAlive: keepAlive, into: &bytes)
     }
 
@@ -151,6 +153,7 @@ final class TextAnswer {
     private static func status(of code: String) -> Int {
         switch code {
         case "model_not_found": 404
+        case "rate_limit_exceeded": 429
         case "agent_unavailable", "server_overloaded": 503
         case "upstream_error", "upstream_malformed_reply": 502
         default: 500

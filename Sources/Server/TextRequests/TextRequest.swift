@@ -113,8 +113,10 @@ extension TextRequest {
         case .incomplete(reason: "content_filter"): return .finished(.contentFilter, usage)
         case .incomplete: return .finished(.length, usage)
         case .cancelled: return .finished(.cancelled, usage)
-        case .failed(_, let code, let message):
-            return .failed(code: code, message: message, isRequestError: false)
+        case .failed(_, let code, let message, let retryAfterSeconds):
+            return .failed(
+                code: code, message: message, isRequestError: false,
+                retryAfterSeconds: retryAfterSeconds)
         }
     }
 }

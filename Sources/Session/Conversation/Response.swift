@@ -472,6 +472,8 @@ final class Response {
 extension ResponseDescription.Status {
     /// The status of a response whose agent failed.
     static func failed(_ error: AgentError) -> Self {
-        .failed(type: "server_error", code: error.code, message: error.message)
+        .failed(
+            type: "server_error", code: error.code, message: error.message,
+            retryAfterSeconds: error.retryAfterSeconds)
     }
 }

@@ -128,9 +128,11 @@ public enum AgentError: Error, Equatable, Sendable {
     case unknownModel(message: String)
     /// The worker pool's queue is full.
     case overloaded
-    /// A limit of this server or of a service is reached; `message` names it and says when to come
-    /// back.
-    case rateLimited(message: String, retryAfter: Duration)
+    /// A quota of the caller is used up; `message` names it and says when to come back.
+    case quotaUsedUp(message: String, retryAfter: Duration)
+    /// The model has too many requests: those that wait for it are as many as may, or the service
+    /// says so. `retryAfter` is when another may succeed, of the service `detail` is what it said.
+    case rateLimited(retryAfter: Duration, detail: String = "")
     /// A model or speech service failed: HTTP status (0 when none came) and what it said.
     case upstream(status: Int, message: String)
     /// The service answered with something that cannot be understood; `detail` is for the operator
@@ -143,7 +145,7 @@ public enum AgentError: Error, Equatable, Sendable {
         case .unavailable: "agent_unavailable"
         case .unknownModel: "model_not_found"
         case .overloaded: "server_overloaded"
-        case .rateLimited: "rate_limit_exceeded"
+        case .rateLimited, .quotaUsedUp: "rate_limit_exceeded"
         case .upstream: "upstream_error"
         case .malformedReply: "upstream_malformed_reply"
         }
@@ -154,13 +156,25 @@ public enum AgentError: Error, Equatable, Sendable {
     public var message: String {
         switch self {
         case .unavailable(let message), .unknownModel(let message),
-            .malformedReply(let message, _), .rateLimited(let message, _):
+            .malformedReply(let message, _), .quotaUsedUp(let message, _):
             message
         case .overloaded: "The server's worker queue is full; try again."
+        case .rateLimited:
+            "The model has too many requests now; try again in \(retryAfterSeconds ?? 1) s."
         case .upstream(let status, _):
             status == 0
                 ? "A service that the server depends on gave no complete answer; try again."
                 : "A service that the server depends on answered with status \(status)."
+        }
+    }
+
+    /// Whole seconds after which another request may succeed, at least 1; nil where nothing says
+    /// when.
+    public var retryAfterSeconds: Int? {
+        switch self {
+        case .rateLimited(let delay, _), .quotaUsedUp(_, let delay):
+            return max(1, (delay.wholeMilliseconds + 999) / 1_000)
+        default: return nil
         }
     }
 
@@ -171,7 +185,8 @@ public enum AgentError: Error, Equatable, Sendable {
             status == 0 ? message : "status \(status): \(message)"
         case .malformedReply(let message, let detail):
             detail.isEmpty ? message : "\(message) (\(detail))"
-        case .unavailable, .unknownModel, .overloaded, .rateLimited: message
+        case .rateLimited(_, let detail): detail.isEmpty ? message : detail
+        case .unavailable, .unknownModel, .overloaded, .quotaUsedUp: message
         }
     }
 }

@@ -171,6 +171,12 @@ public struct ModelProviderCounts: Equatable, Sendable {
     public var fallbacks = 0
     /// Whether it is left alone now.
     public var isPaused = false
+    /// Turns that it answers now.
+    public var inFlight = 0
+    /// Turns that wait for it now.
+    public var waiting = 0
+    /// Turns that it was not asked for, because too many waited.
+    public var refused = 0
 
     /// All zero.
     public init(name: String) { self.name = name }

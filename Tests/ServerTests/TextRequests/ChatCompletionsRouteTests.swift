@@ -139,6 +139,10 @@ import Testing
         (.unavailable(message: "No model."), 503, "agent_unavailable"),
         (.unknownModel(message: "No such model."), 404, "model_not_found"),
         (.malformedReply(message: "Rubbish."), 502, "upstream_malformed_reply"),
+        (
+            .rateLimited(retryAfter: .milliseconds(6_500), detail: "secret"), 429,
+            "rate_limit_exceeded"
+        ),
     ])
     func aModelThatFailsAtOnceIsAStatus(error: AgentError, status: Int, code: String) throws {
         for extra in ["", #","stream":true"#] {
@@ -149,7 +153,8 @@ import Testing
             #expect(answer.status == status)
             #expect(text(answer).contains(#""code":"\#(code)""#))
             #expect(!text(answer).contains("secret"))
-            #expect((answer.fields["Retry-After"] != nil) == (status == 503))
+            let seconds = status == 503 ? "5" : status == 429 ? "7" : nil
+            #expect(answer.fields["Retry-After"] == seconds)
             #expect(!peer.isEnded, "the connection is kept")
         }
     }
