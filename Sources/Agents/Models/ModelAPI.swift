@@ -30,6 +30,10 @@ protocol ModelAPI: LanguageModel {
 
     /// The body of a request to a model of the service.
     func encoded(_ request: ModelRequest, model: String) -> [UInt8]
+
+    /// The body of a request that does not depend on what the service remembers, for a service that
+    /// has forgotten it; nil, the default, where the request depends on nothing.
+    func encodedWhole(_ request: ModelRequest, model: String) -> [UInt8]?
 }
 
 extension ModelAPI {
@@ -48,6 +52,8 @@ extension ModelAPI {
 
     var hearsAudio: Bool { service.hearsAudio && Self.takesAudio }
     var seesImages: Bool { service.seesImages }
+
+    func encodedWhole(_ request: ModelRequest, model: String) -> [UInt8]? { nil }
 
     /// Posts the request and passes on the answer while it arrives.
     ///
@@ -72,6 +78,7 @@ extension ModelAPI {
             limit: service.firstTokenTimeout, start: await host.now(), host: host)
         upstream.retries.handleRequest()
         var retries = 0
+        var isWhole = false
         // Memory that only this function knows: the request's body, and an incomplete answer.
         var charged = 0
         defer { host.charge(-charged) }
@@ -93,6 +100,7 @@ extension ModelAPI {
                         ? try await response.nextChunk()
                         : try await firstTokenLimit.wait(attempt) { try await response.nextChunk() }
                     isOver = chunk == nil
+                    if chunk != nil { attempt.handleAnswer() }
                     if let chunk { try reading.take(chunk) } else { try reading.finish() }
                     // There is no retry from here on, so free the body: it may be the whole
                     // conversation.
@@ -105,12 +113,29 @@ extension ModelAPI {
                 }
                 return
             } catch let error as AgentError {
+                if !isWhole, attempt.hasForgotten(by: error),
+                    let whole = try await whole(request, model, on: isLong ? host : nil)
+                {
+                    isWhole = true
+                    body = whole
+                    continue
+                }
                 guard
                     let delay = upstream.retries.delay(after: error, of: attempt, retries: &retries)
-                else { throw error }
+                else { throw error.asLimit(retryAfter: attempt.retryAfter) }
                 try await host.sleep(for: delay)
             }
         }
+    }
+
+    /// The body of the whole conversation.
+    /// - Parameter host: has the worker threads where it takes long; nil: it does not.
+    @inline(never)
+    private func whole(
+        _ request: ModelRequest, _ model: String, on host: (any AgentHost)?
+    ) async throws -> [UInt8]? {
+        guard let host else { return encodedWhole(request, model: model) }
+        return try await host.compute { encodedWhole(request, model: model) }
     }
 }
 

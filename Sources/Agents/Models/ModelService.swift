@@ -30,6 +30,9 @@ public enum ModelServiceKind: String, CaseIterable, Sendable {
     /// Whether the user's audio can be sent in it.
     public var takesAudio: Bool { api.takesAudio }
 
+    /// Whether the service may keep the conversation.
+    public var keepsState: Bool { self == .responses }
+
     /// A language model behind a service that speaks this API: one POST per response.
     public func model(at service: ModelService) -> any LanguageModel { api.init(service) }
 }
@@ -55,6 +58,9 @@ public struct ModelService: Sendable {
     public var hearsAudio = false
     /// Whether users' images are sent.
     public var seesImages = false
+    /// Whether it keeps the conversation (responses): requests go on from its earlier answers and
+    /// have only what is new. Not by default: services that store nothing refuse it.
+    public var keepsState = false
     /// Whether requests name the caller and the turn in their bodies, as `user` and `metadata`
     /// (chat, responses). Not by default: services that check their parameters refuse them.
     public var namesUser = false

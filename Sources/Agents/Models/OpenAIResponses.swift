@@ -1,10 +1,12 @@
 // OpenAI's Responses API: writes the conversation as input items. OpenAIResponsesReply reads the
 // answers.
 //
-// The service stores nothing (`store: false`): the session keeps the conversation, which is cut
-// where the user interrupted.
+// A service stores nothing (`store: false`) unless it keeps the conversation (`keepsState`): the
+// session has it, cut where the user interrupted. Where the service keeps it, a request goes on from
+// an answer and has only what is new (ResponsesContinuation).
 //
-// Source: OpenAI API reference, "Create a model response" and "Streaming events".
+// Source: OpenAI API reference, "Create a model response" and "Streaming events"; Open Responses
+// 2026-04-24.
 
 import Codec
 import Session
@@ -22,20 +24,37 @@ struct OpenAIResponses: ModelAPI {
     let upstream: UpstreamService
 
     func encoded(_ request: ModelRequest, model: String) -> [UInt8] {
-        encodedObject { json in
+        let past = continuation(of: request)
+        return encodedObject { json in
             json.member("model", model)
             json.member("stream", true)
-            json.member("store", false)
+            json.member("store", service.keepsState)
+            if let past { json.member("previous_response_id", past.responseID) }
             json.identity(of: request, for: service)
+            // Neither instructions nor tools are inherited from the answer before.
             if !request.instructions.isEmpty { json.member("instructions", request.instructions) }
             if let limit = request.maxOutputTokens {
                 json.member("max_output_tokens", max(limit, Self.minOutputTokens))
             }
             writeTools(of: request, to: &json)
             json.array("input") { json in
-                for turn in request.messages.turns { write(turn, to: &json) }
+                for (callID, output) in past?.outputs ?? [] {
+                    writeOutput(output, of: callID, to: &json)
+                }
+                for turn in past?.turns ?? request.messages.turns { write(turn, to: &json) }
             }
         }
+    }
+
+    func encodedWhole(_ request: ModelRequest, model: String) -> [UInt8]? {
+        guard continuation(of: request) != nil else { return nil }
+        var whole = request
+        whole.mementos = []
+        return encoded(whole, model: model)
+    }
+
+    private func continuation(of request: ModelRequest) -> ResponsesContinuation? {
+        service.keepsState ? ResponsesContinuation(request, provider: service.name) : nil
     }
 
     private func writeTools(of request: ModelRequest, to json: inout JSONWriter) {
@@ -64,10 +83,10 @@ struct OpenAIResponses: ModelAPI {
         switch turn {
         case .system(let text): writeMessage("system", text, to: &json)
         case .user(let parts):
-            if case .text(let text)? = parts.first, parts.count == 1 {
-                writeMessage("user", text, to: &json)
-            } else {
-                writeUser(parts, to: &json)
+            json.object { json in
+                json.member("type", "message")
+                json.member("role", "user")
+                json.content(of: parts) { write($0, to: &$1) }
             }
         case .assistant(let text, let calls):
             if let text { writeMessage("assistant", text, to: &json) }
@@ -79,13 +98,15 @@ struct OpenAIResponses: ModelAPI {
                     json.member("arguments", call.arguments)
                 }
             }
-            for call in calls {
-                json.object { json in
-                    json.member("type", "function_call_output")
-                    json.member("call_id", call.callID)
-                    json.member("output", call.output)
-                }
-            }
+            for call in calls { writeOutput(call.output, of: call.callID, to: &json) }
+        }
+    }
+
+    private func writeOutput(_ output: String, of callID: String, to json: inout JSONWriter) {
+        json.object { json in
+            json.member("type", "function_call_output")
+            json.member("call_id", callID)
+            json.member("output", output)
         }
     }
 
@@ -94,16 +115,6 @@ struct OpenAIResponses: ModelAPI {
             json.member("type", "message")
             json.member("role", role)
             json.member("content", text)
-        }
-    }
-
-    private func writeUser(_ parts: [UserPart], to json: inout JSONWriter) {
-        json.object { json in
-            json.member("type", "message")
-            json.member("role", "user")
-            json.array("content") { json in
-                for part in parts { json.object { write(part, to: &$0) } }
-            }
         }
     }
 

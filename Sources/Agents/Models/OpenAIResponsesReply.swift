@@ -1,8 +1,11 @@
 // Reads the answers of the Responses API: the events of a stream, and a whole `response` from a
 // service that does not stream. AnswerReading splits the bytes into events.
 //
-// Source: OpenAI API reference, "Streaming events". Events and items of other kinds, such as
-// reasoning, are skipped.
+// A message of the phase `commentary` is what the agent says while its tools run: where it ends,
+// it is spoken at once.
+//
+// Source: OpenAI API reference, "Streaming events"; Open Responses 2026-04-24. Events and items of
+// other kinds, such as reasoning, are skipped.
 
 import Codec
 import Session
@@ -15,6 +18,18 @@ struct OpenAIResponsesReply: StreamedAnswer {
     private var isDone = false
     private var incompleteReason: String?
     private var usage: ModelDelta?
+    /// The name of a service that keeps the conversation; nil: it does not.
+    private let keeper: String?
+    /// Ids of the calls so far.
+    private var callIDs: [String] = []
+    /// What the next request goes on from.
+    private var memento: ResponsesMemento?
+
+    init() { keeper = nil }
+
+    init(to request: ModelRequest, from service: ModelService) {
+        keeper = service.keepsState ? service.name : nil
+    }
 
     mutating func handle(
         event data: UnsafeRawBufferPointer
@@ -37,7 +52,11 @@ struct OpenAIResponsesReply: StreamedAnswer {
         var deltas = calls.finish()
         if let incompleteReason { deltas.append(.incomplete(reason: incompleteReason)) }
         if let usage { deltas.append(usage) }
+        if let keeper, let memento {
+            deltas.append(.memento(provider: keeper, text: memento.text))
+        }
         usage = nil
+        memento = nil
         return deltas
     }
 
@@ -71,6 +90,7 @@ struct OpenAIResponsesReply: StreamedAnswer {
     private mutating func begin(_ item: JSONValue, at place: Int) -> [ModelDelta] {
         guard item.isOfType("function_call"), !calls.state(of: place).isKnown else { return [] }
         let callID = item["call_id"]?.string ?? item["id"]?.string ?? "call_\(place)"
+        if keeper != nil { callIDs.append(callID) }
         return calls.begin(place, callID: callID, name: item["name"]?.string ?? "")
     }
 
@@ -89,15 +109,17 @@ struct OpenAIResponsesReply: StreamedAnswer {
             return begin(item, at: place)
                 + endCall(at: place, arguments: item["arguments"]?.string)
         }
-        guard item.isOfType("message"), passedOnItems.insert(place).inserted,
-            let parts = item["content"]?.elements
-        else { return [] }
-        return parts.compactMap { part in
-            guard let text = part["text"]?.string ?? part["refusal"]?.string, !text.isEmpty else {
-                return nil
+        guard item.isOfType("message") else { return [] }
+        var deltas: [ModelDelta] = []
+        if passedOnItems.insert(place).inserted {
+            for part in item["content"]?.elements?.map(\.self) ?? [] {
+                guard let text = part["text"]?.string ?? part["refusal"]?.string, !text.isEmpty
+                else { continue }
+                deltas.append(.text(text))
             }
-            return .text(text)
         }
+        if item["phase"]?.isString("commentary") == true { deltas.append(.messageEnded) }
+        return deltas
     }
 
     /// The response is over.
@@ -117,7 +139,10 @@ struct OpenAIResponsesReply: StreamedAnswer {
         case "incomplete":
             let reason = response["incomplete_details"]?["reason"]?.string
             incompleteReason = reason == "content_filter" ? reason : "max_output_tokens"
-        default: break
+        default:
+            // Of an incomplete answer the service may remember more than the session has.
+            guard keeper != nil, let id = response["id"]?.string else { break }
+            memento = ResponsesMemento(responseID: id, callIDs: callIDs)
         }
         isDone = true
     }
@@ -128,6 +153,7 @@ struct OpenAIResponsesReply: StreamedAnswer {
             case "rate_limit_exceeded": 429
             case "server_error": 500
             case "invalid_prompt": 400
+            case ServiceErrorBody.forgottenAnswer: 404
             default: 0
             }
         return .brokenOff(status: status, error["message"]?.string ?? error.raw.text)

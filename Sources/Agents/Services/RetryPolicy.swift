@@ -2,8 +2,8 @@
 // so that an outage does not multiply the requests. The caller defines the request and reports when
 // a part of its answer has been passed on.
 //
-// Invariant: a request is not retried once a part of its answer has been passed on. All sessions
-// share one retry budget for each service.
+// Invariant: a request is not retried once a byte of its answer has come: a service that has begun
+// to answer has begun to act. All sessions share one retry budget for each service.
 
 import Session
 import Synchronization
@@ -69,8 +69,8 @@ public struct RetryPolicy: Sendable {
     /// A policy without retries.
     public static var never: RetryPolicy { RetryPolicy(maxRetries: 0) }
 
-    /// Makes a request. Retries it while the failure is transient, no part of an answer has been
-    /// passed on, and the budget is not empty.
+    /// Makes a request. Retries it while the failure is transient, no part of an answer has come,
+    /// and the budget is not empty.
     /// - Throws: what the last attempt threw.
     func perform<Value: Sendable>(
         on host: any AgentHost, _ attempt: (RequestAttempt) async throws -> Value
@@ -126,15 +126,34 @@ public struct RetryPolicy: Sendable {
 /// One attempt at a request: what decides whether another may follow.
 final class RequestAttempt: Sendable {
     private let delivered = Atomic(false)
+    private let answered = Atomic(false)
+    private let forgotten = Atomic(false)
     private let tooLate = Atomic(false)
     private let asked = Mutex<Duration?>(nil)
 
     /// Whether a part of its answer has been passed on.
     var hasDelivered: Bool { delivered.load(ordering: .relaxed) }
-    /// Whether a retry is still useful and would not repeat a part of an answer.
-    var mayBeRepeated: Bool { !hasDelivered && !tooLate.load(ordering: .relaxed) }
+    /// Whether a retry is still useful and would not make the service act twice.
+    var mayBeRepeated: Bool {
+        !hasDelivered && !answered.load(ordering: .relaxed) && !tooLate.load(ordering: .relaxed)
+    }
     /// The delay that the service asked for (`Retry-After`), or nil.
     var retryAfter: Duration? { asked.withLock { $0 } }
+
+    /// Whether a failure says that the service does not remember what the request goes on from. It
+    /// has done nothing, so that the request may be made in another form.
+    /// - Parameter error: of the attempt. A status 404 may concern something else; then the other
+    ///   form has the same error.
+    func hasForgotten(by error: AgentError) -> Bool {
+        guard !hasDelivered, case .upstream(let status, _) = error else { return false }
+        return status == 404 || forgotten.load(ordering: .relaxed)
+    }
+
+    /// A byte of the answer has come.
+    func handleAnswer() { answered.store(true, ordering: .relaxed) }
+
+    /// The service says that it does not remember what the request goes on from.
+    func handleForgotten() { forgotten.store(true, ordering: .relaxed) }
 
     /// A part of the answer is passed on.
     func handleDelivery() { delivered.store(true, ordering: .relaxed) }

@@ -1,5 +1,6 @@
 // The message in the body of an error response, in the forms that OpenAI-compatible services use.
-// It is for the operator only: it may repeat addresses and keys.
+// It is for the operator only: it may repeat addresses and keys. And whether the error says that the
+// service has forgotten an answer.
 
 import Codec
 
@@ -15,6 +16,21 @@ enum ServiceErrorBody {
         let text = String(decoding: body.prefix(300), as: UTF8.self)
             .split(whereSeparator: \.isWhitespace).joined(separator: " ")
         return text.isEmpty ? "it gave no reason" : text
+    }
+
+    /// The code of the error about an answer that the service does not have any more.
+    static let forgottenAnswer = "previous_response_not_found"
+
+    /// Whether the error says that the service does not have the answer that the request goes on
+    /// from (`previous_response_id`).
+    static func saysForgotten(_ body: [UInt8]) -> Bool {
+        guard let value = try? JSONParser(limits: .ofAnAnswer).parse(body) else { return false }
+        // FastAPI puts what an agent raises into `detail`.
+        let detail = value["detail"]
+        return [value["error"], detail?["error"], detail, value].contains { error in
+            error?["code"]?.string == forgottenAnswer
+                || error?["param"]?.string == "previous_response_id"
+        }
     }
 
     /// The message of an error that is a JSON object; nil when there is none.

@@ -81,18 +81,22 @@ public struct UpstreamService: Sendable {
                 totalTimeout: totalTimeout))
         guard (200..<300).contains(response.status) else {
             attempt.handleRetryAfter(response.retryAfter)
+            let body = await Self.errorBody(of: response)
+            if response.status == 400, ServiceErrorBody.saysForgotten(body) {
+                attempt.handleForgotten()
+            }
             throw AgentError.upstream(
-                status: response.status, message: await Self.errorMessage(of: response))
+                status: response.status, message: ServiceErrorBody.message(in: body))
         }
         return response
     }
 
-    /// The message of an error response. If the body breaks off, the part that arrived is used.
-    private static func errorMessage(of response: any UpstreamResponse) async -> String {
+    /// The body of an error response. If it breaks off, the part that arrived is used.
+    private static func errorBody(of response: any UpstreamResponse) async -> [UInt8] {
         var body: [UInt8] = []
         while body.count < maxErrorBytes, let chunk = try? await response.nextChunk() {
             body += chunk
         }
-        return ServiceErrorBody.message(in: body)
+        return body
     }
 }
