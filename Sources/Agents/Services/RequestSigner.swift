@@ -2,8 +2,10 @@
 // request: a JWT (ES256) in X-Parley-Signature, which the agent checks with the keys at
 // /.well-known/jwks.json. docs/agents.md has the claims.
 //
-// Invariant: a key is published one rotation before it signs, and one after it has signed its last
-// token. An agent that keeps the set for less than a rotation always has the key.
+// Invariant: a key that the server has made is published one rotation before it signs, and one after
+// it has signed its last token. An agent that keeps the set for less than a rotation always has the
+// key. A new key of a file signs once no agent should keep a set without it, and the key before it
+// stays published while its tokens are valid and agents may keep the set with it.
 
 import Codec
 import Session
@@ -18,11 +20,25 @@ public final class RequestSigner: Sendable {
     /// agent should keep the set of keys.
     public static let rotationSeconds = 86_400
 
+    /// Seconds for which a key that does not sign any more stays published.
+    static let publishedSeconds = lifetimeSeconds + AgentSet.publicKeysAge
+    /// Replaced keys that are published at most. 8: a key every minute; the oldest go first.
+    static let maxReplaced = 8
+
     private struct Keys {
         /// The first signs.
         var all: [SigningKey]
         /// When the first began to sign, in seconds since 1970; nil: keys of a file do not change.
         var since: Int?
+        /// The key of a file that signs until the first one may; nil: the first signs.
+        var before: SigningKey?
+        /// When the first of a file may sign, in seconds since 1970.
+        var firstSigns = 0
+        /// Since when the keys of a file are published, by their ids, in seconds since 1970.
+        var publishedSince: [String: Int] = [:]
+        /// Keys of earlier files that have signed, and the time in seconds since 1970 until which
+        /// each is published.
+        var replaced: [(key: SigningKey, until: Int)] = []
     }
 
     private let keys: Mutex<Keys>
@@ -54,13 +70,47 @@ public final class RequestSigner: Sendable {
         self.makeTokenID = makeTokenID
     }
 
+    /// Publishes other keys from now on, of which the first signs once it has been published for
+    /// `AgentSet.publicKeysAge`. Until then the key that signs now goes on.
+    public func replace(with keys: [SigningKey]) {
+        precondition(!keys.isEmpty)
+        let now = wallSeconds()
+        self.keys.withLock { state in
+            Self.advance(&state, at: now)
+            let signing = state.before ?? state.all[0]
+            // Before the first replacement, all keys were there from the start.
+            let isFirst = state.publishedSince.isEmpty
+            let known = Set(isFirst ? state.all.map(\.id) : [])
+            state.publishedSince = Dictionary(
+                keys.map { key in
+                    (key.id, known.contains(key.id) ? 0 : state.publishedSince[key.id] ?? now)
+                }, uniquingKeysWith: min)
+            state.all = keys
+            state.since = nil
+            state.before = signing.id == keys[0].id ? nil : signing
+            state.firstSigns = state.publishedSince[keys[0].id, default: 0] + AgentSet.publicKeysAge
+            Self.advance(&state, at: now)
+        }
+    }
+
+    /// The first key of a file signs, if it may by now.
+    private static func advance(_ keys: inout Keys, at now: Int) {
+        keys.replaced.removeAll { $0.until <= now }
+        guard let before = keys.before, keys.firstSigns <= now else { return }
+        keys.before = nil
+        keys.replaced.removeAll { $0.key.id == before.id }
+        keys.replaced.append((before, now + publishedSeconds))
+        if keys.replaced.count > maxReplaced { keys.replaced.removeFirst() }
+    }
+
     /// The token of a request; nil where OpenSSL cannot sign.
     /// - Parameter audience: the agent that it is for, `aud`.
     func token(for turn: TurnIdentity, audience: String) -> String? {
         let now = wallSeconds()
         let key = keys.withLock { keys in
             Self.rotate(&keys, at: now)
-            return keys.all[0]
+            Self.advance(&keys, at: now)
+            return keys.before ?? keys.all[0]
         }
         let claims = encodedObject { json in
             json.member("iss", "parley")
@@ -80,7 +130,10 @@ public final class RequestSigner: Sendable {
         let now = wallSeconds()
         let all = keys.withLock { keys in
             Self.rotate(&keys, at: now)
-            return keys.all
+            Self.advance(&keys, at: now)
+            let others = [keys.before].compactMap(\.self) + keys.replaced.map(\.key)
+            var ids = Set(keys.all.map(\.id))
+            return keys.all + others.filter { ids.insert($0.id).inserted }
         }
         return encodedObject { json in
             json.array("keys") { json in

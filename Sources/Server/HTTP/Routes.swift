@@ -6,6 +6,7 @@
 // of that API show to their users. A RouteFailure never contains text that the peer has sent.
 
 import Codec
+import Session
 import Synchronization
 
 /// The refusal of a request.
@@ -400,11 +401,11 @@ struct Routes: Sendable {
             })
     }
 
-    /// Agents may keep the keys for five minutes: a key is published for a day before it signs.
+    /// Agents may keep the keys for a while, as a key is published before it signs.
     private func signatureKeys() -> HTTPResponse {
         guard let publicKeys else { return RouteFailure.requestsUnsigned.response }
         var fields = HTTPFields()
-        fields.append("Cache-Control", "max-age=300")
+        fields.append("Cache-Control", "max-age=\(AgentSet.publicKeysAge)")
         return .json(publicKeys(), fields: fields)
     }
 

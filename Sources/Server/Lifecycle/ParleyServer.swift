@@ -279,14 +279,32 @@ public final class ParleyServer: Sendable {
         state.withLock { $0.drains.append(first.drain) }
     }
 
-    /// Reads the files of TLS and of credentials anew. Any thread.
+    /// Reads the files of TLS, of credentials and of keys that sign anew. Any thread.
     public func reload() {
-        guard configuration.isSecure || configuration.hasCredentialFiles else {
-            logger.info("nothing to reload: no file of TLS or of credentials is configured")
+        guard
+            configuration.isSecure || configuration.hasCredentialFiles || agents.rereadKeys != nil
+        else {
+            logger.info(
+                "nothing to reload: no file of TLS, of credentials or of signing keys is configured"
+            )
             return
         }
         reloadTLS()
         reloadCredentials()
+        reloadSigningKeys()
+    }
+
+    /// Reads the keys that sign requests to agents anew. A file that cannot be used changes nothing,
+    /// and is logged. Any thread.
+    private func reloadSigningKeys() {
+        guard let reread = agents.rereadKeys else { return }
+        do {
+            try reread()
+            logger.info("signing keys reloaded")
+        } catch {
+            logger.error(
+                "signing keys not reloaded: the old ones stay", metadata: ["reason": "\(error)"])
+        }
     }
 
     /// Reads the files of TLS anew, for new connections; open ones keep their certificate. Files

@@ -13,6 +13,12 @@ public struct AgentSet: Sendable {
     public var toolServers: (any ToolServers)?
     /// The public keys (JWKS) of the signatures under requests to agents; nil: they are not signed.
     public var publicKeys: (@Sendable () -> [UInt8])?
+    /// How long agents may keep these keys, in seconds. 300: an agent seldom asks, and an operator
+    /// need not wait long for a new key.
+    public static let publicKeysAge = 300
+    /// Reads the file of these keys anew; nil: there is none. Any thread. It throws an error whose
+    /// description is one line for the operator, and the keys stay as they were.
+    public var rereadKeys: (@Sendable () throws -> Void)?
 
     /// Creates a set.
     public init(

@@ -122,6 +122,55 @@ import Testing
         #expect(third[0] == second[1] && third[2] == second[0] && !third.contains(first[0]))
     }
 
+    @Test func aNewKeySignsWhenAgentsKnowItAndTheOldOneStaysPublishedForAWhile() throws {
+        let clock = Mutex(1_000)
+        let made = try (0..<4).map { _ in try #require(SigningKey()) }
+        let ids = made.map(\.id)
+        let signer = RequestSigner(
+            keys: [made[0], made[1]], wallSeconds: { clock.withLock { $0 } },
+            makeTokenID: { "t" })
+        func pass(_ seconds: Int) { clock.withLock { $0 += seconds } }
+        func published() throws -> [String] {
+            let keys = try JSONParser().parse(signer.publicKeys())["keys"]?.elements
+            return try #require(keys).compactMap { $0["kid"]?.string }
+        }
+        func signing() throws -> String? {
+            try JSONWebToken(try #require(signer.token(for: Self.turn, audience: "a"))).keyID
+        }
+        // A key that was published from the start signs at once.
+        signer.replace(with: [made[1], made[0]])
+        #expect(try signing() == ids[1])
+        // A new one waits until no agent keeps a set without it. The file has no old key any more.
+        signer.replace(with: [made[2]])
+        #expect(try published() == [ids[2], ids[1], ids[0]] && signing() == ids[1])
+        pass(AgentSet.publicKeysAge - 1)
+        // The same file again changes nothing.
+        signer.replace(with: [made[2]])
+        #expect(try signing() == ids[1])
+        pass(1)
+        #expect(try signing() == ids[2])
+        #expect(try published() == [ids[2], ids[0], ids[1]])
+        pass(RequestSigner.publishedSeconds - 1)
+        #expect(try published() == [ids[2], ids[1]])
+        pass(1)
+        #expect(try published() == [ids[2]])
+        // A key that is added at the end signs as soon as it comes to the front.
+        signer.replace(with: [made[2], made[3]])
+        pass(AgentSet.publicKeysAge)
+        signer.replace(with: [made[3], made[2]])
+        #expect(try signing() == ids[3] && published() == [ids[3], ids[2]])
+        // Another file before the first key has signed: the key in use goes on.
+        signer.replace(with: [made[0]])
+        signer.replace(with: [made[1]])
+        #expect(try signing() == ids[3])
+        // However often the key changes, the set is bounded.
+        for _ in 0..<2 * RequestSigner.maxReplaced {
+            signer.replace(with: [try #require(SigningKey()), try #require(SigningKey())])
+            pass(AgentSet.publicKeysAge / 10)
+        }
+        #expect(try published().count <= 3 + RequestSigner.maxReplaced)
+    }
+
     @Test(arguments: [ModelServiceKind.chat, .responses])
     func theBodyNamesTheUserWhereItIsWanted(_ kind: ModelServiceKind) async throws {
         for isWanted in [false, true] {
