@@ -48,14 +48,14 @@ venv_logged() {
 
 # environment FOLDER REQUIREMENTS WHAT OPTIONS…: makes a virtual environment with the packages of the
 # file REQUIREMENTS, unless FOLDER holds the same already. WHAT names them for the user, and pip gets
-# the options.
+# the options, which may be further packages.
 #
 # A pip of its own takes five seconds for each environment, so one pip in .venv-pip installs into all.
 # Packages are not compiled in advance, because a test imports little of them.
 environment() {
     local folder=$1 requirements=$2 what=$3
     shift 3
-    ! cmp -s "$requirements" "$folder/VERSION" || return 0
+    ! cmp -s <(version "$requirements" "$@") "$folder/VERSION" || return 0
     local name=${folder##*/}
     say "installing $what into $name"
     rm -rf "$folder"
@@ -63,7 +63,14 @@ environment() {
     make_pip
     pip_logged "${name#.venv-}-packages" "$shared_pip" --python "$folder" install --no-compile "$@" \
         --requirement "$requirements"
-    cp "$requirements" "$folder/VERSION"
+    version "$requirements" "$@" >"$folder/VERSION"
+}
+
+# version REQUIREMENTS OPTIONS…: prints what is in an environment.
+version() {
+    cat "$1"
+    shift
+    (($# == 0)) || printf '%s\n' "$@"
 }
 
 # Makes the environment of the shared pip. Two targets may need it at once; the second waits for the

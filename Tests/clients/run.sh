@@ -32,10 +32,11 @@ use_clients() {
     environment "$root/.venv-mcp-earlier" requirements-mcp-earlier.txt "version 1 of MCP's library"
 }
 
-# The agents of examples/brain, and LangGraph's adapter for AG-UI, which only the tests use.
+# The agents of examples/brain; LangGraph's adapter for AG-UI and OpenAI's types, which only the tests
+# use.
 use_brains() {
     environment "$root/.venv-brain" "$root/examples/brain/requirements.txt" \
-        "FastAPI, LangGraph and Pydantic AI" ag-ui-langgraph==0.0.47
+        "FastAPI, LangGraph and Pydantic AI" ag-ui-langgraph==0.0.47 openai==3.51.0
 }
 
 use_libraries() {

@@ -4,11 +4,14 @@ They run in an environment of their own (.venv-brain) with their real packages; 
 SDK is the client. Some tests need a server that gives an agent its memory back, or signs its
 requests, which `parley asyncapi` and `parley openapi` show."""
 
+import asyncio
 import base64
 import contextlib
+import hashlib
 import http.server
 import json
 import os
+import signal
 import socket
 import subprocess
 import threading
@@ -18,6 +21,7 @@ import urllib.request
 
 import jwt
 import pytest
+from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from openai import AsyncOpenAI
 from openai.types.realtime import RealtimeServerEvent
@@ -56,12 +60,13 @@ class Brain:
     @property
     def url(self):
         """What the server is given."""
-        suffix = "v1" if self.file.name == "chat_brain.py" else ""
+        suffix = "" if self.kind == "ag-ui" else "v1"
         return f"http://127.0.0.1:{self.port}/{suffix}"
 
     @property
     def kind(self):
-        return "chat" if self.file.name == "chat_brain.py" else "ag-ui"
+        kinds = {"chat_brain.py": "chat", "state_brain.py": "responses"}
+        return kinds.get(self.file.name, "ag-ui")
 
     def __enter__(self):
         LOGS.mkdir(parents=True, exist_ok=True)
@@ -162,11 +167,11 @@ async def connect(server):
 
 
 @contextlib.contextmanager
-def served(file, path=""):
+def served(file, path="", *arguments):
     """A brain, and a server with it."""
     with Brain(file) as brain:
-        arguments = ("--llm", brain.url + path, "--llm-kind", brain.kind)
-        with ParleyServer(*arguments) as server:
+        brains = ("--llm", brain.url + path, "--llm-kind", brain.kind)
+        with ParleyServer(*brains, *arguments) as server:
             server.brain = brain
             yield server
 
@@ -491,3 +496,58 @@ def test_the_servers_signature_is_accepted(file):
         "--llm", brain.url, "--llm-kind", brain.kind, "--sign-requests", "true", port=port
     ) as server:
         run(test(server))
+
+
+def new_key():
+    """A P-256 key as PEM, and its name in the set of keys."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    public = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(key.public_key()))
+    text = json.dumps(
+        {name: public[name] for name in ("crv", "kty", "x", "y")}, separators=(",", ":"))
+    name = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).decode().rstrip("=")
+    return name, key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption())
+
+
+@needs_signatures
+def test_the_file_of_signing_keys_is_read_again(tmp_path):
+    file = tmp_path / "keys.pem"
+    (old, old_text), (new, new_text) = new_key(), new_key()
+    file.write_bytes(old_text)
+    port = free_port()
+
+    def published(server):
+        return [key["kid"] for key in json.loads(server.get("/.well-known/jwks.json")[2])["keys"]]
+
+    def reload(server, line):
+        server.process.send_signal(signal.SIGHUP)
+        deadline = time.monotonic() + HANG_GUARD
+        while line not in server.log_path.read_text() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert line in server.log_path.read_text()
+
+    async def test(server):
+        async with connect(server) as session:
+            assert await session.turn("hello") == (["You said: hello"], [])
+            token = server.brain.requests[-1]["headers"]["x-parley-signature"]
+            return jwt.get_unverified_header(token)["kid"]
+
+    keys = f"http://127.0.0.1:{port}/.well-known/jwks.json"
+    brain = Brain(EXAMPLES / "agui_brain.py", PARLEY_JWKS=keys)
+    brain.environment["BRAIN_AUDIENCE"] = brain.url
+    with brain, ParleyServer(
+        "--llm", brain.url, "--llm-kind", brain.kind, "--sign-requests", "true",
+        "--signing-key-file", str(file), port=port
+    ) as server:
+        server.brain = brain
+        assert published(server) == [old]
+        assert asyncio.run(test(server)) == old
+        # A file without a key changes nothing.
+        file.write_text("no key")
+        reload(server, "signing keys not reloaded")
+        assert published(server) == [old] and asyncio.run(test(server)) == old
+        file.write_bytes(new_text)
+        reload(server, "signing keys reloaded")
+        # The old key signs for five more minutes: the agent keeps the set without the new one.
+        assert published(server) == [new, old] and asyncio.run(test(server)) == old

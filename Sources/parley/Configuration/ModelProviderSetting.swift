@@ -24,6 +24,12 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     var hearsAudio = false
     /// Whether its requests name the caller and the turn in their bodies.
     var namesUser = false
+    /// Whether it keeps the conversation, so that requests go on from its earlier answers.
+    var keepsState = false
+    /// Requests at a time; 0: no limit.
+    var concurrency = 0
+    /// Requests that may wait where there is a limit.
+    var maxWaiting = RequestQueue.defaultMaxWaiting
     /// Its name in signatures, or nil: its base URL.
     var audience: String?
     /// The provider that takes over where it fails before its first word.
@@ -46,7 +52,9 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
                 set(halves[0], String(halves[1]))
             else { return nil }
         }
-        guard !name.isEmpty, !url.isEmpty, kind.takesAudio || !hearsAudio else { return nil }
+        guard !name.isEmpty, !url.isEmpty, kind.takesAudio || !hearsAudio,
+            kind.keepsState || !keepsState
+        else { return nil }
     }
 
     private mutating func set(_ field: Substring, _ value: String) -> Bool {
@@ -67,6 +75,10 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
         case "vision": return Self.read(value, into: &seesImages)
         case "audio": return Self.read(value, into: &hearsAudio)
         case "send-user": return Self.read(value, into: &namesUser)
+        case "keep-state": return Self.read(value, into: &keepsState)
+        case "concurrency":
+            return Self.read(value, LanguageModelSettings.concurrencies, into: &concurrency)
+        case "queue": return Self.read(value, LanguageModelSettings.queues, into: &maxWaiting)
         case "audience": audience = value
         case "fallback": fallback = value
         case "max-tokens":
@@ -80,6 +92,14 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     private static func read(_ value: String, into flag: inout Bool) -> Bool {
         guard let read = Bool(value) else { return false }
         flag = read
+        return true
+    }
+
+    private static func read(
+        _ value: String, _ range: ClosedRange<Int>, into number: inout Int
+    ) -> Bool {
+        guard let read = Int(value), range.contains(read) else { return false }
+        number = read
         return true
     }
 
@@ -103,6 +123,9 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
         add("vision", seesImages ? "true" : nil)
         add("audio", hearsAudio ? "true" : nil)
         add("send-user", namesUser ? "true" : nil)
+        add("keep-state", keepsState ? "true" : nil)
+        add("concurrency", concurrency == 0 ? nil : "\(concurrency)")
+        add("queue", maxWaiting == RequestQueue.defaultMaxWaiting ? nil : "\(maxWaiting)")
         add("audience", audience)
         add("max-tokens", maxTokens.map(String.init))
         add("fallback", fallback)

@@ -22,8 +22,19 @@ struct LanguageModelSettings: Sendable {
     var seesImages = false
     /// Whether requests to that server name the caller and the turn in their bodies.
     var namesUser = false
+    /// Whether that server keeps the conversation.
+    var keepsState = false
+    /// Requests to that server at a time; 0: no limit, as servers of models queue themselves.
+    var concurrency = 0
+    /// Requests that may wait for that server.
+    var maxWaiting = RequestQueue.defaultMaxWaiting
     /// The provider that takes over where that server fails, or nil.
     var fallback: String?
+
+    /// What a limit of requests at a time may be; 0: none.
+    static let concurrencies = 0...100_000
+    /// How many requests may wait.
+    static let queues = 0...10_000
 
     private static let standard: [Setting<Self>] = [
         .url(
@@ -62,9 +73,32 @@ struct LanguageModelSettings: Sendable {
             metadata, in their bodies (chat, responses). The header fields of a turn are sent \
             to every server.
             """),
+        .toggle(
+            "llm-keep-state", \.keepsState,
+            """
+            Whether that server keeps the conversation (responses only). Requests then go on from \
+            its earlier answers by previous_response_id and have only what is new. Services that \
+            store nothing refuse that.
+            """),
+        .integer(
+            "llm-concurrency", \.concurrency, concurrencies, unit: "requests",
+            """
+            Requests to that server at a time, over all shards; 0 is no limit. The others wait, \
+            and callers take turns.
+            """),
+        .integer(
+            "llm-queue", \.maxWaiting, queues, unit: "requests",
+            """
+            Requests that may wait for that server. More of them, and those that have waited for \
+            llm-first-token-timeout-ms, go to the fallback or fail with rate_limit_exceeded. The \
+            last of 64 waits for 8 s where each of 16 at a time takes 2 s.
+            """),
         .optionalText(
             "llm-fallback", \.fallback, "the name of a provider",
-            "Provider that takes over where that server fails before its first word."),
+            """
+            Provider that takes over where that server fails before its first word, or has too \
+            many requests.
+            """),
     ]
 
     // MARK: Providers
@@ -81,7 +115,8 @@ struct LanguageModelSettings: Sendable {
             *); key-env, the environment variable of its key; model, vision, audio and \
             max-tokens, as the llm- options; and fallback, the provider that takes over where \
             it fails before its first word; send-user, as llm-send-user; and audience, its \
-            name in signatures (its url). The first provider that matches a model answers; \
+            name in signatures (its url); keep-state, concurrency and queue, as the llm- options. \
+            The first provider that matches a model answers; \
             llm-url answers to all other names. In a file this is a sequence of mappings; as a \
             flag "name=a url=https://h/v1 models=x-*|y,name=b url=https://g/v1".
             """)
@@ -105,8 +140,8 @@ struct LanguageModelSettings: Sendable {
             "signing-key-file", \.signingKeyFile, "a path",
             """
             PEM file of P-256 keys for sign-requests: the first signs, and all are published. \
-            Servers behind one balancer share it. Without it the server makes keys, and \
-            replaces them every day.
+            Servers behind one balancer share it. SIGHUP reads it again. Without it the server \
+            makes keys, and replaces them every day.
             """),
     ]
 

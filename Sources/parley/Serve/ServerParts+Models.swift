@@ -23,6 +23,9 @@ extension ServerParts {
             standard.seesImages = language.seesImages
             standard.hearsAudio = language.hearsAudio
             standard.namesUser = language.namesUser
+            standard.keepsState = language.keepsState
+            standard.concurrency = language.concurrency
+            standard.maxWaiting = language.maxWaiting
             standard.fallback = language.fallback
             providers.append(standard)
         }
@@ -37,7 +40,10 @@ extension ServerParts {
                     model: service(provider, key: key, signer, settings),
                     fallback: provider.fallback,
                     health: ProviderHealth(
-                        maxFailures: language.failuresBeforePause, pause: language.pause))
+                        maxFailures: language.failuresBeforePause, pause: language.pause),
+                    queue: RequestQueue(
+                        concurrency: provider.concurrency, maxWaiting: provider.maxWaiting,
+                        maxWait: language.firstTokenTimeout))
             },
             standard: LanguageModelSettings.standardProvider,
             report: { failed, next, error in
@@ -59,6 +65,7 @@ extension ServerParts {
         service.hearsAudio = provider.hearsAudio
         service.seesImages = provider.seesImages
         service.namesUser = provider.namesUser
+        service.keepsState = provider.keepsState
         service.signer = signer
         service.audience = provider.audience
         service.firstTokenTimeout = settings.language.firstTokenTimeout
@@ -83,6 +90,13 @@ extension ServerParts {
             else { throw CommandFailure(description: "sign-requests: no key can be made") }
             return signer
         }
+        return RequestSigner(
+            keys: try signingKeys(in: path), wallSeconds: wallSeconds, makeTokenID: makeTokenID)
+    }
+
+    /// The keys of `signing-key-file`, one or more.
+    /// - Throws: `CommandFailure` where the file cannot be used.
+    static func signingKeys(in path: String) throws(CommandFailure) -> [SigningKey] {
         let content: [UInt8]
         do {
             content = try WholeFile.read(path)
@@ -95,6 +109,6 @@ extension ServerParts {
                 description: "signing-key-file: \(path) has no P-256 key; make one with `openssl "
                     + "genpkey -algorithm EC -pkeyopt ec_paramgen_curve:P-256`")
         }
-        return RequestSigner(keys: keys, wallSeconds: wallSeconds, makeTokenID: makeTokenID)
+        return keys
     }
 }

@@ -30,7 +30,12 @@ struct ServerParts {
             recognizer: Self.recognizer(settings, logger),
             synthesizer: Self.synthesizer(settings),
             toolServers: try Self.toolServers(settings))
-        if let signer { agents.publicKeys = { signer.publicKeys() } }
+        if let signer {
+            agents.publicKeys = { signer.publicKeys() }
+            if let path = settings.language.signingKeyFile {
+                agents.rereadKeys = { signer.replace(with: try Self.signingKeys(in: path)) }
+            }
+        }
         self.agents = agents
         voiceActivityModel = Self.voiceActivityModel(in: settings.modelsDirectory, logger: logger)
         // Return the work space of reading, checking and laying out the weights (1 MB) before the

@@ -235,21 +235,31 @@ import Testing
                 max-tokens: 100
                 fallback: spare
               - {name: spare, url: "http://s.test/v1"}
+              - name: brain
+                kind: responses
+                url: http://b.test/v1
+                keep-state: true
+                concurrency: 16
+                queue: 0
             port: 7
             """
         let text =
             "name=claude url=https://c.test/v1 kind=anthropic models=claude-*|opus key-env=C_KEY "
             + "model=claude-4 vision=true max-tokens=100 fallback=spare,"
-            + "name=spare url=http://s.test/v1"
+            + "name=spare url=http://s.test/v1,name=brain url=http://b.test/v1 kind=responses "
+            + "keep-state=true concurrency=16 queue=0"
         let environment = ["C_KEY": "secret"]
         let fromFile = try load(["--config", "a.yaml"], environment: environment, file: file)
         let fromFlag = try load(["--providers", text], environment: environment)
         let claude = try #require(fromFile.settings.language.providers.first)
         #expect(fromFile.settings.server.port == 7)
-        #expect(fromFile.settings.language.providers.count == 2)
+        #expect(fromFile.settings.language.providers.count == 3)
         #expect(fromFile.settings.language.providers == fromFlag.settings.language.providers)
         #expect(claude.kind == .anthropic && claude.seesImages && claude.fallback == "spare")
         #expect(claude.models.map(\.description) == ["claude-*", "opus"])
+        #expect(!claude.keepsState && claude.concurrency == 0 && claude.maxWaiting == 64)
+        let brain = try #require(fromFile.settings.language.providers.last)
+        #expect(brain.keepsState && brain.concurrency == 16 && brain.maxWaiting == 0)
         #expect(ServeText.effective(fromFile).contains(text))
     }
 
@@ -258,6 +268,9 @@ import Testing
         "[{name: a, url: 'http://a', kind: grpc}]", "[{name: a, url: 'http://a', speed: 1}]",
         "[{name: a/b, url: 'http://a'}]", "[{name: a, url: 'http://a', models: 'a*b'}]",
         "[{name: a, url: 'http://a', kind: anthropic, audio: true}]",
+        "[{name: a, url: 'http://a', keep-state: true}]",
+        "[{name: a, url: 'http://a', concurrency: -1}]", "[{name: a, url: 'http://a', queue: 1e3}]",
+        "[{name: a, url: 'http://a', queue: 10001}]",
         "[{name: a b, url: 'http://a'}]", "[[name]]", "{name: a}",
         "[{name: a, url: 'http://a', models: [[x]]}]", "[{name: a, url: 'http://a', model: {}}]",
     ])
