@@ -18,16 +18,18 @@ public struct ServerEventWriter: Sendable {
 
     /// Appends the event as one JSON object. Its `event_id` is `event_`, the session's id without
     /// `sess_`, and `number`: unique as long as no number is used twice in the session.
+    /// - Parameter expiresAt: when the session ends, in seconds since 1970, for the events that show
+    ///   the session; nil: it has no end.
     /// - Precondition: the dialect has the event.
     public func write(
         _ event: ServerEvent, number: UInt64, in dialect: RealtimeDialect = .ga,
-        into bytes: inout ByteWriter
+        expiresAt: Int? = nil, into bytes: inout ByteWriter
     ) {
         var json = JSONWriter(bytes)
         json.beginObject()
         json.member("type", dialect.name(of: event))
         json.eventID(sessionID: sessionID, number: number)
-        json.fields(of: event, in: dialect)
+        json.fields(of: event, in: dialect, expiresAt: expiresAt)
         json.endObject()
         bytes = json.finish()
     }
@@ -91,12 +93,14 @@ extension JSONWriter {
     }
 
     /// Writes all fields of an event except `type` and `event_id`.
-    fileprivate mutating func fields(of event: ServerEvent, in dialect: RealtimeDialect) {
+    fileprivate mutating func fields(
+        of event: ServerEvent, in dialect: RealtimeDialect, expiresAt: Int?
+    ) {
         switch event {
         case .error(let error): errorMember(dialect.wording(of: error))
         case .sessionCreated(let id, let parameters), .sessionUpdated(let id, let parameters):
             key("session")
-            session(id: id, parameters, in: dialect)
+            session(id: id, parameters, in: dialect, expiresAt: expiresAt)
         case .inputAudioBufferSpeechStarted(let itemID, let start):
             audioRange(itemID, start: start)
         case .inputAudioBufferSpeechStopped(let itemID, let end):

@@ -5,22 +5,27 @@
 extension JSONWriter {
     /// Writes the protocol's `realtime.session` or `realtime.transcription_session`. Disabled
     /// features are `null`.
+    /// - Parameter expiresAt: when it ends, in seconds since 1970; nil: it has no end.
     mutating func session(
-        id: String, _ parameters: SessionParameters, in dialect: RealtimeDialect
+        id: String, _ parameters: SessionParameters, in dialect: RealtimeDialect,
+        expiresAt: Int? = nil
     ) {
         switch (dialect, parameters.kind) {
-        case (.ga, .realtime): realtimeSession(id: id, parameters)
-        case (.ga, .transcription): transcriptionSession(id: id, parameters)
+        case (.ga, .realtime): realtimeSession(id: id, parameters, expiresAt: expiresAt)
+        case (.ga, .transcription): transcriptionSession(id: id, parameters, expiresAt: expiresAt)
         case (.beta, _):
-            object { json in json.betaSession(id: id, parameters) }
+            object { json in json.betaSession(id: id, parameters, expiresAt: expiresAt) }
         }
     }
 
-    private mutating func transcriptionSession(id: String, _ parameters: SessionParameters) {
+    private mutating func transcriptionSession(
+        id: String, _ parameters: SessionParameters, expiresAt: Int?
+    ) {
         object { json in
             json.member("object", "realtime.transcription_session")
             json.member("type", "transcription")
             json.member("id", id)
+            if let expiresAt { json.member("expires_at", expiresAt) }
             json.noInclude()
             json.object("audio") { json in
                 json.inputAudio(parameters)
@@ -28,11 +33,14 @@ extension JSONWriter {
         }
     }
 
-    private mutating func realtimeSession(id: String, _ parameters: SessionParameters) {
+    private mutating func realtimeSession(
+        id: String, _ parameters: SessionParameters, expiresAt: Int?
+    ) {
         object { json in
             json.member("object", "realtime.session")
             json.member("type", "realtime")
             json.member("id", id)
+            if let expiresAt { json.member("expires_at", expiresAt) }
             json.member("model", parameters.model)
             json.outputModalities(parameters.outputModality)
             json.member("instructions", parameters.instructions)

@@ -125,6 +125,18 @@ extension Shard {
 
     // MARK: Expiry
 
+    /// When a session ends, in seconds since 1970, for an event that shows the session; nil: it shows
+    /// none, or one without an end.
+    @inline(__always)
+    func expiry(of live: LiveSession, in event: ServerEvent) -> Int? {
+        guard let end = live.grant?.end else { return nil }
+        switch event {
+        case .sessionCreated, .sessionUpdated:
+            return calendar.seconds(at: end, now: now, wallSeconds: services.wallSeconds())
+        default: return nil
+        }
+    }
+
     /// A session has lasted as long as its credential allows: sends an error, and closes. With
     /// 1001, as OpenAI does: the client has broken no rule, and may come back.
     func expireSession(of connection: Connection) {

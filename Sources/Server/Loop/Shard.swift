@@ -95,6 +95,8 @@ package final class Shard<Backend: IO> {
     var textRequests: TextRequests
     /// Surveys that operators have asked for.
     var surveys = SurveyTable()
+    /// The time of day at which sessions end.
+    var calendar = SessionCalendar()
 
     let executor: ShardExecutor
     let gate: ShardGate

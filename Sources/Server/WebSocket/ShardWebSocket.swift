@@ -268,7 +268,8 @@ extension Shard {
         sessionLog.note(event, of: live.session.id)
         scratch.removeAll()
         live.writer.write(
-            completed(event, of: live), number: live.eventNumber, in: live.dialect, into: &scratch)
+            completed(event, of: live), number: live.eventNumber, in: live.dialect,
+            expiresAt: expiry(of: live, in: event), into: &scratch)
         live.eventNumber += 1
         switch event {
         case .responseOutputAudioDelta(let part, _, _, let position):

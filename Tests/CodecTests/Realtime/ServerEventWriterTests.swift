@@ -106,6 +106,22 @@ import Testing
                 .contains(#""event_AbC_18446744073709551615""#))
     }
 
+    @Test(arguments: [SessionParameters(model: "m"), .transcription(model: nil)])
+    func aSessionWithAnEndNamesIt(_ parameters: SessionParameters) throws {
+        let writer = ServerEventWriter(sessionID: "sess_AbC")
+        for event in [
+            ServerEvent.sessionCreated(id: "sess_AbC", parameters),
+            .sessionUpdated(id: "sess_AbC", parameters),
+        ] {
+            var bytes = ByteWriter(capacity: 1_024)
+            writer.write(event, number: 1, expiresAt: 1_800_000_000, into: &bytes)
+            let text = String(decoding: bytes.copiedBytes, as: UTF8.self)
+            let session = try JSONParser().parse(text)["session"]
+            #expect(session?["expires_at"]?.int == 1_800_000_000)
+            #expect(RealtimeSchema.shared.violations(inServerEvent: text).isEmpty)
+        }
+    }
+
     @Test func theDefaultSessionIsWhole() throws {
         let parser = JSONParser()
         let event = try parser.parse(

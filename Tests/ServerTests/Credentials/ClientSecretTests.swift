@@ -286,6 +286,22 @@ import Testing
         #expect(server.metrics.total(of: .sessionsOpen) == 1)
     }
 
+    @Test func aSessionSaysWhenItEnds() throws {
+        let server = try makeServer("max-session-seconds=60")
+        server.run(for: .milliseconds(1_500))
+        let client = open(server, try secret(server))
+        server.run(for: .milliseconds(1_700))
+        client.send(#"{"type":"session.update","session":{"type":"realtime"}}"#)
+        #expect(server.run())
+        let ends = try client.texts.map {
+            try JSONParser().parse($0)["session"]?["expires_at"]?.int
+        }
+        let end = SimulatedServer.firstSecond + 61
+        #expect(ends == [end, end], "both events name the same second")
+        let endless = open(server, Self.other)
+        #expect(endless.texts.first?.contains("expires_at") == false)
+    }
+
     @Test func onlyTheModelsOfACredentialAreThere() throws {
         let server = try makeServer("models=a,b")
         #expect(open(server, Self.key, "/v1/realtime?model=a").isOpen)

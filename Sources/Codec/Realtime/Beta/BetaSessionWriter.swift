@@ -3,8 +3,12 @@
 
 extension JSONWriter {
     /// Writes the members of the beta's `realtime.session` or `realtime.transcription_session`.
-    mutating func betaSession(id: String, _ parameters: SessionParameters) {
+    /// - Parameter expiresAt: when it ends, in seconds since 1970; nil: it has no end.
+    mutating func betaSession(
+        id: String, _ parameters: SessionParameters, expiresAt: Int? = nil
+    ) {
         member("id", id)
+        if let expiresAt { member("expires_at", expiresAt) }
         switch parameters.kind {
         case .realtime:
             member("object", "realtime.session")

@@ -169,6 +169,8 @@ enum SessionObjectTables {
                     "type", .constant(SessionKind.transcription.rawValue),
                     "The purpose of the session."),
                 FieldEntry("id", .text(), "The session's id."),
+                .optional(
+                    "expires_at", .integer(), "When it ends, in Unix seconds; absent: no limit."),
                 entry(SessionFields.include, isNullable: true),
                 FieldEntry(
                     "audio",
@@ -188,6 +190,8 @@ enum SessionObjectTables {
                 FieldEntry(
                     "type", .constant(SessionKind.realtime.rawValue), "The purpose of the session."),
                 FieldEntry("id", .text(), "The session's id."),
+                .optional(
+                    "expires_at", .integer(), "When it ends, in Unix seconds; absent: no limit."),
                 FieldEntry("model", .text(), "The model's name from the URL."),
                 entry(GenerationFields.outputModalities),
                 entry(SessionFields.instructions),
