@@ -349,6 +349,14 @@ extension ClientEventError {
             message: "The turn has lasted as long as its credential allows.")
     }
 
+    /// A sideband has sent what only the user's device can say.
+    package static var notFromSideband: Self {
+        Self(
+            code: "unsupported_in_sideband",
+            message: "Only the session's own client sends audio, and says what it has played.",
+            param: "type")
+    }
+
     /// A session has found its own state broken.
     package static var sessionFailed: Self {
         Self(kind: .server, code: "session_failed", message: "The session has failed.")

@@ -129,6 +129,10 @@ final class Connection {
     @exclusivity(unchecked) var webSocket: WebSocketConnection?
     /// Bits of the window that messages to the peer are compressed with; 0: they are not.
     var deflateWindowBits: UInt8 = 0
+    /// Whether it shows a session that has another client. In the padding behind the bits.
+    var isSideband = false
+    /// Whether sidebands see the events of its session (SessionObservation). In the same padding.
+    @exclusivity(unchecked) var isObserved = false
     /// Compression that remembers earlier messages, where there was memory for it.
     var contexts: CompressionContexts?
     @exclusivity(unchecked) var live: LiveSession?
@@ -148,7 +152,7 @@ final class Connection {
     static var noMessageDue: Instant { Instant(nanoseconds: .max) }
 
     /// Whether it is a WebSocket without a session, which sends back what it gets.
-    var isEcho: Bool { state == .webSocket && live == nil }
+    var isEcho: Bool { state == .webSocket && live == nil && !isSideband }
 
     /// Whether its session has yet to hear the rest of a long message; everything of the client
     /// that follows waits.

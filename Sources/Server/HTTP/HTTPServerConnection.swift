@@ -56,6 +56,8 @@ final class HTTPServerConnection {
         case reply(TextAnswer)
         /// The survey whose outcome is the answer, while the shards are asked.
         case survey(SurveyID)
+        /// The question for one session whose outcome is the answer, while the shards are asked.
+        case call(CallID)
     }
 
     /// A step that the shell performs.
@@ -170,6 +172,12 @@ final class HTTPServerConnection {
         if case .answering(.survey(let survey)) = phase { survey } else { nil }
     }
 
+    /// The question for one session that is being asked, while there is one.
+    var call: CallID? { if case .answering(.call(let call)) = phase { call } else { nil } }
+
+    /// Whether shards are being asked for the answer.
+    var asksShards: Bool { survey != nil || call != nil }
+
     /// Whether what was read must be used before more is read.
     var mustStopReading: Bool {
         isPaused || (isAnswering && pending.count >= Self.maxPendingBehindAnswer)
@@ -181,7 +189,8 @@ final class HTTPServerConnection {
         switch phase {
         case .receiving, .paused(.some): Self.objectBytes + IncompleteRequest.objectBytes
         case .answering(.reply): Self.objectBytes + TextAnswer.objectBytes
-        case .idle, .serving, .answering(.survey), .paused(nil), .ended: Self.objectBytes
+        case .idle, .serving, .answering(.survey), .answering(.call), .paused(nil), .ended:
+            Self.objectBytes
         }
     }
 
@@ -293,7 +302,7 @@ final class HTTPServerConnection {
     /// - Parameter keepsConnection: whether the answer has promised that, and it still may.
     func endAnswer(keepsConnection: Bool, at now: Instant) {
         switch phase {
-        case .serving, .answering(.survey): break
+        case .serving, .answering(.survey), .answering(.call): break
         // Requests that have waited behind a reply have their time from here on.
         case .answering(.reply): requestStart = now
         case .idle, .receiving, .paused, .ended: return assertionFailure("no request is served")
@@ -327,6 +336,7 @@ final class HTTPServerConnection {
         case .answering(.reply(let reply)): reply.deadline(configuration)
         // The survey ends sooner, with an answer.
         case .answering(.survey): requestStart + configuration.headerTimeout + Survey.patience
+        case .answering(.call): requestStart + configuration.headerTimeout + AwaitedCall.patience
         case .idle, .receiving, .serving, .paused, .ended:
             if pending.isEmpty && hasHadRequest {
                 lastReceived + configuration.keepAliveTimeout

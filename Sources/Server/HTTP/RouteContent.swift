@@ -87,6 +87,8 @@ extension RouteContent {
                     status: 101,
                     "The connection is a WebSocket now; /asyncapi.json has its messages."
                 ),
+                RouteAnswer(
+                    status: 404, "call_id names no session that the caller may join.", .failure),
                 RouteAnswer(status: 426, "No WebSocket was asked for.", .failure),
             ])
     }

@@ -96,7 +96,7 @@ struct RouteFailure {
 
 /// The service that answers the messages of a WebSocket.
 enum WebSocketService: Sendable {
-    /// A session of the model that the request's query names.
+    /// A session of the model that the request's query names, or a running one (`call_id`).
     case session
     /// Each message is sent back unchanged, for conformance tests and measurements.
     case echo
@@ -137,6 +137,8 @@ enum RouteService: Sendable {
     case clientSecret(ClientSecretForm)
     /// The sessions of all shards, once each shard has answered.
     case survey
+    /// A session ends, once its shard was found.
+    case hangUp
     /// The connection becomes a WebSocket.
     case webSocket(WebSocketService)
     /// A model's reply, later and perhaps in pieces.
@@ -246,7 +248,7 @@ struct Routes: Sendable {
                         RouteContent(answers: [RouteAnswer(status: 101, "It is a WebSocket now.")])
                     }))
         }
-        return table + Route.administration + StaticFile.all.map(\.route)
+        return table + Route.calls + Route.administration + StaticFile.all.map(\.route)
     }
 
     /// The routes for applications.
@@ -337,7 +339,8 @@ struct Routes: Sendable {
     {
         guard WebSocketHandshake.isRequested(by: request) else { return .upgradeRequired }
         guard case .session = service else { return nil }
-        if request.queryValue("call_id") != nil { return .callsUnsupported }
+        // A session that is joined has its kind and its place.
+        if SidebandQuery.sessionID(of: request) != nil { return nil }
         if SessionIntent(of: request) == nil { return .unknownIntent }
         if isFull { return full }
         return nil

@@ -122,6 +122,10 @@ extension Shard {
             if let response = beginSurvey(request, on: connection) {
                 send(response, to: request, on: connection)
             }
+        case .hangUp:
+            if let response = beginHangup(request, by: caller, on: connection) {
+                send(response, to: request, on: connection)
+            }
         case .webSocket(let service):
             upgrade(request, to: service, by: caller, followedBy: rest, on: connection)
         case .text(let front):
@@ -150,7 +154,7 @@ extension Shard {
     }
 
     /// Logs an answer, without the query, which may contain a key.
-    private func noteAnswer(_ status: Int, to request: HTTPRequest, sentBy peer: NetworkAddress?) {
+    func noteAnswer(_ status: Int, to request: HTTPRequest, sentBy peer: NetworkAddress?) {
         logger.debug(
             "request",
             metadata: [
@@ -194,6 +198,12 @@ extension Shard {
         }
         if let objection = objection(toUpgrading: request, on: connection) {
             return send(objection, to: request, on: connection)
+        }
+        if case .session = service, let id = SidebandQuery.sessionID(of: request) {
+            guard let refusal = beginJoining(id, request, by: caller, on: connection)
+            else { return }
+            send(refusal, to: request, on: connection)
+            return releaseProxiedPlace(of: connection)
         }
         let peer = connection.http?.client
         upgrade(request, to: service, by: caller, on: connection)
@@ -266,8 +276,11 @@ extension Shard {
     }
 
     /// Answers the handshake; from then on the connection is a WebSocket, unless it is closed.
-    private func accept(_ upgrade: WebSocketUpgrade, on connection: Connection) {
-        let agreement = compression.negotiate(upgrade.extensions)
+    /// - Parameter compresses: whether an offer of compression may be taken.
+    func accept(
+        _ upgrade: WebSocketUpgrade, compresses: Bool = true, on connection: Connection
+    ) {
+        let agreement = compresses ? compression.negotiate(upgrade.extensions) : nil
         var headers = HTTPFields()
         if let agreement { headers.append("Sec-WebSocket-Extensions", agreement.headerValue) }
         scratch.removeAll()

@@ -588,6 +588,24 @@ public struct ServerConfiguration: Sendable {
     /// and less than half of `idleTimeout`.
     public var unacknowledgedTimeout = Duration.seconds(30)
 
+    /// 4: a tool server, a supervisor, a recorder, and one that takes over from another.
+    public var maxSidebandsPerSession = 4
+    /// 4 MiB: a minute of a reply's audio as base64, and any event but one with large images.
+    public var maxSidebandQueuedBytes = 4 << 20
+
+    private static let sidebandLimits: [Setting<Self>] = [
+        .integer(
+            "max-sidebands-per-session", \.maxSidebandsPerSession, 0...64, unit: "connections",
+            "Connections that may join one session by its id; 0: none may."),
+        .integer(
+            "max-sideband-queued-bytes", \.maxSidebandQueuedBytes, (64 << 10)...(1 << 30),
+            unit: "bytes",
+            """
+            Events that may wait for one sideband, or of one; more closes it with 1013, and the \
+            session goes on.
+            """),
+    ]
+
     private static let outputLimits: [Setting<Self>] = [
         .integer(
             "max-queued-output-bytes", \.maxQueuedOutputBytes, (64 << 10)...(1 << 30),
@@ -797,7 +815,10 @@ public struct ServerConfiguration: Sendable {
             SettingGroup(.credentials, credentials), SettingGroup(.tls, tls),
             SettingGroup(.logging, logging), SettingGroup(.agents, agents),
             SettingGroup(.services, services),
-            SettingGroup(.limits, processLimits + requestLimits + messageLimits + outputLimits),
+            SettingGroup(
+                .limits,
+                processLimits + requestLimits + messageLimits + outputLimits
+                    + sidebandLimits),
             SettingGroup(.compression, compressionSettings),
             SettingGroup(.time, requestTimes + messageTimes + outputTimes + ending),
             SettingGroup(.fairness, fairness), SettingGroup(.session, sessions),

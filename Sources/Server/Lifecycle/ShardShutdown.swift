@@ -114,6 +114,8 @@ extension Shard {
 
     /// Whether a part of a turn, or of its reply, is still to come, to be sent or to be played.
     private func isBusy(_ connection: Connection) -> Bool {
+        // A sideband is needed for as long as its session lasts, and ends with it.
+        if sidebands.joined[connection.token] != nil { return true }
         guard let session = connection.live?.session else { return false }
         if session.hasTurnInFlight || connection.hasOutput { return true }
         return session.playedOut.map { $0 > now } ?? false

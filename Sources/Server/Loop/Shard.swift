@@ -19,6 +19,7 @@
 //   MemoryWatch     looks at the memory of the process                      Memory/
 //   MemoryReturn    when freed memory goes back to the system               Memory/
 //   SurveyTable     questions of operators                                  Observation/
+//   SidebandTable   calls, and connections that have joined a session       Sideband/
 //   TickMeter       what is measured of each tick                           Observation/
 //   Shutdown        the progress of the shard's end                         Lifecycle/
 //
@@ -46,6 +47,8 @@ enum DeadlineOwner {
     case textRequest(EventToken)
     /// A survey ends with the answers that have come.
     case survey(SurveyID)
+    /// A question for one session ends with the answers that have come.
+    case call(CallID)
 }
 
 /// An event loop over a backend. Confined to the thread that calls `tick()`, except `stop`,
@@ -95,6 +98,8 @@ package final class Shard<Backend: IO> {
     var textRequests: TextRequests
     /// Surveys that operators have asked for.
     var surveys = SurveyTable()
+    /// Calls, and connections that have joined a session.
+    var sidebands = SidebandTable()
     /// The time of day at which sessions end.
     var calendar = SessionCalendar()
 
@@ -229,6 +234,7 @@ package final class Shard<Backend: IO> {
         for position in 0..<reports { dispatch(io.readiness(at: position)) }
         runCommands()
         if surveys.isScanning { continueScans() }
+        if sidebands.hasWork { continueSidebands() }
         expireDeadlines()
         gate.handleTick(at: now)
         runJobs()
@@ -261,7 +267,7 @@ package final class Shard<Backend: IO> {
     private var nextWake: Instant? {
         let hasWork =
             executor.hasJobs || output.hasWork || !unfinished.isEmpty
-            || gate.hasDeliveries || surveys.isScanning
+            || gate.hasDeliveries || surveys.isScanning || sidebands.hasWork
         if hasWork { return now }
         return earlier(deadlines.next, earlier(gate.nextDeadline, upstreamPort.deadline))
     }
@@ -312,6 +318,7 @@ package final class Shard<Backend: IO> {
             case .memoryReturn: reviewMemoryReturn()
             case .textRequest(let token): handleTextDeadline(token)
             case .survey(let id): endSurvey(id)
+            case .call(let id): endCall(id)
             }
         }
         if upstreamPort.takeExpired(at: now) { upstream?.handleTimer() }

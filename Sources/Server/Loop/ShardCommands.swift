@@ -27,6 +27,8 @@ enum ShardCommand: Sendable {
     case noteReport(SurveyReport, for: SurveyID)
     /// The process takes too much memory, and this shard may have the largest ledger.
     case judgeMemory
+    /// Another shard has something to say about a call or a sideband.
+    case sideband(SidebandMessage)
 }
 
 /// A shard's commands: the mailbox, and the list into which it is emptied.
@@ -95,10 +97,11 @@ extension Shard {
         { [mailbox = inbox.mailbox] token in mailbox.post(.reviewTextRequest(token)) }
     }
 
-    /// Takes part in what concerns all shards of the server: surveys, and the process's memory.
+    /// Takes part in what concerns all shards of the server: surveys, calls, and the process's
+    /// memory.
     func joinServer() {
         let mailbox = inbox.mailbox
-        services.directory.join(services.index) { mailbox.post(.answerSurvey($0)) }
+        services.directory.join(services.index) { mailbox.post($0) }
         services.memory.register(shard: services.index) { mailbox.post(.judgeMemory) }
     }
 
@@ -120,6 +123,7 @@ extension Shard {
         case .answerSurvey(let question): surveys.begin(question)
         case .noteReport(let report, let survey): handle(report, for: survey)
         case .judgeMemory: judgeMemory()
+        case .sideband(let message): handle(message)
         }
     }
 }

@@ -20,8 +20,9 @@ extension Connection {
 
     /// Whether it has nothing beyond that.
     fileprivate var isResting: Bool {
-        state == .webSocket && live == nil && tls == nil && output.isEmpty && pending.isEmpty
-            && backlog == nil && contexts == nil && messageDue == Connection.noMessageDue
+        state == .webSocket && live == nil && !isSideband && tls == nil && output.isEmpty
+            && pending.isEmpty && backlog == nil && contexts == nil
+            && messageDue == Connection.noMessageDue
     }
 
     /// Whether it may have a part of a message. Asking the WebSocket itself copies all of it.
@@ -81,6 +82,10 @@ extension Shard {
     func ledger(of connection: Connection) -> MemoryLedger {
         var ledger = MemoryLedger(of: connection)
         if let live = connection.live { add(live, at: connection.token, to: &ledger) }
+        if connection.isObserved {
+            ledger.session += sidebands.observations[connection.token]?.heldBytes ?? 0
+        }
+        if connection.isSideband { addSideband(at: connection.token, to: &ledger) }
         return ledger
     }
 
@@ -148,10 +153,11 @@ extension Shard {
         var isTrue = true
         connections.forEach { connection in
             sum += Int(connection.charged)
-            // libcurl's memory for agents at work changes by itself, between two ticks.
+            // libcurl's memory for agents at work changes by itself, between two ticks; so does what
+            // other shards have sent a sideband.
             let isDue =
                 connection.isTouched || connection.state == .closed
-                || connection.live?.work.isBusy == true
+                || connection.live?.work.isBusy == true || connection.isSideband
             isTrue = isTrue && (isDue || ledger(of: connection).total == Int(connection.charged))
         }
         for request in textRequests.all {

@@ -152,6 +152,19 @@ extension MetricFamily {
             "parley_sessions_failed_total",
             "Sessions ended because their state was broken, a defect of the server.",
             .sessionsFailed),
+        .counter(
+            "parley_sessions_hung_up_total", "Sessions ended by a request to hang up.",
+            .callsHungUp),
+        .gauge(
+            "parley_sidebands", "Open connections that have joined a session.", .sidebandsOpen),
+        .counter("parley_sidebands_joined_total", "Sessions joined.", .sidebandsJoined),
+        .counter(
+            "parley_sidebands_cut_off_total",
+            "Sidebands closed because more waited for them, or of them, than their limit.",
+            .sidebandsCutOff),
+        .counters(
+            "parley_sideband_events_total", "Events from and to sidebands.", "direction",
+            [("received", .sidebandEventsIn), ("sent", .sidebandEventsOut)]),
         .counters(
             "parley_drained_sessions_total",
             "Sessions closed for a restart, by the outcome of the turn in flight.", "outcome",

@@ -19,6 +19,8 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case quotaRefusedTokens
     case clientSecretsIssued, sessionsExpired, sessionsFailed
     case sessionsStarted, sessionsRefused
+    case sidebandsOpen, sidebandsJoined, sidebandsCutOff, sidebandEventsIn, sidebandEventsOut
+    case callsHungUp
     case drainedIdle, drainedFinished, drainedCutOff
     case bytesReceived, bytesSent, outputLimitCloses, slowReaderCloses, protocolErrors
     case sendsSent, sendsBuffered, sendsOverLimit

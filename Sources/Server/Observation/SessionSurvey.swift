@@ -37,6 +37,10 @@ struct SurveyReport: Sendable {
 /// One session, text request or bare connection in an answer.
 struct SessionRow: Sendable {
     let rank: SessionRank
+    /// Sidebands that have joined it.
+    var sidebands = 0
+    /// The session that it has joined itself, as a sideband.
+    var joined: String?
     let shard: Int
     let state: SessionState
     let bytes: Int
@@ -116,19 +120,19 @@ struct SurveyTable {
 
 /// The shards of a server, as far as they can be asked. Any thread.
 package final class ShardDirectory: Sendable {
-    private let shards = Mutex<[Int: @Sendable (SurveyQuestion) -> Void]>([:])
+    private let shards = Mutex<[Int: @Sendable (ShardCommand) -> Void]>([:])
 
     /// Without a shard.
     package init() {}
 
     /// A shard can be asked from now on.
-    func join(_ index: Int, ask: @escaping @Sendable (SurveyQuestion) -> Void) {
-        shards.withLock { $0[index] = ask }
+    func join(_ index: Int, post: @escaping @Sendable (ShardCommand) -> Void) {
+        shards.withLock { $0[index] = post }
     }
 
     /// A shard has ended.
     func leave(_ index: Int) { shards.withLock { $0[index] = nil } }
 
     /// Ways to ask those that are there.
-    var all: [@Sendable (SurveyQuestion) -> Void] { shards.withLock { Array($0.values) } }
+    var all: [@Sendable (ShardCommand) -> Void] { shards.withLock { Array($0.values) } }
 }

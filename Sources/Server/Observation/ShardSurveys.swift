@@ -34,14 +34,14 @@ extension Shard {
         connection.http?.beginAnswer(.survey(id))
         _ = deadlines.schedule(.survey(id), at: now + Survey.patience)
         let question = SurveyQuestion(query: query) { [noteReport] in noteReport($0, id) }
-        for ask in shards { ask(question) }
+        for post in shards { post(.answerSurvey(question)) }
         return nil
     }
 
     /// Whether a request comes from this machine, and was not passed on by a proxy for a client
     /// elsewhere. A proxy is known by the fields that it adds; only a trusted one that names its
     /// client can vouch for it.
-    private func isLocal(_ request: HTTPRequest, on connection: Connection) -> Bool {
+    func isLocal(_ request: HTTPRequest, on connection: Connection) -> Bool {
         guard let http = connection.http else { return false }
         let named = "X-Forwarded-For"
         let namesClient = admission.trusts(http.client) && request.fields.count(of: named) > 0
@@ -112,7 +112,10 @@ extension Shard {
         let isWebSocket = connection.state == .webSocket
         let parts = hasParts ? ledger(of: connection) : nil
         return SessionRow(
-            rank: rank, shard: services.index, state: connection.chargedState ?? .connection,
+            rank: rank,
+            sidebands: sidebands.observations[connection.token]?.observers.count ?? 0,
+            joined: sidebands.joined[connection.token]?.place.sessionID,
+            shard: services.index, state: connection.chargedState ?? .connection,
             bytes: parts?.total ?? Int(connection.charged),
             age: peerClock - connection.activityStart,
             idle: peerClock - (isWebSocket ? connection.lastMessage : connection.lastReceived),

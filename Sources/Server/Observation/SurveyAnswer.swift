@@ -72,6 +72,8 @@ struct SurveyAnswer {
             json.member("client", row.client == .unspecified ? nil : "\(row.client)")
             json.member("model", row.model)
             json.member("turns", row.turns)
+            json.member("sidebands", row.sidebands)
+            json.member("joined", row.joined)
             json.key("last_turn")
             if let turn = row.lastTurn {
                 json.object { json in
@@ -94,9 +96,9 @@ struct SurveyAnswer {
 }
 
 extension RouteFailure {
-    fileprivate static let noSession = RouteFailure(
+    static let noSession = RouteFailure(
         status: 404, code: "session_not_found", message: "There is no session with this id.")
-    fileprivate static let shardsAway = unavailable(
+    static let shardsAway = unavailable(
         "shards_away", "A part of the server did not answer in time.", retryAfterSeconds: 1)
     static let tooManySurveys = unavailable(
         "too_many_surveys", "Too many ask for sessions at once.", retryAfterSeconds: 1)
@@ -137,6 +139,10 @@ extension RouteContent {
                 "The client's address; behind a proxy of an IPv6 client its /64."),
             FieldEntry("model", .text(), isNullable: true, "Its model; null without a session."),
             FieldEntry("turns", count, "Responses that it has begun."),
+            FieldEntry("sidebands", count, "Sidebands that have joined it."),
+            FieldEntry(
+                "joined", .text(), isNullable: true,
+                "The session that it has joined as a sideband; null: it is none."),
             FieldEntry(
                 "last_turn", .object(lastTurn), isNullable: true,
                 "How its last turn went; null before the first."),

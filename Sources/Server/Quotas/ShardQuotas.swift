@@ -43,17 +43,27 @@ extension Shard {
     func admits(
         _ event: ClientEvent, eventID: String?, to live: LiveSession, on connection: Connection
     ) -> Bool {
-        guard let quotas = live.grant?.quotas else { return true }
+        guard live.grant?.quotas != nil else { return true }
         if case .inputAudioBufferAppend = event {
             return admitsAudio(to: live, on: connection)
         }
         do {
-            try quotas.takeEvent(at: now)
+            try takeEvent(eventID, of: live)
             return true
         } catch {
-            note(error)
-            refuse(error, eventID: eventID, to: live, on: connection)
+            step(live, of: connection) { $0.handle(error, at: now) }
             return false
+        }
+    }
+
+    /// Counts an event for a session, of its client or of a sideband.
+    /// - Throws: the error for its sender, where a quota is used up.
+    func takeEvent(_ eventID: String?, of live: LiveSession) throws(ClientEventError) {
+        do {
+            try live.grant?.quotas?.takeEvent(at: now)
+        } catch {
+            note(error)
+            throw .quotaUsedUp(error, eventID: eventID)
         }
     }
 
@@ -66,19 +76,11 @@ extension Shard {
         } catch {
             note(error)
             if quotas.isAudioErrorDue(at: now) {
-                refuse(error, eventID: nil, to: live, on: connection)
+                let error = ClientEventError.quotaUsedUp(error)
+                step(live, of: connection) { $0.handle(error, at: now) }
             }
             return false
         }
-    }
-
-    private func refuse(
-        _ refusal: QuotaRefusal, eventID: String?, to live: LiveSession,
-        on connection: Connection
-    ) {
-        let error = ClientEventError(
-            code: "rate_limit_exceeded", message: refusal.message, eventID: eventID)
-        step(live, of: connection) { $0.handle(error, at: now) }
     }
 
     /// Counts the audio that a session hears in an input.
@@ -122,6 +124,14 @@ extension Shard {
                         resetMilliseconds: $0.reset.wholeMilliseconds)
                 }
             })
+    }
+}
+
+extension ClientEventError {
+    fileprivate static func quotaUsedUp(
+        _ refusal: QuotaRefusal, eventID: String? = nil
+    ) -> ClientEventError {
+        ClientEventError(code: "rate_limit_exceeded", message: refusal.message, eventID: eventID)
     }
 }
 

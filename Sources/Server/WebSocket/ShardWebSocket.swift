@@ -108,11 +108,11 @@ extension Shard {
         switch event {
         case .text(let message):
             noteMessage(ofBytes: message.count, on: connection)
-            guard let live = connection.live else { return echo(.text, message, on: connection) }
+            guard let live = connection.live else { return answer(.text, message, on: connection) }
             handleText(message, of: live, on: connection)
         case .binary(let packet):
             noteMessage(ofBytes: packet.count, on: connection)
-            guard let live = connection.live else { return echo(.binary, packet, on: connection) }
+            guard let live = connection.live else { return answer(.binary, packet, on: connection) }
             handleAudio(packet, of: live, on: connection)
         case .compressed(let message):
             return try handleCompressed(message, on: connection)
@@ -135,12 +135,17 @@ extension Shard {
         connection.hasEnded = true
     }
 
-    /// A WebSocket without a session sends back what it gets, as it came, until it is closing.
+    /// A WebSocket without a session sends back what it gets, as it came, until it is closing;
+    /// unless it is a sideband.
     /// - Returns: 1, the messages that it counts as.
     @inline(__always)
-    private func echo(
+    private func answer(
         _ opcode: WebSocketOpcode, _ message: UnsafeRawBufferPointer, on connection: Connection
     ) -> Int {
+        if connection.isSideband {
+            receive(opcode, message, ofSideband: connection)
+            return 1
+        }
         if connection.state == .webSocket { send(opcode, message, on: connection) }
         return 1
     }
@@ -152,9 +157,10 @@ extension Shard {
             let (event, eventID) = try eventParser.parse(message, in: live.dialect)
             metrics.add(event.metric)
             guard admits(event, eventID: eventID, to: live, on: connection) else { return }
+            let admitted = connection.isObserved ? admit(event, of: live, on: connection) : event
             countingAudio(of: live) {
                 step(live, of: connection) {
-                    $0.handle(event, eventID: eventID, audio: eventParser.audio.bytes, at: now)
+                    $0.handle(admitted, eventID: eventID, audio: eventParser.audio.bytes, at: now)
                 }
             }
         } catch {
@@ -193,8 +199,10 @@ extension Shard {
 
     /// Takes a connection's session away, if it has one, and stops its agents.
     func endSession(of connection: Connection) {
+        if connection.isSideband { leaveSession(of: connection) }
         guard let live = connection.live else { return }
         connection.live = nil
+        if connection.isObserved { endObservation(of: connection) }
         agentLink.stopAll(&live.work)
         releaseAgents(of: connection)
         sessionLog.noteEnd(of: live.session.id)
@@ -227,8 +235,17 @@ extension Shard {
             // Output of a session whose connection broke meanwhile goes nowhere.
             guard connection.live === live else { continue }
             switch output {
-            case .event(let event): send(event, of: live, on: connection)
-            case .audio(let packet): send(packet, on: connection)
+            case .event(let event):
+                guard connection.isObserved else {
+                    send(event, of: live, on: connection)
+                    continue
+                }
+                if let shown = observe(event, of: live, on: connection) {
+                    send(shown, of: live, on: connection)
+                }
+            case .audio(let packet):
+                if connection.isObserved { observe(packet, of: live, on: connection) }
+                send(packet, on: connection)
             case .dropAudio(let responseID): dropAudio(of: responseID, on: connection)
             case .dropItemAudio(let itemID): dropAudio(ofItem: itemID, on: connection)
             case .command(let command):

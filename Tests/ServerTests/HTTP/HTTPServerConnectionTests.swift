@@ -79,6 +79,7 @@ private final class HTTPDriver {
         case .serving: "serving"
         case .answering(.reply): "answering reply"
         case .answering(.survey): "answering survey"
+        case .answering(.call): "answering call"
         case .paused(nil): "paused"
         case .paused(.some): "paused within a request"
         case .ended: "ended"
@@ -315,6 +316,20 @@ private struct Transition: CustomTestStringConvertible {
         driver.http.endAnswer(keepsConnection: true, at: driver.now)
         #expect(driver.usePending() == ["request /a 0"])
         #expect(driver.http.pending.isEmpty)
+    }
+
+    @Test func aCallIsAnsweredLaterOrBecomesAWebSocket() {
+        let driver = HTTPDriver()
+        #expect(driver.receive(Transition.whole) == ["request /a 0"])
+        driver.http.beginAnswer(.call(3))
+        #expect(driver.http.call == 3 && driver.http.asksShards && driver.http.survey == nil)
+        #expect(driver.phase == "answering call")
+        driver.http.endAnswer(keepsConnection: true, at: driver.now)
+        #expect(driver.phase == "idle" && !driver.http.asksShards)
+        #expect(driver.receive(Transition.whole) == ["request /a 0"])
+        driver.http.beginAnswer(.call(4))
+        driver.http.end()
+        #expect(driver.phase == "ended" && driver.http.call == nil)
     }
 
     @Test func readingStopsWhereTooMuchWaits() {

@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test(arguments: [
-        ("/v1/realtime?call_id=rtc_1", 404, "calls_not_supported"),
+        ("/v1/realtime?call_id=rtc_1", 404, "session_not_found"),
         ("/v1/realtime/calls", 404, "calls_not_supported"),
         ("/v1/realtime/calls/rtc_1/accept", 404, "calls_not_supported"),
         ("/v1/realtime/translations?model=m", 400, "unsupported_session_type"),

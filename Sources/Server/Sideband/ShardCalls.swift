@@ -1,0 +1,182 @@
+// Requests for one session of the server, wherever it lives: to hang it up, or to join it. The shard
+// that was asked puts the question to all shards; the one that has the session acts at once, and
+// the answer comes back. No shard waits for another.
+//
+// Invariant: a session that does not exist and one of another owner give the same answer. A key may
+// reach the sessions of its own principal, an operator's any; nobody else may ask.
+
+import Codec
+import Session
+
+extension Shard {
+    // MARK: Asking
+
+    /// Answers a request to hang up.
+    /// - Returns: the answer where it comes at once; nil: the shards are asked.
+    func beginHangup(
+        _ request: HTTPRequest, by caller: Caller, on connection: Connection
+    ) -> HTTPResponse? {
+        guard let route = routes.route(at: request.path),
+            let id = route.parameter(of: request.path)
+        else { return RouteFailure.noSession.response }
+        return ask(for: id, wish: .hangUp, request, by: caller, on: connection)
+    }
+
+    /// Answers a request to join a session.
+    /// - Returns: the refusal where it comes at once; nil: the shards are asked.
+    func beginJoining(
+        _ sessionID: String, _ request: HTTPRequest, by caller: Caller, on connection: Connection
+    ) -> HTTPResponse? {
+        guard caller.access >= .key else {
+            return credentialRefusal(.insufficientCredential, on: connection)
+        }
+        let upgrade: WebSocketUpgrade
+        let tools: [String]
+        do {
+            upgrade = try WebSocketHandshake.validate(request)
+        } catch {
+            metrics.add(.protocolErrors)
+            logger.debug("bad handshake", metadata: ["rule": "\(error)"])
+            return RouteFailure.response(to: error)
+        }
+        do throws(ClientEventError) {
+            tools = try SidebandQuery.tools(of: request)
+        } catch {
+            return HTTPResponse(badRequest: error)
+        }
+        guard !isTooLate(connection) else { return routes.stopping.response }
+        guard !isShortOfMemory() else { return routes.shortOfMemory.response }
+        let link = SidebandLink(observer: connection.token, tools: tools, post: postToThisShard)
+        return ask(for: sessionID, wish: .join(upgrade, link), request, by: caller, on: connection)
+    }
+
+    private func ask(
+        for sessionID: String, wish: AwaitedCall.Wish, _ request: HTTPRequest, by caller: Caller,
+        on connection: Connection
+    ) -> HTTPResponse? {
+        guard services.authenticator.isOn || isLocal(request, on: connection) else {
+            return RouteFailure.loopbackOnly.response
+        }
+        guard !sidebands.isFull else { return RouteFailure.tooManyCalls.response }
+        let shards = services.directory.all
+        let id = sidebands.takeID()
+        sidebands.insert(
+            AwaitedCall(
+                id: id, wish: wish, request: request, token: connection.token,
+                shards: shards.count))
+        connection.http?.beginAnswer(.call(id))
+        _ = deadlines.schedule(.call(id), at: now + AwaitedCall.patience)
+        let purpose: CallQuestion.Purpose =
+            switch wish {
+            case .join(_, let link): .join(link)
+            case .hangUp: .hangUp
+            }
+        let question = CallQuestion(
+            sessionID: sessionID,
+            owner: caller.access == .operator
+                ? nil : CallerTag(principal: caller.principal, address: .unspecified),
+            purpose: purpose
+        ) { [postToThisShard] in postToThisShard(.answer($0, to: id)) }
+        for post in shards { post(.sideband(.ask(question))) }
+        return nil
+    }
+
+    /// Posts to this shard. Any thread.
+    var postToThisShard: @Sendable (SidebandMessage) -> Void {
+        { [mailbox = inbox.mailbox] in mailbox.post(.sideband($0)) }
+    }
+
+    // MARK: The answer
+
+    /// Another shard, or this one, has sent a message about calls.
+    func handle(_ message: SidebandMessage) {
+        switch message {
+        case .ask(let question): sidebands.searches.append(CallSearch(question))
+        case .answer(let answer, let id): handle(answer, to: id)
+        case .input(let text, let link, let token):
+            sidebands.inputs.append(SidebandInput(text: text, link: link, token: token))
+        case .leave(let link, let token): handleLeaving(link, of: token)
+        case .event(let text, let isError, let link):
+            deliver(text, isError: isError, to: link)
+        case .ended(let end, let link): handleEnd(end, of: link)
+        }
+    }
+
+    private func handle(_ answer: CallAnswer, to id: CallID) {
+        switch answer {
+        case .missing:
+            guard let call = sidebands.noteMissing(id) else { return }
+            reply(RouteFailure.noSession.response, to: call)
+        case .refused(let failure):
+            guard let call = sidebands.remove(id) else { return }
+            reply(failure.response, to: call)
+        case .hungUp:
+            guard let call = sidebands.remove(id) else { return }
+            reply(HTTPResponse(status: 200), to: call)
+        case .joined(let place, let link): handleJoined(place, link, sidebands.remove(id))
+        }
+    }
+
+    /// The time for a question is over: a shard that has not answered may have the session.
+    func endCall(_ id: CallID) {
+        guard let call = sidebands.remove(id) else { return }
+        // A session that is joined after this finds that its sideband has left.
+        reply(RouteFailure.shardsAway.response, to: call)
+    }
+
+    /// The connection that waits for a call's answer, if it still does.
+    func connection(awaiting call: AwaitedCall) -> Connection? {
+        guard let connection = connections[call.token], connection.state == .http,
+            connection.http?.call == call.id
+        else { return nil }
+        return connection
+    }
+
+    private func reply(_ response: HTTPResponse, to call: AwaitedCall) {
+        guard let connection = connection(awaiting: call) else { return }
+        send(response, to: call.request, on: connection)
+        releaseProxiedPlace(of: connection)
+        if connection.state == .http { answerWaiting(on: connection) }
+    }
+
+    // MARK: Being asked
+
+    /// Goes on with the searches by a tick's share.
+    private func continueSearches() {
+        var slots = SidebandTable.slotsPerTick
+        while slots > 0, !sidebands.searches.isEmpty {
+            let connection = sidebands.searches[0].look(through: connections, atMost: &slots)
+            let isOver = sidebands.searches[0].isOver(in: connections)
+            guard connection != nil || isOver else { return }
+            let question = sidebands.searches.removeFirst().question
+            slots -= 1
+            if let connection {
+                act(on: connection, question)
+            } else {
+                question.answer(.missing)
+            }
+        }
+    }
+
+    /// Does what a question asks of a session that was found.
+    private func act(on connection: Connection, _ question: CallQuestion) {
+        guard connection.state == .webSocket, let live = connection.live,
+            question.owner.map({ $0 == live.work.caller }) ?? true
+        else { return question.answer(.missing) }
+        switch question.purpose {
+        case .hangUp:
+            metrics.add(.callsHungUp)
+            closeWebSocket(connection, .normalClosure, reason: "The call was hung up.")
+            question.answer(.hungUp)
+        case .join(let link):
+            join(link, to: live, of: connection, answer: question.answer)
+        }
+    }
+
+    /// The work of a tick for calls and sidebands.
+    func continueSidebands() {
+        continueSearches()
+        handleSidebandInputs()
+        settleObservations()
+    }
+}

@@ -1,0 +1,269 @@
+// The session's side of sidebands: a session is joined, its events go to those who have joined it
+// and to its client, each as it may see them, and sidebands' events become inputs of the session.
+//
+// Invariants: the session's client never waits for a sideband, and learns nothing of it but the
+// events that a sideband causes. A call that a sideband has left unanswered is answered with an
+// error, so that the user is not left waiting.
+
+import Codec
+import Session
+
+extension Shard {
+    // MARK: Joining and leaving
+
+    /// A sideband joins a session: it is sent the session as it is, then every event.
+    /// - Parameter answer: told first whether it may; the mailbox keeps the order.
+    func join(
+        _ link: SidebandLink, to live: LiveSession, of connection: Connection,
+        answer: (CallAnswer) -> Void
+    ) {
+        let observation = sidebands.observations[connection.token] ?? SessionObservation()
+        switch observation.objection(to: link, atMost: configuration.maxSidebandsPerSession) {
+        case .tooMany: return answer(.refused(.tooManySidebands))
+        case .toolsTaken: return answer(.refused(.sidebandToolsTaken))
+        case nil: break
+        }
+        observation.join(link)
+        sidebands.observations[connection.token] = observation
+        connection.isObserved = true
+        metrics.add(.sidebandsJoined)
+        let session = live.session
+        let place = SessionPlace(
+            sessionID: session.id, token: connection.token, post: postToThisShard)
+        answer(.joined(place, link))
+        send(.sessionCreated(id: session.id, session.parameters), to: link, of: live, observation)
+        live.eventNumber += 1
+        perform(.settle, on: connection)
+    }
+
+    /// A sideband is gone.
+    func handleLeaving(_ link: SidebandLink, of token: EventToken) {
+        guard let observation = sidebands.observations[token], observation.remove(link)
+        else { return }
+        scheduleSettling(of: observation, at: token)
+    }
+
+    /// The session of a connection ends: its sidebands are told.
+    func endObservation(of connection: Connection) {
+        guard let observation = sidebands.observations.removeValue(forKey: connection.token)
+        else { return }
+        for link in observation.observers { link.end(.sessionEnded) }
+    }
+
+    // MARK: Out
+
+    /// Shows an event of an observed session to its sidebands.
+    /// - Returns: the event as the client sees it; nil: not at all.
+    @inline(never)
+    func observe(
+        _ event: ServerEvent, of live: LiveSession, on connection: Connection
+    ) -> ServerEvent? {
+        guard let observation = sidebands.observations[connection.token] else { return event }
+        let event = completed(event, of: live)
+        if observation.note(event) { scheduleSettling(of: observation, at: connection.token) }
+        for link in observation.observers { send(event, to: link, of: live, observation) }
+        dismissSlowSidebands(of: observation, at: connection.token)
+        let shown = observation.view(of: event, for: nil)
+        // The event's number is used up, although the client gets no event with it.
+        if shown == nil { live.eventNumber += 1 }
+        return shown
+    }
+
+    /// Shows a packet of binary audio to the sidebands, as the event that it stands for.
+    @inline(never)
+    func observe(_ packet: OutputAudioPacket, of live: LiveSession, on connection: Connection) {
+        guard let observation = sidebands.observations[connection.token] else { return }
+        let event = observation.event(of: packet)
+        for link in observation.observers { send(event, to: link, of: live, observation) }
+        live.eventNumber += 1
+        dismissSlowSidebands(of: observation, at: connection.token)
+    }
+
+    private func send(
+        _ event: ServerEvent, to link: SidebandLink, of live: LiveSession,
+        _ observation: SessionObservation
+    ) {
+        guard let shown = observation.view(of: event, for: link) else { return }
+        scratch.removeAll()
+        live.writer.write(
+            shown, number: live.eventNumber, expiresAt: expiry(of: live, in: shown),
+            into: &scratch)
+        var isError = false
+        // An error that the sideband has caused itself costs it as it would a client.
+        if case .error = event, case .sideband = observation.origin { isError = true }
+        metrics.add(.sidebandEventsOut)
+        link.send(scratch.copiedBytes, isError: isError)
+        scratch.removeAll()
+    }
+
+    /// Cuts off the sidebands for which too much waits on the way to their shard.
+    private func dismissSlowSidebands(of observation: SessionObservation, at token: EventToken) {
+        for link in observation.observers
+        where link.eventBytes > configuration.maxSidebandQueuedBytes {
+            link.end(.tooSlow)
+            guard observation.remove(link) else { continue }
+            scheduleSettling(of: observation, at: token)
+        }
+    }
+
+    // MARK: In
+
+    /// An event of an observed session's client, as the session takes it.
+    func admit(_ event: ClientEvent, of live: LiveSession, on connection: Connection) -> ClientEvent
+    {
+        guard let observation = sidebands.observations[connection.token] else { return event }
+        return observation.privateCalls.admit(event, from: [], to: live.session.parameters)
+    }
+
+    /// Handles events of sidebands, at most a connection's share of them in one tick. Those for a
+    /// session that has yet to hear the rest of a long message wait.
+    func handleSidebandInputs() {
+        guard !sidebands.inputs.isEmpty else { return }
+        let count = min(sidebands.inputs.count, configuration.maxMessagesPerTick)
+        let taken = Array(sidebands.inputs[..<count])
+        sidebands.inputs.removeFirst(count)
+        var postponed: [SidebandInput] = []
+        for input in taken {
+            if connections[input.token]?.hasUnheardAudio == true {
+                postponed.append(input)
+            } else {
+                handle(input)
+                input.link.noteHandled(input.text.count)
+            }
+        }
+        sidebands.inputs.insert(contentsOf: postponed, at: 0)
+    }
+
+    private func handle(_ input: SidebandInput) {
+        guard let connection = connections[input.token], let live = connection.live,
+            let observation = sidebands.observations[input.token],
+            observation.contains(input.link)
+        else { return }
+        metrics.add(.sidebandEventsIn)
+        observation.begin(.sideband(input.link), live.session.parameters)
+        defer { observation.end() }
+        do throws(ClientEventError) {
+            let (event, eventID) = try parse(input.text)
+            if event.isOfTheUsersDevice {
+                var refusal = ClientEventError.notFromSideband
+                refusal.eventID = eventID
+                throw refusal
+            }
+            try takeEvent(eventID, of: live)
+            let admitted = observation.privateCalls.admit(
+                event, from: input.link.tools, to: live.session.parameters)
+            step(live, of: connection) {
+                $0.handle(
+                    admitted, eventID: eventID,
+                    audio: UnsafeRawBufferPointer(start: nil, count: 0).bytes,
+                    at: now)
+            }
+        } catch {
+            step(live, of: connection) { $0.handle(error, at: now) }
+        }
+    }
+
+    private func parse(
+        _ text: [UInt8]
+    ) throws(ClientEventError) -> (event: ClientEvent, eventID: String?) {
+        let outcome = text.withUnsafeBytes { bytes in
+            Result { () throws(ClientEventError) in try eventParser.parse(bytes) }
+        }
+        return try outcome.get()
+    }
+
+    // MARK: What a sideband leaves behind
+
+    private func scheduleSettling(of observation: SessionObservation, at token: EventToken) {
+        guard !observation.isUnsettled else { return }
+        observation.isUnsettled = true
+        sidebands.unsettled.append(token)
+    }
+
+    /// Settles the sessions that a sideband has left.
+    func settleObservations() {
+        guard !sidebands.unsettled.isEmpty else { return }
+        var tokens: [EventToken] = []
+        swap(&tokens, &sidebands.unsettled)
+        for token in tokens {
+            guard let connection = connections[token], let live = connection.live,
+                let observation = sidebands.observations[token]
+            else { continue }
+            guard !connection.hasUnheardAudio else {
+                sidebands.unsettled.append(token)
+                continue
+            }
+            observation.isUnsettled = false
+            withdrawTools(observation.abandonedNames, from: live, of: connection, observation)
+            answerOrphans(of: observation, in: live, on: connection)
+            guard connection.live === live else { continue }
+            if live.session.isIdle { observation.forgetAbandonedNames() }
+            if observation.isOver {
+                sidebands.observations[token] = nil
+                connection.isObserved = false
+            }
+            perform(.settle, on: connection)
+        }
+    }
+
+    /// Takes tools out of the session whose calls nobody would answer.
+    private func withdrawTools(
+        _ names: [String], from live: LiveSession, of connection: Connection,
+        _ observation: SessionObservation
+    ) {
+        let parameters = live.session.parameters
+        guard parameters.tools.contains(where: { names.contains($0.name) }) else { return }
+        var update = SessionUpdate()
+        update.tools = .value(parameters.tools.filter { !names.contains($0.name) })
+        if case .function(let name) = parameters.toolChoice, names.contains(name) {
+            update.toolChoice = .value(.auto)
+        }
+        handle(.sessionUpdate(update), of: live, on: connection, observation)
+    }
+
+    /// Answers the calls that nobody will, and has the model go on.
+    private func answerOrphans(
+        of observation: SessionObservation, in live: LiveSession, on connection: Connection
+    ) {
+        let orphans = observation.takeOrphans()
+        for callID in orphans {
+            let output = ConversationItem(
+                id: "",
+                kind: .functionCallOutput(
+                    callID: callID, output: #"{"error":"The function is not available now."}"#))
+            handle(
+                .conversationItemCreate(item: output, previousItemID: nil), of: live,
+                on: connection, observation)
+        }
+        guard !orphans.isEmpty else { return }
+        handle(.responseCreate(ResponseParameters()), of: live, on: connection, observation)
+    }
+
+    /// An event of the server's own.
+    private func handle(
+        _ event: ClientEvent, of live: LiveSession, on connection: Connection,
+        _ observation: SessionObservation
+    ) {
+        guard connection.live === live else { return }
+        observation.begin(.server, live.session.parameters)
+        defer { observation.end() }
+        step(live, of: connection) {
+            $0.handle(
+                event, eventID: nil, audio: UnsafeRawBufferPointer(start: nil, count: 0).bytes,
+                at: now)
+        }
+    }
+}
+
+extension ClientEvent {
+    /// Whether only the user's device can say it: what it hears and what it plays.
+    fileprivate var isOfTheUsersDevice: Bool {
+        switch self {
+        case .inputAudioBufferAppend, .outputAudioBufferPlayed: true
+        case .sessionUpdate, .inputAudioBufferCommit, .inputAudioBufferClear,
+            .conversationItemCreate, .conversationItemDelete, .conversationItemRetrieve,
+            .conversationItemTruncate, .responseCreate, .responseCancel, .outputAudioBufferClear:
+            false
+        }
+    }
+}

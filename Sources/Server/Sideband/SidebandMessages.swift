@@ -1,0 +1,139 @@
+// What shards say to each other about calls: a shard asks all for a session by its id, to hang it up
+// or to join it, and from then on the session's shard and that of the sideband exchange events.
+// Every value here travels through mailboxes; none is changed after it was posted.
+//
+//   sideband's shard                          session's shard
+//        │ ask(question) ─────────────────────────▶ │  (all shards are asked)
+//        │ ◀───────────────────────── answer(joined) │
+//        │ ◀──────────────── event(session.created) │
+//        │ input ─────────────────────────────────▶ │
+//        │ ◀───────────────────────────────── event │
+//        │ leave ─────▶          or          ◀ ended│
+//
+// Invariant: after `leave` or `ended` neither side sends more for that sideband; what crosses it on
+// the way is dropped where it arrives.
+
+import Codec
+import Session
+import Synchronization
+
+/// Names a question of one shard.
+typealias CallID = UInt64
+
+/// A question for one session, put to every shard.
+struct CallQuestion: Sendable {
+    /// What is to be done with the session.
+    enum Purpose: Sendable {
+        /// A sideband joins it.
+        case join(SidebandLink)
+        /// It ends.
+        case hangUp
+    }
+
+    /// `sess_…`, as the client wrote it.
+    let sessionID: String
+    /// Whose sessions may be found; nil: anyone's.
+    let owner: CallerTag?
+    let purpose: Purpose
+    /// Takes the shard's answer. Any thread.
+    let answer: @Sendable (CallAnswer) -> Void
+}
+
+/// The answer of one shard.
+enum CallAnswer: Sendable {
+    /// It has no such session, or not one of this owner.
+    case missing
+    /// The sideband has joined the session.
+    case joined(SessionPlace, SidebandLink)
+    /// The session has ended.
+    case hungUp
+    /// The session is there, and cannot be joined.
+    case refused(RouteFailure)
+}
+
+/// Where a joined session is.
+struct SessionPlace: Sendable {
+    /// `sess_…`
+    let sessionID: String
+    /// The connection of its client.
+    let token: EventToken
+    /// Posts to its shard. Any thread.
+    let post: @Sendable (SidebandMessage) -> Void
+}
+
+/// Why the session's side ends a sideband.
+enum SidebandEnd: Sendable {
+    /// The session is over.
+    case sessionEnded
+    /// More events wait for the sideband than `max-sideband-queued-bytes`.
+    case tooSlow
+}
+
+/// A message of one shard to another about calls.
+enum SidebandMessage: Sendable {
+    /// To every shard: look for a session.
+    case ask(CallQuestion)
+    /// To the shard that asked.
+    case answer(CallAnswer, to: CallID)
+    /// To the session's shard: an event of the sideband, as its text.
+    case input([UInt8], from: SidebandLink, to: EventToken)
+    /// To the session's shard: the sideband is gone.
+    case leave(SidebandLink, EventToken)
+    /// To the sideband's shard: an event of the session, as its text.
+    case event([UInt8], isError: Bool, to: SidebandLink)
+    /// To the sideband's shard: nothing more comes.
+    case ended(SidebandEnd, SidebandLink)
+}
+
+/// One sideband, as both shards know it. Its identity is the object's.
+final class SidebandLink: Sendable {
+    /// Bytes of the object itself.
+    private static let objectBytes = HeapBlock.object(SidebandLink.self)
+
+    /// The sideband's connection, on its own shard.
+    let observer: EventToken
+    /// Functions whose calls are for this sideband alone.
+    let tools: [String]
+    private let post: @Sendable (SidebandMessage) -> Void
+    private let events = Atomic<Int>(0)
+    private let inputs = Atomic<Int>(0)
+
+    /// - Parameter post: posts to the sideband's shard; any thread.
+    init(
+        observer: EventToken, tools: [String], post: @escaping @Sendable (SidebandMessage) -> Void
+    ) {
+        self.observer = observer
+        self.tools = tools
+        self.post = post
+    }
+
+    /// Bytes of events that were posted to the sideband's shard, and that it has not taken.
+    var eventBytes: Int { events.load(ordering: .relaxed) }
+    /// Bytes of the sideband's events that its session has not handled.
+    var inputBytes: Int { inputs.load(ordering: .relaxed) }
+    /// Bytes of the object and its names.
+    var heldBytes: Int {
+        tools.reduce(Self.objectBytes + tools.heapBytes) { $0 + $1.heapBytes }
+    }
+
+    /// Posts an event of the session.
+    func send(_ text: [UInt8], isError: Bool) {
+        events.add(text.count, ordering: .relaxed)
+        post(.event(text, isError: isError, to: self))
+    }
+
+    /// The sideband's shard has taken an event.
+    func noteTaken(_ count: Int) { events.subtract(count, ordering: .relaxed) }
+
+    /// Tells the sideband's shard that nothing more comes.
+    func end(_ end: SidebandEnd) { post(.ended(end, self)) }
+
+    /// Posts an event of the sideband to its session.
+    func send(_ text: [UInt8], to place: SessionPlace) {
+        inputs.add(text.count, ordering: .relaxed)
+        place.post(.input(text, from: self, to: place.token))
+    }
+
+    /// The session has handled, or dropped, an event of the sideband.
+    func noteHandled(_ count: Int) { inputs.subtract(count, ordering: .relaxed) }
+}

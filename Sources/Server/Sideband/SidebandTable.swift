@@ -1,0 +1,124 @@
+// What one shard knows of calls and sidebands: questions that it was asked over HTTP, searches for
+// other shards, its observed sessions, and the sidebands whose sockets it has. ShardCalls,
+// ShardObservations and ShardSidebands act on it.
+//
+// Invariant: without a call or a sideband everything here is empty, and a tick looks at one flag.
+
+import Codec
+import Session
+
+/// A request that waits until the shards have looked for a session.
+struct AwaitedCall {
+    /// What the client wants.
+    enum Wish {
+        /// To join the session: the WebSocket begins once it was found.
+        case join(WebSocketUpgrade, SidebandLink)
+        /// To end it.
+        case hangUp
+    }
+
+    /// Time that shards have to answer. 1 s, as for a survey.
+    static let patience = Duration.seconds(1)
+
+    let id: CallID
+    let wish: Wish
+    let request: HTTPRequest
+    /// The connection of the client that asked.
+    let token: EventToken
+    /// Shards that have not answered.
+    var shards: Int
+}
+
+/// A shard's look for one session, some connections in each tick.
+struct CallSearch {
+    let question: CallQuestion
+    /// The next slot to look at.
+    private var nextSlot = 0
+
+    init(_ question: CallQuestion) { self.question = question }
+
+    /// Whether all slots have been looked at.
+    func isOver(in connections: ConnectionTable) -> Bool { nextSlot >= connections.slotCount }
+
+    /// Looks at the next connections, until it has found the session.
+    /// - Parameter slots: how many may still be looked at; it is lowered.
+    mutating func look(
+        through connections: ConnectionTable, atMost slots: inout Int
+    ) -> Connection? {
+        while slots > 0, nextSlot < connections.slotCount {
+            slots -= 1
+            nextSlot += 1
+            guard let connection = connections[slot: nextSlot - 1],
+                connection.live?.session.id == question.sessionID
+            else { continue }
+            return connection
+        }
+        return nil
+    }
+}
+
+/// A sideband whose socket a shard has.
+struct JoinedSideband {
+    let link: SidebandLink
+    let place: SessionPlace
+
+    /// Bytes that it makes the server hold: its record, and what waits on the way.
+    var heldBytes: Int {
+        link.heldBytes + place.sessionID.heapBytes + MemoryLayout<JoinedSideband>.stride
+    }
+}
+
+/// An event of a sideband that its session has not handled.
+struct SidebandInput {
+    let text: [UInt8]
+    let link: SidebandLink
+    let token: EventToken
+}
+
+/// The calls and sidebands of one shard.
+struct SidebandTable {
+    /// Questions under way at one shard. 64: they take milliseconds.
+    static let maxCalls = 64
+    /// Slots looked at in a tick. 1,024, as of SessionScan.
+    static let slotsPerTick = 1_024
+
+    private var calls: [AwaitedCall] = []
+    private var nextID: CallID = 1
+    /// Searches for other shards and this one, oldest first.
+    var searches: [CallSearch] = []
+    /// Observed sessions, by the connection of their client.
+    var observations: [EventToken: SessionObservation] = [:]
+    /// Sidebands on this shard, by their own connection.
+    var joined: [EventToken: JoinedSideband] = [:]
+    /// Events of sidebands for this shard's sessions, in order.
+    var inputs: [SidebandInput] = []
+    /// Sessions that a sideband has left.
+    var unsettled: [EventToken] = []
+
+    /// Whether something is to be done in the next tick.
+    @inline(__always)
+    var hasWork: Bool { !searches.isEmpty || !inputs.isEmpty || !unsettled.isEmpty }
+
+    /// Whether no more can be asked now.
+    var isFull: Bool { calls.count >= Self.maxCalls }
+
+    mutating func takeID() -> CallID {
+        defer { nextID += 1 }
+        return nextID
+    }
+
+    mutating func insert(_ call: AwaitedCall) { calls.append(call) }
+
+    /// The call, which is over.
+    mutating func remove(_ id: CallID) -> AwaitedCall? {
+        calls.firstIndex { $0.id == id }.map { calls.remove(at: $0) }
+    }
+
+    /// A shard does not have the session.
+    /// - Returns: the call, if this was the last shard that it waited for.
+    mutating func noteMissing(_ id: CallID) -> AwaitedCall? {
+        guard let index = calls.firstIndex(where: { $0.id == id }) else { return nil }
+        calls[index].shards -= 1
+        return calls[index].shards == 0 ? calls.remove(at: index) : nil
+    }
+}
