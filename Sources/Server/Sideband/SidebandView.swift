@@ -41,7 +41,18 @@ extension PrivateCalls {
                 responseID: responseID,
                 outputIndex: visibleIndex(index, in: responseID, to: tools), item)
         case .mcp(let event): return .mcp(view(of: event, for: tools))
-        default: return viewOfPart(event, for: tools)
+        case .responseContentPartAdded, .responseContentPartDone, .responseOutputTextDelta,
+            .responseOutputTextDone, .responseOutputAudioTranscriptDelta,
+            .responseOutputAudioTranscriptDone, .responseOutputAudioDelta,
+            .responseOutputAudioDone, .responseFunctionCallArgumentsDelta,
+            .responseFunctionCallArgumentsDone:
+            return viewOfPart(event, for: tools)
+        // None of these can name a private item.
+        case .error, .inputAudioBufferSpeechStarted, .inputAudioBufferSpeechStopped,
+            .inputAudioBufferCleared, .inputAudioBufferTimeoutTriggered,
+            .conversationItemTruncated, .transcriptionDelta, .transcriptionCompleted,
+            .transcriptionFailed, .rateLimitsUpdated, .outputAudioBufferCleared, .agentEvent:
+            return event
         }
     }
 
