@@ -112,18 +112,17 @@ extension Shard {
             command, for: token, subject: live.grant?.subject, work: &live.work)
     }
 
-    /// The event with what the server knows of the session's quotas.
-    func completed(_ event: ServerEvent, of live: LiveSession) -> ServerEvent {
-        guard case .rateLimitsUpdated = event, let quotas = live.grant?.quotas else { return event }
+    /// What is left of a session's quotas, for `rate_limits.updated`.
+    func rateLimits(of live: LiveSession) -> [RateLimit] {
+        guard let quotas = live.grant?.quotas else { return [] }
         let names: [(QuotaUnit, RateLimit.Name)] = [(.turns, .requests), (.tokens, .tokens)]
-        return .rateLimitsUpdated(
-            names.compactMap { unit, name in
-                quotas.balance(of: unit, at: now).map {
-                    RateLimit(
-                        name: name, limit: $0.quota.amount, remaining: $0.remaining,
-                        resetMilliseconds: $0.reset.wholeMilliseconds)
-                }
-            })
+        return names.compactMap { unit, name in
+            quotas.balance(of: unit, at: now).map {
+                RateLimit(
+                    name: name, limit: $0.quota.amount, remaining: $0.remaining,
+                    resetMilliseconds: $0.reset.wholeMilliseconds)
+            }
+        }
     }
 }
 

@@ -59,7 +59,6 @@ extension Shard {
         _ event: ServerEvent, of live: LiveSession, on connection: Connection
     ) -> ServerEvent? {
         guard let observation = sidebands.observations[connection.token] else { return event }
-        let event = completed(event, of: live)
         if observation.note(event) { scheduleSettling(of: observation, at: connection.token) }
         for link in observation.observers { send(event, to: link, of: live, observation) }
         dismissSlowSidebands(of: observation, at: connection.token)

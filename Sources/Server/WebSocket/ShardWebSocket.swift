@@ -235,14 +235,9 @@ extension Shard {
             // Output of a session whose connection broke meanwhile goes nowhere.
             guard connection.live === live else { continue }
             switch output {
-            case .event(let event):
-                guard connection.isObserved else {
-                    send(event, of: live, on: connection)
-                    continue
-                }
-                if let shown = observe(event, of: live, on: connection) {
-                    send(shown, of: live, on: connection)
-                }
+            case .event(.rateLimitsUpdated):
+                show(.rateLimitsUpdated(rateLimits(of: live)), of: live, on: connection)
+            case .event(let event): show(event, of: live, on: connection)
             case .audio(let packet):
                 if connection.isObserved { observe(packet, of: live, on: connection) }
                 send(packet, on: connection)
@@ -279,13 +274,21 @@ extension Shard {
 
     // MARK: Out
 
+    /// Shows an event to the sidebands of the session, and to its client.
+    private func show(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
+        guard connection.isObserved else { return send(event, of: live, on: connection) }
+        if let shown = observe(event, of: live, on: connection) {
+            send(shown, of: live, on: connection)
+        }
+    }
+
     private func send(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
         if live.dialect != .ga, !live.dialect.has(event) { return }
         metrics.add(event.metric)
         sessionLog.note(event, of: live.session.id)
         scratch.removeAll()
         live.writer.write(
-            completed(event, of: live), number: live.eventNumber, in: live.dialect,
+            event, number: live.eventNumber, in: live.dialect,
             expiresAt: expiry(of: live, in: event), into: &scratch)
         live.eventNumber += 1
         switch event {

@@ -1,0 +1,102 @@
+"""Counts what a typed turn costs a server in user space: instructions by callgrind, so that several
+builds can be compared on a busy machine. A run of N turns is subtracted from one of 2N. The model is
+`parley-load model`: 20 deltas, 20 ms apart.
+
+    .venv-clients/bin/python LoadTests/peers/text_turn.py before=BINARY after=BINARY
+
+Options: --turns 40, --arguments "" (further arguments for `parley serve`). Needs valgrind, a release
+build of parley-load, and the Python environment of `make test-clients`."""
+
+import argparse
+import contextlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import tempfile
+import time
+import urllib.request
+
+from websockets.sync.client import connect
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PARLEY, MODEL = 19_280, 19_281
+
+
+def talk(count):
+    """Asks so many typed turns, one after the other; the items go, so that all cost alike."""
+    url = f"ws://127.0.0.1:{PARLEY}/v1/realtime?model=scripted"
+    with connect(url, open_timeout=300, ping_timeout=None) as link:
+        link.recv()
+        session = {"type": "realtime", "output_modalities": ["text"]}
+        link.send(json.dumps({"type": "session.update", "session": session}))
+        for number in range(count):
+            content = [{"type": "input_text", "text": "What is the weather like today?"}]
+            item = {
+                "id": f"item_{number}", "type": "message", "role": "user", "content": content}
+            link.send(json.dumps({"type": "conversation.item.create", "item": item}))
+            link.send(json.dumps({"type": "response.create"}))
+            while (event := json.loads(link.recv()))["type"] != "response.done":
+                assert event["type"] != "error", event
+            assert event["response"]["status"] == "completed", event
+            for made in [item, *event["response"]["output"]]:
+                link.send(json.dumps({"type": "conversation.item.delete", "item_id": made["id"]}))
+
+
+def instructions(binary, turns, arguments):
+    """Instructions of a server in its whole life with so many turns."""
+    with tempfile.TemporaryDirectory() as folder:
+        output = pathlib.Path(folder) / "callgrind"
+        stripped = pathlib.Path(folder) / "parley"
+        # valgrind cannot read the debug information of a static Swift binary.
+        subprocess.run(["strip", "--strip-debug", "-o", stripped, binary], check=True)
+        server = subprocess.Popen(
+            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}", stripped, "serve",
+             "--port", str(PARLEY), "--shards", "1", "--worker-threads", "1", "--log-level",
+             "error", "--llm-url", f"http://127.0.0.1:{MODEL}/v1", *arguments],
+            cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_for(f"http://127.0.0.1:{PARLEY}/healthz")
+            talk(turns)
+        finally:
+            server.terminate()
+            server.wait()
+        return int(re.search(r"^(?:summary|totals): (\d+)", output.read_text(), re.M).group(1))
+
+
+def wait_for(url):
+    while True:
+        with contextlib.suppress(OSError):
+            urllib.request.urlopen(url, timeout=60).close()
+            return
+        time.sleep(0.2)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("binaries", nargs="+", metavar="NAME=BINARY")
+    parser.add_argument("--turns", type=int, default=40)
+    parser.add_argument("--arguments", default="")
+    options = parser.parse_args()
+    load = os.environ.get("PARLEY_LOAD", ROOT / ".build/release/parley-load")
+    model = subprocess.Popen(
+        [load, "model", "--port", str(MODEL), "--tokens", "20", "--rate", "50", "--first", "20",
+         "--quiet"])
+    print("| build | instructions a turn | against the first |\n|---|---|---|")
+    first = None
+    try:
+        for text in options.binaries:
+            name, binary = text.split("=", 1)
+            once, twice = (
+                instructions(binary, turns, options.arguments.split())
+                for turns in (options.turns, 2 * options.turns))
+            cost = (twice - once) / options.turns
+            first = first or cost
+            print(f"| {name} | {cost:,.0f} | {cost / first - 1:+.1%} |", flush=True)
+    finally:
+        model.kill()
+
+
+if __name__ == "__main__":
+    main()
