@@ -30,6 +30,7 @@ extension VoiceSession {
             }
             item.kind = .message(role: role, content: content)
         }
+        context.counters.samplesIn += speech.sampleCount
         let isTranscribed = speech.sampleCount > 0 && !hasWords
         if isTranscribed { try checkTranscriptionLimit() }
         try checkApproval(item)

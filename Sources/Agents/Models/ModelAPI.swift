@@ -85,7 +85,7 @@ extension ModelAPI {
         while true {
             host.charge(body.heapBytes, insteadOf: &charged)
             let attempt = RequestAttempt()
-            let fields = TurnFields.fields(of: request, for: service)
+            let fields = TurnFields.fields(of: request, for: service, isWhole: isWhole)
             do {
                 let response = try await firstTokenLimit.wait(attempt) { [body] in
                     try await upstream.post(

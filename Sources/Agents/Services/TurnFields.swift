@@ -13,8 +13,10 @@ import Session
 enum TurnFields {
     /// The fields of one attempt at a request. Each has a signature of its own, which is valid for a
     /// minute.
+    /// - Parameter isWhole: whether the request has the whole conversation because the service has
+    ///   forgotten what it went on from. It is another request, with a key of its own.
     static func fields(
-        of request: ModelRequest, for service: ModelService
+        of request: ModelRequest, for service: ModelService, isWhole: Bool = false
     ) -> [UpstreamService.Header] {
         guard let turn = request.turn else { return [] }
         var fields: [UpstreamService.Header] = [
@@ -22,7 +24,7 @@ enum TurnFields {
             ("X-Parley-Turn", turn.responseID),
             ("traceparent", traceParent(of: turn)),
             // A retry asks for the same turn again.
-            ("Idempotency-Key", turn.responseID),
+            ("Idempotency-Key", turn.responseID + (isWhole ? "-whole" : "")),
         ]
         if let limit = service.totalTimeout {
             fields.append(("X-Parley-Deadline-Ms", "\(max(0, limit.wholeMilliseconds))"))

@@ -87,7 +87,7 @@ public final class ParleyServer: Sendable {
     private let metrics: ServerMetrics
     private let addressLimits: AddressLimits
     private let memory: MemoryBudget
-    private let quotas = QuotaTable()
+    private let quotas: any QuotaStore = QuotaTable()
     private let replies: ReplyDirectory
     private let directory = ShardDirectory()
     private let state = Mutex(State())

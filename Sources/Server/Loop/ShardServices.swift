@@ -27,7 +27,7 @@ package struct ShardServices {
     /// Credentials, over all shards. Every client is admitted unless it is set.
     package var authenticator: Authenticator
     /// The use of quotas, over all shards. A table of its own unless it is set.
-    package var quotas: QuotaTable
+    package var quotas: any QuotaStore
     /// Replies that can be resumed, over all shards. A directory of its own unless it is set.
     package var replies: ReplyDirectory
     /// The way in which shards ask each other for their sessions. One of its own unless it is set.

@@ -6,14 +6,14 @@ import Codec
 import Session
 
 /// A quota of which nothing is left.
-struct ExhaustedQuota: Error, Equatable {
+package struct ExhaustedQuota: Error, Equatable {
     let quota: Quota
     /// The time until one unit is left again.
     let wait: Duration
 }
 
 /// What is left of a quota.
-struct QuotaBalance: Equatable {
+package struct QuotaBalance: Equatable {
     let quota: Quota
     /// Units that may be used now.
     let remaining: Int

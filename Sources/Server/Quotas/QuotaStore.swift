@@ -7,7 +7,7 @@ import Codec
 import Session
 
 /// Who shares a quota.
-enum QuotaSubject: Hashable, Sendable {
+package enum QuotaSubject: Hashable, Sendable {
     /// A key, together with its client secrets, or the subject of tokens.
     case principal(SHA256Digest)
     /// An address, an IPv6 one as its /64.
@@ -15,7 +15,7 @@ enum QuotaSubject: Hashable, Sendable {
 }
 
 /// A subject and its quotas, as they apply to one session.
-struct QuotaAccount: Sendable {
+package struct QuotaAccount: Sendable {
     let subject: QuotaSubject
     /// At most one for each unit and period.
     let quotas: [Quota]
@@ -25,13 +25,13 @@ struct QuotaAccount: Sendable {
 }
 
 /// An account has nothing left of a quota.
-struct ExhaustedAccount: Error, Equatable {
+package struct ExhaustedAccount: Error, Equatable {
     let subject: QuotaSubject
     let exhausted: ExhaustedQuota
 }
 
 /// Counts the use of shared quotas. Any thread; a call must not wait for a network.
-protocol QuotaStore: Sendable {
+package protocol QuotaStore: Sendable {
     /// Takes units from all accounts, or from none.
     /// - Parameter wanted: the most to take, 1 or more.
     /// - Returns: how many were taken, 1…`wanted`.
@@ -40,7 +40,7 @@ protocol QuotaStore: Sendable {
         _ wanted: Int, of unit: QuotaUnit, from accounts: [QuotaAccount], at now: Instant
     ) throws(ExhaustedAccount) -> Int
 
-    /// The account that has no unit left, or nil. Nothing is taken.
+    /// The account that has no unit left for the longest time, or nil. Nothing is taken.
     func exhausted(
         _ unit: QuotaUnit, in accounts: [QuotaAccount], at now: Instant
     ) -> ExhaustedAccount?

@@ -23,7 +23,7 @@ package final class QuotaTable: QuotaStore {
     /// Subjects whose use is known now.
     var count: Int { parts.withLock { $0.count } }
 
-    func take(
+    package func take(
         _ wanted: Int, of unit: QuotaUnit, from accounts: [QuotaAccount], at now: Instant
     ) throws(ExhaustedAccount) -> Int {
         let outcome = parts.withLock { parts -> Result<Int, ExhaustedAccount> in
@@ -37,23 +37,23 @@ package final class QuotaTable: QuotaStore {
         return try outcome.get()
     }
 
-    func exhausted(
+    package func exhausted(
         _ unit: QuotaUnit, in accounts: [QuotaAccount], at now: Instant
     ) -> ExhaustedAccount? {
         parts.withLock { $0.exhausted(unit, in: accounts, at: now) }
     }
 
-    func charge(
+    package func charge(
         _ count: Int, of unit: QuotaUnit, to accounts: [QuotaAccount], at now: Instant
     ) {
         parts.withLock { $0.charge(count, of: unit, to: accounts, at: now) }
     }
 
-    func refund(_ count: Int, of unit: QuotaUnit, to accounts: [QuotaAccount]) {
+    package func refund(_ count: Int, of unit: QuotaUnit, to accounts: [QuotaAccount]) {
         parts.withLock { $0.refund(count, of: unit, to: accounts) }
     }
 
-    func balance(
+    package func balance(
         of unit: QuotaUnit, in accounts: [QuotaAccount], at now: Instant
     ) -> QuotaBalance? {
         parts.withLock { $0.balance(of: unit, in: accounts, at: now) }
@@ -100,13 +100,10 @@ private struct QuotaParts {
     func exhausted(
         _ unit: QuotaUnit, in accounts: [QuotaAccount], at now: Instant
     ) -> ExhaustedAccount? {
-        for account in accounts where account.limits(unit) {
-            let buckets = buckets(of: account.subject)
-            guard let quota = buckets.exhausted(unit, in: account.quotas, at: now)
-            else { continue }
-            return ExhaustedAccount(subject: account.subject, exhausted: quota)
-        }
-        return nil
+        accounts.compactMap { account in
+            buckets(of: account.subject).exhausted(unit, in: account.quotas, at: now)
+                .map { ExhaustedAccount(subject: account.subject, exhausted: $0) }
+        }.max { $0.exhausted.wait < $1.exhausted.wait }
     }
 
     func left(

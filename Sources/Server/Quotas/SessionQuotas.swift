@@ -54,8 +54,8 @@ final class SessionQuotas {
     private let store: any QuotaStore
     /// Events that were taken and not used.
     private var events = 0
-    /// Milliseconds of audio that were taken and not used; less than 0: used and not taken.
-    private var audioMilliseconds = 0
+    /// Samples of audio at 16 kHz that were taken and not used; less than 0: used and not taken.
+    private var audioSamples = 0
     /// Estimated tokens of the requests whose response has not ended, oldest first. A head start of
     /// the model that was of no use has no response, and its tokens stay counted.
     private var estimates: [(responseID: String, tokens: Int)] = []
@@ -76,7 +76,7 @@ final class SessionQuotas {
 
     deinit {
         if events > 0 { store.refund(events, of: .events, to: accounts) }
-        let seconds = audioMilliseconds / 1_000
+        let seconds = audioSamples / SampleRate.hz16000.hertz
         if seconds > 0 { store.refund(seconds, of: .audioSeconds, to: accounts) }
     }
 
@@ -98,16 +98,17 @@ final class SessionQuotas {
 
     /// Audio of the client comes.
     func prepareAudio(at now: Instant) throws(QuotaRefusal) {
-        guard audioMilliseconds <= 0 else { return }
-        audioMilliseconds += 1_000 * (try take(1, of: .audioSeconds, at: now))
+        guard audioSamples <= 0 else { return }
+        audioSamples += SampleRate.hz16000.hertz * (try take(1, of: .audioSeconds, at: now))
     }
 
     /// Audio was heard. What was not taken for it is charged: a message may last for many seconds.
-    func noteAudio(milliseconds: Int, at now: Instant) {
-        audioMilliseconds -= milliseconds
-        guard audioMilliseconds <= -1_000 else { return }
-        let seconds = -audioMilliseconds / 1_000
-        audioMilliseconds += 1_000 * seconds
+    /// - Parameter samples: at 16 kHz.
+    func noteAudio(samples: Int, at now: Instant) {
+        audioSamples -= samples
+        let seconds = -audioSamples / SampleRate.hz16000.hertz
+        guard seconds > 0 else { return }
+        audioSamples += SampleRate.hz16000.hertz * seconds
         charge(seconds, of: .audioSeconds, at: now)
     }
 
@@ -137,18 +138,28 @@ final class SessionQuotas {
         estimates.append((responseID, tokens))
     }
 
-    /// A response has ended: its tokens count instead of their estimate.
+    /// A response has ended: its tokens count instead of their estimate. One that has failed without
+    /// a word has none: the model may never have been asked.
     func noteEnd(of response: ResponseDescription, at now: Instant) {
         guard limits(.tokens) else { return }
         let index = estimates.firstIndex { $0.responseID == response.id }
         let estimate = index.map { estimates.remove(at: $0).tokens } ?? 0
-        let tokens = response.countedTokens ?? estimate + response.estimatedOutputTokens
+        var tokens = response.countedTokens ?? estimate + response.estimatedOutputTokens
+        if case .failed = response.status, response.countedTokens == nil, response.output.isEmpty {
+            tokens = 0
+        }
         if tokens >= estimate {
             charge(tokens - estimate, of: .tokens, at: now)
         } else {
             ownBuckets.refund(estimate - tokens, of: .tokens, in: own)
             store.refund(estimate - tokens, of: .tokens, to: accounts)
         }
+    }
+
+    /// The session ends before the replies in flight: what they have said counts.
+    /// - Parameter tokens: estimated.
+    func noteUnfinished(tokens: Int, at now: Instant) {
+        if tokens > 0 { charge(tokens, of: .tokens, at: now) }
     }
 
     /// What is left of a unit where least is left; nil: it has no quota.
@@ -165,20 +176,21 @@ final class SessionQuotas {
         own.contains { $0.unit == unit } || accounts.contains { $0.limits(unit) }
     }
 
+    /// The quota of a unit of which nothing is left for the longest time.
     private func exhausted(_ unit: QuotaUnit, at now: Instant) -> QuotaRefusal? {
-        if let exhausted = ownBuckets.exhausted(unit, in: own, at: now) {
-            return QuotaRefusal(owner: .session, exhausted: exhausted)
+        let shared = store.exhausted(unit, in: accounts, at: now)
+        let own = ownBuckets.exhausted(unit, in: own, at: now)
+        guard let own, own.wait >= shared?.exhausted.wait ?? .zero else {
+            return shared.map(QuotaRefusal.init)
         }
-        return store.exhausted(unit, in: accounts, at: now).map(QuotaRefusal.init)
+        return QuotaRefusal(owner: .session, exhausted: own)
     }
 
     /// - Returns: 1…`wanted`
     private func take(
         _ wanted: Int, of unit: QuotaUnit, at now: Instant
     ) throws(QuotaRefusal) -> Int {
-        if let exhausted = ownBuckets.exhausted(unit, in: own, at: now) {
-            throw QuotaRefusal(owner: .session, exhausted: exhausted)
-        }
+        if let refusal = exhausted(unit, at: now) { throw refusal }
         let most = ownBuckets.left(of: unit, upTo: wanted, in: own, at: now)
         let count: Int
         do {

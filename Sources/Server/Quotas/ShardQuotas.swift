@@ -49,6 +49,7 @@ extension Shard {
         }
         do {
             try takeEvent(eventID, of: live)
+            if event.bringsAudio { try takeAudio(eventID, of: live) }
             return true
         } catch {
             step(live, of: connection) { $0.handle(error, at: now) }
@@ -61,6 +62,15 @@ extension Shard {
     func takeEvent(_ eventID: String?, of live: LiveSession) throws(ClientEventError) {
         do {
             try live.grant?.quotas?.takeEvent(at: now)
+        } catch {
+            note(error)
+            throw .quotaUsedUp(error, eventID: eventID)
+        }
+    }
+
+    private func takeAudio(_ eventID: String?, of live: LiveSession) throws(ClientEventError) {
+        do {
+            try live.grant?.quotas?.prepareAudio(at: now)
         } catch {
             note(error)
             throw .quotaUsedUp(error, eventID: eventID)
@@ -89,9 +99,7 @@ extension Shard {
         guard let quotas = live.grant?.quotas else { return input() }
         let before = sessionContext.samplesIn
         input()
-        let milliseconds = SampleRate.hz16000.milliseconds(
-            ofSamples: sessionContext.samplesIn - before)
-        quotas.noteAudio(milliseconds: milliseconds, at: now)
+        quotas.noteAudio(samples: sessionContext.samplesIn - before, at: now)
     }
 
     // MARK: Models
@@ -131,6 +139,24 @@ extension ClientEventError {
         _ refusal: QuotaRefusal, eventID: String? = nil
     ) -> ClientEventError {
         ClientEventError(code: "rate_limit_exceeded", message: refusal.message, eventID: eventID)
+    }
+}
+
+extension ClientEvent {
+    /// Whether it creates an item with audio.
+    fileprivate var bringsAudio: Bool {
+        guard case .conversationItemCreate(let item, _) = self,
+            case .message(_, let content) = item.kind
+        else { return false }
+        return content.contains { if case .inputAudio = $0 { true } else { false } }
+    }
+}
+
+extension LiveSession {
+    /// The session ends: what its replies in flight have said counts for its quotas.
+    func chargeUnfinishedReplies(at now: Instant) {
+        guard let quotas = grant?.quotas else { return }
+        quotas.noteUnfinished(tokens: session.unfinishedReplyTokens, at: now)
     }
 }
 

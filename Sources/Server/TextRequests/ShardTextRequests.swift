@@ -263,6 +263,7 @@ extension Shard {
 
     private func endWork(of request: TextRequest) {
         agentLink.stopAll(&request.live.work)
+        request.live.chargeUnfinishedReplies(at: now)
         request.live.grant = nil
         if let chat = request.chat { services.replies.handleComplete(request.log, of: chat) }
         sessionLog.noteEnd(of: request.live.session.id)

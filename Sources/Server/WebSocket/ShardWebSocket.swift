@@ -202,6 +202,7 @@ extension Shard {
         if connection.isSideband { leaveSession(of: connection) }
         guard let live = connection.live else { return }
         connection.live = nil
+        live.chargeUnfinishedReplies(at: now)
         if connection.isObserved { endObservation(of: connection) }
         agentLink.stopAll(&live.work)
         releaseAgents(of: connection)
@@ -276,6 +277,7 @@ extension Shard {
 
     /// Shows an event to the sidebands of the session, and to its client.
     private func show(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
+        live.noteTurn(event, at: now)
         guard connection.isObserved else { return send(event, of: live, on: connection) }
         if let shown = observe(event, of: live, on: connection) {
             send(shown, of: live, on: connection)
@@ -299,9 +301,6 @@ extension Shard {
         case .error:
             sendEventInScratch(on: connection)
             spendFloodBudget(1, of: connection)
-        case .responseCreated, .responseDone, .inputAudioBufferCommitted:
-            live.noteTurn(event, at: now)
-            sendEventInScratch(on: connection)
         default: sendEventInScratch(on: connection)
         }
     }

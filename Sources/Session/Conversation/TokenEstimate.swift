@@ -79,6 +79,15 @@ extension UserPart {
     }
 }
 
+extension VoiceSession {
+    /// The tokens that the responses in flight have made so far, estimated.
+    public var unfinishedReplyTokens: Int {
+        responses.reduce(0) { sum, response in
+            response.outputs.reduce(sum) { $0 + TokenEstimate.text(bytes: $1.text.utf8.count) }
+        }
+    }
+}
+
 extension ResponseDescription {
     /// The tokens of its request and its answer, as the model counted them; nil where it has not, as
     /// of a reply that was stopped.

@@ -228,6 +228,19 @@ import Testing
         #expect(bodies.count == 1)
     }
 
+    @Test func theSecondRequestHasAKeyOfItsOwn() async {
+        var turn = request([Self.memento()])
+        turn.turn = TurnIdentity(sessionID: "sess_1", responseID: "resp_1")
+        let host = ScriptedAgentHost(answers: [
+            Self.refusal(404, #"{"error":\#(Self.forgotten)}"#), Self.stream([Self.end]),
+        ])
+        _ = try? await model().deltas(for: turn, on: host)
+        let keys = host.requests.map { sent in
+            sent.headers.first { $0.name == "Idempotency-Key" }?.value
+        }
+        #expect(keys == ["resp_1", "resp_1-whole"])
+    }
+
     @Test func aRequestThatGoesOnFromNothingIsNotRepeated() async {
         let answers = [Self.refusal(404, "{}"), Self.stream([Self.end])]
         #expect(await bodies(of: request([]), answers: answers).count == 1)

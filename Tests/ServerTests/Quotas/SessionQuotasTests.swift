@@ -90,19 +90,55 @@ import Testing
         let session = try quotas(key, in: table)
         for _ in 0..<100 {
             try session.prepareAudio(at: Self.start)
-            session.noteAudio(milliseconds: 20, at: Self.start)
+            session.noteAudio(samples: 320, at: Self.start)
         }
         #expect(table.balance(of: .audioSeconds, in: [key], at: Self.start)?.remaining == 8)
         // One message of 7.5 s: what was not taken for it is charged.
         try session.prepareAudio(at: Self.start)
-        session.noteAudio(milliseconds: 7_500, at: Self.start)
+        session.noteAudio(samples: 7_500 * 16, at: Self.start)
         #expect(table.balance(of: .audioSeconds, in: [key], at: Self.start)?.remaining == 1)
         try session.prepareAudio(at: Self.start)
-        session.noteAudio(milliseconds: 500, at: Self.start)
+        session.noteAudio(samples: 500 * 16, at: Self.start)
         #expect(throws: QuotaRefusal.self) { try session.prepareAudio(at: Self.start) }
         #expect(session.isAudioErrorDue(at: Self.start))
         #expect(!session.isAudioErrorDue(at: Self.start + .seconds(9)))
         #expect(session.isAudioErrorDue(at: Self.start + .seconds(10)))
+    }
+
+    @Test func thePiecesOfAudioMayBeShorterThanAMillisecond() throws {
+        let table = QuotaTable()
+        let key = account("audio-seconds=10/day")
+        let session = try quotas(key, in: table)
+        for _ in 0..<16_001 {
+            try session.prepareAudio(at: Self.start)
+            session.noteAudio(samples: 1, at: Self.start)
+        }
+        #expect(table.balance(of: .audioSeconds, in: [key], at: Self.start)?.remaining == 8)
+    }
+
+    @Test func theRefusalIsThatOfTheQuotaThatLastsLongest() throws {
+        let table = QuotaTable()
+        let session = try quotas(
+            own: ["turns=1/minute"], account("turns=1/day"), in: table)
+        let request = ModelRequest(model: "m", messages: [])
+        try session.takeTurn(for: "resp_1", request, at: Self.start)
+        #expect(session.objectionToTurn(at: Self.start)?.owner == .key)
+        #expect(session.objectionToTurn(at: Self.start)?.retryAfterSeconds == 86_400)
+        let other = try quotas(own: ["turns=1/day"], account("turns=1/minute"), in: QuotaTable())
+        try other.takeTurn(for: "resp_1", request, at: Self.start)
+        #expect(other.objectionToTurn(at: Self.start)?.owner == .session)
+    }
+
+    @Test func aReplyThatHasFailedWithoutAWordTakesNoTokens() throws {
+        let session = try quotas(account("tokens=1000/minute"), in: QuotaTable())
+        let request = ModelRequest(
+            model: "m", messages: [.user(String(repeating: "word", count: 396))])
+        try session.takeTurn(for: "resp_1", request, at: Self.start)
+        var failed = response("resp_1")
+        failed.output = []
+        failed.status = .failed(type: "server_error", code: "upstream_error", message: "")
+        session.noteEnd(of: failed, at: Self.start)
+        #expect(session.balance(of: .tokens, at: Self.start)?.remaining == 1_000)
     }
 
     @Test func tokensAreEstimatedAndThenCounted() throws {

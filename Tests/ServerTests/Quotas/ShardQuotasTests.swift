@@ -122,6 +122,23 @@ import Testing
         #expect(client.closeCode == nil)
     }
 
+    @Test func theAudioOfAnItemCounts() throws {
+        let server = try makeServer("quotas=audio-seconds=3/day")
+        let client = open(server)
+        // 2 s at 24 kHz in 16 bits.
+        let audio = String(repeating: "AAAA", count: 32_000)
+        let item = """
+            {"type":"conversation.item.create","event_id":"spoken","item":{"type":"message",\
+            "role":"user","content":[{"type":"input_audio","audio":"\(audio)","transcript":"Hi"}]}}
+            """
+        for _ in 0..<3 { send(item, to: client, of: server) }
+        #expect(client.eventTypes.filter { $0 == "conversation.item.added" }.count == 2)
+        let error = try #require(try last("error", of: client)["error"])
+        #expect(error["event_id"]?.string == "spoken")
+        #expect(error["code"]?.string == "rate_limit_exceeded")
+        #expect(server.metrics.total(of: \.samplesIn) == 64_000)
+    }
+
     // MARK: Turns and tokens
 
     @Test func aTurnBeyondTheQuotaFailsItsResponse() throws {
@@ -144,6 +161,32 @@ import Testing
         send(Self.respond, to: client, of: server)
         #expect(try last("response.done", of: client)["response"]?["status"]?.string == "completed")
         #expect(server.metrics.total(of: .quotaRefusedTurns) == 1)
+    }
+
+    @Test func aReplyThatIsLeftBeforeItsEndTakesTokens() throws {
+        var configuration = ServerConfiguration()
+        configuration.unlimitedAddresses = []
+        configuration.quotasPerAddress = [Quota(.tokens, 1_000, per: .day)]
+        let words = ClosureModel { _, host, reply in
+            try await reply(.text(String(repeating: "word", count: 500)))
+            try await host.sleep(for: .seconds(60))
+        }
+        let server = try SimulatedServer(
+            configuration: configuration, agents: AgentSet(model: words))
+        for _ in 0..<2 {
+            let client = server.openClient()
+            #expect(server.run())
+            send(Self.question, Self.respond, to: client, of: server)
+            #expect(client.eventTypes.contains("response.output_text.delta"))
+            client.peer.reset()
+            #expect(server.run(for: .milliseconds(100)))
+        }
+        let third = server.openClient()
+        #expect(server.run())
+        send(Self.question, Self.respond, to: third, of: server)
+        let response = try last("response.done", of: third)["response"]
+        #expect(
+            response?["status_details"]?["error"]?["code"]?.string == "rate_limit_exceeded")
     }
 
     @Test func aSecretCountsForItsKey() throws {
