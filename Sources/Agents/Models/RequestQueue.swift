@@ -2,7 +2,8 @@
 // shards: one lock, taken twice for each request and never while one waits.
 //
 // Order: callers take turns, and the requests of one caller keep their order. A request gets the
-// round after the last one of its caller, and the lowest round is served first.
+// round after the last one of its caller, and the lowest round is served first. Where as many wait
+// as may, a request takes the place of the newest one of a caller that has more waiting.
 //
 // Invariant: a request waits only where all places are taken, and at most `maxWaiting` wait. A place
 // that is given back goes to the next request at once.
@@ -140,16 +141,23 @@ public final class RequestQueue: Sendable {
         let number = numbers.add(1, ordering: .relaxed).newValue
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
+                var evicted: (waiter: Waiter, refusal: AgentError)?
                 let outcome = state.withLock { state -> Result<Void, any Error>? in
                     if state.inFlight < concurrency {
                         state.inFlight += 1
                         return .success(())
                     }
-                    guard state.waiting.count < maxWaiting else {
-                        return .failure(refusal(by: &state, at: now))
+                    if state.waiting.count >= maxWaiting {
+                        guard let waiter = evict(for: caller, from: &state) else {
+                            return .failure(refusal(by: &state, at: now))
+                        }
+                        evicted = (waiter, refusal(by: &state, at: now))
                     }
                     insert(number, caller, continuation, into: &state)
                     return nil
+                }
+                if let evicted {
+                    evicted.waiter.continuation.resume(throwing: evicted.refusal)
                 }
                 if let outcome { continuation.resume(with: outcome) }
                 // The handler below found nothing where the task was cancelled before.
@@ -170,6 +178,20 @@ public final class RequestQueue: Sendable {
         state.waiting.insert(
             Waiter(number: number, caller: caller, round: round, continuation: continuation),
             at: place)
+    }
+
+    /// Takes out the newest request of the caller that has the most waiting.
+    /// - Parameter caller: gets its place.
+    /// - Returns: nil where that caller would then have no fewer waiting than this one.
+    private func evict(for caller: String, from state: inout State) -> Waiter? {
+        var counts: [String: Int] = [:]
+        for waiter in state.waiting { counts[waiter.caller, default: 0] += 1 }
+        let own = counts[caller] ?? 0
+        // Of callers with as many, the one whose request is served last.
+        guard let most = counts.values.max(), most > own + 1,
+            let place = state.waiting.lastIndex(where: { counts[$0.caller] == most })
+        else { return nil }
+        return state.waiting.remove(at: place)
     }
 
     /// A request waits no more.

@@ -132,8 +132,8 @@ public final class RequestSigner: Sendable {
             Self.rotate(&keys, at: now)
             Self.advance(&keys, at: now)
             let others = [keys.before].compactMap(\.self) + keys.replaced.map(\.key)
-            var ids = Set(keys.all.map(\.id))
-            return keys.all + others.filter { ids.insert($0.id).inserted }
+            var ids: Set<String> = []
+            return (keys.all + others).filter { ids.insert($0.id).inserted }
         }
         return encodedObject { json in
             json.array("keys") { json in

@@ -44,7 +44,8 @@ extension Shard {
         _ event: ClientEvent, eventID: String?, to live: LiveSession, on connection: Connection
     ) -> Bool {
         guard live.grant?.quotas != nil else { return true }
-        if case .inputAudioBufferAppend = event {
+        // An append without audio would be free.
+        if case .inputAudioBufferAppend = event, eventParser.audio.count > 0 {
             return admitsAudio(to: live, on: connection)
         }
         do {

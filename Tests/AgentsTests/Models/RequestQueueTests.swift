@@ -145,6 +145,24 @@ private final class HeldModel: LanguageModel {
         for task in waiting { _ = try await task.value }
     }
 
+    @Test func aFullQueueTakesPlacesFromTheCallerWithTheMost() async throws {
+        let router = router(RequestQueue(concurrency: 1, maxWaiting: 4))
+        let tasks = await line(["a0", "a1", "a2", "a3", "a4"], router)
+        let others = ["b1", "b2"].map { ask($0, router) }
+        // The newest of a's go.
+        for evicted in tasks[3...] {
+            await #expect(throws: AgentError.rateLimited(retryAfter: .seconds(4))) {
+                try await evicted.value
+            }
+        }
+        #expect(counts(router) == [1, 4, 2])
+        // Each has two now: nobody's place is taken, and the newcomer is refused.
+        await #expect(throws: AgentError.self) { try await ask("b3", router).value }
+        for name in ["a0", "a1", "a2", "b1", "b2"] { model.finish(name) }
+        for task in tasks[..<3] + others { _ = try await task.value }
+        #expect(counts(router) == [0, 0, 3])
+    }
+
     @Test(arguments: [
         (Duration.milliseconds(10), 1), (.seconds(3), 3), (.milliseconds(3_001), 4),
         (.seconds(600), 60),

@@ -102,6 +102,17 @@ import Testing
         #expect(server.metrics.total(of: .quotaRefusedEvents) == 1)
     }
 
+    @Test func anAppendWithoutAudioCountsAsAnEvent() throws {
+        let server = try makeServer { $0.quotasPerSession = [Quota(.events, 2, per: .minute)] }
+        let client = open(server)
+        for _ in 0..<3 {
+            send(#"{"type":"input_audio_buffer.append","audio":""}"#, to: client, of: server)
+        }
+        let error = try #require(try last("error", of: client)["error"])
+        #expect(error["code"]?.string == "rate_limit_exceeded")
+        #expect(server.metrics.total(of: .quotaRefusedEvents) == 1)
+    }
+
     @Test func audioBeyondTheQuotaIsNotHeard() throws {
         let server = try makeServer("quotas=audio-seconds=2/day")
         let client = open(server)
