@@ -235,7 +235,8 @@ def run(options):
                 keys = pathlib.Path(folder) / "keys.pem"
                 write_keys(keys)
                 has_fallback = setting != "alone"
-                parley = subprocess.Popen(parley_command(options.binary, keys, has_fallback))
+                parley = subprocess.Popen(
+                    parley_command(options.binary, keys, has_fallback), stdout=subprocess.DEVNULL)
                 agents = [Agent(AGENT)] + ([Agent(FALLBACK)] if has_fallback else [])
                 try:
                     wait_for(f"http://127.0.0.1:{PARLEY}/healthz")
