@@ -37,8 +37,10 @@ struct PrivateCalls {
         /// The item before it in the conversation.
         var previousID: String?
         var stage: Stage
-        /// Whether the conversation has it no more.
-        var isDeleted = false
+        /// Whether the conversation has it: not that of an out-of-band response, nor a deleted one.
+        var isInConversation = false
+        /// Whether a call that is not private has its call ID now. Some models use one again.
+        var hasLostCallID = false
     }
 
     /// Private items that are remembered. 256: more than a conversation has calls; of more, the
@@ -49,6 +51,8 @@ struct PrivateCalls {
 
     /// Functions whose calls are private.
     private(set) var names: [String] = []
+    /// Those of them whose tools a sideband has put into the session.
+    private var offered: [String] = []
     private var items: [Item] = []
 
     /// Whether there is nothing to hide.
@@ -59,7 +63,9 @@ struct PrivateCalls {
         let texts = items.reduce(items.heapBytes) {
             $0 + $1.id.heapBytes + $1.name.heapBytes + $1.callID.heapBytes
         }
-        return names.reduce(texts + names.heapBytes) { $0 + $1.heapBytes }
+        return (names + offered).reduce(texts + names.heapBytes + offered.heapBytes) {
+            $0 + $1.heapBytes
+        }
     }
 
     // MARK: Names
@@ -72,6 +78,31 @@ struct PrivateCalls {
     /// Calls of other functions than these are private no more. Items of the past stay private.
     mutating func keepNames(where isKept: (String) -> Bool) { names.removeAll { !isKept($0) } }
 
+    /// A sideband has updated the session's tools.
+    /// - Parameters:
+    ///   - update: what it has asked for.
+    ///   - session: the session's tools after that.
+    ///   - tools: the functions that it serves.
+    mutating func noteOffer(
+        _ update: [FunctionTool], in session: [FunctionTool], by tools: [String]
+    ) {
+        for name in tools {
+            let tool = session.first { $0.name == name }
+            offered.removeAll { $0 == name && tool == nil }
+            // A tool that is not the one of the update is still the client's: it was refused.
+            guard let tool, update.contains(tool), !offered.contains(name) else { continue }
+            offered.append(name)
+        }
+    }
+
+    /// The functions that sidebands have put into the session and that nobody serves; they count as
+    /// withdrawn from now on. Tools of the client's are never among them.
+    mutating func takeAbandonedOffers(_ isServed: (String) -> Bool) -> [String] {
+        let abandoned = offered.filter { !isServed($0) }
+        offered.removeAll { !isServed($0) }
+        return abandoned
+    }
+
     // MARK: Learning
 
     /// Takes note of an event of the session, before anybody is shown it.
@@ -81,7 +112,7 @@ struct PrivateCalls {
             noteCall(item, in: responseID, at: index)
         case .conversationItemAdded(let item, let previousID): noteAdded(item, after: previousID)
         case .conversationItemDeleted(let itemID):
-            if let index = place(of: itemID) { items[index].isDeleted = true }
+            if let index = place(of: itemID) { items[index].isInConversation = false }
         case .responseOutputItemDone(_, _, let item):
             guard let index = place(of: item.id) else { return }
             items[index].stage = item.status == .completed ? .complete : .over
@@ -103,16 +134,34 @@ struct PrivateCalls {
     }
 
     private mutating func noteAdded(_ item: ConversationItem, after previousID: String?) {
-        if let index = place(of: item.id) { items[index].previousID = previousID }
-        guard case .functionCallOutput(let callID, _) = item.kind,
-            // Some models use the id of a call again.
-            let call = items.lastIndex(where: { $0.callID == callID && $0.stage != .over })
-        else { return }
+        if let index = place(of: item.id) {
+            items[index].previousID = previousID
+            items[index].isInConversation = true
+            return
+        }
+        switch item.kind {
+        case .functionCall(let callID, _, _):
+            for index in items.indices where items[index].callID == callID {
+                items[index].hasLostCallID = true
+            }
+        case .functionCallOutput(let callID, _): noteOutput(item.id, of: callID, after: previousID)
+        default: break
+        }
+    }
+
+    /// An output is hidden with its call: one that still waits for it, or else the last, whose
+    /// output is corrected, or comes after it was answered for its sideband.
+    private mutating func noteOutput(
+        _ id: String, of callID: String, after previousID: String?
+    ) {
+        let waiting = items.lastIndex { $0.callID == callID && $0.stage != .over }
+        let last = items.lastIndex { $0.callID == callID && !$0.hasLostCallID }
+        guard let call = waiting ?? last else { return }
         items[call].stage = .over
         insert(
             Item(
-                id: item.id, name: items[call].name, callID: callID, responseID: "",
-                outputIndex: 0, previousID: previousID, stage: .over))
+                id: id, name: items[call].name, callID: callID, responseID: "", outputIndex: 0,
+                previousID: previousID, stage: .over, isInConversation: true))
     }
 
     private mutating func insert(_ item: Item) {
@@ -126,18 +175,22 @@ struct PrivateCalls {
 
     /// Whether an open call is of a function that nobody serves.
     func hasOrphans(_ isServed: (String) -> Bool) -> Bool {
-        items.contains { $0.stage == .open && !isServed($0.name) }
+        items.contains { isOrphan($0, isServed) }
     }
 
     /// The ids of open calls of functions that nobody serves; they count as answered from now on.
     mutating func takeOrphans(_ isServed: (String) -> Bool) -> [String] {
         var orphans: [String] = []
-        for index in items.indices
-        where items[index].stage == .open && !isServed(items[index].name) {
+        for index in items.indices where isOrphan(items[index], isServed) {
             items[index].stage = .orphaned
             orphans.append(items[index].callID)
         }
         return orphans
+    }
+
+    /// Nobody waits for the output of a call that the conversation does not have.
+    private func isOrphan(_ item: Item, _ isServed: (String) -> Bool) -> Bool {
+        item.stage == .open && item.isInConversation && !isServed(item.name)
     }
 
     // MARK: What a viewer may know
@@ -162,7 +215,7 @@ struct PrivateCalls {
     func place(behind itemID: String, for tools: [String]) -> String {
         var place = itemID
         for item in items
-        where item.previousID == place && !item.isDeleted && !tools.contains(item.name) {
+        where item.previousID == place && item.isInConversation && !tools.contains(item.name) {
             place = item.id
         }
         return place

@@ -27,12 +27,14 @@ final class SessionObservation {
 
     private(set) var observers: [SidebandLink] = []
     private(set) var privateCalls = PrivateCalls()
+    private var retrievals = ItemRetrievals()
+    /// Whom the last answer to a retrieval is for; nil: the client.
+    private var asker: SidebandLink?
+    private var places = OutputPlaces()
     /// Whose input is being handled.
     private(set) var origin = Origin.session
     /// The session before an input that is not its client's.
     private var parametersBefore: SessionParameters?
-    /// Places of a reply's items, for audio that the client gets without them.
-    private var outputIndexes: [(itemID: String, index: Int)] = []
     /// Whether it is queued to be settled.
     var isUnsettled = false
 
@@ -40,11 +42,12 @@ final class SessionObservation {
     private static let objectBytes = HeapBlock.object(SessionObservation.self)
     /// Bytes of all of it, without the links, which the sidebands pay for.
     var heldBytes: Int {
-        Self.objectBytes + observers.heapBytes + privateCalls.heldBytes + outputIndexes.heapBytes
+        Self.objectBytes + observers.heapBytes + privateCalls.heldBytes + retrievals.heldBytes
+            + places.heldBytes
     }
 
     /// Whether nothing of it is needed any more.
-    var isOver: Bool { observers.isEmpty && privateCalls.isEmpty }
+    var isOver: Bool { observers.isEmpty && privateCalls.isEmpty && retrievals.isEmpty }
 
     /// Whether a sideband serves a function.
     func isServed(_ function: String) -> Bool {
@@ -78,8 +81,9 @@ final class SessionObservation {
         return true
     }
 
-    /// Private functions that nobody serves any more.
-    var abandonedNames: [String] { privateCalls.names.filter { !isServed($0) } }
+    /// Functions that sidebands have put into the session and that nobody serves any more; they
+    /// count as withdrawn.
+    func takeAbandonedOffers() -> [String] { privateCalls.takeAbandonedOffers(isServed) }
 
     /// Names that nobody serves are private no more.
     func forgetAbandonedNames() { privateCalls.keepNames(where: isServed) }
@@ -101,28 +105,48 @@ final class SessionObservation {
         parametersBefore = nil
     }
 
+    /// An event of a viewer as the session takes it.
+    /// - Parameter link: the sideband that sends it; nil: the client.
+    func admit(
+        _ event: ClientEvent, from link: SidebandLink?, to parameters: SessionParameters
+    ) -> ClientEvent {
+        retrievals.note(event, from: link)
+        return privateCalls.admit(event, from: link?.tools ?? [], to: parameters)
+    }
+
+    /// The session has taken an event of a sideband's, or refused it.
+    func noteTaken(
+        _ event: ClientEvent, from link: SidebandLink, _ parameters: SessionParameters
+    ) {
+        guard !link.tools.isEmpty, case .sessionUpdate(let update) = event else { return }
+        switch update.tools {
+        case .absent: break
+        case .null: privateCalls.noteOffer([], in: parameters.tools, by: link.tools)
+        case .value(let tools):
+            privateCalls.noteOffer(tools, in: parameters.tools, by: link.tools)
+        }
+    }
+
     // MARK: Outputs
 
     /// Takes note of an event, before anybody is shown it.
-    /// - Returns: whether the session is to be settled: a sideband has left it functions or calls.
+    /// - Returns: whether the session is to be settled: a sideband has left it functions or calls, or
+    ///   nothing any more.
     func note(_ event: ServerEvent) -> Bool {
         privateCalls.note(event)
-        switch event {
-        case .responseOutputItemAdded(_, let index, let item):
-            outputIndexes.append((item.id, index))
-        case .responseDone:
-            outputIndexes.removeAll()
-            return privateCalls.names.contains { !isServed($0) }
-                || privateCalls.hasOrphans(isServed)
-        default: break
-        }
-        return false
+        places.note(event)
+        if event.answersRetrieval { asker = retrievals.takeAsker(of: event) }
+        // The answer that a sideband has not waited for was the last that it left behind.
+        if event.answersRetrieval { return isOver }
+        guard case .responseDone = event else { return false }
+        return privateCalls.names.contains { !isServed($0) } || privateCalls.hasOrphans(isServed)
     }
 
     /// An event as a viewer sees it; nil: not at all.
     /// - Parameter link: the sideband; nil: the client.
     func view(of event: ServerEvent, for link: SidebandLink?) -> ServerEvent? {
         let tools = link?.tools ?? []
+        if event.answersRetrieval, asker !== link { return nil }
         switch (event, origin) {
         case (.error, .server): return nil
         case (.error, .sideband(let sender)): return sender === link ? event : nil
@@ -143,12 +167,5 @@ final class SessionObservation {
     }
 
     /// The event that a packet of binary audio is for sidebands.
-    func event(of packet: OutputAudioPacket) -> ServerEvent {
-        let index = outputIndexes.last { $0.itemID == packet.itemID }?.index ?? 0
-        return .responseOutputAudioDelta(
-            PartAddress(
-                responseID: packet.responseID, itemID: packet.itemID, outputIndex: index,
-                contentIndex: packet.contentIndex),
-            audio: packet.payload)
-    }
+    func event(of packet: OutputAudioPacket) -> ServerEvent { places.event(of: packet) }
 }

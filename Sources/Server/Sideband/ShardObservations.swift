@@ -111,7 +111,7 @@ extension Shard {
     func admit(_ event: ClientEvent, of live: LiveSession, on connection: Connection) -> ClientEvent
     {
         guard let observation = sidebands.observations[connection.token] else { return event }
-        return observation.privateCalls.admit(event, from: [], to: live.session.parameters)
+        return observation.admit(event, from: nil, to: live.session.parameters)
     }
 
     /// Handles events of sidebands, at most a connection's share of them in one tick. Those for a
@@ -149,14 +149,15 @@ extension Shard {
                 throw refusal
             }
             try takeEvent(eventID, of: live)
-            let admitted = observation.privateCalls.admit(
-                event, from: input.link.tools, to: live.session.parameters)
+            let admitted = observation.admit(
+                event, from: input.link, to: live.session.parameters)
             step(live, of: connection) {
                 $0.handle(
                     admitted, eventID: eventID,
                     audio: UnsafeRawBufferPointer(start: nil, count: 0).bytes,
                     at: now)
             }
+            observation.noteTaken(event, from: input.link, live.session.parameters)
         } catch {
             step(live, of: connection) { $0.handle(error, at: now) }
         }
@@ -193,7 +194,8 @@ extension Shard {
                 continue
             }
             observation.isUnsettled = false
-            withdrawTools(observation.abandonedNames, from: live, of: connection, observation)
+            withdrawTools(
+                observation.takeAbandonedOffers(), from: live, of: connection, observation)
             answerOrphans(of: observation, in: live, on: connection)
             guard connection.live === live else { continue }
             if live.session.isIdle { observation.forgetAbandonedNames() }

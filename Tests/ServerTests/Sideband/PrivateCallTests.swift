@@ -151,6 +151,71 @@ import Testing
         #expect(try world.join(client, tools: "refund").answer?.status == 101)
     }
 
+    @Test func aSecondOutputIsHiddenToo() throws {
+        let (world, client, sideband) = try makeCall()
+        world.say("call lookup", client)
+        sideband.close()
+        world.run()
+        // It comes back, and corrects what was answered for it.
+        let again = try world.join(client, tools: "lookup")
+        for _ in 0..<2 {
+            again.send(output)
+            world.run()
+        }
+        #expect(again.events("conversation.item.added").count == 2)
+        #expect(!client.hasSeen("function_call_output") && !client.hasSeen("call_private"))
+    }
+
+    @Test func anOutputOfTheClientsIsShownWhereTheModelUsesACallIDAgain() throws {
+        let (world, client, sideband) = try makeCall()
+        world.say("call lookup", client)
+        sideband.send(output)
+        world.run()
+        world.say("call weather", client)
+        client.send(output)
+        world.run()
+        #expect(client.hasSeen("function_call_output"))
+    }
+
+    @Test func aClientsOwnToolStaysWhenASidebandThatHasNotAddedItLeaves() throws {
+        let (world, client, _) = try makeCall()
+        let silent = try world.join(client, tools: "weather")
+        silent.close()
+        world.run()
+        world.say("Hi", client)
+        #expect(world.model.requests.last?.tools.map(\.name) == ["weather", "lookup"])
+        world.say("call weather", client)
+        #expect(client.events("response.function_call_arguments.done").count == 1)
+        // One that has put its own in the client's place takes that with it.
+        let taker = try world.join(client, tools: "weather")
+        world.offer("weather", by: taker)
+        taker.close()
+        world.run()
+        world.say("Hi", client)
+        #expect(world.model.requests.last?.tools.map(\.name) == ["lookup"])
+    }
+
+    @Test(arguments: [false, true])
+    func aCallThatTheConversationDoesNotHaveIsNoOrphan(isDeleted: Bool) {
+        var calls = PrivateCalls()
+        calls.add(["f"])
+        var item = ConversationItem(
+            id: "item_1", kind: .functionCall(callID: "call_1", name: "f", arguments: "{}"))
+        item.status = .completed
+        calls.note(.responseOutputItemAdded(responseID: "resp_1", outputIndex: 0, item))
+        if isDeleted { calls.note(.conversationItemAdded(item, previousItemID: nil)) }
+        calls.note(.responseOutputItemDone(responseID: "resp_1", outputIndex: 0, item))
+        calls.note(
+            .responseDone(
+                ResponseDescription(
+                    id: "resp_1", conversationID: nil, outputModality: .text, outputFormat: .pcm,
+                    voice: "v")))
+        #expect(calls.hasOrphans { _ in false } == isDeleted)
+        if isDeleted { calls.note(.conversationItemDeleted(itemID: "item_1")) }
+        #expect(!calls.hasOrphans { _ in false })
+        #expect(calls.takeOrphans { _ in false } == [])
+    }
+
     @Test func whatIsRememberedIsBounded() {
         var calls = PrivateCalls()
         calls.add(["f"])

@@ -32,6 +32,16 @@ import Testing
             observation.event(of: packet) == .responseOutputAudioDelta(address, audio: [1, 2, 3]))
     }
 
+    @Test func placesThatAreRememberedAreBounded() {
+        var places = OutputPlaces()
+        for number in 0..<1_000 {
+            places.note(
+                .responseOutputItemAdded(
+                    responseID: "resp_1", outputIndex: number, call("item_\(number)", "f")))
+        }
+        #expect(places.heldBytes < 100 * OutputPlaces.maxItems)
+    }
+
     @Test func placesCountWithoutHiddenItems() {
         let observation = SessionObservation()
         let link = makeLink("secret")

@@ -161,15 +161,17 @@ import Testing
     @Test func aShardThatDoesNotAnswerMayHaveTheSession() throws {
         let world = try SidebandWorld()
         let client = world.openClient()
+        world.offer("lookup", by: client)
         let sideband = world.second.openClient(
-            "/v1/realtime?call_id=\(try world.id(client))", key: SidebandWorld.key)
+            "/v1/realtime?call_id=\(try world.id(client))&tools=lookup", key: SidebandWorld.key)
         #expect(world.second.run(for: .seconds(1)))
         #expect(sideband.answer?.status == 503)
-        // The session was joined too late, and is left again.
+        // The session was joined too late, and is left again, as it was.
         world.run()
         #expect(world.first.shard.sidebands.observations.isEmpty)
         world.say("Hi", client)
         #expect(client.events("response.done").count == 1)
+        #expect(world.model.requests.last?.tools.map(\.name) == ["lookup"])
     }
 
     // MARK: Slow sidebands
