@@ -602,7 +602,7 @@ public struct ServerConfiguration: Sendable {
             unit: "bytes",
             """
             Events that may wait for one sideband, or of one; more closes it with 1013, and the \
-            session goes on.
+            session goes on. For one wait no more than max-queued-output-bytes.
             """),
     ]
 

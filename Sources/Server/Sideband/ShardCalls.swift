@@ -91,7 +91,7 @@ extension Shard {
     /// Another shard, or this one, has sent a message about calls.
     func handle(_ message: SidebandMessage) {
         switch message {
-        case .ask(let question): sidebands.searches.append(CallSearch(question))
+        case .ask(let question): beginSearch(question)
         case .answer(let answer, let id): handle(answer, to: id)
         case .input(let text, let link, let token):
             sidebands.inputs.append(SidebandInput(text: text, link: link, token: token))
@@ -141,14 +141,23 @@ extension Shard {
 
     // MARK: Being asked
 
-    /// Goes on with the searches by a tick's share.
+    private func beginSearch(_ question: CallQuestion) {
+        guard !sidebands.isFullOfSearches else {
+            return question.answer(.refused(.tooManyCalls))
+        }
+        sidebands.beginSearch(question, at: now)
+    }
+
+    /// Goes on with the searches by a tick's share. One whose call is forgotten is dropped.
     private func continueSearches() {
+        guard !sidebands.searches.isEmpty else { return }
+        sidebands.dropLateSearches(at: now)
         var slots = SidebandTable.slotsPerTick
         while slots > 0, !sidebands.searches.isEmpty {
-            let connection = sidebands.searches[0].look(through: connections, atMost: &slots)
+            let connection = sidebands.lookFurther(through: connections, atMost: &slots)
             let isOver = sidebands.searches[0].isOver(in: connections)
             guard connection != nil || isOver else { return }
-            let question = sidebands.searches.removeFirst().question
+            let question = sidebands.endSearch()
             slots -= 1
             if let connection {
                 act(on: connection, question)

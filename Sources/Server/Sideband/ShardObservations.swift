@@ -63,8 +63,11 @@ extension Shard {
         for link in observation.observers { send(event, to: link, of: live, observation) }
         dismissSlowSidebands(of: observation, at: connection.token)
         let shown = observation.view(of: event, for: nil)
-        // The event's number is used up, although the client gets no event with it.
-        if shown == nil { live.eventNumber += 1 }
+        guard let shown, live.dialect.has(shown) else {
+            // The event's number is used up, although the client gets no event with it.
+            live.eventNumber += 1
+            return nil
+        }
         return shown
     }
 
@@ -98,7 +101,7 @@ extension Shard {
     /// Cuts off the sidebands for which too much waits on the way to their shard.
     private func dismissSlowSidebands(of observation: SessionObservation, at token: EventToken) {
         for link in observation.observers
-        where link.eventBytes > configuration.maxSidebandQueuedBytes {
+        where link.eventBytes > configuration.maxBytesForSideband {
             link.end(.tooSlow)
             guard observation.remove(link) else { continue }
             scheduleSettling(of: observation, at: token)
@@ -118,19 +121,14 @@ extension Shard {
     /// session that has yet to hear the rest of a long message wait.
     func handleSidebandInputs() {
         guard !sidebands.inputs.isEmpty else { return }
-        let count = min(sidebands.inputs.count, configuration.maxMessagesPerTick)
-        let taken = Array(sidebands.inputs[..<count])
-        sidebands.inputs.removeFirst(count)
-        var postponed: [SidebandInput] = []
-        for input in taken {
-            if connections[input.token]?.hasUnheardAudio == true {
-                postponed.append(input)
-            } else {
-                handle(input)
-                input.link.noteHandled(input.text.count)
-            }
+        let taken = sidebands.inputs.take(atMost: configuration.maxMessagesPerTick) {
+            connections[$0]?.hasUnheardAudio == true
         }
-        sidebands.inputs.insert(contentsOf: postponed, at: 0)
+        for input in taken {
+            // First, so that the sideband's ledger is right once the events that follow have come.
+            input.link.noteHandled(input.text)
+            handle(input)
+        }
     }
 
     private func handle(_ input: SidebandInput) {

@@ -2,9 +2,10 @@
 // It has no session of its own; its messages are posted to the session's shard, and what comes from
 // there is sent.
 //
-// Invariant: at most `max-sideband-queued-bytes` and one event wait for a sideband, between the
-// shards and in its send buffer together; at more it is closed, and the session does not notice.
-// Towards the session, at most as much and one message waits.
+// Invariant: when an event is taken, at most `max-sideband-queued-bytes` wait for its sideband,
+// between the shards and in its send buffer together; at more it is closed, and the session does not
+// notice. For a shard that takes none, at most as much and one event waits on the way to it. Towards
+// the session, at most as much and one message waits, and at most `maxInputs` messages.
 
 import Codec
 import Session
@@ -64,7 +65,8 @@ extension Shard {
     func deliver(_ text: [UInt8], isError: Bool, to link: SidebandLink) {
         link.noteTaken(text.count)
         guard let connection = connection(of: link) else { return }
-        guard connection.output.count + text.count <= configuration.maxSidebandQueuedBytes else {
+        let waiting = connection.output.count + link.eventBytes + text.count
+        guard waiting <= configuration.maxBytesForSideband else {
             return cutOffSideband(connection)
         }
         text.withUnsafeBytes { _ = send(.text, $0, on: connection) }
@@ -99,7 +101,9 @@ extension Shard {
             return closeWebSocket(
                 connection, .unsupportedData, reason: "A sideband sends no binary messages.")
         }
-        guard sideband.link.inputBytes <= configuration.maxSidebandQueuedBytes else {
+        guard sideband.link.inputBytes <= configuration.maxSidebandQueuedBytes,
+            sideband.link.inputCount < SidebandLink.maxInputs
+        else {
             metrics.add(.sidebandsCutOff)
             return closeWebSocket(
                 connection, .tryAgainLater,
@@ -116,4 +120,9 @@ extension Shard {
         ledger.send += sideband.link.eventBytes
         ledger.receive += sideband.link.inputBytes
     }
+}
+
+extension ServerConfiguration {
+    /// Bytes that may wait for a sideband. No more than for any connection, so that it gets its Close.
+    var maxBytesForSideband: Int { min(maxSidebandQueuedBytes, maxQueuedOutputBytes) }
 }

@@ -90,6 +90,10 @@ final class SidebandLink: Sendable {
     /// Bytes of the object itself.
     private static let objectBytes = HeapBlock.object(SidebandLink.self)
 
+    /// Events of one sideband that may wait. 1,024: a shard handles 64 in a tick, so that a sideband
+    /// that writes a whole conversation anew keeps below it, and a flood of small events does not.
+    static let maxInputs = 1_024
+
     /// The sideband's connection, on its own shard.
     let observer: EventToken
     /// Functions whose calls are for this sideband alone.
@@ -97,6 +101,7 @@ final class SidebandLink: Sendable {
     private let post: @Sendable (SidebandMessage) -> Void
     private let events = Atomic<Int>(0)
     private let inputs = Atomic<Int>(0)
+    private let waitingInputs = Atomic<Int>(0)
 
     /// - Parameter post: posts to the sideband's shard; any thread.
     init(
@@ -109,8 +114,10 @@ final class SidebandLink: Sendable {
 
     /// Bytes of events that were posted to the sideband's shard, and that it has not taken.
     var eventBytes: Int { events.load(ordering: .relaxed) }
-    /// Bytes of the sideband's events that its session has not handled.
+    /// Heap bytes of the sideband's events that its session has not handled.
     var inputBytes: Int { inputs.load(ordering: .relaxed) }
+    /// How many they are.
+    var inputCount: Int { waitingInputs.load(ordering: .relaxed) }
     /// Bytes of the object and its names.
     var heldBytes: Int {
         tools.reduce(Self.objectBytes + tools.heapBytes) { $0 + $1.heapBytes }
@@ -130,10 +137,19 @@ final class SidebandLink: Sendable {
 
     /// Posts an event of the sideband to its session.
     func send(_ text: [UInt8], to place: SessionPlace) {
-        inputs.add(text.count, ordering: .relaxed)
+        inputs.add(Self.heldBytes(ofInput: text), ordering: .relaxed)
+        waitingInputs.add(1, ordering: .relaxed)
         place.post(.input(text, from: self, to: place.token))
     }
 
     /// The session has handled, or dropped, an event of the sideband.
-    func noteHandled(_ count: Int) { inputs.subtract(count, ordering: .relaxed) }
+    func noteHandled(_ text: [UInt8]) {
+        inputs.subtract(Self.heldBytes(ofInput: text), ordering: .relaxed)
+        waitingInputs.subtract(1, ordering: .relaxed)
+    }
+
+    /// Bytes that a waiting event takes: its text, and its place in a queue.
+    private static func heldBytes(ofInput text: [UInt8]) -> Int {
+        HeapBlock.array(capacity: text.count, stride: 1) + MemoryLayout<SidebandMessage>.stride
+    }
 }

@@ -32,10 +32,15 @@ struct AwaitedCall {
 /// A shard's look for one session, some connections in each tick.
 struct CallSearch {
     let question: CallQuestion
+    /// By when it must be over: then nobody waits for its answer any more.
+    let end: Instant
     /// The next slot to look at.
     private var nextSlot = 0
 
-    init(_ question: CallQuestion) { self.question = question }
+    init(_ question: CallQuestion, at now: Instant) {
+        self.question = question
+        end = now + AwaitedCall.patience
+    }
 
     /// Whether all slots have been looked at.
     func isOver(in connections: ConnectionTable) -> Bool { nextSlot >= connections.slotCount }
@@ -68,30 +73,25 @@ struct JoinedSideband {
     }
 }
 
-/// An event of a sideband that its session has not handled.
-struct SidebandInput {
-    let text: [UInt8]
-    let link: SidebandLink
-    let token: EventToken
-}
-
 /// The calls and sidebands of one shard.
 struct SidebandTable {
     /// Questions under way at one shard. 64: they take milliseconds.
     static let maxCalls = 64
+    /// Searches under way at one shard. 256: those of four shards that ask all that they may.
+    static let maxSearches = 256
     /// Slots looked at in a tick. 1,024, as of SessionScan.
     static let slotsPerTick = 1_024
 
     private var calls: [AwaitedCall] = []
     private var nextID: CallID = 1
     /// Searches for other shards and this one, oldest first.
-    var searches: [CallSearch] = []
+    private(set) var searches: [CallSearch] = []
     /// Observed sessions, by the connection of their client.
     var observations: [EventToken: SessionObservation] = [:]
     /// Sidebands on this shard, by their own connection.
     var joined: [EventToken: JoinedSideband] = [:]
-    /// Events of sidebands for this shard's sessions, in order.
-    var inputs: [SidebandInput] = []
+    /// Events of sidebands for this shard's sessions.
+    var inputs = SidebandInputs()
     /// Sessions that a sideband has left.
     var unsettled: [EventToken] = []
 
@@ -106,6 +106,29 @@ struct SidebandTable {
         defer { nextID += 1 }
         return nextID
     }
+
+    /// Whether a shard takes no more questions of others now.
+    var isFullOfSearches: Bool { searches.count >= Self.maxSearches }
+
+    mutating func beginSearch(_ question: CallQuestion, at now: Instant) {
+        searches.append(CallSearch(question, at: now))
+    }
+
+    /// Forgets the searches that nobody waits for any more.
+    mutating func dropLateSearches(at now: Instant) {
+        // They are in the order in which they began.
+        searches.removeFirst(searches.firstIndex { now < $0.end } ?? searches.count)
+    }
+
+    /// Goes on with the oldest search.
+    mutating func lookFurther(
+        through connections: ConnectionTable, atMost slots: inout Int
+    ) -> Connection? {
+        searches[0].look(through: connections, atMost: &slots)
+    }
+
+    /// The oldest search is over.
+    mutating func endSearch() -> CallQuestion { searches.removeFirst().question }
 
     mutating func insert(_ call: AwaitedCall) { calls.append(call) }
 
