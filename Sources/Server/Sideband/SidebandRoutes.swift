@@ -17,16 +17,16 @@ enum SidebandQuery {
     /// - Throws: where they are too many, or one is no function's name, as status 400.
     static func tools(of request: HTTPRequest) throws(ClientEventError) -> [String] {
         guard let text = request.queryValue("tools") else { return [] }
-        var names: [String] = []
-        for name in text.split(separator: ",").map(String.init) where !names.contains(name) {
-            names.append(name)
-        }
-        guard names.count <= maxTools, names.allSatisfy(isName) else {
+        // The number first: each name is compared with those before it.
+        let parts = text.split(separator: ",", maxSplits: maxTools).map(String.init)
+        guard parts.count <= maxTools, parts.allSatisfy(isName) else {
             throw ClientEventError(
                 code: "invalid_value",
                 message: "'tools' is a list of at most \(maxTools) names of functions, with commas "
                     + "between them.", param: "tools")
         }
+        var names: [String] = []
+        for name in parts where !names.contains(name) { names.append(name) }
         return names
     }
 
