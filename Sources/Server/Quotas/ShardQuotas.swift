@@ -49,8 +49,7 @@ extension Shard {
             return admitsAudio(to: live, on: connection)
         }
         do {
-            try takeEvent(eventID, of: live)
-            if event.bringsAudio { try takeAudio(eventID, of: live) }
+            try take(event, eventID: eventID, of: live)
             return true
         } catch {
             step(live, of: connection) { $0.handle(error, at: now) }
@@ -60,18 +59,13 @@ extension Shard {
 
     /// Counts an event for a session, of its client or of a sideband.
     /// - Throws: the error for its sender, where a quota is used up.
-    func takeEvent(_ eventID: String?, of live: LiveSession) throws(ClientEventError) {
+    func take(
+        _ event: ClientEvent, eventID: String?, of live: LiveSession
+    ) throws(ClientEventError) {
+        guard let quotas = live.grant?.quotas else { return }
         do {
-            try live.grant?.quotas?.takeEvent(at: now)
-        } catch {
-            note(error)
-            throw .quotaUsedUp(error, eventID: eventID)
-        }
-    }
-
-    private func takeAudio(_ eventID: String?, of live: LiveSession) throws(ClientEventError) {
-        do {
-            try live.grant?.quotas?.prepareAudio(at: now)
+            try quotas.takeEvent(at: now)
+            if event.bringsAudio { try quotas.prepareAudio(at: now) }
         } catch {
             note(error)
             throw .quotaUsedUp(error, eventID: eventID)

@@ -46,6 +46,12 @@ extension Shard {
         }
         guard !isTooLate(connection) else { return routes.stopping.response }
         guard !isShortOfMemory() else { return routes.shortOfMemory.response }
+        let client = source(of: request, on: connection).client
+        do throws(QuotaRefusal) {
+            try quotas(of: caller, at: client)?.openConnection(at: now)
+        } catch {
+            return refuse(error, of: client)
+        }
         let link = SidebandLink(observer: connection.token, tools: tools, post: postToThisShard)
         return ask(for: sessionID, wish: .join(upgrade, link), request, by: caller, on: connection)
     }

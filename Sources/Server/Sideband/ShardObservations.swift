@@ -146,14 +146,15 @@ extension Shard {
                 refusal.eventID = eventID
                 throw refusal
             }
-            try takeEvent(eventID, of: live)
+            try take(event, eventID: eventID, of: live)
             let admitted = observation.admit(
                 event, from: input.link, to: live.session.parameters)
-            step(live, of: connection) {
-                $0.handle(
-                    admitted, eventID: eventID,
-                    audio: UnsafeRawBufferPointer(start: nil, count: 0).bytes,
-                    at: now)
+            countingAudio(of: live) {
+                step(live, of: connection) {
+                    $0.handle(
+                        admitted, eventID: eventID,
+                        audio: UnsafeRawBufferPointer(start: nil, count: 0).bytes, at: now)
+                }
             }
             observation.noteTaken(event, from: input.link, live.session.parameters)
         } catch {

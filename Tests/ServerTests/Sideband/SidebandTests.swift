@@ -250,6 +250,26 @@ import Testing
         #expect(try world.hangUp("%FF").status == 404)
     }
 
+    // MARK: Quotas
+
+    @Test func aSidebandUsesTheQuotasOfItsKeyAndItsSession() throws {
+        let world = try SidebandWorld(
+            keys: "\(SidebandWorld.key) quotas=connections=2/minute,events=2/day\n")
+        let client = world.openClient()
+        let sideband = try world.join(client, on: world.first)
+        #expect(sideband.isOpen)
+        #expect(try world.join(client, on: world.first).answer?.status == 429)
+        // The client's session.update was the first event.
+        for number in 1...2 {
+            sideband.send(#"{"type":"response.cancel","event_id":"event_\#(number)"}"#)
+            world.run()
+        }
+        let error = try JSONParser().parse(try #require(sideband.texts.last))["error"]
+        #expect(error?["event_id"]?.string == "event_2")
+        #expect(error?["code"]?.string == "rate_limit_exceeded")
+        #expect(!client.eventTypes.contains("error"))
+    }
+
     // MARK: Operators
 
     @Test func theSessionListShowsSidebands() throws {
