@@ -60,7 +60,7 @@ func initialize(_ argumentCount: UnsafeMutableRawPointer, _ arguments: UnsafeRaw
     // of its payload pointer, so the leak detector reports the payload as lost.
     disableLeakDetection()
     let target = FuzzTargets.chosen
-    _ = RealtimeSchema.shared
+    _ = (RealtimeSchema.shared, RealtimeSchema.beta)
     enableLeakDetection()
     guard let folder = ProcessInfo.processInfo.environment["PARLEY_FUZZ_SEEDS"] else { return 0 }
     do {

@@ -136,7 +136,8 @@ extension PrivateCalls {
     // MARK: In
 
     /// An event of a viewer as the session takes it: an update of `tools` replaces those that its
-    /// sender can see, and keeps the others; an item comes behind those that it cannot see.
+    /// sender can see, and keeps the others; an item comes behind those that it cannot see; and
+    /// nobody can demand a call of a function that it cannot see.
     func admit(
         _ event: ClientEvent, from tools: [String], to parameters: SessionParameters
     ) -> ClientEvent {
@@ -145,14 +146,27 @@ extension PrivateCalls {
             return .conversationItemCreate(
                 item: item, previousItemID: place(behind: previous, for: tools))
         }
+        if case .responseCreate(var response) = event, let choice = response.toolChoice {
+            response.toolChoice = self.choice(choice, of: tools)
+            return .responseCreate(response)
+        }
         guard case .sessionUpdate(var update) = event else { return event }
+        if case .value(let choice) = update.toolChoice {
+            update.toolChoice = .value(self.choice(choice, of: tools))
+        }
         let kept = parameters.tools.filter { hidesFunction($0.name, from: tools) }
         switch update.tools {
-        case .absent: return event
+        case .absent: break
         case .null: update.tools = .value(kept)
         case .value(let named):
             update.tools = .value(named.filter { !hidesFunction($0.name, from: tools) } + kept)
         }
         return .sessionUpdate(update)
+    }
+    private func choice(_ choice: ToolChoice, of tools: [String]) -> ToolChoice {
+        guard case .function(let name) = choice, hidesFunction(name, from: tools) else {
+            return choice
+        }
+        return .auto
     }
 }

@@ -38,6 +38,20 @@ import Testing
         #expect(!client.hasSeen(#""lookup""#))
     }
 
+    @Test func aClientCannotDemandACallThatItCannotSee() throws {
+        let (world, client, sideband) = try makeCall()
+        let choice = #""tool_choice":{"type":"function","name":"lookup"}"#
+        client.send(#"{"type":"response.create","response":{\#(choice)}}"#)
+        world.run()
+        #expect(world.model.requests.last?.toolChoice == .auto)
+        client.send(#"{"type":"session.update","session":{"type":"realtime",\#(choice)}}"#)
+        world.say("weather please now", client)
+        #expect(world.model.requests.last?.toolChoice == .auto)
+        sideband.send(#"{"type":"response.create","response":{\#(choice)}}"#)
+        world.run()
+        #expect(world.model.requests.last?.toolChoice == .function(name: "lookup"))
+    }
+
     @Test func aPrivateCallIsSeenAndAnsweredByItsSidebandAlone() throws {
         let (world, client, sideband) = try makeCall()
         let recorder = try world.join(client, on: world.first)
