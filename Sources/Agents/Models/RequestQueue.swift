@@ -87,7 +87,7 @@ public final class RequestQueue: Sendable {
         return true
     }
 
-    /// Gives a place back: to the next request, or to nobody.
+    /// Gives a place back. The next request that waits gets it.
     /// - Parameter start: when the place was taken; nil: its time is not measured.
     func leave(since start: Instant?, at now: Instant) {
         let next = state.withLock { state -> Waiter? in

@@ -54,8 +54,8 @@ public struct ResponseDescription: Equatable, Sendable {
         case cancelled(reason: String)
         /// `max_output_tokens` or `content_filter`.
         case incomplete(reason: String)
-        /// The error that ended it, and after how many seconds another response may succeed; nil:
-        /// nobody knows.
+        /// The error that ended it. `retryAfterSeconds`: when another response may succeed; nil:
+        /// unknown.
         case failed(type: String, code: String, message: String, retryAfterSeconds: Int? = nil)
     }
 

@@ -238,14 +238,15 @@ extension Shard {
             } catch {
                 return send(credentialRefusal(error, on: connection), to: request, on: connection)
             }
+            guard !isShortOfMemory() else {
+                metrics.add(.sessionsRefused)
+                return send(routes.shortOfMemory.response, to: request, on: connection)
+            }
+            // A server without room does not use up its caller's quota.
             do throws(QuotaRefusal) {
                 try grant?.quotas?.openConnection(at: now)
             } catch {
                 return send(refuse(error, of: client), to: request, on: connection)
-            }
-            guard !isShortOfMemory() else {
-                metrics.add(.sessionsRefused)
-                return send(routes.shortOfMemory.response, to: request, on: connection)
             }
             guard reserveSession() else {
                 return send(routes.full.response, to: request, on: connection)

@@ -42,8 +42,8 @@ final class SessionQuotas {
     /// Events taken from the store at a time. 16: few enough that a key's sessions together keep
     /// little of its quota for themselves.
     static let eventsAtATime = 16
-    /// Milliseconds between two errors about refused audio. Every packet of it is refused, and none
-    /// of the others needs an error of its own.
+    /// The time between two errors about refused audio. 10 s: the client sends fifty packets a second,
+    /// and an error for each would be a flood.
     static let audioErrorInterval = Duration.seconds(10)
     /// Most estimates that are kept. 8: more requests than a session has at once.
     private static let maxEstimates = 8

@@ -34,8 +34,8 @@ struct ItemRetrievals {
         open.append(Question(itemID: itemID, asker: asker))
     }
 
-    /// The sideband that an answer is for; nil: the client. One that nobody is known to have asked
-    /// for is the client's: it has asked before the first sideband joined.
+    /// The sideband that an answer is for; nil: the client. An answer without a question here is the
+    /// client's, which asked before the first sideband joined.
     mutating func takeAsker(of answer: ServerEvent) -> SidebandLink? {
         let index = open.firstIndex { question in
             switch answer {

@@ -95,8 +95,8 @@ struct PrivateCalls {
         }
     }
 
-    /// The functions that sidebands have put into the session and that nobody serves; they count as
-    /// withdrawn from now on. Tools of the client's are never among them.
+    /// The functions that sidebands have put into the session, and whose sideband has left. They count
+    /// as withdrawn from now on. The client's own tools are never among them.
     mutating func takeAbandonedOffers(_ isServed: (String) -> Bool) -> [String] {
         let abandoned = offered.filter { !isServed($0) }
         offered.removeAll { !isServed($0) }
@@ -105,7 +105,7 @@ struct PrivateCalls {
 
     // MARK: Learning
 
-    /// Takes note of an event of the session, before anybody is shown it.
+    /// Takes note of an event of the session. Called before a viewer is shown it.
     mutating func note(_ event: ServerEvent) {
         switch event {
         case .responseOutputItemAdded(let responseID, let index, let item):
@@ -173,12 +173,12 @@ struct PrivateCalls {
 
     private func place(of id: String) -> Int? { items.lastIndex { $0.id == id } }
 
-    /// Whether an open call is of a function that nobody serves.
+    /// Whether there is an open call whose sideband has left.
     func hasOrphans(_ isServed: (String) -> Bool) -> Bool {
         items.contains { isOrphan($0, isServed) }
     }
 
-    /// The ids of open calls of functions that nobody serves; they count as answered from now on.
+    /// The ids of open calls whose sideband has left. They count as answered from now on.
     mutating func takeOrphans(_ isServed: (String) -> Bool) -> [String] {
         var orphans: [String] = []
         for index in items.indices where isOrphan(items[index], isServed) {

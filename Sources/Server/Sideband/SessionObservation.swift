@@ -81,11 +81,11 @@ final class SessionObservation {
         return true
     }
 
-    /// Functions that sidebands have put into the session and that nobody serves any more; they
-    /// count as withdrawn.
+    /// Functions that sidebands have put into the session, and whose sideband has left. They count as
+    /// withdrawn.
     func takeAbandonedOffers() -> [String] { privateCalls.takeAbandonedOffers(isServed) }
 
-    /// Names that nobody serves are private no more.
+    /// Names whose sideband has left are private no more.
     func forgetAbandonedNames() { privateCalls.keepNames(where: isServed) }
 
     /// Calls that wait for a sideband that has left; they count as answered.
@@ -129,7 +129,7 @@ final class SessionObservation {
 
     // MARK: Outputs
 
-    /// Takes note of an event, before anybody is shown it.
+    /// Takes note of an event. Called before a viewer is shown it.
     /// - Returns: whether the session is to be settled: a sideband has left it functions or calls, or
     ///   nothing any more.
     func note(_ event: ServerEvent) -> Bool {

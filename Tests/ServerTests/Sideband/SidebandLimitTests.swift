@@ -90,13 +90,7 @@ import Testing
         let client = world.openClient()
         let sideband = try world.join(client)
         sideband.peer.window = 0
-        let text = String(repeating: "x", count: 10_000)
-        for _ in 0..<20 {
-            client.send(
-                #"{"type":"conversation.item.create","item":{"type":"message","role":"user","#
-                    + #""content":[{"type":"input_text","text":"\#(text)"}]}}"#)
-            world.run()
-        }
+        world.writeLongItems(20, by: client)
         sideband.peer.window = 1 << 20
         world.run()
         #expect(sideband.closeCode == 1013 && client.closeCode == nil)

@@ -181,13 +181,7 @@ import Testing
         let client = world.openClient()
         let sideband = try world.join(client)
         sideband.peer.window = 0
-        let text = String(repeating: "x", count: 10_000)
-        for _ in 0..<10 {
-            client.send(
-                #"{"type":"conversation.item.create","item":{"type":"message","role":"user","#
-                    + #""content":[{"type":"input_text","text":"\#(text)"}]}}"#)
-            world.run()
-        }
+        world.writeLongItems(10, by: client)
         #expect(world.first.metrics.total(of: .sidebandsCutOff) == 1)
         #expect(world.first.metrics.total(of: .sidebandsOpen) == 0)
         world.say("Hi", client)

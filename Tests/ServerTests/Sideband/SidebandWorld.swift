@@ -107,6 +107,17 @@ final class SidebandWorld {
         run()
     }
 
+    /// Items of 10 kB each.
+    func writeLongItems(_ count: Int, by sender: SimulatedClient) {
+        let text = String(repeating: "x", count: 10_000)
+        for _ in 0..<count {
+            sender.send(
+                #"{"type":"conversation.item.create","item":{"type":"message","role":"user","#
+                    + #""content":[{"type":"input_text","text":"\#(text)"}]}}"#)
+            run()
+        }
+    }
+
     /// `session.update` with these functions.
     func offer(_ names: String..., by sender: SimulatedClient) {
         let tools = names.map { #"{"type":"function","name":"\#($0)"}"# }
