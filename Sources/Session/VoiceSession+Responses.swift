@@ -95,11 +95,15 @@ extension VoiceSession {
     private func beginPlayout(isInConversation: Bool) -> PlayoutTimeline {
         guard isInConversation else {
             let lead = Duration.milliseconds(context.limits.playoutLeadMilliseconds)
-            return PlayoutTimeline(lead: lead, keepsAudio: false)
+            return PlayoutTimeline(
+                lead: lead, keepsAudio: false, isResumable: isResumable,
+                isClientAway: isClientAway)
         }
         let playback = playback ?? ReplyPlayback(core: self)
         self.playback = playback
-        return playback.beginResponse(isUserHeard: speechInput?.turnDetector != nil)
+        return playback.beginResponse(
+            isUserHeard: speechInput?.turnDetector != nil, isResumable: isResumable,
+            isClientAway: isClientAway)
     }
 
     /// A new id, or that of the response that was begun ahead of the end of the turn.

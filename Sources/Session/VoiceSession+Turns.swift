@@ -122,8 +122,7 @@ extension VoiceSession {
                     ofSamples: position ?? speechInput.buffer.end)))
     }
 
-    private func handleSpeechStopped(at position: Int, _ speechInput: SpeechInput, at now: Instant)
-    {
+    func handleSpeechStopped(at position: Int, _ speechInput: SpeechInput, at now: Instant) {
         guard let itemID = speechInput.speechItemID else { return }
         announceSpeechStopped(at: position)
         let silence = SampleRate.hz16000.milliseconds(ofSamples: speechInput.buffer.end - position)
@@ -209,10 +208,12 @@ extension VoiceSession {
 
     // MARK: The idle timeout
 
-    /// When the session prompts because the user has not spoken since the last response.
+    /// When the session prompts because the user has not spoken since the last response. A client
+    /// that is away is not prompted.
     var idleDeadline: Instant? {
         guard userTurn.quietSince != nil, responses.isEmpty, speechInput?.speechItemID == nil,
-            !hasUnheardAudio, let timeout = parameters.turnDetection?.idleTimeoutMilliseconds
+            !hasUnheardAudio, !isClientAway,
+            let timeout = parameters.turnDetection?.idleTimeoutMilliseconds
         else { return nil }
         return userTurn.idleDeadline(timeoutMilliseconds: timeout)
     }

@@ -20,7 +20,7 @@ import Codec
 ///   `playedOut`, `hasEnoughSpeech(of:)`, `nextDeadline(after:)`, `ledger` (VoiceSession+Ledger).
 /// - Inputs: `start(at:)`, `handle(_:eventID:audio:at:)`, `handle(_: ClientEventError, at:)`,
 ///   `handleAudioPacket(_:at:)`, `handleUnheardAudio(at:)`, `handle(_: AgentEvent, at:)`,
-///   `handleDeadline(at:)`;
+///   `handleDeadline(at:)`, `handleClientAway(at:)`, `handleClientBack(played:at:)`;
 ///   `noteUnsent(itemID:position:)` and `noteLost(itemID:position:)`.
 /// - Outputs: `nextOutput()`.
 ///
@@ -63,6 +63,11 @@ public final class VoiceSession: SessionCore {
     private var hasSpoken = false
     /// Whether the session's kind is settled: by the connection, or by the client's first event.
     private var isKindSettled: Bool
+    /// Whether a client that loses its connection may come back to the session: then reply audio is
+    /// kept until it was heard. Set before `start(at:)`; false by default, because that costs memory.
+    public var isResumable = false
+    /// Whether the client has lost its connection and is not back.
+    public internal(set) var isClientAway = false
 
     /// Creates a session in its initial state; emits nothing before `start(at:)`.
     /// - Parameters:
@@ -231,6 +236,7 @@ public final class VoiceSession: SessionCore {
         }
         if let due = idleDeadline, due <= now { handleIdleTimeout(at: now) }
         if let due = holdDeadline, due <= now { playback?.forgetSpeech(at: now) }
+        if let due = silenceDeadline, due <= now { endSpeech(at: now) }
         speechInput?.releaseIfIdle(context, at: now)
         finish(at: now)
     }
@@ -261,6 +267,7 @@ public final class VoiceSession: SessionCore {
         var earliest = idleDeadline
         if let check = speechInput?.releaseCheck { earliest = min(earliest ?? check, check) }
         if let due = holdDeadline { earliest = min(earliest ?? due, due) }
+        if let due = silenceDeadline { earliest = min(earliest ?? due, due) }
         earliest = earliest.map { max($0, Instant(nanoseconds: now.nanoseconds + 1)) }
         for response in responses {
             guard let due = response.nextDeadline(after: now) else { continue }

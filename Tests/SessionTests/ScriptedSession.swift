@@ -108,7 +108,7 @@ final class ScriptedSession {
         voiceActivity: VoiceActivityModel? = nil, makesHypotheses: Bool = false,
         modelHearsAudio: Bool = false, modelSeesImages: Bool = false,
         hasSynthesizer: Bool = true, toolServers: ToolServerPolicy? = nil,
-        codecs: CodecSettings = CodecSettings()
+        codecs: CodecSettings = CodecSettings(), isResumable: Bool = false
     ) {
         var parameters = SessionParameters(model: "scripted")
         configure(&parameters)
@@ -121,6 +121,7 @@ final class ScriptedSession {
             hasSynthesizer: hasSynthesizer, toolServers: toolServers, codecs: codecs)
         session = VoiceSession(parameters: parameters, context: context, seed: 7)
         writer = ServerEventWriter(sessionID: session.id)
+        session.isResumable = isResumable
         session.start(at: now)
         takeOutputs()
     }
@@ -166,6 +167,22 @@ final class ScriptedSession {
             script.session.handle(
                 .inputAudioBufferAppend(sequence: sequence), eventID: nil, audio: audio.span.bytes,
                 at: script.now)
+        }
+    }
+
+    /// The client loses its connection at a time.
+    func leave(at milliseconds: Int) {
+        schedule(at: .milliseconds(milliseconds)) { script in
+            script.note("client", "leaves")
+            script.session.handleClientAway(at: script.now)
+        }
+    }
+
+    /// The client is back at a time, and says then what it has played.
+    func comeBack(at milliseconds: Int, _ played: @escaping () -> PlayedAudio? = { nil }) {
+        schedule(at: .milliseconds(milliseconds)) { script in
+            script.note("client", "is back")
+            script.session.handleClientBack(played: played(), at: script.now)
         }
     }
 

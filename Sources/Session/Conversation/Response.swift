@@ -314,7 +314,7 @@ final class Response {
         for index in outputs.indices where !outputs[index].isOpen && !outputs[index].isComplete {
             let output = outputs[index]
             guard !speaker.awaitsSpeech(index), !output.awaitsTool,
-                !output.isAudio || !isInConversation || !speaker.mayBeSentAgain
+                !output.isAudio || !speaker.mayBeSentAgain
             else { continue }
             // Where the model had to stop, the item that it was writing is incomplete: clients run
             // a function as soon as its call is completed.
@@ -414,6 +414,23 @@ final class Response {
             }
             outputs[index].cut = .init(milliseconds: part.heard)
         }
+    }
+
+    // MARK: A client that is away
+
+    /// The client has lost its connection. This is for a response outside of the conversation; those
+    /// in it are held together. What waits for the socket counts as sent.
+    func handleClientAway(at now: Instant) {
+        _ = playout.settleUnsent()
+        if !playout.isHeld { context.outputs.append(.dropAudio(responseID: id)) }
+        playout.hold(.clientAway, at: now)
+    }
+
+    /// The client is back: audio of such a response goes on.
+    func handleClientBack(_ played: PlayedAudio?, at now: Instant) {
+        if let played { playout.handleBack(played) }
+        _ = playout.resume(after: .clientAway, at: now, tellsPositions: true) { isOver($0.itemID) }
+        advance(at: now)
     }
 
     // MARK: Events

@@ -205,6 +205,18 @@ final class SpeechInput {
         prosody.removeAll()
     }
 
+    /// When the speech in progress is over if no more audio comes: the silence counts that its turn
+    /// detection waits for. Nil: there is no speech, or the client ends it.
+    var silenceDeadline: Instant? {
+        guard speechItemID != nil, let turnDetector, let lastAudio else { return nil }
+        let left = SampleRate.hz16000.milliseconds(
+            ofSamples: turnDetector.silenceLeft(at: buffer.end))
+        return lastAudio + .milliseconds(left)
+    }
+
+    /// Another connection brings the audio: it numbers its packets anew.
+    func forgetOrder() { order = PacketOrder() }
+
     /// Gives the decoder back.
     func releaseDecoder(_ context: SessionContext) {
         releaseCheck = nil

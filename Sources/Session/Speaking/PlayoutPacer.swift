@@ -33,6 +33,14 @@ struct PlayoutPacer {
         playedOut = min(before, now)
     }
 
+    /// The last samples of what was sent, at 48 kHz, did not reach the client, which plays the rest.
+    mutating func handleRewound(samples: Int) {
+        guard let before = playedOut else { return }
+        let (nanoseconds, isFar) = samples.multipliedReportingOverflow(by: 1_000_000)
+        guard !isFar else { return }
+        playedOut = before + .nanoseconds(-(nanoseconds / 48))
+    }
+
     /// When the next quantum may be sent, always after `now`: at once, if it is due already.
     func nextSend(after now: Instant) -> Instant {
         // One nanosecond later than now, because a deadline that is not after now never comes.

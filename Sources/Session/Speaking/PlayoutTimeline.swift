@@ -1,8 +1,8 @@
 // How much of its replies' audio one client was sent, and how much of that the user has heard.
 // Truncation cuts at that point, and a reply is resumed from it after a false interruption. The
 // timeline paces the sending (PlayoutPacer), keeps audio that may be sent again (ResendBuffer), and
-// is held while the user speaks over the reply. Whether that speech interrupts is
-// InterruptionJudge's decision.
+// is held while the user speaks over the reply, and while the client is away. Whether that speech
+// interrupts is InterruptionJudge's decision.
 //
 // The timeline counts samples at 48 kHz over all replies:
 //
@@ -33,6 +33,15 @@ final class PlayoutTimeline {
         let heard: Int
     }
 
+    /// Why nothing is sent. The reply goes on once no reason is left.
+    struct Hold: OptionSet {
+        let rawValue: UInt8
+        /// The user speaks over the reply.
+        static let speech = Hold(rawValue: 1)
+        /// The client has lost its connection.
+        static let clientAway = Hold(rawValue: 2)
+    }
+
     private struct Item {
         let responseID: String
         let itemID: String
@@ -43,6 +52,10 @@ final class PlayoutTimeline {
     /// Audio kept behind the estimate of what was heard, as a multiple of the lead. 2 covers a
     /// client that reports to be a whole lead behind.
     private static let keptLeads = 2
+
+    /// Audio kept behind what was sent where the client may come back, in milliseconds. 10 s: a lost
+    /// connection is noticed late, and the client may have heard nothing since it was lost.
+    private static let resumableMilliseconds = 10_000
 
     /// How far a client that adds up its chunks may report too much: a frame.
     private static let roundingMilliseconds = 20
@@ -55,6 +68,7 @@ final class PlayoutTimeline {
     var echo: EchoCheck?
     private var pacer: PlayoutPacer
     private let keepsAudio: Bool
+    private let isResumable: Bool
     private var kept: ResendBuffer
     /// Runs that are to be sent again before anything else, the next one last.
     private var again: [SentRun] = []
@@ -73,14 +87,28 @@ final class PlayoutTimeline {
     private var acknowledged: (position: Int, at: Instant)?
     /// How much had been heard when the reply was held; nil: it is not.
     private var heldAt: Int?
+    /// Why it is held; empty: it is not.
+    private var holds: Hold = []
 
     /// - Parameters:
     ///   - lead: how far audio is sent ahead of its playing.
     ///   - keepsAudio: whether it may have to be sent again.
-    init(lead: Duration, keepsAudio: Bool) {
+    ///   - isResumable: whether that is so although it has probably been heard, because the client
+    ///     may lose its connection.
+    ///   - isClientAway: whether nothing may be sent yet, because the client is away.
+    init(
+        lead: Duration, keepsAudio: Bool, isResumable: Bool = false, isClientAway: Bool = false
+    ) {
         pacer = PlayoutPacer(lead: lead)
-        self.keepsAudio = keepsAudio
-        kept = ResendBuffer(maxMilliseconds: Self.keptLeads * pacer.lead.wholeMilliseconds)
+        self.keepsAudio = keepsAudio || isResumable
+        self.isResumable = isResumable
+        if isClientAway {
+            holds = .clientAway
+            heldAt = 0
+        }
+        let leads = Self.keptLeads * pacer.lead.wholeMilliseconds
+        kept = ResendBuffer(
+            maxMilliseconds: isResumable ? max(leads, Self.resumableMilliseconds) : leads)
     }
 
     /// When a client that plays at once will have played everything sent so far.
@@ -95,6 +123,8 @@ final class PlayoutTimeline {
     }
     /// Whether the reply is held.
     var isHeld: Bool { heldAt != nil }
+    /// Whether speech holds it.
+    var isHeldBySpeech: Bool { holds.contains(.speech) }
     /// Responses whose audio may not have been heard to its end.
     var responseIDs: [String] {
         items.reduce(into: []) { if $0.last != $1.responseID { $0.append($1.responseID) } }
@@ -124,10 +154,10 @@ final class PlayoutTimeline {
         }
         sent += run.length
         pacer.handleSent(milliseconds: run.milliseconds, at: now)
-        while items.count > 1, items[1].start <= heard { items.removeFirst() }
-        guard keepsAudio else { return }
-        kept.append(run)
-        kept.forget(allBut: sent - heard)
+        if keepsAudio { kept.append(run) }
+        let needed = isResumable ? min(heard, sent - kept.length) : heard
+        while items.count > 1, items[1].start <= needed { items.removeFirst() }
+        if keepsAudio { kept.forget(allBut: sent - needed) }
     }
 
     /// Whether runs wait to be sent again.
@@ -263,24 +293,41 @@ final class PlayoutTimeline {
         return nil
     }
 
+    /// The client is back and says how much of an item it has played, or keeps to play. More than
+    /// has left counts as all of that. An item that was heard long ago changes nothing.
+    func handleBack(_ played: PlayedAudio) {
+        guard heldAt != nil, let index = items.lastIndex(where: { $0.itemID == played.itemID })
+        else { return }
+        isAcknowledged = true
+        let start = items[index].start
+        let end = max(start, min(left, index + 1 < items.count ? items[index + 1].start : sent))
+        heldAt = min(end, start + SampleRate.hz48000.samples(inMilliseconds: played.milliseconds))
+    }
+
     // MARK: Holding
 
-    /// Nothing more is sent. The client stops playing, and audio that waits is to be dropped.
-    func hold(at now: Instant) {
+    /// Nothing more is sent. Audio that waits is to be dropped. While speech holds the reply, the
+    /// client stops playing.
+    func hold(_ reason: Hold = .speech, at now: Instant) {
+        holds.insert(reason)
         guard heldAt == nil else { return }
         heldAt = heard(at: now)
         echo?.hold(at: now)
     }
 
-    /// The reply is resumed from what was heard: audio sent after that is sent again, unless its
-    /// item is over.
-    /// - Parameter tellsPositions: whether the client is told where that starts.
+    /// A reason to hold the reply is gone. Without another it is resumed from what was heard: audio
+    /// sent after that is sent again, unless its item is over.
+    /// - Parameter tellsPositions: whether the client is told where that starts. A client that has
+    ///   been told is told again.
     /// - Returns: items of which something was dropped at the hold and is not sent again.
     func resume(
-        at now: Instant, tellsPositions: Bool, unlessOver isOver: (PartAddress) -> Bool
+        after reason: Hold = .speech, at now: Instant, tellsPositions: Bool,
+        unlessOver isOver: (PartAddress) -> Bool
     ) -> [HeardItem] {
-        self.tellsPositions = tellsPositions
-        guard let heard = heldAt.take() else { return [] }
+        if tellsPositions { self.tellsPositions = true }
+        holds.remove(reason)
+        guard holds.isEmpty, let heard = heldAt.take() else { return [] }
+        let unheard = sent - heard
         let unsent = again.reversed()
         var runs = kept.take(last: sent - heard)
         runs.append(contentsOf: unsent)
@@ -292,16 +339,20 @@ final class PlayoutTimeline {
         items.removeAll { $0.start > sent || ($0.start == sent && resent > 0) }
         again = runs.reversed()
         echo?.goOn(with: runs.reduce(0) { $0 + $1.length }, at: now)
-        restart(at: now)
+        // A client that was away has played on.
+        if reason == .clientAway { pacer.handleRewound(samples: unheard) }
+        restart(at: now, isSilent: reason != .clientAway)
         return lost
     }
 
     /// The rest is not heard: the reply was interrupted, or its audio cleared.
+    /// While the client is away, what comes next is held, too.
     /// - Returns: the items that were not heard to the end of what was sent of them, in order.
     func stop(at now: Instant) -> [HeardItem] {
         let heard = heard(at: now)
         let cut = items(after: heard)
-        heldAt = nil
+        holds.remove(.speech)
+        heldAt = holds.isEmpty ? nil : heard
         sent = heard
         again = []
         kept.removeAll()
@@ -311,10 +362,10 @@ final class PlayoutTimeline {
         return cut
     }
 
-    private func restart(at now: Instant) {
+    private func restart(at now: Instant, isSilent: Bool = true) {
         acknowledged = nil
         left = sent
         firstUnsent = nil
-        pacer.handleSilenced(at: now)
+        if isSilent { pacer.handleSilenced(at: now) }
     }
 }

@@ -6,8 +6,9 @@
 // A session has one from its first response in the conversation on, until nothing is heard and
 // nothing is learned that the next reply needs (`isOver`).
 //
-// Invariant: a held reply is interrupted or resumed: by the speech, by its transcript, or by what
-// takes either away. Speech is weighed exactly while the reply is held.
+// Invariant: a reply that speech holds is interrupted or resumed: by the speech, by its transcript,
+// or by what takes either away. Speech is weighed exactly while it holds the reply. A reply that is
+// held because the client is away goes on when the client is back.
 
 import Codec
 
@@ -40,15 +41,22 @@ final class ReplyPlayback {
     }
 
     /// Whether a hold without speech, or speech without a hold, breaks the invariant.
-    var isBroken: Bool { (judge.speech != nil) != (timeline?.isHeld == true) }
+    var isBroken: Bool { (judge.speech != nil) != (timeline?.isHeldBySpeech == true) }
 
     /// A response in the conversation begins.
+    /// - Parameters:
+    ///   - isResumable: whether its audio may have to be sent again to a client that was away.
+    ///   - isClientAway: whether its audio is held until the client is back.
     /// - Returns: the timeline that it is heard on, as all of them are, one after another.
-    func beginResponse(isUserHeard: Bool) -> PlayoutTimeline {
+    func beginResponse(
+        isUserHeard: Bool, isResumable: Bool = false, isClientAway: Bool = false
+    ) -> PlayoutTimeline {
         truncatedResponseID = nil
         let timeline =
             timeline
-            ?? PlayoutTimeline(lead: lead, keepsAudio: core.parameters.turnDetection != nil)
+            ?? PlayoutTimeline(
+                lead: lead, keepsAudio: core.parameters.turnDetection != nil,
+                isResumable: isResumable, isClientAway: isClientAway)
         self.timeline = timeline
         if isUserHeard { listenForEcho() }
         return timeline
@@ -67,10 +75,28 @@ final class ReplyPlayback {
     /// Once nothing is being played, the timeline of what was played is freed.
     func forgetPlayed(at now: Instant) {
         echo?.releaseIfOver(at: now)
-        guard let timeline, !timeline.isHeld, core.activeResponse == nil,
+        guard let timeline, !timeline.isHeldBySpeech, core.activeResponse == nil,
             !timeline.isPlaying(at: now)
         else { return }
         self.timeline = nil
+    }
+
+    // MARK: A client that is away
+
+    /// The client has lost its connection: nothing more is sent before it is back.
+    func handleClientAway(at now: Instant) {
+        guard let timeline else { return }
+        if !timeline.isHeld { dropQueuedAudio(of: timeline) }
+        timeline.hold(.clientAway, at: now)
+    }
+
+    /// The client is back: the reply goes on from what it has played, unless the user speaks over
+    /// it.
+    /// - Parameter played: what the client says; nil: the estimate of when it went away counts.
+    func handleClientBack(_ played: PlayedAudio?, at now: Instant) {
+        guard let timeline else { return }
+        if let played { timeline.handleBack(played) }
+        goOn(timeline, after: .clientAway, tellsPositions: true, at: now)
     }
 
     // MARK: Speech over a reply
@@ -170,8 +196,15 @@ final class ReplyPlayback {
         guard let timeline else { return }
         context.counters.falseInterruptions += 1
         judge.endHold()
+        goOn(timeline, after: .speech, tellsPositions: knowsExtensions, at: now)
+    }
+
+    private func goOn(
+        _ timeline: PlayoutTimeline, after reason: PlayoutTimeline.Hold, tellsPositions: Bool,
+        at now: Instant
+    ) {
         let active = core.activeResponse
-        let lost = timeline.resume(at: now, tellsPositions: knowsExtensions) { part in
+        let lost = timeline.resume(after: reason, at: now, tellsPositions: tellsPositions) { part in
             part.responseID != active?.id || active?.isOver(part.itemID) == true
         }
         for part in lost { handleLost(part.itemID, from: part.heard) }
@@ -256,10 +289,18 @@ final class ReplyPlayback {
         }
     }
 
-    /// A response that is done cannot go on: where it was held it ends at what was heard.
+    /// A response that is done cannot go on: where it was held it ends at what was heard. Where only
+    /// the client is away, a response that is complete may be heard to its end from what the client
+    /// has.
     func settleHeldReply(at now: Instant) {
-        guard timeline?.isHeld == true, let active = core.activeResponse, active.stage == .done
+        guard let timeline, timeline.isHeld, let active = core.activeResponse,
+            active.stage == .done
         else { return }
+        if !timeline.isHeldBySpeech {
+            guard active.description.status != .completed,
+                timeline.responseIDs.contains(active.id)
+            else { return }
+        }
         active.noteUnheard(stopPlaying(at: now))
     }
 
@@ -312,7 +353,7 @@ final class ReplyPlayback {
             throw .notTruncatable(audioMilliseconds: contentIndex == 0 ? sent : 0)
         }
         // Where speech holds the reply, the client has taken it for an interruption.
-        let isHeld = timeline?.isHeld == true
+        let isHeld = judge.speech != nil
         let told = PlayoutTimeline.HeardItem(
             responseID: active.id, itemID: itemID, heard: milliseconds)
         _ = stopPlaying(told: told, at: now)

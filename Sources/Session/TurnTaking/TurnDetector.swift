@@ -114,6 +114,11 @@ struct TurnDetector {
         judge(with: estimator)
     }
 
+    /// How much more silence ends the speech, in samples at 16 kHz, once the audio ends at a position.
+    func silenceLeft(at position: Int) -> Int {
+        max(0, silenceSamples - max(0, position - lastSpeechEnd))
+    }
+
     /// Changes the parameters; speech in progress stays speech.
     mutating func update(_ parameters: TurnDetectionParameters) {
         let fresh = TurnDetector(parameters)

@@ -18,7 +18,8 @@ final class BargeIn {
 
     init(
         transport: AudioTransport = .binary, format: AudioFormat = .pcm,
-        makesHypotheses: Bool = false, reply: [ScriptedReply] = [.text(BargeIn.reply)],
+        makesHypotheses: Bool = false, isResumable: Bool = false,
+        reply: [ScriptedReply] = [.text(BargeIn.reply)],
         _ configure: (inout SessionParameters) -> Void = { _ in }
     ) {
         script = ScriptedSession(
@@ -27,7 +28,8 @@ final class BargeIn {
                 $0.outputFormat = format
                 $0.transcription = TranscriptionParameters(model: "scripted")
                 configure(&$0)
-            }, voiceActivity: .installed, makesHypotheses: makesHypotheses)
+            }, voiceActivity: .installed, makesHypotheses: makesHypotheses,
+            isResumable: isResumable)
         script.replies = reply
         var next: Int16 = 0
         script.speech = { text in

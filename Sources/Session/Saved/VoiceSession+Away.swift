@@ -1,0 +1,56 @@
+// A client that loses its connection and comes back. The session goes on meanwhile: words are
+// recognised, the model writes, tools are called, and all events are emitted. Only audio is held.
+//
+//   here ── connection lost ──▶ away ── back ──▶ here
+//                                 └── speech in progress ends after the usual silence
+//
+// Speech in progress is committed and not dropped: the user said it, and nobody says it again to a
+// client that was gone for a moment. It ends by the silence that turn detection waits for, counted
+// from the last audio, so a shorter break does not split an utterance. Without turn detection the
+// audio stays in the buffer, and the client commits it when it is back.
+//
+// Invariant: while the client is away, no audio is sent, and nobody is prompted to speak.
+
+import Codec
+
+extension VoiceSession {
+    /// The client has lost its connection and may come back. Before this input the shell names the
+    /// audio that waits (`noteUnsent`). A client that is away already changes nothing.
+    public func handleClientAway(at now: Instant) {
+        begin()
+        if !isClientAway {
+            isClientAway = true
+            playback?.handleClientAway(at: now)
+            for response in responses where !response.isInConversation {
+                response.handleClientAway(at: now)
+            }
+        }
+        finish(at: now)
+    }
+
+    /// The client is back. Audio after what it has is sent again.
+    /// - Parameter played: the audio that the client has; nil: what it had probably played when it
+    ///   went away. Audio that is not kept any more counts as heard.
+    public func handleClientBack(played: PlayedAudio?, at now: Instant) {
+        begin()
+        if isClientAway {
+            isClientAway = false
+            speechInput?.forgetOrder()
+            playback?.handleClientBack(played, at: now)
+            for response in responses where !response.isInConversation {
+                response.handleClientBack(played, at: now)
+            }
+            userTurn.restartQuiet(at: now, position: speechInput?.buffer.end ?? 0)
+        }
+        finish(at: now)
+    }
+
+    /// When speech in progress ends because the client is away; nil: no speech, or it is here.
+    var silenceDeadline: Instant? { isClientAway ? speechInput?.silenceDeadline : nil }
+
+    /// No more of the speech in progress comes: it is a turn as after any silence.
+    func endSpeech(at now: Instant) {
+        guard let speechInput, let turnDetector = speechInput.turnDetector else { return }
+        handleSpeechStopped(at: turnDetector.lastSpeechEnd, speechInput, at: now)
+    }
+}
