@@ -285,7 +285,7 @@ public final class VoiceSession: SessionCore {
     /// Every input begins here. All sessions of a shard share one output queue, so the outputs of
     /// the input before must have been taken: this traps in production, too, because going on would
     /// send one client what belongs to another.
-    private func begin() {
+    func begin() {
         precondition(context.outputs.isEmpty, "a session was mutated before its outputs were taken")
         playback?.settleUnsent()
     }
@@ -307,7 +307,7 @@ public final class VoiceSession: SessionCore {
     ///    fit the model's context, or because its speculative reply was complete.
     /// 7. `Speculation.stopIfUseless` follows 5, which takes over the speculative reply that is used.
     /// 8. `forgetPlayedAudio` follows 6: it keeps what a response in flight still needs.
-    private func finish(at now: Instant) {
+    func finish(at now: Instant) {
         tools?.noteApprovals()
         removeEndedResponses(at: now)
         answerSpokenWords()

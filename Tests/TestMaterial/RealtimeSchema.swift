@@ -53,7 +53,11 @@ public struct RealtimeSchema: Sendable {
         "interruption_needs_words", "min_interruption_ms", "speculative_response",
     ]
     /// Events that only Parley has; DocumentedEvents alone checks them.
-    public static let ownServerEvents: Set<String> = ["parley.agent.event"]
+    public static let ownServerEvents: Set<String> = [
+        "parley.agent.event", "parley.resumed", "parley.resume.updated", "parley.going_away",
+    ]
+    /// Fields of events that only Parley has, for a client that can resume its session.
+    private static let ownEventFields: Set<String> = ["offset", "resume"]
     /// The fields of `audio/opus`, a format that is not in the table.
     private static let opusFields: Set<String> = [
         "type", "sequence", "bitrate", "complexity", "dtx",
@@ -212,7 +216,8 @@ public struct RealtimeSchema: Sendable {
             let memberPath = "\(path).\(key)"
             if !seen.insert(key).inserted { found.append("\(memberPath): is there twice") }
             guard let field = fields[key] else {
-                if fieldsBesideTheTable[name]?.contains(key) != true {
+                let isOwn = path == name && Self.ownEventFields.contains(key)
+                if !isOwn, fieldsBesideTheTable[name]?.contains(key) != true {
                     found.append("\(memberPath): not a field of \(name)")
                 }
                 continue

@@ -28,7 +28,11 @@ FIELDS_BESIDE_THE_TABLE = {
     "conversation.item.truncated": {"transcript"},
 }
 # Events that only Parley has.
-OWN_SERVER_EVENTS = {"parley.agent.event"}
+OWN_SERVER_EVENTS = {
+    "parley.agent.event", "parley.resumed", "parley.resume.updated", "parley.going_away",
+}
+# Fields of events that only Parley has, for a client that can resume its session.
+OWN_EVENT_FIELDS = {"offset", "resume"}
 # The fields of `audio/opus`, a format that is not in the table.
 OPUS_FIELDS = {"type", "sequence", "bitrate", "complexity", "dtx"}
 
@@ -207,7 +211,8 @@ class EventSchema:
             seen.add(key)
             field = fields.get(key)
             if field is None:
-                if key not in self.beside.get(name, ()):
+                is_own = path == name and key in OWN_EVENT_FIELDS
+                if not is_own and key not in self.beside.get(name, ()):
                     found.append(f"{place}: not a field of {name}")
             elif member is None and not field.is_nullable:
                 if field.is_required or forbids_null:

@@ -168,6 +168,14 @@ public enum ServerEvent: Equatable, Sendable {
     case outputAudioBufferCleared(responseID: String)
     /// An event of the agent that answers, as it came: `parley.agent.event`, an extension of Parley.
     case agentEvent(responseID: String, name: String, RawJSON)
+    /// The client has come back to its session, or to one that goes on in its place:
+    /// `parley.resumed`, an extension of Parley. `recovered`: the events that it has missed follow.
+    indirect case resumed(id: String, SessionParameters, recovered: Bool)
+    /// The client has a new handle: `parley.resume.updated`, an extension of Parley. The handle is
+    /// in the event's `ResumeNote`.
+    case resumeUpdated
+    /// The session ends soon: `parley.going_away`, an extension of Parley.
+    case goingAway(GoingAwayReason, millisecondsLeft: Int)
     /// Events about MCP servers: `mcp_list_tools.…` and `response.mcp_call….…`.
     indirect case mcp(MCPEvent)
 }

@@ -20,15 +20,17 @@ public struct ServerEventWriter: Sendable {
     /// `sess_`, and `number`: unique as long as no number is used twice in the session.
     /// - Parameter expiresAt: when the session ends, in seconds since 1970, for the events that show
     ///   the session; nil: it has no end.
+    /// - Parameter resume: the members of a resumable session's events; nil: it is not resumable.
     /// - Precondition: the dialect has the event.
     public func write(
         _ event: ServerEvent, number: UInt64, in dialect: RealtimeDialect = .ga,
-        expiresAt: Int? = nil, into bytes: inout ByteWriter
+        expiresAt: Int? = nil, resume: ResumeNote? = nil, into bytes: inout ByteWriter
     ) {
         var json = JSONWriter(bytes)
         json.beginObject()
         json.member("type", dialect.name(of: event))
         json.eventID(sessionID: sessionID, number: number)
+        if let resume { json.members(of: resume) }
         json.fields(of: event, in: dialect, expiresAt: expiresAt)
         json.endObject()
         bytes = json.finish()
@@ -72,6 +74,9 @@ extension ServerEvent {
         case .rateLimitsUpdated: "rate_limits.updated"
         case .outputAudioBufferCleared: "output_audio_buffer.cleared"
         case .agentEvent: "parley.agent.event"
+        case .resumed: "parley.resumed"
+        case .resumeUpdated: "parley.resume.updated"
+        case .goingAway: "parley.going_away"
         case .mcp(let event): event.wireName
         }
     }
@@ -159,6 +164,14 @@ extension JSONWriter {
         case .rateLimitsUpdated(let limits): rateLimits(limits)
         case .outputAudioBufferCleared(let responseID): member("response_id", responseID)
         case .agentEvent(let id, let name, let value): agentEvent(name, value, of: id)
+        case .resumed(let id, let parameters, let recovered):
+            member("recovered", recovered)
+            key("session")
+            session(id: id, parameters, in: dialect, expiresAt: expiresAt)
+        case .resumeUpdated: break
+        case .goingAway(let reason, let milliseconds):
+            member("reason", reason.rawValue)
+            member("milliseconds_left", milliseconds)
         case .mcp(let event): fields(of: event)
         }
     }

@@ -33,6 +33,10 @@ public struct WebSocketCloseCode: RawRepresentable, Hashable, Sendable {
     /// 1013: the server is overloaded; the client should reconnect later.
     public static let tryAgainLater = WebSocketCloseCode(rawValue: 1013)
 
+    /// 4409, of Parley's own: the session goes on at another connection, which has resumed it. The
+    /// number is that of HTTP's 409 Conflict.
+    public static let takenOver = WebSocketCloseCode(rawValue: 4409)
+
     /// Whether a Close frame may carry this code: 1000…1003, 1007…1014 (RFC 6455 §7.4.1 and the
     /// IANA registry), 3000…4999 (§7.4.2). 1004 is undefined; 1005, 1006 and 1015 are for local
     /// use.

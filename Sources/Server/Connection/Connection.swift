@@ -10,6 +10,8 @@
 //    │                    └──peer's Close, or its error──▶ lingering ◀─┘
 //    ├──last answer, or an error──────────────────────────▶ │
 //    └──reset, end, timeout─────▶ closed ◀──end, timeout────┘      (closed from every state)
+//
+//   webSocket ──lost, its session can be resumed──▶ detached ──its client is back──▶ webSocket
 
 import Codec
 import Session
@@ -17,7 +19,6 @@ import Session
 /// A session and what belongs to it alone.
 final class LiveSession {
     let session: VoiceSession
-    let writer: ServerEventWriter
     /// Number of the next event.
     var eventNumber: UInt64 = 1
     /// When it wants to be called again, as of its last step.
@@ -34,14 +35,18 @@ final class LiveSession {
     var turns: UInt32 = 0
     /// Limits of its credential; nil where there are none.
     var grant: SessionGrant?
+    /// How its client comes back to it; nil where it has not asked for that.
+    var resume: ResumeState?
 
     /// - Parameter caller: whose session it is.
     init(session: VoiceSession, caller: CallerTag, dialect: RealtimeDialect = .ga) {
         self.session = session
         self.dialect = dialect
         work = AgentWork(caller: caller)
-        writer = ServerEventWriter(sessionID: session.id)
     }
+
+    /// Writes its events. It holds the session's id alone, which lies inside the value.
+    var writer: ServerEventWriter { ServerEventWriter(sessionID: session.id) }
 
     /// The session has had an input: takes note of when it wants to be called again.
     @inline(__always)
@@ -73,12 +78,17 @@ final class Connection {
         /// The last bytes are on their way; input is discarded, so that the kernel does not answer
         /// it with a reset that would destroy them. Next: closed.
         case lingering
+        /// The socket is gone, and the session waits for its client, which comes back with another
+        /// (Resume). Next: webSocket, closed.
+        case detached
         /// To be removed at the end of the tick.
         case closed
     }
 
-    let token: EventToken
-    let handle: IOHandle
+    /// Its name on its shard. It changes once at most: with another connection's (`exchange`).
+    @exclusivity(unchecked) fileprivate(set) var token: EventToken
+    /// The socket; `noHandle` where it is gone, or has moved to another shard.
+    @exclusivity(unchecked) var handle: IOHandle
     @exclusivity(unchecked) var state = State.http
     /// Whether it is queued for the flush.
     @exclusivity(unchecked) var isDirty = false
@@ -148,6 +158,9 @@ final class Connection {
         http = HTTPServerConnection(at: now)
     }
 
+    /// The handle of a connection without a socket.
+    static var noHandle: IOHandle { -1 }
+
     /// Of a connection without an unfinished message.
     static var noMessageDue: Instant { Instant(nanoseconds: .max) }
 
@@ -168,7 +181,7 @@ final class Connection {
         case .http: http?.mustStopReading ?? false
         case .webSocket: !pending.isEmpty || awaitsRoom || hasUnheardAudio
         case .closing: !pending.isEmpty
-        case .proxyHeader, .lingering, .closed: false
+        case .proxyHeader, .lingering, .detached, .closed: false
         }
     }
 
@@ -183,6 +196,8 @@ final class Connection {
             return http?.deadline(lastReceived: lastReceived, configuration) ?? lastReceived
         case .webSocket: return webSocketDeadline(configuration)
         case .closing, .lingering: return phaseStart + configuration.closeTimeout
+        // Its session has a deadline of its own.
+        case .detached: return Self.noMessageDue
         case .closed: return lastReceived
         }
     }
@@ -228,5 +243,18 @@ final class Connection {
             due = min(due, since + configuration.slowReaderTimeout)
         }
         return due
+    }
+}
+
+extension Connection {
+    /// Takes another connection's name, and all that the shard's queues keep under it: the deadline,
+    /// and whether it is queued. The other connection gets this one's. ConnectionTable.exchange
+    /// exchanges their slots.
+    func exchangeNames(with other: Connection) {
+        swap(&token, &other.token)
+        swap(&deadline, &other.deadline)
+        swap(&isDirty, &other.isDirty)
+        swap(&isTouched, &other.isTouched)
+        swap(&isUnfinished, &other.isUnfinished)
     }
 }

@@ -115,7 +115,7 @@ extension Shard {
 
     /// Watches for what the connection can use now.
     private func watch(_ connection: Connection) {
-        guard connection.state != .closed else { return }
+        guard connection.state != .closed, connection.state != .detached else { return }
         var interest: Interest = []
         if !connection.hasEnded && !connection.isPaused { interest.insert(.reads) }
         // Output that is queued for the flush is tried first; only a full socket adds `.writes`.
@@ -135,7 +135,7 @@ extension Shard {
         connection.interest = interest
         let code = io.watch(
             connection.handle, for: interest, token: connection.token, isNew: false)
-        if code != 0 { close(connection) }
+        if code != 0 { lose(connection) }
     }
 
     /// Has a connection's messages handled in the next tick.

@@ -101,6 +101,13 @@ struct ConnectionTable {
         reserve()
     }
 
+    /// Gives each of two connections the other's place and name.
+    /// - Precondition: both are in the table.
+    mutating func exchange(_ one: Connection, _ other: Connection) {
+        slots.swapAt(one.token.index, other.token.index)
+        one.exchangeNames(with: other)
+    }
+
     /// Visits all connections in the order of their slots.
     func forEach(_ body: (Connection) -> Void) {
         for case let connection? in slots { body(connection) }

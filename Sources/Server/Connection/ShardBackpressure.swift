@@ -24,7 +24,7 @@ extension Shard {
     /// Applies the limits after something was put into the send buffer, and has it flushed.
     @discardableResult
     func admitOutput(of connection: Connection) -> SendOutcome {
-        guard connection.state != .closed else { return .overLimit }
+        guard connection.state != .closed, connection.state != .detached else { return .overLimit }
         if output.isBeyondALimit(connection), !relieve(connection) {
             metrics.add(.sendsOverLimit)
             return .overLimit
@@ -71,7 +71,7 @@ extension Shard {
                 "session": "\(connection.live?.session.id ?? "none")",
                 "queued_bytes": "\(connection.output.count)", "reason": "\(reason)",
             ])
-        close(connection)
+        lose(connection)
     }
 
     /// Suspends the session's agents before their next delivery.

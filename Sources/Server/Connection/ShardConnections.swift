@@ -19,7 +19,7 @@ extension Shard {
         } else if report.hasFailed {
             // It is not read from, so no read would find the failure, and epoll would report it
             // without end.
-            close(connection)
+            lose(connection)
         }
     }
 
@@ -39,7 +39,7 @@ extension Shard {
         case .ended:
             noteTruncation(of: connection)
             handleEnd(of: connection)
-        case .failed: close(connection)
+        case .failed: lose(connection)
         }
     }
 
@@ -60,7 +60,7 @@ extension Shard {
         case .proxyHeader: receiveProxyHeader(bytes, on: connection)
         case .http: receiveHTTP(bytes, on: connection)
         case .webSocket, .closing: receiveMessages(bytes, on: connection)
-        case .lingering, .closed: break
+        case .lingering, .detached, .closed: break
         }
     }
 
@@ -78,8 +78,9 @@ extension Shard {
             perform(.watch, on: connection)
         case .lingering where connection.hasOutput:
             perform(.watch, on: connection)
-        case .proxyHeader, .http, .webSocket, .closing, .lingering, .closed:
-            close(connection)
+        // A WebSocket that ends without a Close is lost (RFC 6455 §7.1.5).
+        case .webSocket: lose(connection)
+        case .proxyHeader, .http, .closing, .lingering, .detached, .closed: close(connection)
         }
     }
 
@@ -124,7 +125,7 @@ extension Shard {
                 watchForRoom(connection)
                 return
             case .failed:
-                close(connection)
+                lose(connection)
                 return
             }
         }
@@ -153,7 +154,7 @@ extension Shard {
             connection.isFinished = true
             io.finishWriting(connection.handle)
             perform(.watch, on: connection)
-        case .proxyHeader, .http, .webSocket, .closing, .lingering, .closed:
+        case .proxyHeader, .http, .webSocket, .closing, .lingering, .detached, .closed:
             // Otherwise a flush does not change what the connection waits for.
             if connection.interest.contains(.writes) { perform(.watch, on: connection) }
         }
@@ -165,8 +166,12 @@ extension Shard {
     func nextDeadline(of connection: Connection) -> Instant {
         let own = time(ofPeerTime: connection.protocolDeadline(configuration))
         guard let live = connection.live else { return own }
-        let session = min(own, live.deadline ?? own)
-        return min(session, live.grant?.end ?? session)
+        var due = min(own, live.deadline ?? own)
+        if let end = live.grant?.end { due = min(due, end) }
+        if let resume = live.resume {
+            due = min(due, resume.deadline(sessionEnd: live.grant?.end))
+        }
+        return due
     }
 
     /// The entry of a connection has expired; it is given a new one in any case.
@@ -180,6 +185,7 @@ extension Shard {
             step(live, of: connection) { $0.handleDeadline(at: now) }
         }
         if let end = connection.live?.grant?.end, end <= now { expireSession(of: connection) }
+        if let live = connection.live, live.resume != nil { reviewResume(of: live, on: connection) }
         if connection.protocolDeadline(configuration) <= peerClock {
             // Its bytes may have come while the shard was away, and wait behind others'.
             read(connection)
@@ -197,7 +203,7 @@ extension Shard {
         case .http: handleHTTPTimeout(of: connection)
         case .webSocket: handleWebSocketSilence(of: connection)
         case .proxyHeader, .closing, .lingering: close(connection)
-        case .closed: break
+        case .detached, .closed: break
         }
     }
 
@@ -224,17 +230,25 @@ extension Shard {
         guard count > 0 else { return }
         for position in 0..<count {
             guard let connection = connections[slot: closed.slot(at: position)] else { continue }
-            endRecords(of: connection)
-            connection.output.removeAll(into: chunks)
-            output.releaseBacklog(of: connection)
-            releaseContexts(of: connection)
+            releaseSocket(of: connection)
             deadlines.cancel(connection.deadline)
-            io.close(connection.handle)
             ledgers.refund(connection)
-            releaseAddressPlace(of: connection)
             connections.remove(connection)
-            services.metrics.connections.subtract(1, ordering: .relaxed)
         }
         closed.endRound()
+    }
+
+    /// Closes the socket of a connection, if it still has one, and lets go of all that belongs to
+    /// the socket.
+    func releaseSocket(of connection: Connection) {
+        guard connection.handle != Connection.noHandle else { return }
+        endRecords(of: connection)
+        connection.output.removeAll(into: chunks)
+        output.releaseBacklog(of: connection)
+        releaseContexts(of: connection)
+        io.close(connection.handle)
+        connection.handle = Connection.noHandle
+        releaseAddressPlace(of: connection)
+        services.metrics.connections.subtract(1, ordering: .relaxed)
     }
 }

@@ -131,7 +131,7 @@ extension Shard {
     func expiry(of live: LiveSession, in event: ServerEvent) -> Int? {
         guard let end = live.grant?.end else { return nil }
         switch event {
-        case .sessionCreated, .sessionUpdated:
+        case .sessionCreated, .sessionUpdated, .resumed:
             return calendar.seconds(at: end, now: now, wallSeconds: services.wallSeconds())
         default: return nil
         }
@@ -140,10 +140,10 @@ extension Shard {
     /// A session has lasted as long as its credential allows: sends an error, and closes. With
     /// 1001, as OpenAI does: the client has broken no rule, and may come back.
     func expireSession(of connection: Connection) {
-        guard connection.state == .webSocket, let live = connection.live else { return }
+        guard let live = connection.live else { return }
         metrics.add(.sessionsExpired)
         step(live, of: connection) { $0.handle(.sessionExpired, at: now) }
-        guard connection.state == .webSocket else { return }
+        guard connection.live != nil else { return }
         closeWebSocket(connection, .goingAway, reason: "The session's time is over.")
     }
 }

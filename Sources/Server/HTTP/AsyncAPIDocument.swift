@@ -21,7 +21,7 @@ package struct AsyncAPIDocument {
             .optional(
                 "intent", .choice(SessionIntent.allCases.map(\.rawValue)),
                 "What the session is for; a transcription session names its transcription model."),
-        ] + SidebandQuery.fields
+        ] + ResumeQuery.fields + SidebandQuery.fields
     }
 
     /// Appends the document.

@@ -290,6 +290,10 @@ final class HTTPServerConnection {
         return .sendContinue
     }
 
+    /// A request that was read elsewhere is to be answered here: the connection has come over from
+    /// another shard.
+    func beginServing() { phase = .serving }
+
     // MARK: Outcomes
 
     /// The answer to the request that was handed out comes later.

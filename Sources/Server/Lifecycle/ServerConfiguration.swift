@@ -593,6 +593,31 @@ public struct ServerConfiguration: Sendable {
     /// 4 MiB: a minute of a reply's audio as base64, and any event but one with large images.
     public var maxSidebandQueuedBytes = 4 << 20
 
+    /// 120 s, as Socket.IO and Ably have it: a tunnel, a lift, a laptop that is closed and opened.
+    public var resumeWindow = Duration.seconds(120)
+    /// 10,000: all sessions of a node whose network is away. An idle one takes about a kilobyte.
+    public var maxDetachedSessions = 10_000
+    /// 256 KiB: a thousand deltas of text, several times the longest reply.
+    public var maxResumeBytes = 256 << 10
+
+    private static let resumeLimits: [Setting<Self>] = [
+        .milliseconds(
+            "resume-window-ms", \.resumeWindow, 0...86_400_000,
+            """
+            How long a session waits for a client that asked to be able to come back and has lost \
+            its connection; 0: no session can be resumed.
+            """),
+        .integer(
+            "max-detached-sessions", \.maxDetachedSessions, 0...16_777_216, unit: "sessions",
+            "Sessions that may wait for their client at once; one more ends."),
+        .integer(
+            "max-resume-bytes", \.maxResumeBytes, 4_096...(1 << 30), unit: "bytes",
+            """
+            Events of one session that are kept for a client that may have missed them; beyond \
+            that the oldest are forgotten.
+            """),
+    ]
+
     private static let sidebandLimits: [Setting<Self>] = [
         .integer(
             "max-sidebands-per-session", \.maxSidebandsPerSession, 0...64, unit: "connections",
@@ -818,7 +843,7 @@ public struct ServerConfiguration: Sendable {
             SettingGroup(
                 .limits,
                 processLimits + requestLimits + messageLimits + outputLimits
-                    + sidebandLimits),
+                    + resumeLimits + sidebandLimits),
             SettingGroup(.compression, compressionSettings),
             SettingGroup(.time, requestTimes + messageTimes + outputTimes + ending),
             SettingGroup(.fairness, fairness), SettingGroup(.session, sessions),

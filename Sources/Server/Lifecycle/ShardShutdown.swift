@@ -46,7 +46,9 @@ extension Shard {
     ) {
         for action in actions {
             switch action {
-            case .schedule(let step, let due): _ = deadlines.schedule(.shutdown(step), at: due)
+            case .schedule(let step, let due):
+                _ = deadlines.schedule(.shutdown(step), at: due)
+                if case .closeSession(let token) = step { warn(token, closedAt: due) }
             case .closeListeners: stopListening()
             case .close(let token, let outcome):
                 guard let connection = connections[token] else { continue }
@@ -59,12 +61,18 @@ extension Shard {
         }
     }
 
+    /// Tells a client that can come back when its session is closed for the restart.
+    private func warn(_ token: EventToken, closedAt due: Instant) {
+        guard let connection = connections[token], let live = connection.live else { return }
+        warn(live, .restart, endingAt: due, on: connection)
+    }
+
     private func closeAll(with code: WebSocketCloseCode) {
         acceptor.closeListeners()
         connections.forEach { connection in
             switch connection.state {
             case .webSocket: closeWebSocket(connection, code, reason: "The server is stopping.")
-            case .proxyHeader: close(connection)
+            case .proxyHeader, .detached: close(connection)
             case .http where !connection.hasOutput: close(connection)
             case .http: linger(connection)
             case .closing, .lingering, .closed: break
@@ -109,7 +117,8 @@ extension Shard {
                 || !http.hasHadRequest
                     && peerClock < connection.activityStart + Shutdown.firstRequestGrace
             return isAwaited ? .awaited : .keptAlive
-        case .closed: return nil
+        // Its client cannot come back to a process that ends.
+        case .detached, .closed: return nil
         }
     }
 

@@ -29,6 +29,8 @@ enum ShardCommand: Sendable {
     case judgeMemory
     /// Another shard has something to say about a call or a sideband.
     case sideband(SidebandMessage)
+    /// A connection comes over from another shard, with a client that comes back.
+    case welcome(ReturningClient)
 }
 
 /// A shard's commands: the mailbox, and the list into which it is emptied.
@@ -124,6 +126,7 @@ extension Shard {
         case .noteReport(let report, let survey): handle(report, for: survey)
         case .judgeMemory: judgeMemory()
         case .sideband(let message): handle(message)
+        case .welcome(let client): welcome(client)
         }
     }
 }

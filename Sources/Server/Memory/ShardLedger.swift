@@ -65,6 +65,7 @@ extension MemoryLedger {
     fileprivate mutating func add(_ live: LiveSession) {
         session += LiveSession.objectBytes
         if let grant = live.grant { session += grant.heldBytes }
+        if let resume = live.resume { session += resume.heldBytes }
         live.session.add(to: &self)
         if live.work.isBusy { task += live.work.heldBytes }
     }

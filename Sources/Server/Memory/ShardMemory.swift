@@ -142,7 +142,7 @@ extension Shard {
             let isTooLarge = reason.metric == .memoryClosesConnection
             let failure = isTooLarge ? routes.tooMuchMemory : routes.shortOfMemory
             refuse(failure.response, on: connection)
-        case .proxyHeader, .http, .webSocket, .closing, .lingering: close(connection)
+        case .proxyHeader, .http, .webSocket, .closing, .lingering, .detached: close(connection)
         case .closed: break
         }
         settle(connection)

@@ -156,6 +156,26 @@ extension MetricFamily {
             "parley_sessions_hung_up_total", "Sessions ended by a request to hang up.",
             .callsHungUp),
         .gauge(
+            "parley_sessions_resumable", "Open sessions whose client can come back.",
+            .sessionsResumable),
+        .gauge(
+            "parley_sessions_detached", "Sessions that wait for their client.", .sessionsDetached),
+        .counters(
+            "parley_detachments_total",
+            "Connections that were lost by sessions which can be resumed.", "outcome",
+            [("waits", .sessionsDetachedTotal), ("refused", .detachmentsRefused)]),
+        .counters(
+            "parley_resumes_total",
+            "Clients that came back: all that they missed was sent, the items were, or the session "
+                + "was not found; and sessions whose client did not come back in time.", "outcome",
+            [
+                ("recovered", .resumesRecovered), ("restored", .resumesRestored),
+                ("unknown", .resumesUnknown), ("missed", .resumesMissed),
+            ]),
+        .counter(
+            "parley_resumes_taken_over_total",
+            "Connections closed because their session went on at another.", .resumesTakenOver),
+        .gauge(
             "parley_sidebands", "Open connections that have joined a session.", .sidebandsOpen),
         .counter("parley_sidebands_joined_total", "Sessions joined.", .sidebandsJoined),
         .counter(

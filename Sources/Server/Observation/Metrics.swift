@@ -21,6 +21,8 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case sessionsStarted, sessionsRefused
     case sidebandsOpen, sidebandsJoined, sidebandsCutOff, sidebandEventsIn, sidebandEventsOut
     case callsHungUp
+    case sessionsResumable, sessionsDetached, sessionsDetachedTotal, detachmentsRefused
+    case resumesRecovered, resumesRestored, resumesUnknown, resumesMissed, resumesTakenOver
     case drainedIdle, drainedFinished, drainedCutOff
     case bytesReceived, bytesSent, outputLimitCloses, slowReaderCloses, protocolErrors
     case sendsSent, sendsBuffered, sendsOverLimit
@@ -231,6 +233,8 @@ package final class ServerMetrics: Sendable {
     package let shards: [ShardMetrics]
     /// Sessions of all shards, counted before they are accepted: the limit holds for their sum.
     package let sessions = Atomic<Int>(0)
+    /// Sessions of all shards whose client is away, likewise.
+    let detached = Atomic<Int>(0)
     /// Text requests of all shards, likewise.
     package let textRequests = Atomic<Int>(0)
     /// Connections of all shards.

@@ -133,6 +133,11 @@ package final class ShardDirectory: Sendable {
     /// A shard has ended.
     func leave(_ index: Int) { shards.withLock { $0[index] = nil } }
 
+    /// The way to one of them; nil: it has ended, or there never was one.
+    func post(to index: Int) -> (@Sendable (ShardCommand) -> Void)? {
+        shards.withLock { $0[index] }
+    }
+
     /// Ways to ask those that are there.
     var all: [@Sendable (ShardCommand) -> Void] { shards.withLock { Array($0.values) } }
 }

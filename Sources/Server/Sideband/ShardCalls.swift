@@ -175,7 +175,7 @@ extension Shard {
 
     /// Does what a question asks of a session that was found.
     private func act(on connection: Connection, _ question: CallQuestion) {
-        guard connection.state == .webSocket, let live = connection.live,
+        guard let live = connection.live,
             question.owner.map({ $0 == live.work.caller }) ?? true
         else { return question.answer(.missing) }
         switch question.purpose {

@@ -47,6 +47,8 @@ extension PrivateCalls {
             .responseOutputAudioDone, .responseFunctionCallArgumentsDelta,
             .responseFunctionCallArgumentsDone:
             return viewOfPart(event, for: tools)
+        // A handle is the client's alone, and these say nothing else.
+        case .resumed, .resumeUpdated, .goingAway: return nil
         // None of these can name a private item.
         case .error, .inputAudioBufferSpeechStarted, .inputAudioBufferSpeechStopped,
             .inputAudioBufferCleared, .inputAudioBufferTimeoutTriggered,

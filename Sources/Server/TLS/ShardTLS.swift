@@ -81,7 +81,7 @@ extension Shard {
         case .http, .webSocket:
             guard tls.stage == .established else { return }
             metrics.add(.tlsTruncations)
-        case .proxyHeader, .closing, .lingering, .closed: break
+        case .proxyHeader, .closing, .lingering, .detached, .closed: break
         }
     }
 
@@ -112,7 +112,7 @@ extension Shard {
         switch outcome {
         case .done: return true
         case .wouldBlock, .ended: watchForRoom(connection)
-        case .failed: close(connection)
+        case .failed: lose(connection)
         }
         return false
     }

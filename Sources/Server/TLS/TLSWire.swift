@@ -94,6 +94,13 @@ final class TLSWire {
         return TLSConnection(context: context, bio: bio)
     }
 
+    /// Takes over a connection's TLS from another shard.
+    func adopt(_ tls: TLSConnection) {
+        // SSL_set_bio gives back the other shard's.
+        BIO_up_ref(bio)
+        SSL_set_bio(tls.ssl, bio, bio)
+    }
+
     /// A tick begins.
     func beginTick(at now: Instant) {
         self.now = now

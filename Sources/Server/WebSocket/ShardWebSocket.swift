@@ -118,7 +118,9 @@ extension Shard {
             return try handleCompressed(message, on: connection)
         case .ping(let payload):
             if spendFloodBudget(1, of: connection) { answerPing(payload, on: connection) }
-        case .pong: spendFloodBudget(1, of: connection)
+        case .pong(let payload):
+            spendFloodBudget(1, of: connection)
+            connection.live?.resume?.handlePong(payload, at: now)
         case .close(let code, _): handleClose(code, on: connection)
         }
         return 1
@@ -157,6 +159,9 @@ extension Shard {
             let (event, eventID) = try eventParser.parse(message, in: live.dialect)
             metrics.add(event.metric)
             guard admits(event, eventID: eventID, to: live, on: connection) else { return }
+            if case .sessionUpdate(let update) = event, let wish = update.resume {
+                handleResumeWish(wish, of: live, on: connection)
+            }
             let admitted = connection.isObserved ? admit(event, of: live, on: connection) : event
             countingAudio(of: live) {
                 step(live, of: connection) {
@@ -184,7 +189,7 @@ extension Shard {
     /// Gives a connection its session. The place for it is already reserved.
     func startSession(
         _ parameters: SessionParameters, in dialect: RealtimeDialect, of caller: CallerTag,
-        grant: SessionGrant?, on connection: Connection
+        grant: SessionGrant?, resume: ResumeQuery = .none, on connection: Connection
     ) {
         let session = VoiceSession(
             parameters: parameters, context: sessionContext, seed: services.makeSessionSeed())
@@ -194,6 +199,12 @@ extension Shard {
         metrics.add(.sessionsStarted)
         metrics.add(.sessionsOpen)
         sessionLog.noteStart(of: session.id, parameters)
+        if resume != .none { makeResumable(live, on: connection) }
+        if case .comeBack = resume {
+            send(
+                .resumed(id: session.id, session.parameters, recovered: false), of: live,
+                on: connection)
+        }
         step(live, of: connection) { $0.start(at: now) }
     }
 
@@ -204,6 +215,7 @@ extension Shard {
         connection.live = nil
         live.chargeUnfinishedReplies(at: now)
         if connection.isObserved { endObservation(of: connection) }
+        if live.resume != nil { forgetResume(of: live, on: connection) }
         agentLink.stopAll(&live.work)
         releaseAgents(of: connection)
         sessionLog.noteEnd(of: live.session.id)
@@ -284,15 +296,19 @@ extension Shard {
         }
     }
 
-    private func send(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
+    func send(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
         if live.dialect != .ga, !live.dialect.has(event) { return }
         metrics.add(event.metric)
         sessionLog.note(event, of: live.session.id)
         scratch.removeAll()
         live.writer.write(
             event, number: live.eventNumber, in: live.dialect,
-            expiresAt: expiry(of: live, in: event), into: &scratch)
+            expiresAt: expiry(of: live, in: event),
+            resume: resumeNote(for: event, of: live, on: connection), into: &scratch)
         live.eventNumber += 1
+        if live.resume != nil, !keep(event, of: live, on: connection) {
+            return scratch.removeAll()
+        }
         switch event {
         case .responseOutputAudioDelta(let part, _, _, let position):
             sendAudio(
@@ -321,6 +337,8 @@ extension Shard {
         as opcode: WebSocketOpcode, of responseID: String, item itemID: String, position: Int,
         on connection: Connection
     ) {
+        // A session that has just lost its connection does not know that yet.
+        guard connection.state != .detached else { return scratch.removeAll() }
         let start = connection.output.count
         scratch.withUnsafeBytes { queue(opcode, $0, on: connection) }
         scratch.removeAll()
@@ -384,6 +402,7 @@ extension Shard {
             closeWebSocket(connection, .goingAway, reason: "No message for too long.")
         case .silence:
             metrics.add(.silenceCloses)
+            if detach(connection) { return }
             closeWebSocket(connection, .goingAway, reason: "No sign of life.")
         case .ping:
             connection.isPinged = true
@@ -398,6 +417,7 @@ extension Shard {
         _ connection: Connection, _ code: WebSocketCloseCode, reason: StaticString
     ) {
         endSession(of: connection)
+        guard connection.state != .detached else { return close(connection) }
         scratch.removeAll()
         connection.webSocket?.close(code, reason: "\(reason)", into: &scratch)
         enqueueScratch(on: connection)

@@ -135,6 +135,9 @@ extension ServerEventWriterTests {
             .agentEvent(
                 responseID: "resp_1", name: "CUSTOM",
                 RawJSON(#"{"type":"CUSTOM","name":"seat","value":[1,null]}"#)),
+            .resumed(id: "sess_AbC", SessionParameters(model: "m"), recovered: true),
+            .resumeUpdated,
+            .goingAway(.restart, millisecondsLeft: 1_500),
         ].map { Sample(name: "plain", event: $0) }
     }
 

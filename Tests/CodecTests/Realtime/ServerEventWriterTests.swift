@@ -34,9 +34,9 @@ import Testing
 
     @Test func everyCaseHasASample() {
         let sampled = Set(Self.samples.map { caseNumber($0.event) })
-        #expect(sampled == Set(0..<34))
+        #expect(sampled == Set(0..<37))
         let types = Set(Self.samples.map(\.event.wireName))
-        #expect(types.count == 41)
+        #expect(types.count == 44)
         #expect(
             types.subtracting(RealtimeSchema.ownServerEvents)
                 .isSubset(of: RealtimeSchema.shared.serverEventTypes))
@@ -80,6 +80,9 @@ import Testing
         case .outputAudioBufferCleared: 31
         case .mcp: 32
         case .agentEvent: 33
+        case .resumed: 34
+        case .resumeUpdated: 35
+        case .goingAway: 36
         }
     }
 

@@ -7,8 +7,8 @@
 package enum ServerEventTables {
     /// A table for each event; its name is the event's `type`.
     package static var all: [ObjectTable] {
-        sessionEvents + inputAudioEvents + itemEvents + transcriptionEvents + responseEvents
-            + deltaEvents + mcpEvents
+        sessionEvents + resumeEvents + inputAudioEvents + itemEvents + transcriptionEvents
+            + responseEvents + deltaEvents + mcpEvents
     }
 
     static func event(
@@ -19,6 +19,9 @@ package enum ServerEventTables {
             [
                 FieldEntry("type", .constant(type), "The type of the event."),
                 FieldEntry("event_id", .text(), "Unique among the server's events."),
+                .optional(
+                    "offset", .integer(1...Int.max),
+                    "The event's number, where the session can be resumed (an extension)."),
             ] + fields)
     }
 
@@ -53,8 +56,55 @@ package enum ServerEventTables {
             event(
                 "error", "A request was refused or failed; the session continues.",
                 [FieldEntry("error", .object(ServerObjectTables.error), "The error.")]),
-            event("session.created", "The session has begun: the first event.", [session]),
-            event("session.updated", "The session has changed.", [session]),
+            event(
+                "session.created", "The session has begun: the first event.",
+                [session, optionalResume]),
+            event("session.updated", "The session has changed.", [session, optionalResume]),
+        ]
+    }
+
+    // MARK: Extensions for sessions that can be resumed
+
+    private static var resume: ObjectTable {
+        ObjectTable(
+            "Resume", "What a client needs to come back to its session.",
+            [
+                FieldEntry("handle", .text(), "A secret that names the session."),
+                FieldEntry(
+                    "expires_at", .integer(0...Int.max),
+                    "Until when the handle is good, in seconds since 1970."),
+                FieldEntry(
+                    "epoch", .integer(0...Int(UInt32.max)),
+                    "The count that offsets are in; another one means that events were lost."),
+            ])
+    }
+
+    private static var optionalResume: FieldEntry {
+        .optional(
+            "resume", .object(resume), "Where the client asked to be able to resume (an extension).")
+    }
+
+    private static var resumeEvents: [ObjectTable] {
+        let resume = FieldEntry("resume", .object(resume), "The handle from now on.")
+        return [
+            event(
+                "parley.resumed", "The client has come back: the first event.",
+                [
+                    FieldEntry(
+                        "recovered", .boolean,
+                        "Whether the events follow that the client has missed."),
+                    FieldEntry("session", SessionObjectTables.schema, "The whole session."),
+                    resume,
+                ]),
+            event("parley.resume.updated", "The client has a new handle.", [resume]),
+            event(
+                "parley.going_away", "The session ends soon.",
+                [
+                    FieldEntry(
+                        "reason", .choice(GoingAwayReason.allCases.map(\.rawValue)), "Why it ends."),
+                    FieldEntry(
+                        "milliseconds_left", .integer(0...Int.max), "The time until it ends."),
+                ]),
         ]
     }
 

@@ -21,13 +21,16 @@ enum SessionFields: FieldTable {
         "include", IncludeRule(), "No effect: no recogniser here has log probabilities.")
     static let audio = OptionalField(
         "audio", .object(with: AudioFields.self), "The audio of both directions.")
+    static let resume = OptionalField(
+        "resume", .boolean,
+        "Whether the client can come back after a lost connection (an extension of Parley).")
 
     static var table: ObjectTable {
         ObjectTable(
             "SessionUpdate", "A session, as session.update changes it.",
             [type.entry, model.entry, instructions.entry] + GenerationFields.entries + [
                 tracing.entry, truncation.entry, reasoning.entry, prompt.entry, include.entry,
-                audio.entry,
+                audio.entry, resume.entry,
             ])
     }
 }

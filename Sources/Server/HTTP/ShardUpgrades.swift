@@ -1,0 +1,145 @@
+// From HTTP to WebSocket: which requests become a WebSocket, with which session behind it. The request
+// was judged before (RequestGate); here the handshake, the credential's limits and the server's
+// places decide.
+
+import Codec
+import Session
+
+extension Shard {
+    /// A request for a WebSocket.
+    /// - Parameter rest: what the client has sent behind it.
+    func upgrade(
+        _ request: HTTPRequest, to service: WebSocketService, by caller: Caller,
+        followedBy rest: UnsafeMutableRawBufferPointer, on connection: Connection
+    ) {
+        if let failure = routes.objection(toUpgrading: request, to: service) {
+            return send(failure.response, to: request, on: connection)
+        }
+        if let objection = objection(toUpgrading: request, on: connection) {
+            return send(objection, to: request, on: connection)
+        }
+        let peer = connection.http?.client
+        switch service {
+        case .echo:
+            if let upgrade = validUpgrade(of: request, on: connection) {
+                accept(upgrade, on: connection)
+            }
+        case .session:
+            if let id = SidebandQuery.sessionID(of: request) {
+                guard let refusal = beginJoining(id, request, by: caller, on: connection)
+                else { return }
+                send(refusal, to: request, on: connection)
+                return releaseProxiedPlace(of: connection)
+            }
+            let resume: ResumeQuery
+            do throws(ClientEventError) {
+                resume = try ResumeQuery(request)
+            } catch {
+                send(HTTPResponse(badRequest: error), to: request, on: connection)
+                return releaseProxiedPlace(of: connection)
+            }
+            if case .comeBack(let claim) = resume {
+                return beginReturn(claim, request, by: caller, followedBy: rest, on: connection)
+            }
+            startSession(for: request, by: caller, resume: resume, on: connection)
+        }
+        if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
+        releaseProxiedPlace(of: connection)
+        // The client may have sent its first messages before the answer.
+        if connection.state == .webSocket, !rest.isEmpty { receiveMessages(rest, on: connection) }
+    }
+
+    /// The handshake of a request. One that breaks a rule, or comes too late, is answered.
+    func validUpgrade(of request: HTTPRequest, on connection: Connection) -> WebSocketUpgrade? {
+        let upgrade: WebSocketUpgrade
+        do {
+            upgrade = try WebSocketHandshake.validate(request)
+        } catch {
+            metrics.add(.protocolErrors)
+            logger.debug("bad handshake", metadata: ["rule": "\(error)"])
+            send(RouteFailure.response(to: error), to: request, on: connection)
+            return nil
+        }
+        guard !isTooLate(connection) else {
+            send(routes.stopping.response, to: request, on: connection)
+            return nil
+        }
+        return upgrade
+    }
+
+    /// Begins a session of its own for a request, if it may have one.
+    /// - Parameter resume: `comeBack`: in place of the session that the client has lost.
+    func startSession(
+        for request: HTTPRequest, by caller: Caller, resume: ResumeQuery,
+        on connection: Connection
+    ) {
+        guard let upgrade = validUpgrade(of: request, on: connection) else { return }
+        let client = source(of: request, on: connection).client
+        let (parameters, grant): (SessionParameters, SessionGrant?)
+        do {
+            (parameters, grant) = try admit(caller, at: client, to: routes.session(for: request))
+        } catch {
+            return send(credentialRefusal(error, on: connection), to: request, on: connection)
+        }
+        guard !isShortOfMemory() else {
+            metrics.add(.sessionsRefused)
+            return send(routes.shortOfMemory.response, to: request, on: connection)
+        }
+        // A server without room does not use up its caller's quota.
+        do throws(QuotaRefusal) {
+            try grant?.quotas?.openConnection(at: now)
+        } catch {
+            return send(refuse(error, of: client), to: request, on: connection)
+        }
+        guard reserveSession() else {
+            return send(routes.full.response, to: request, on: connection)
+        }
+        // The address is known as long as the connection speaks HTTP.
+        let tag = tag(of: caller, sending: request, on: connection)
+        accept(upgrade, on: connection)
+        guard connection.state == .webSocket else {
+            // The answer exceeded the output limit of a slow reader: the place is free again.
+            services.metrics.sessions.subtract(1, ordering: .relaxed)
+            return
+        }
+        let dialect = RealtimeDialect(askedForBy: request.fields)
+        startSession(
+            parameters, in: dialect, of: tag, grant: grant, resume: resume, on: connection)
+    }
+
+    private func reserveSession() -> Bool {
+        let limit = configuration.maxSessions
+        guard services.metrics.reserve(services.metrics.sessions, limit: limit) else {
+            metrics.add(.sessionsRefused)
+            logger.debug("session refused", metadata: ["reason": "max-sessions"])
+            return false
+        }
+        return true
+    }
+
+    /// Answers the handshake; from then on the connection is a WebSocket, unless it is closed.
+    /// - Parameter compresses: whether an offer of compression may be taken.
+    func accept(
+        _ upgrade: WebSocketUpgrade, compresses: Bool = true, on connection: Connection
+    ) {
+        let agreement = compresses ? compression.negotiate(upgrade.extensions) : nil
+        var headers = HTTPFields()
+        if let agreement { headers.append("Sec-WebSocket-Extensions", agreement.headerValue) }
+        scratch.removeAll()
+        // Browsers send a key in another subprotocol; only `realtime` is ever selected.
+        WebSocketHandshake.writeAcceptance(
+            of: upgrade,
+            subprotocol: upgrade.selectSubprotocol(from: [WebSocketHandshake.realtimeSubprotocol]),
+            headers: headers, into: &scratch)
+        guard enqueueScratch(on: connection) != .overLimit else { return }
+        connection.http?.end()
+        connection.http = nil
+        connection.phaseStart = peerClock
+        connection.state = .webSocket
+        connection.webSocket = WebSocketConnection(
+            role: .server, limits: configuration.webSocketLimits,
+            takesCompressed: agreement != nil)
+        if let agreement { adopt(agreement, on: connection) }
+        scheduleClose(of: connection)
+    }
+}

@@ -1,0 +1,61 @@
+// A connection that is lost without a Close. A session that can be resumed goes on without it: its
+// place on the shard stays, in the state `detached`, with its tasks, deadlines and sidebands. Any other
+// session ends.
+//
+// Invariant: a detached connection has no socket, no output and nothing to read; it counts among the
+// detached sessions of the server, and not among the connections.
+
+import Codec
+import Session
+
+extension Shard {
+    /// A connection is lost: neither side has ended it.
+    func lose(_ connection: Connection) {
+        if !detach(connection) { close(connection) }
+    }
+
+    /// Lets a session go on without its connection.
+    /// - Returns: false where it cannot: the connection is as it was.
+    ///
+    /// It makes no input of the session, because it may be called while its outputs are taken. The
+    /// session is told in the next tick.
+    func detach(_ connection: Connection) -> Bool {
+        guard connection.state == .webSocket, let live = connection.live,
+            let resume = live.resume, !shutdown.isStopping, reservePlaceOfDetached()
+        else { return false }
+        metrics.add(.sessionsDetachedTotal)
+        releaseAgents(of: connection)
+        if let backlog = connection.backlog { noteUnsentAudio(backlog, to: live.session) }
+        releaseSocket(of: connection)
+        connection.state = .detached
+        connection.interest = []
+        connection.webSocket = nil
+        connection.tls = nil
+        connection.pending = []
+        connection.deflateWindowBits = 0
+        connection.isBehind = false
+        connection.hasEnded = true
+        connection.messageDue = Connection.noMessageDue
+        resume.detach(at: now)
+        perform([.settle, .rearm], on: connection)
+        return true
+    }
+
+    private func reservePlaceOfDetached() -> Bool {
+        guard
+            services.metrics.reserve(
+                services.metrics.detached, limit: configuration.maxDetachedSessions)
+        else {
+            metrics.add(.detachmentsRefused)
+            return false
+        }
+        metrics.add(.sessionsDetached)
+        return true
+    }
+
+    /// A detached session has its client again, or has ended.
+    func releasePlaceOfDetached() {
+        services.metrics.detached.subtract(1, ordering: .relaxed)
+        metrics.add(.sessionsDetached, -1)
+    }
+}

@@ -1,0 +1,140 @@
+// Sessions that can be resumed, while their client is there: the handle and its renewal, the numbers
+// of events, and what the client has acknowledged. ResumeState has the rules.
+//
+// Invariant: the log has every event that was numbered, from the oldest that the client may have
+// missed on, whether it was sent or not.
+
+import Codec
+import Session
+
+extension Shard {
+    // MARK: Asking
+
+    /// Makes a session one that can be resumed; nothing where it is one, or the server has that
+    /// switched off. The next event that shows the session has the handle.
+    func makeResumable(_ live: LiveSession, on connection: Connection) {
+        guard configuration.resumeWindow > .zero, live.resume == nil else { return }
+        live.resume = ResumeState(
+            random: services.makeRandomBytes(ResumeState.randomByteCount),
+            window: configuration.resumeWindow, at: now)
+        live.session.isResumable = true
+        metrics.add(.sessionsResumable)
+        perform([.settle, .rearm], on: connection)
+    }
+
+    /// The client does not want to come back, or the session has ended.
+    func forgetResume(of live: LiveSession, on connection: Connection) {
+        guard live.resume != nil else { return }
+        live.resume = nil
+        metrics.add(.sessionsResumable, -1)
+        if connection.state == .detached { releasePlaceOfDetached() }
+        perform(.settle, on: connection)
+    }
+
+    /// `resume` of a `session.update`.
+    func handleResumeWish(_ wish: Bool, of live: LiveSession, on connection: Connection) {
+        if wish {
+            makeResumable(live, on: connection)
+        } else {
+            forgetResume(of: live, on: connection)
+            live.session.isResumable = false
+        }
+    }
+
+    // MARK: Events
+
+    /// The members of an event of a session that can be resumed; nil of any other.
+    @inline(__always)
+    func resumeNote(
+        for event: ServerEvent, of live: LiveSession, on connection: Connection
+    ) -> ResumeNote? {
+        guard let resume = live.resume else { return nil }
+        return note(for: event, of: live, resume, on: connection)
+    }
+
+    @inline(never)
+    private func note(
+        for event: ServerEvent, of live: LiveSession, _ resume: ResumeState,
+        on connection: Connection
+    ) -> ResumeNote {
+        let offset = event.isNumbered ? resume.log.next : nil
+        guard event.showsHandle else { return ResumeNote(offset: offset) }
+        let handle = ResumeHandle(
+            sessionID: live.session.id, secret: resume.secret, shard: services.index,
+            token: connection.token)
+        let expiry = calendar.seconds(
+            at: resume.expiry, now: now, wallSeconds: services.wallSeconds())
+        return ResumeNote(
+            offset: offset,
+            grant: .init(handle: handle.text, expiresAt: expiry, epoch: resume.epoch))
+    }
+
+    /// Keeps the event that was written into `scratch`, if it is numbered.
+    /// - Returns: whether the client is there to get it.
+    @inline(never)
+    func keep(_ event: ServerEvent, of live: LiveSession, on connection: Connection) -> Bool {
+        if let resume = live.resume, event.isNumbered {
+            scratch.withUnsafeBytes {
+                resume.note($0, limit: configuration.maxResumeBytes, at: now)
+            }
+            perform([.settle, .rearm], on: connection)
+        }
+        return connection.state != .detached
+    }
+
+    // MARK: Deadlines
+
+    /// A deadline of a session that can be resumed may have come.
+    func reviewResume(of live: LiveSession, on connection: Connection) {
+        guard let resume = live.resume else { return }
+        if resume.takeNews() { step(live, of: connection) { $0.handleClientAway(at: now) } }
+        if let end = resume.awayUntil {
+            guard end <= now, connection.state == .detached else { return }
+            metrics.add(.resumesMissed)
+            return close(connection)
+        }
+        guard connection.state == .webSocket else { return }
+        if resume.isPingDue(at: now) {
+            resume.takePing().withUnsafeBytes { _ = send(.ping, $0, on: connection) }
+        }
+        if resume.isRenewalDue(at: now) {
+            resume.renew(services.makeRandomBytes(ResumeSecret.byteCount), at: now)
+            send(.resumeUpdated, of: live, on: connection)
+        }
+        guard !resume.isWarned, let end = live.grant?.end,
+            now >= end + (.zero - ResumeState.warningTime)
+        else { return }
+        warn(live, .sessionLimit, endingAt: end, on: connection)
+    }
+
+    /// Tells the client of a session that can be resumed when that ends.
+    func warn(
+        _ live: LiveSession, _ reason: GoingAwayReason, endingAt end: Instant,
+        on connection: Connection
+    ) {
+        guard let resume = live.resume, !resume.isWarned, connection.state == .webSocket
+        else { return }
+        resume.isWarned = true
+        let left = max(0, (end - now).wholeMilliseconds)
+        send(.goingAway(reason, millisecondsLeft: left), of: live, on: connection)
+    }
+}
+
+extension ServerEvent {
+    /// Whether the event has an offset and is kept. Audio is not: it is sent again from what was
+    /// heard. The answer to a return comes before what was missed.
+    fileprivate var isNumbered: Bool {
+        switch self {
+        case .responseOutputAudioDelta, .resumed: false
+        default: true
+        }
+    }
+
+    /// Whether the event has the handle.
+    fileprivate var showsHandle: Bool {
+        switch self {
+        case .sessionCreated, .sessionUpdated, .resumed, .resumeUpdated: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,186 @@
+// A client that comes back to its session with a handle. Its socket goes to the shard that the handle
+// names, and takes the session's place there: the session itself never moves. The connection that had
+// the place is closed with 4409, if it still is open, so that two connections never own a session.
+//
+//   client ──handle──▶ any shard ──ReturningClient──▶ session's shard ──▶ parley.resumed, what was missed
+//
+// A handle that nobody knows begins a new session, and says so: a client whose session is lost is no
+// error of its own.
+
+import Codec
+import Session
+
+/// A connection on its way to another shard, with its client's request.
+struct ReturningClient: Sendable {
+    /// TLS is not used by anybody on the way.
+    struct Wire: @unchecked Sendable {
+        let tls: TLSConnection?
+    }
+
+    let handle: IOHandle
+    let wire: Wire
+    let client: NetworkAddress
+    let addressPlace: AddressPlace
+    /// What the client has sent behind its request.
+    let pending: [UInt8]
+    let request: HTTPRequest
+    let caller: Caller
+    let claim: ResumeClaim
+}
+
+extension Shard {
+    // MARK: The way to the session's shard
+
+    /// A client asks to come back.
+    /// - Parameter rest: what it has sent behind its request.
+    func beginReturn(
+        _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller,
+        followedBy rest: UnsafeMutableRawBufferPointer, on connection: Connection
+    ) {
+        if claim.handle.shard != services.index, !connection.hasOutput,
+            let post = services.directory.post(to: claim.handle.shard)
+        {
+            return post(
+                .welcome(takeOut(connection, claim, request, by: caller, pending: Array(rest))))
+        }
+        comeBack(claim, request, by: caller, on: connection)
+        if connection.state == .webSocket, !rest.isEmpty { receiveMessages(rest, on: connection) }
+    }
+
+    /// Takes a connection out of this shard. Its socket stays open.
+    private func takeOut(
+        _ connection: Connection, _ claim: ResumeClaim, _ request: HTTPRequest,
+        by caller: Caller, pending: [UInt8]
+    ) -> ReturningClient {
+        io.unwatch(connection.handle)
+        let client = ReturningClient(
+            handle: connection.handle, wire: .init(tls: connection.tls),
+            client: connection.http?.client ?? .unspecified,
+            addressPlace: connection.addressPlace, pending: pending, request: request,
+            caller: caller, claim: claim)
+        connection.handle = Connection.noHandle
+        connection.tls = nil
+        connection.addressPlace = .none
+        close(connection)
+        return client
+    }
+
+    /// A connection comes over from another shard.
+    func welcome(_ client: ReturningClient) {
+        guard !shutdown.isStopping, let token = connections.reserveToken(),
+            io.watch(client.handle, for: .reads, token: token, isNew: true) == 0
+        else {
+            services.metrics.connections.subtract(1, ordering: .relaxed)
+            admission.limits.release(client.addressPlace, at: now)
+            return io.close(client.handle)
+        }
+        let connection = Connection(token: token, handle: client.handle, at: peerClock)
+        connection.addressPlace = client.addressPlace
+        connection.http?.client = client.client
+        if let tls = client.wire.tls { wire?.adopt(tls) }
+        connection.tls = client.wire.tls
+        connections.insert(connection)
+        connection.deadline = deadlines.schedule(
+            .connection(token.index),
+            at: time(ofPeerTime: connection.protocolDeadline(configuration)))
+        connection.http?.beginServing()
+        perform(.settle, on: connection)
+        comeBack(client.claim, client.request, by: client.caller, on: connection)
+        guard connection.state == .webSocket, !client.pending.isEmpty else { return }
+        var pending = client.pending
+        pending.withUnsafeMutableBytes { receiveMessages($0, on: connection) }
+    }
+
+    // MARK: The return
+
+    /// Gives the client its session back, or a new one.
+    private func comeBack(
+        _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller,
+        on connection: Connection
+    ) {
+        let peer = connection.http?.client
+        if let seat = connections[claim.handle.token], let live = seat.live,
+            let resume = live.resume, live.session.id == claim.handle.sessionID,
+            resume.accepts(claim.handle.secret), owns(caller, live)
+        {
+            guard let upgrade = validUpgrade(of: request, on: connection) else { return }
+            seatClient(of: connection, at: seat, upgrade)
+            guard connection.live === live, connection.state == .webSocket else { return }
+            greet(live, resume, claim, on: connection)
+        } else {
+            metrics.add(.resumesUnknown)
+            startSession(for: request, by: caller, resume: .comeBack(claim), on: connection)
+        }
+        if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
+        releaseProxiedPlace(of: connection)
+    }
+
+    /// Whether the session is the caller's. Where callers are told apart, a handle alone opens none.
+    private func owns(_ caller: Caller, _ live: LiveSession) -> Bool {
+        guard let principal = caller.principal else { return true }
+        return CallerTag(principal: principal, address: .unspecified) == live.work.caller
+    }
+
+    /// Puts a client's connection into the place of a session. The connection that had it, if it is
+    /// still open, is closed.
+    private func seatClient(
+        of connection: Connection, at seat: Connection, _ upgrade: WebSocketUpgrade
+    ) {
+        if seat.state == .detached {
+            releasePlaceOfDetached()
+        } else {
+            releaseAgents(of: seat)
+            metrics.add(.resumesTakenOver)
+        }
+        connections.exchange(connection, seat)
+        swap(&connection.live, &seat.live)
+        swap(&connection.isObserved, &seat.isObserved)
+        rewatch(connection)
+        if seat.state == .detached {
+            close(seat)
+        } else {
+            rewatch(seat)
+            closeWebSocket(seat, .takenOver, reason: "The session goes on at another connection.")
+        }
+        accept(upgrade, on: connection)
+        perform([.settle, .rearm, .watch], on: connection)
+        perform([.settle, .rearm], on: seat)
+    }
+
+    /// Tells the backend the connection's new name.
+    private func rewatch(_ connection: Connection) {
+        guard connection.state != .closed else { return }
+        let code = io.watch(
+            connection.handle, for: connection.interest, token: connection.token, isNew: false)
+        if code != 0 { close(connection) }
+    }
+
+    /// Sends a client that is back what it has missed, and lets its session go on.
+    private func greet(
+        _ live: LiveSession, _ resume: ResumeState, _ claim: ResumeClaim,
+        on connection: Connection
+    ) {
+        if resume.awayUntil == nil || resume.takeNews() {
+            step(live, of: connection) { $0.handleClientAway(at: now) }
+        }
+        let isRecovered = resume.attach(from: claim.position, at: now)
+        metrics.add(isRecovered ? .resumesRecovered : .resumesRestored)
+        if !isRecovered {
+            resume.beginEpoch(services.makeRandomBytes(ResumeState.epochByteCount))
+        }
+        let session = live.session
+        send(
+            .resumed(id: session.id, session.parameters, recovered: isRecovered), of: live,
+            on: connection)
+        if isRecovered, let position = claim.position {
+            resume.log.forEach(after: position.offset) {
+                _ = send(.text, $0, on: connection)
+            }
+        } else {
+            step(live, of: connection) { $0.announceConversation(at: now) }
+        }
+        guard connection.live === live, connection.state == .webSocket else { return }
+        step(live, of: connection) { $0.handleClientBack(played: claim.played, at: now) }
+        perform([.settle, .rearm], on: connection)
+    }
+}

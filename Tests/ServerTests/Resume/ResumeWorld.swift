@@ -1,0 +1,105 @@
+// A shard whose model counts aloud, and a client that loses its connection and comes back to it.
+
+import Codec
+import Session
+import Simulation
+import TestMaterial
+import Testing
+
+@testable import Server
+
+/// A server with sessions that can be resumed, and shorthand for what tests do with them.
+final class ResumeWorld {
+    static let key = "sk-app-0123456789abcdef"
+    static let otherKey = "sk-other-0123456789abcdef"
+    /// Time between two words of the model.
+    static let wordTime = Duration.milliseconds(100)
+
+    let server: SimulatedServer
+
+    init(seed: UInt64 = 1, _ change: (inout ServerConfiguration) -> Void = { _ in }) throws {
+        var configuration = ServerConfiguration()
+        change(&configuration)
+        var rules = APIKeys()
+        let keys = "\(Self.key)\n\(Self.otherKey)\n"
+        try rules.add(
+            ConfiguredFile(option: "api-keys-file", path: "keys", bytes: Array(keys.utf8)))
+        let model = ClosureModel { request, host, reply in
+            guard case .user(let text)? = request.messages.last, let count = Int(text) else {
+                return try await reply(.text("What?"))
+            }
+            for number in 1...count {
+                try await host.sleep(for: ResumeWorld.wordTime)
+                try await reply(.text("\(number) "))
+            }
+        }
+        server = try SimulatedServer(
+            configuration: configuration, agents: AgentSet(model: model), seed: seed,
+            credentials: CredentialRules(keys: rules))
+    }
+
+    /// A client with a session of text.
+    func open(_ query: String = "&resume=true", key: String? = ResumeWorld.key) -> SimulatedClient {
+        let client = server.openClient("/v1/realtime?model=test\(query)", key: key)
+        #expect(server.run())
+        client.send(
+            #"{"type":"session.update","session":{"type":"realtime","#
+                + #""output_modalities":["text"]}}"#)
+        #expect(server.run())
+        return client
+    }
+
+    /// The client asks the model to count.
+    func count(to number: Int, _ client: SimulatedClient) {
+        client.send(
+            #"{"type":"conversation.item.create","item":{"type":"message","role":"user","#
+                + #""content":[{"type":"input_text","text":"\#(number)"}]}}"#)
+        client.send(#"{"type":"response.create"}"#)
+        #expect(server.run())
+    }
+
+    /// The client's connection is lost.
+    func cut(_ client: SimulatedClient) {
+        client.peer.reset()
+        client.isReading = false
+        #expect(server.run())
+    }
+
+    /// The client comes back with all that it knows.
+    /// - Parameter position: the last event that it has; nil: it has nothing any more.
+    func comeBack(
+        from client: SimulatedClient, at position: UInt64?, epoch: Int? = nil,
+        key: String? = ResumeWorld.key
+    ) throws -> SimulatedClient {
+        let resume = try #require(client.resumes.last)
+        let handle = try #require(resume["handle"]?.string)
+        let known = try #require(resume["epoch"]).raw.text
+        var query = "/v1/realtime?resume=\(handle)"
+        if let position { query += "&epoch=\(epoch.map(String.init) ?? known)&offset=\(position)" }
+        let again = server.openClient(query, key: key)
+        #expect(server.run())
+        return again
+    }
+
+    /// Sessions that are open.
+    var sessionCount: Int { server.metrics.total(of: .sessionsOpen) }
+    /// Sessions whose client is away.
+    var detachedCount: Int { server.metrics.total(of: .sessionsDetached) }
+}
+
+extension SimulatedClient {
+    /// The events as values.
+    var parsed: [JSONValue] { texts.compactMap { try? JSONParser().parse($0) } }
+
+    /// The members `resume` of its events, in order.
+    var resumes: [JSONValue] { parsed.compactMap { $0["resume"] } }
+
+    /// The offsets of its events, in order.
+    var offsets: [UInt64] { parsed.compactMap { $0["offset"].flatMap { UInt64($0.raw.text) } } }
+
+    /// The text that its deltas make.
+    var words: String {
+        parsed.filter { $0["type"]?.string == "response.output_text.delta" }
+            .compactMap { $0["delta"]?.string }.joined()
+    }
+}
