@@ -47,6 +47,8 @@ let package = Package(
         .systemLibrary(
             name: "CYAML", pkgConfig: "yaml-0.1", providers: [.apt(["libyaml-dev"])]),
         .systemLibrary(name: "CSherpa"),
+        // Without its pkg-config file, which has a flag that SwiftPM refuses.
+        .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
         // The one reader of YAML: configuration, scenarios of the load harness, tests' conversations.
         .target(name: "YAML", dependencies: ["CYAML"], swiftSettings: strict),
@@ -57,7 +59,7 @@ let package = Package(
 
         .target(
             name: "Codec",
-            dependencies: ["COpenSSL", "COpus", "CSpeexDSP", "CSimdjson", "CZlib"],
+            dependencies: ["CHiredis", "COpenSSL", "COpus", "CSpeexDSP", "CSimdjson", "CZlib"],
             swiftSettings: strict),
         .target(name: "Session", dependencies: ["Codec"], swiftSettings: strict + optimised),
         .target(

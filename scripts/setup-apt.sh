@@ -8,6 +8,7 @@ source "$(dirname "$0")/common.sh"
 build=(
     g++                      # libstdc++ for the simdjson shim, and the linker
     libcurl4-openssl-dev     # Server/UpstreamHTTP: requests to model servers
+    libhiredis-dev           # Codec: the protocol of Redis
     libopus-dev              # Codec: Opus
     libsimdjson-dev          # CSimdjson: the JSON parser
     libspeexdsp-dev          # Codec: the resampler
@@ -30,6 +31,7 @@ test=(
     opus-tools               # opusenc: speech as services send it, Opus in Ogg
     pocketsphinx-testdata    # recordings of human speech, with their texts
     prometheus               # promtool, the judge of /metrics
+    redis-server             # keeps sessions of several servers
     shellcheck               # lints these scripts
     sox                      # turns those recordings into WAV files
 )

@@ -54,6 +54,9 @@ static inline CURLcode parley_curl_info_long(CURL *easy, CURLINFO info, long *va
 static inline CURLcode parley_curl_info_offset(CURL *easy, CURLINFO info, curl_off_t *value) {
     return (curl_easy_getinfo)(easy, info, value);
 }
+static inline CURLcode parley_curl_info_socket(CURL *easy, curl_socket_t *value) {
+    return (curl_easy_getinfo)(easy, CURLINFO_ACTIVESOCKET, value);
+}
 static inline CURLcode parley_curl_info_pointer(CURL *easy, CURLINFO info, void **value) {
     return (curl_easy_getinfo)(easy, info, value);
 }

@@ -17,7 +17,9 @@ extension TidyRule {
             Layer(folder: "Sources/YAML", imports: language.union(["CYAML"])),
             Layer(
                 folder: "Sources/Codec",
-                imports: language.union(["COpenSSL", "COpus", "CSimdjson", "CSpeexDSP", "CZlib"])),
+                imports: language.union([
+                    "CHiredis", "COpenSSL", "COpus", "CSimdjson", "CSpeexDSP", "CZlib",
+                ])),
             Layer(folder: "Sources/Session", imports: language.union(["Codec"])),
             Layer(
                 folder: "Sources/Agents",

@@ -5,8 +5,6 @@
 //
 // Invariant: work is linear in the size of the head, which HTTPLimits bounds.
 
-import COpenSSL
-
 /// A rule of the opening handshake that the peer broke.
 public enum WebSocketHandshakeError: Error, Hashable, Sendable, CaseIterable {
     /// A method other than GET (RFC 6455 §4.1, 2).
@@ -164,15 +162,8 @@ public enum WebSocketHandshake {
     /// The proof that the server read the key: the base64 of a hash of it (RFC 6455 §4.2.2).
     public static func acceptKey(for key: String) -> String {
         let proof = Array(key.utf8) + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8
-        var digest = [UInt8](repeating: 0, count: 20)
-        let status = EVP_Digest(proof, proof.count, &digest, nil, sha1, nil)
-        precondition(status == 1, "OpenSSL does not know SHA-1")
-        return Base64.text(of: digest)
+        return Base64.text(of: SHA1.digest(of: proof))
     }
-
-    /// SHA-1 (RFC 3174), as the handshake requires; it protects no secret. Fetched once: the lookup
-    /// costs more than the hash.
-    nonisolated(unsafe) private static let sha1 = EVP_MD_fetch(nil, "SHA1", nil)
 
     /// Whether this is the base64 of 16 bytes: 22 digits and two padding characters.
     private static func isKey(_ key: String) -> Bool {

@@ -1,7 +1,8 @@
 // The services of a shard for the agents that run on it: its clock, the worker pool, its HTTP
-// client. ShardGate lets tasks sleep, UpstreamHTTP has HTTP; this file returns results from other
-// threads.
+// client, its Redis client. ShardGate lets tasks sleep, UpstreamHTTP has HTTP; this file returns
+// results from other threads.
 
+import Codec
 import Session
 import Synchronization
 
@@ -35,6 +36,7 @@ final class ShardAgentHost: AgentHost {
     private let gate: ShardGate
     private let pool: any ComputePool
     private let upstream: (any UpstreamClient)?
+    private let redis: RedisClient?
     private let urgency: JobUrgency
     /// The session that it works for; nil: the shard itself.
     private let owner: JobOwner?
@@ -46,8 +48,9 @@ final class ShardAgentHost: AgentHost {
     ///   - owner: the session that it works for; nil: the shard itself.
     init(
         gate: ShardGate, pool: any ComputePool, upstream: (any UpstreamClient)?,
-        urgency: JobUrgency = .awaited, owner: JobOwner? = nil
+        redis: RedisClient? = nil, urgency: JobUrgency = .awaited, owner: JobOwner? = nil
     ) {
+        self.redis = redis
         self.owner = owner
         self.gate = gate
         self.pool = pool
@@ -63,7 +66,7 @@ final class ShardAgentHost: AgentHost {
         _ token: EventToken, of caller: CallerTag, _ urgency: JobUrgency = .awaited
     ) -> ShardAgentHost {
         ShardAgentHost(
-            gate: gate, pool: pool, upstream: upstream, urgency: urgency,
+            gate: gate, pool: pool, upstream: upstream, redis: redis, urgency: urgency,
             owner: JobOwner(caller: caller, shard: ObjectIdentifier(gate), token: token))
     }
 
@@ -138,6 +141,15 @@ final class ShardAgentHost: AgentHost {
             throw AgentError.unavailable(message: "This server has no upstream HTTP client.")
         }
         return try await upstream.send(request, for: owner?.token)
+    }
+
+    func redis(
+        at address: RedisAddress, for purpose: String
+    ) throws(AgentError) -> any RedisCommands {
+        guard let redis else {
+            throw .unavailable(message: "This server has no Redis client.")
+        }
+        return redis.commands(to: address, for: purpose)
     }
 }
 

@@ -407,6 +407,11 @@ public final class ParleyServer: Sendable {
         services.makeUpstream = { [authorities = configuration.serviceCA] in
             UpstreamHTTP(loop: $0, executor: $1, authorities: authorities)
         }
+        services.makeRedis = { [authorities = configuration.serviceCA, logger, services] in
+            RedisClient(
+                loop: $0, executor: $1, authorities: authorities, logger: logger,
+                drawDelay: services.drawDelay)
+        }
         services.returnMemory = AllocatorPages.giveBack
         let shard = Shard(io: backend, services: services)
         // One session's defect does not end the others. A simulated shard traps.

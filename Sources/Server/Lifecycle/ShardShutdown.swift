@@ -80,6 +80,7 @@ extension Shard {
         }
         stopTextRequests()
         upstream?.shutdown()
+        redis?.shutdown()
     }
 
     /// Whether a connection is open, or with `forAll` false, awaited. Asked ten times a second, so it

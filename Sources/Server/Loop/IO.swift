@@ -31,6 +31,8 @@ package struct EventToken: Hashable, Sendable {
         case upstream
         /// A text request; no backend ever reports one.
         case textRequest
+        /// A file descriptor of a connection to a Redis server.
+        case redis
     }
 
     /// The largest index, 2²⁸ − 1.

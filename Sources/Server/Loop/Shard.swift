@@ -111,6 +111,9 @@ package final class Shard<Backend: IO> {
     @exclusivity(unchecked) private var takenDeliveries: [AgentDelivery] = []
     let upstreamPort: UpstreamPort<Backend>
     let upstream: (any UpstreamClient)?
+    let redisPort: UpstreamPort<Backend>
+    /// Nil where services make none.
+    let redis: RedisClient?
 
     /// Creates a shard without a listener. The calling thread is its thread until another calls
     /// `run()`.
@@ -149,9 +152,12 @@ package final class Shard<Backend: IO> {
         }
         executor = ShardExecutor(wake: io.wake)
         gate = ShardGate(executor: executor, at: io.now)
-        upstreamPort = UpstreamPort(io: io)
+        upstreamPort = UpstreamPort(io: io, kind: .upstream)
         upstream = services.makeUpstream?(upstreamPort, executor.task)
-        let host = ShardAgentHost(gate: gate, pool: services.pool, upstream: upstream)
+        redisPort = UpstreamPort(io: io, kind: .redis)
+        redis = services.makeRedis?(redisPort, executor.task)
+        let host = ShardAgentHost(
+            gate: gate, pool: services.pool, upstream: upstream, redis: redis)
         agentLink = AgentLink(agents: services.agents, host: host, gate: gate, logger: logger)
         sessionContext = SessionContext(
             limits: configuration.session,
@@ -214,6 +220,7 @@ package final class Shard<Backend: IO> {
     ///    work that would run for nothing.
     /// 6. Jobs come before deliveries, so that what a job produces reaches its session in the same
     ///    tick. One shot: jobs made by deliveries run in the next tick, which then does not wait.
+    ///    Commands for Redis leave here, in one write for each connection.
     /// 7. Writes come after everything that can produce output, so that all answers of a tick
     ///    leave in one write for each connection. A read handler never writes a socket.
     /// 8. Ledgers are settled when nothing but the removal of closed connections changes them
@@ -239,6 +246,7 @@ package final class Shard<Backend: IO> {
         gate.handleTick(at: now)
         runJobs()
         deliverToSessions()
+        if let redis, redis.hasUnsent { redis.flush() }
         flushWrites()
         settleLedgers()
         reviewMemory()
@@ -268,8 +276,10 @@ package final class Shard<Backend: IO> {
         let hasWork =
             executor.hasJobs || output.hasWork || !unfinished.isEmpty
             || gate.hasDeliveries || surveys.isScanning || sidebands.hasWork
+            || redis?.hasUnsent == true
         if hasWork { return now }
-        return earlier(deadlines.next, earlier(gate.nextDeadline, upstreamPort.deadline))
+        let clients = earlier(upstreamPort.deadline, redisPort.deadline)
+        return earlier(deadlines.next, earlier(gate.nextDeadline, clients))
     }
 
     private func earlier(_ one: Instant?, _ other: Instant?) -> Instant? {
@@ -292,6 +302,12 @@ package final class Shard<Backend: IO> {
             guard let upstream, let descriptor = upstreamPort.descriptor(of: report.token)
             else { return }
             upstream.handleReady(
+                fd: descriptor, readable: report.isReadable, writable: report.isWritable,
+                failed: report.hasFailed)
+        case .redis:
+            guard let redis, let descriptor = redisPort.descriptor(of: report.token)
+            else { return }
+            redis.handleReady(
                 fd: descriptor, readable: report.isReadable, writable: report.isWritable,
                 failed: report.hasFailed)
         case .textRequest, nil:
@@ -322,6 +338,7 @@ package final class Shard<Backend: IO> {
             }
         }
         if upstreamPort.takeExpired(at: now) { upstream?.handleTimer() }
+        if redisPort.takeExpired(at: now) { redis?.handleTimer() }
     }
 
     /// Deliveries whose room is kept for the next tick. 256: a delta for each report of a tick, and

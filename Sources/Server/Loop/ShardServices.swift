@@ -8,6 +8,10 @@ import Session
 package typealias UpstreamFactory =
     (_ loop: any UpstreamEventLoop, _ executor: any TaskExecutor) -> any UpstreamClient
 
+/// Makes a shard's client for Redis servers, given the loop and the executor to run it on.
+package typealias RedisFactory =
+    (_ loop: any UpstreamEventLoop, _ executor: any TaskExecutor) -> RedisClient
+
 /// The services and settings of a shard.
 package struct ShardServices {
     /// Which of the server's shards it is, from 0.
@@ -40,6 +44,8 @@ package struct ShardServices {
     package var tls: TLSContext?
     /// Nil: agents have no HTTP client.
     package var makeUpstream: UpstreamFactory?
+    /// Nil: there is no Redis server for this shard.
+    package var makeRedis: RedisFactory?
     /// Gives unused memory back to the system; called on a worker thread. In a simulation, which
     /// runs in a test's process, it does nothing.
     package var returnMemory: @Sendable () -> Void = {}

@@ -1,18 +1,20 @@
-// The event loop of a shard, for the HTTP client for upstream services: descriptors in the
-// same backend under tokens of their own kind, and one timer. No HTTP lives here.
+// The event loop of a shard, for the clients that talk to other services: UpstreamHTTP and
+// RedisClient. Each has a port with tokens of its own kind, and one timer. No protocol lives here.
 
 import Session
 
-/// The upstream client's view of its shard. Confined to the shard's thread.
+/// A client's view of its shard. Confined to the shard's thread.
 final class UpstreamPort<Backend: IO>: UpstreamEventLoop {
     private let io: Backend
+    private let kind: EventToken.Kind
     /// Generation of each watched descriptor, as libcurl's numbers are soon reused.
     @exclusivity(unchecked) private var watches: [Int32: UInt32] = [:]
     private var nextGeneration: UInt32 = 0
     /// When the timer fires.
     @exclusivity(unchecked) private(set) var deadline: Instant?
 
-    init(io: Backend) { self.io = io }
+    /// - Parameter kind: of the tokens under which the backend reports its descriptors.
+    init(io: Backend, kind: EventToken.Kind) { (self.io, self.kind) = (io, kind) }
 
     /// Descriptors that are watched.
     var watchCount: Int { watches.count }
@@ -26,7 +28,7 @@ final class UpstreamPort<Backend: IO>: UpstreamEventLoop {
         let known = watches[fd]
         let generation = known ?? nextGeneration
         if known == nil { nextGeneration &+= 1 }
-        let token = EventToken(.upstream, index: Int(fd), generation: generation)
+        let token = EventToken(kind, index: Int(fd), generation: generation)
         // A failure is not reported here: the transfer ends by its time limit.
         if io.watch(fd, for: interest, token: token, isNew: known == nil) == 0 {
             watches[fd] = generation

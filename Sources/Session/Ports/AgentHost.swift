@@ -1,6 +1,8 @@
 // The services of the server that an agent may use. The server implements it on the session's own
 // shard (Server/ShardAgentHost); tests implement it on a virtual clock.
 
+import Codec
+
 /// The services of the shard that runs an agent's task. All methods may be called from any async
 /// context.
 public protocol AgentHost: Sendable {
@@ -30,6 +32,15 @@ public protocol AgentHost: Sendable {
     /// - Throws: `AgentError.upstream`, or `CancellationError`.
     func send(_ request: UpstreamRequest) async throws -> any UpstreamResponse
 
+    /// A connection to a Redis server, on the shard's own event loop. All agents of a shard that name
+    /// the same server and the same purpose share one. It connects with its first command.
+    /// - Parameter purpose: a word. Commands that wait need a connection, and so a purpose, of
+    ///   their own.
+    /// - Throws: `AgentError.unavailable`, by default always.
+    func redis(
+        at address: RedisAddress, for purpose: String
+    ) throws(AgentError) -> any RedisCommands
+
     /// Books bytes on the session's ledger, or takes them off where negative: a request's body, an
     /// answer that is not complete. The request of the task itself is booked already. Bytes that
     /// are left are taken off at the end of the task. The default books nothing.
@@ -39,6 +50,13 @@ public protocol AgentHost: Sendable {
 extension AgentHost {
     /// Time does not pass.
     public func now() async -> Instant { Instant(nanoseconds: 0) }
+
+    /// There is none.
+    public func redis(
+        at address: RedisAddress, for purpose: String
+    ) throws(AgentError) -> any RedisCommands {
+        throw .unavailable(message: "This server has no Redis client.")
+    }
 
     /// Nothing is counted.
     public func charge(_ bytes: Int) {}
