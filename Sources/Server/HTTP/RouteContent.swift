@@ -163,9 +163,14 @@ extension RouteContent {
     /// `GET /readyz`
     static var readiness: RouteContent {
         var content = RouteContent.value("There is a place for a session.", "text/plain")
+        content.query = [
+            .optional("store", .text(), "Any value: asks whether the store of sessions answers.")
+        ]
         content.answers.append(
             RouteAnswer(
-                status: 503, "The server is full, is short of memory, or stops.", .failure))
+                status: 503,
+                "The server is full, is short of memory, or stops, or its store is away.",
+                .failure))
         return content
     }
 

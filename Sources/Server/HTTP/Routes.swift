@@ -309,7 +309,7 @@ struct Routes: Sendable {
             path: "/readyz", methods: [.get], access: .open,
             pages: .anyPage(because: "It shows only whether there is a place."),
             summary: "200 while there is a place for a session; 503 when full or draining.",
-            service: .value { $1.readiness() }, content: { .readiness }),
+            service: .value { $1.readiness(to: $0) }, content: { .readiness }),
         Route(
             path: "/metrics", methods: [.get], access: .operator, pages: .sameOrigin,
             summary: "Numbers of the server in Prometheus's text format.",
@@ -374,9 +374,22 @@ struct Routes: Sendable {
             retryAfterSeconds: configuration.retryAfterSeconds)
     }
 
-    private func readiness() -> HTTPResponse {
+    /// The answer while the store of sessions does not answer every shard.
+    private var storeAway: RouteFailure {
+        .unavailable(
+            "store_unavailable", "The store of sessions does not answer.",
+            retryAfterSeconds: configuration.retryAfterSeconds)
+    }
+
+    private var isStoreAway: Bool {
+        configuration.storeAddress != nil
+            && metrics.total(of: .storeConnected) < metrics.shards.count
+    }
+
+    private func readiness(to request: HTTPRequest) -> HTTPResponse {
         if metrics.isDraining.load(ordering: .relaxed) { return stopping.response }
         if metrics.isShortOfMemory.load(ordering: .relaxed) { return shortOfMemory.response }
+        if request.queryValue("store") != nil, isStoreAway { return storeAway.response }
         return isFull ? full.response : HTTPResponse(status: 200, text: "ready\n")
     }
 

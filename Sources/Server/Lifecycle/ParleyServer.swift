@@ -90,6 +90,10 @@ public final class ParleyServer: Sendable {
     private let quotas: any QuotaStore = QuotaTable()
     private let replies: ReplyDirectory
     private let directory = ShardDirectory()
+    private let sessionRecords: MemorySessionRecords
+    /// The name of this server among those that share a store. A new one at each start, so that
+    /// nothing that an earlier process owned counts as owned.
+    private let nodeID = "node_" + String(UInt64.random(in: .min ... .max), radix: 36)
     private let state = Mutex(State())
     /// Nil without TLS: OpenSSL's random generator alone would take 2 MB of a plain server.
     private let tickets: TLSTicketKeys?
@@ -115,6 +119,7 @@ public final class ParleyServer: Sendable {
         memory = MemoryBudget(
             configuration, modelBytes: agents.recognizer?.serverBytes(workers: threads) ?? 0)
         replies = ReplyDirectory(limit: configuration.maxResumableReplies)
+        sessionRecords = MemorySessionRecords(maxBytes: configuration.maxSavedSessionBytes)
         tickets =
             configuration.isSecure
             ? TLSTicketKeys(period: configuration.tlsTicketPeriod, at: beginning) : nil
@@ -401,6 +406,12 @@ public final class ParleyServer: Sendable {
         services.quotas = quotas
         services.replies = replies
         services.directory = directory
+        services.sessionRecords = sessionRecords
+        services.nodeID = nodeID
+        services.describeNode = { [metrics, started = WallClock.seconds] in
+            let sessions = metrics.sessions.load(ordering: .relaxed)
+            return Array("{\"started\":\(started),\"sessions\":\(sessions)}".utf8)
+        }
         services.memory = memory
         services.voiceActivityModel = voiceActivityModel
         services.tls = tls

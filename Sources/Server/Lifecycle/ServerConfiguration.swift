@@ -356,13 +356,32 @@ public struct ServerConfiguration: Sendable {
             """),
     ]
 
+    /// `memory`: a server alone needs nothing else.
+    public var store = "memory"
+    /// 32 MiB: a thousand conversations of an hour.
+    public var maxSavedSessionBytes = 32 << 20
+
     private static let services: [Setting<Self>] = [
         .optionalText(
             "service-ca", \.serviceCA, "a file",
             """
             PEM file of the authorities that the certificates of model and speech servers are \
             checked against, instead of the system's.
-            """)
+            """),
+        .text(
+            "store", \.store, "memory, or a URL as redis://host:6379/0", isSecret: true,
+            """
+            Where sessions are kept that may go on elsewhere: memory, or a Redis or Valkey \
+            server, redis[s]://[user:password@]host[:6379][/database], which several servers \
+            share. A server that is away is never felt in a session. Prefer the variable where \
+            the URL has a password.
+            """, isAllowed: { $0 == "memory" || RedisAddress($0) != nil }),
+        .integer(
+            "max-saved-session-bytes", \.maxSavedSessionBytes, 0...(64 << 30), unit: "bytes",
+            """
+            Memory for the last states of sessions that have ended without their client's \
+            wish, where store is memory; the oldest go first. 0 keeps none.
+            """),
     ]
 
     // MARK: Limits of the whole process

@@ -80,7 +80,8 @@ extension Shard {
         }
         stopTextRequests()
         upstream?.shutdown()
-        redis?.shutdown()
+        // The sessions that end now may still change the store.
+        redis?.shutdown(keeping: StoreLink.purpose)
     }
 
     /// Whether a connection is open, or with `forAll` false, awaited. Asked ten times a second, so it

@@ -49,6 +49,8 @@ enum DeadlineOwner {
     case survey(SurveyID)
     /// A question for one session ends with the answers that have come.
     case call(CallID)
+    /// Other servers must hear that this one is alive.
+    case heartbeat
 }
 
 /// An event loop over a backend. Confined to the thread that calls `tick()`, except `stop`,
@@ -114,6 +116,7 @@ package final class Shard<Backend: IO> {
     let redisPort: UpstreamPort<Backend>
     /// Nil where services make none.
     let redis: RedisClient?
+    let store: ShardStore
 
     /// Creates a shard without a listener. The calling thread is its thread until another calls
     /// `run()`.
@@ -156,6 +159,7 @@ package final class Shard<Backend: IO> {
         upstream = services.makeUpstream?(upstreamPort, executor.task)
         redisPort = UpstreamPort(io: io, kind: .redis)
         redis = services.makeRedis?(redisPort, executor.task)
+        store = ShardStore(services, redis: redis, now: { io.now })
         let host = ShardAgentHost(
             gate: gate, pool: services.pool, upstream: upstream, redis: redis)
         agentLink = AgentLink(agents: services.agents, host: host, gate: gate, logger: logger)
@@ -199,7 +203,9 @@ package final class Shard<Backend: IO> {
     /// Ticks until the shard has stopped. Called once, on the shard's own thread.
     package func run() {
         executor.adoptThread()
+        openStore()
         while tick() {}
+        redis?.shutdown()
         ledgers.setLargest(to: 0)
         services.directory.leave(services.index)
     }
@@ -230,7 +236,8 @@ package final class Shard<Backend: IO> {
     ///    handler, a queue or a delivery has is good, and no token means another connection.
     /// 10. Freed memory is looked at when it is free, and the tick is measured when it is over.
     ///
-    /// - Returns: false once the shard has stopped.
+    /// - Returns: false once the shard has stopped. A shard that stops waits for the outcome of its
+    ///   last changes of the store, which the time limit of a command bounds.
     package func tick() -> Bool {
         let wake = nextWake
         let reports = io.wait(until: wake)
@@ -253,7 +260,9 @@ package final class Shard<Backend: IO> {
         removeClosed()
         noteFreedMemory()
         endTick()
-        return !(shutdown.isStopping && connections.count == 0)
+        return
+            !(shutdown.isStopping && connections.count == 0
+            && store.sessions.pendingChanges == 0)
     }
 
     /// Takes the time, and says where the shard was away for long.
@@ -335,6 +344,7 @@ package final class Shard<Backend: IO> {
             case .textRequest(let token): handleTextDeadline(token)
             case .survey(let id): endSurvey(id)
             case .call(let id): endCall(id)
+            case .heartbeat: beatHeart()
             }
         }
         if upstreamPort.takeExpired(at: now) { upstream?.handleTimer() }

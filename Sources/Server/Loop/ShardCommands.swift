@@ -31,6 +31,8 @@ enum ShardCommand: Sendable {
     case sideband(SidebandMessage)
     /// A connection comes over from another shard, with a client that comes back.
     case welcome(ReturningClient)
+    /// Another server has claimed a session, which this shard may have.
+    case fenced(sessionID: String, fence: UInt64)
 }
 
 /// A shard's commands: the mailbox, and the list into which it is emptied.
@@ -127,6 +129,7 @@ extension Shard {
         case .judgeMemory: judgeMemory()
         case .sideband(let message): handle(message)
         case .welcome(let client): welcome(client)
+        case .fenced(let sessionID, let fence): handleFenced(sessionID, fence: fence)
         }
     }
 }

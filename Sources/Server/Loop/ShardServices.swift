@@ -36,6 +36,12 @@ package struct ShardServices {
     package var replies: ReplyDirectory
     /// The way in which shards ask each other for their sessions. One of its own unless it is set.
     package var directory = ShardDirectory()
+    /// States of sessions that no Redis server keeps, over all shards. Its own unless it is set.
+    package var sessionRecords: MemorySessionRecords
+    /// The name of this server among those that share a store.
+    package var nodeID = "node"
+    /// What other servers may know of this one, in JSON.
+    package var describeNode: () -> [UInt8] = { Array("{}".utf8) }
     /// The memory limit of the process, over all shards. One of its own unless it is set.
     package var memory: MemoryBudget
     /// Takes log lines.
@@ -78,6 +84,7 @@ package struct ShardServices {
         authenticator = Authenticator(configuration, rules: CredentialRules())
         quotas = QuotaTable()
         replies = ReplyDirectory(limit: configuration.maxResumableReplies)
+        sessionRecords = MemorySessionRecords(maxBytes: configuration.maxSavedSessionBytes)
         memory = MemoryBudget(configuration)
         self.logger = logger
     }

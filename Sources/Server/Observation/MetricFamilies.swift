@@ -91,6 +91,7 @@ extension MetricFamily {
         ("Events, turns and responses", conversation),
         ("Audio", audio),
         ("Models, agents and workers", agents),
+        ("Redis and the store of sessions", store),
         ("Event loops", loops),
         ("Memory", memory),
     ]
@@ -402,6 +403,34 @@ extension MetricFamily {
             .counter, "parley_worker_evicted_jobs_total",
             "Jobs that lost their place in a full queue to a caller with a smaller share."
         ) { $0.workers.evicted },
+    ]
+
+    private static let store: [MetricFamily] = [
+        .gauge(
+            "parley_redis_connections", "Connections to Redis servers that answer.",
+            .redisConnections),
+        .counters(
+            "parley_redis_commands_total",
+            "Commands for Redis servers, by whether they got a reply that is no error.", "result",
+            [("completed", .redisCompleted), ("failed", .redisFailed)]),
+        .counter(
+            "parley_redis_losses_total",
+            "Connections to Redis servers that were lost, or could not be made.", .redisLosses),
+        .gauge("parley_redis_waiting_commands", "Commands without a reply.", .redisWaiting),
+        .gauge("parley_redis_queued_bytes", "Bytes of commands not yet sent.", .redisQueuedBytes),
+        .shards(
+            "parley_store_connected", "1 while the store of sessions answers a shard.",
+            .storeConnected),
+        MetricFamily(
+            .histogram, "parley_store_operation_seconds",
+            "Time from an operation of the store to its reply.",
+            .durations(StoreOperation.allCases.map { ("operation=\"\($0)\"", $0.histogram) })),
+        .counter(
+            "parley_store_failures_total",
+            "Operations of the store that failed: it was away, slow or full.", .storeFailures),
+        .counter(
+            "parley_store_fenced_total",
+            "Changes refused because another server owns the session.", .storeFenced),
     ]
 
     private static let loops: [MetricFamily] = [

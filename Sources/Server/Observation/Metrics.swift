@@ -44,6 +44,8 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case memoryClosesConnection, memoryClosesTotal
     case ledgerBytes, largestLedgerBytes, sendBufferBytes, scratchBytes, agentTasks
     case upstreamTransfers
+    case redisConnections, redisCompleted, redisFailed, redisLosses, redisWaiting, redisQueuedBytes
+    case storeConnected, storeFailures, storeFenced
     case memoryReturns
 
     /// Its place among a shard's cells.
@@ -56,6 +58,7 @@ package typealias SessionCounter = KeyPath<SessionCounters, Int>
 /// The distributions of one shard.
 package enum ShardHistogram: Int, CaseIterable, Sendable {
     case transcript, firstToken, firstAudio, eventLoopLag, eventLoopTick, sessionScan, deltaDelay
+    case storeWrite, storeClaim, storeRelease, storeRemove, storeHeartbeat
 }
 
 /// Buckets whose upper bounds double, and one more for what is beyond.

@@ -38,6 +38,7 @@ extension Shard {
         metrics.set(.compressionContextBytes, to: compression.contextBytes)
         metrics.set(.agentTasks, to: agentLink.runningTasks)
         metrics.set(.upstreamTransfers, to: upstreamPort.watchCount)
+        publishStore()
         metrics.observe(.eventLoopTick, nanoseconds: clock.tickNanoseconds)
     }
 }

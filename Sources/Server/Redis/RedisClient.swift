@@ -122,11 +122,12 @@ package final class RedisClient: @unchecked Sendable, RedisSocketOwner {
         armTimer()
     }
 
-    /// Ends every link: what waits fails.
-    package func shutdown() {
+    /// Ends every link: what waits fails, and no link is made any more.
+    /// - Parameter kept: the purpose of links that stay; nil: none stays.
+    package func shutdown(keeping kept: String? = nil) {
         claimThread()
         isShutDown = true
-        for link in orderedLinks { link.close() }
+        for link in orderedLinks where kept == nil || link.purpose != kept { link.close() }
         armTimer()
     }
 

@@ -31,6 +31,8 @@ final class RedisLink {
     private static let maxReads = 64
 
     let address: RedisAddress
+    /// What it is for.
+    let purpose: String
     private unowned let client: RedisClient
     private let logger: Logger
     private let authorities: String?
@@ -40,14 +42,13 @@ final class RedisLink {
     /// More may be there to read than one report allows.
     private(set) var hasMore = false
     private(set) var counts = RedisCounts()
-    /// Is told how long each command took that got a reply. On the loop's thread.
-    var onReply: ((Duration) -> Void)?
 
     init(
         to address: RedisAddress, purpose: String, limits: RedisLimits, authorities: String?,
         client: RedisClient, logger: Logger, drawDelay: @escaping (Duration) -> Duration
     ) {
         self.address = address
+        self.purpose = purpose
         self.client = client
         self.authorities = authorities
         self.logger = logger
@@ -194,11 +195,9 @@ final class RedisLink {
             socket?.close()
             socket = nil
             hasMore = false
-        case .complete(let handler, let result, let elapsed):
+        case .complete(let handler, let result):
             switch result {
-            case .success:
-                counts.completed += 1
-                onReply?(elapsed)
+            case .success: counts.completed += 1
             case .failure: counts.failed += 1
             }
             handler(result)

@@ -46,7 +46,7 @@ enum RedisAction<Tag> {
     /// Close the connection, open or in the making.
     case disconnect
     /// A command has its outcome.
-    case complete(Tag, Result<RedisValue, RedisError>, elapsed: Duration)
+    case complete(Tag, Result<RedisValue, RedisError>)
     /// The server answers.
     case becomeReady
     /// The server does not answer any more; a sentence for the operator.
@@ -75,7 +75,6 @@ struct RedisPipeline<Tag> {
 
     private struct Expected {
         let purpose: Purpose
-        let begin: Instant
         /// Nil: it may take any time.
         let deadline: Instant?
     }
@@ -84,7 +83,6 @@ struct RedisPipeline<Tag> {
     private struct Waiting {
         let command: RedisCommand
         let tag: Tag
-        let begin: Instant
         let deadline: Instant?
     }
 
@@ -182,9 +180,9 @@ struct RedisPipeline<Tag> {
         let deadline = limit > .zero ? now + limit : nil
         note(deadline)
         if phase == .ready {
-            enqueue(command, tag: tag, begin: now, deadline: deadline)
+            enqueue(command, tag: tag, deadline: deadline)
         } else {
-            waiting.append(Waiting(command: command, tag: tag, begin: now, deadline: deadline))
+            waiting.append(Waiting(command: command, tag: tag, deadline: deadline))
             waitingBytes += command.byteCount
         }
     }
@@ -198,20 +196,20 @@ struct RedisPipeline<Tag> {
     }
 
     private mutating func enqueue(
-        _ command: RedisCommand, tag: Tag, begin: Instant, deadline: Instant?
+        _ command: RedisCommand, tag: Tag, deadline: Instant?
     ) {
         if let script = command.script, loadedScripts.insert(script.digest).inserted {
-            expect(.scriptLoad, of: script.load, begin: begin, deadline: deadline)
+            expect(.scriptLoad, of: script.load, deadline: deadline)
         }
         expect(
-            .command(tag, command.script), of: command, begin: begin, deadline: deadline)
+            .command(tag, command.script), of: command, deadline: deadline)
     }
 
     private mutating func expect(
-        _ purpose: Purpose, of command: RedisCommand, begin: Instant, deadline: Instant? = nil
+        _ purpose: Purpose, of command: RedisCommand, deadline: Instant? = nil
     ) {
         command.encode(into: &output)
-        expected.append(Expected(purpose: purpose, begin: begin, deadline: deadline))
+        expected.append(Expected(purpose: purpose, deadline: deadline))
     }
 
     // MARK: The connection
@@ -238,10 +236,10 @@ struct RedisPipeline<Tag> {
         guard case .connecting(let until) = phase else { return }
         phase = .preparing(until: until)
         for step in preparation {
-            expect(.preparation(isLast: false), of: step, begin: now)
+            expect(.preparation(isLast: false), of: step)
         }
         // A server that accepts connections and is stuck must not count as ready.
-        expect(.preparation(isLast: true), of: RedisCommand("PING"), begin: now)
+        expect(.preparation(isLast: true), of: RedisCommand("PING"))
     }
 
     private var preparation: [RedisCommand] {
@@ -326,7 +324,7 @@ struct RedisPipeline<Tag> {
                 becomeReady(at: now)
             }
         case .command(let tag, let script):
-            complete(tag, result, since: expected.begin, at: now)
+            complete(tag, result)
             guard case .failure(let error) = result else { return }
             // Its scripts were removed; the next use loads this one again.
             if let script, case .refused("NOSCRIPT", _) = error {
@@ -346,7 +344,7 @@ struct RedisPipeline<Tag> {
         (waiting, waitingBytes) = ([], 0)
         for waited in commands {
             enqueue(
-                waited.command, tag: waited.tag, begin: waited.begin, deadline: waited.deadline)
+                waited.command, tag: waited.tag, deadline: waited.deadline)
         }
     }
 
@@ -375,17 +373,15 @@ struct RedisPipeline<Tag> {
             guard case .command(let tag, _) = command.purpose else { continue }
             let isOverdue = command.deadline.map { $0 <= now } ?? false
             complete(
-                tag, .failure(isOverdue ? .timedOut : error), since: command.begin, at: now)
+                tag, .failure(isOverdue ? .timedOut : error))
         }
         for command in notSent {
-            complete(command.tag, .failure(.unavailable), since: command.begin, at: now)
+            complete(command.tag, .failure(.unavailable))
         }
     }
 
-    private mutating func complete(
-        _ tag: Tag, _ result: Result<RedisValue, RedisError>, since begin: Instant, at now: Instant
-    ) {
-        actions.append(.complete(tag, result, elapsed: now - begin))
+    private mutating func complete(_ tag: Tag, _ result: Result<RedisValue, RedisError>) {
+        actions.append(.complete(tag, result))
     }
 
     // MARK: Time limits
@@ -406,7 +402,7 @@ struct RedisPipeline<Tag> {
         waiting.removeAll { command in command.deadline.map { $0 <= now } ?? false }
         waitingBytes = waiting.reduce(0) { $0 + $1.command.byteCount }
         for command in late {
-            complete(command.tag, .failure(.unavailable), since: command.begin, at: now)
+            complete(command.tag, .failure(.unavailable))
         }
         check = nil
         for command in expected[firstExpected...] { note(command.deadline) }

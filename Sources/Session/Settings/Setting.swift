@@ -201,14 +201,15 @@ extension Setting {
             get: { $0[keyPath: place].map(\.description).joined(separator: ",") })
     }
 
-    /// Text that must not be empty.
+    /// Text that must not be empty. `isAllowed` may ask for more.
     package static func text(
-        _ name: String, _ place: any Place<String>, _ allowed: String, _ summary: String
+        _ name: String, _ place: any Place<String>, _ allowed: String, isSecret: Bool = false,
+        _ summary: String, isAllowed: @escaping @Sendable (String) -> Bool = { _ in true }
     ) -> Setting {
         Setting(
-            name: name, summary: summary, allowed: allowed,
+            name: name, summary: summary, allowed: allowed, isSecret: isSecret,
             set: { text, root in
-                guard !text.isEmpty else { return false }
+                guard !text.isEmpty, isAllowed(text) else { return false }
                 root[keyPath: place] = text
                 return true
             },

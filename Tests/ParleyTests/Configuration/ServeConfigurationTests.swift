@@ -330,6 +330,7 @@ import Testing
                 "2", "100", "101", "65536", "65537", "true", "false", "optional", "other",
                 "required",
                 "10.0.0.0/8", "https://example.com", "turns=20/minute",
+                "redis://localhost",
             ]
             for candidate in candidates where candidate != option.get(settings) {
                 if option.set(candidate, &settings) { break }

@@ -39,9 +39,9 @@ private struct PipelineWorld {
         switch action {
         case .connect: "connect"
         case .disconnect: "disconnect"
-        case .complete(let tag, .success(let value), _): "\(tag) \(value.text ?? "\(value)")"
-        case .complete(let tag, .failure(.refused(let code, _)), _): "\(tag) refused \(code)"
-        case .complete(let tag, .failure(let error), _): "\(tag) \(error)"
+        case .complete(let tag, .success(let value)): "\(tag) \(value.text ?? "\(value)")"
+        case .complete(let tag, .failure(.refused(let code, _))): "\(tag) refused \(code)"
+        case .complete(let tag, .failure(let error)): "\(tag) \(error)"
         case .becomeReady: "ready"
         case .becomeAway(let reason): "away: \(reason)"
         }

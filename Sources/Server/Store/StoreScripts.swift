@@ -1,0 +1,102 @@
+// The operations of RedisSessionStore as Lua scripts, one a operation, so that each is one step of
+// the Redis server. All rules of ownership live here; RedisSessionStore only passes arguments.
+//
+//   parley:{ID}        hash of a session: owner (a node, or empty), fence, and its fields
+//   parley:node:NODE   exists while the node is alive; its value is for other nodes
+//   parley:inbox:NODE  list of messages for the node
+//
+// The claim's script derives the keys of the owner from the record, which one Redis server allows
+// and a Redis Cluster does not.
+
+import Codec
+
+/// The scripts of the store.
+enum StoreScripts {
+    /// The key of a session's record.
+    static func record(of sessionID: String) -> String { "parley:{\(sessionID)}" }
+    /// The key that exists while a node is alive.
+    static func liveness(of node: String) -> String { "parley:node:\(node)" }
+    /// The key of the messages for a node.
+    static func inbox(of node: String) -> String { "parley:inbox:\(node)" }
+
+    /// Keys: the record. Arguments: fence, node, whether it is whole (1 or 0), lifetime in
+    /// milliseconds, the number of removed fields and their names, then names and values.
+    static let write = RedisScript(
+        """
+        local stored = redis.call('HMGET', KEYS[1], 'fence', 'owner')
+        local fence, whole = tonumber(ARGV[1]), ARGV[3] == '1'
+        local current = stored[1] and tonumber(stored[1]) or 0
+        if current > fence then return 'fenced' end
+        if current == fence and stored[2] ~= ARGV[2] then return 'fenced' end
+        if current ~= fence and not whole then return 'missing' end
+        if whole then
+            redis.call('DEL', KEYS[1])
+            redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'fence', ARGV[1])
+        end
+        local first = 6 + tonumber(ARGV[5])
+        for i = 6, first - 1 do redis.call('HDEL', KEYS[1], ARGV[i]) end
+        for i = first, #ARGV, 2 do redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1]) end
+        redis.call('PEXPIRE', KEYS[1], ARGV[4])
+        return 'written'
+        """)
+
+    /// Keys: the record. Arguments: proof, node, whether it is forced (1 or 0), lifetime in
+    /// milliseconds, the session's id, the most bytes of a record.
+    static let claim = RedisScript(
+        """
+        local fields = redis.call('HGETALL', KEYS[1])
+        local owner, fence, known, bytes = '', 0, false, 0
+        for i = 1, #fields, 2 do
+            local name, value = fields[i], fields[i + 1]
+            bytes = bytes + #name + #value
+            if name == 'owner' then owner = value
+            elseif name == 'fence' then fence = tonumber(value) or 0
+            elseif name == 'proof' or name == 'proof.old' then
+                known = known or value == ARGV[1]
+            end
+        end
+        if not known or bytes > tonumber(ARGV[6]) then return {'missing'} end
+        local alive = owner ~= '' and owner ~= ARGV[2]
+            and redis.call('EXISTS', 'parley:node:' .. owner) == 1
+        if alive and ARGV[3] == '0' then return {'held', owner} end
+        local next = string.format('%.0f', fence + 1)
+        redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'fence', next)
+        redis.call('PEXPIRE', KEYS[1], ARGV[4])
+        if alive then
+            local inbox = 'parley:inbox:' .. owner
+            redis.call('RPUSH', inbox, 'fenced ' .. next .. ' ' .. ARGV[5])
+            redis.call('LTRIM', inbox, -10000, -1)
+            redis.call('PEXPIRE', inbox, 60000)
+        end
+        return {'claimed', next, fields}
+        """)
+
+    /// Keys: the record. Arguments: fence, node, lifetime in milliseconds.
+    static let release = RedisScript(
+        """
+        local stored = redis.call('HMGET', KEYS[1], 'fence', 'owner')
+        if stored[1] ~= ARGV[1] or stored[2] ~= ARGV[2] then return 'fenced' end
+        redis.call('HSET', KEYS[1], 'owner', '')
+        redis.call('PEXPIRE', KEYS[1], ARGV[3])
+        return 'written'
+        """)
+
+    /// Keys: the record. Arguments: fence, node.
+    static let remove = RedisScript(
+        """
+        local stored = redis.call('HMGET', KEYS[1], 'fence', 'owner')
+        if stored[1] ~= ARGV[1] or stored[2] ~= ARGV[2] then return 'fenced' end
+        redis.call('DEL', KEYS[1])
+        return 'written'
+        """)
+
+    /// Keys: liveness and inbox of the node. Arguments: the value, its lifetime in milliseconds, the
+    /// most messages. Answers with the messages.
+    static let heartbeat = RedisScript(
+        """
+        redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+        local messages = redis.call('LRANGE', KEYS[2], 0, ARGV[3] - 1)
+        redis.call('LTRIM', KEYS[2], #messages, -1)
+        return messages
+        """)
+}

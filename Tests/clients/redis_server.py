@@ -1,0 +1,57 @@
+"""A real redis-server for tests: on a free port, without files."""
+
+import shutil
+import signal
+import subprocess
+
+from parley_server import HANG_GUARD, free_port
+
+
+class RedisServer:
+    """Starts a server; it ends with the context, and with the tests' process."""
+
+    INSTALLED = shutil.which("redis-server") is not None
+
+    def __init__(self):
+        self.port = free_port()
+        self.process = None
+
+    @property
+    def url(self):
+        return f"redis://127.0.0.1:{self.port}"
+
+    def start(self):
+        """Starts it, empty, and waits until it accepts connections."""
+        self.process = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "KILL", "redis-server", "--port", str(self.port),
+             "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"],
+            stdout=subprocess.PIPE, text=True)
+        for line in self.process.stdout:
+            if "Ready to accept connections" in line:
+                return
+        raise AssertionError("redis-server has ended")
+
+    def stop(self):
+        self.process.kill()
+        self.process.wait(HANG_GUARD)
+        self.process.stdout.close()
+
+    def suspend(self):
+        """Stops its process, which keeps its connections."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def resume(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def command(self, *words):
+        """What redis-cli prints for a command."""
+        return subprocess.run(
+            ["redis-cli", "-p", str(self.port), *words], capture_output=True, text=True,
+            timeout=HANG_GUARD, check=True).stdout.strip()
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *error):
+        self.stop()

@@ -1,0 +1,91 @@
+"""The store of sessions with a real redis-server: what a server shows of itself, and that a server
+whose Redis is away serves as ever."""
+
+import asyncio
+import json
+import subprocess
+import time
+
+import pytest
+import websockets.asyncio.client
+from parley_server import BINARY, HANG_GUARD, ParleyServer
+from redis_server import RedisServer
+
+pytestmark = pytest.mark.skipif(
+    not RedisServer.INSTALLED, reason="redis-server is not installed")
+
+
+def until(condition):
+    """Waits until a condition is true."""
+    end = time.monotonic() + HANG_GUARD
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+
+
+def converse(server):
+    """A session that gets a reply."""
+    async def test():
+        async with websockets.asyncio.client.connect(server.realtime_url) as session:
+            await session.send(json.dumps({
+                "type": "conversation.item.create",
+                "item": {"type": "message", "role": "user",
+                         "content": [{"type": "input_text", "text": "Hello."}]}}))
+            await session.send(json.dumps(
+                {"type": "response.create", "response": {"output_modalities": ["text"]}}))
+            while json.loads(await session.recv())["type"] != "response.done":
+                pass
+    asyncio.run(test())
+
+
+def test_a_server_is_alive_in_its_store_and_serves_without_it():
+    with RedisServer() as redis, ParleyServer("--store", redis.url) as server:
+        until(lambda: server.get("/readyz?store")[0] == 200)
+        until(lambda: redis.command("--scan", "--pattern", "parley:node:*"))
+        node = redis.command("--scan", "--pattern", "parley:node:*")
+        assert json.loads(redis.command("GET", node)).keys() == {"started", "sessions"}
+        converse(server)
+        redis.suspend()
+        until(lambda: server.get("/readyz?store")[0] == 503)
+        assert server.get("/readyz")[0] == 200
+        converse(server)
+        redis.resume()
+        until(lambda: server.get("/readyz?store")[0] == 200)
+        redis.stop()
+        until(lambda: server.get("/readyz?store")[0] == 503)
+        converse(server)
+        redis.start()
+        until(lambda: server.get("/readyz?store")[0] == 200)
+        page = server.get("/metrics")[2].decode()
+        assert 'parley_store_operation_seconds_count{operation="heartbeat"}' in page
+
+
+def test_a_server_ends_while_its_store_stands_still():
+    with RedisServer() as redis:
+        with ParleyServer("--store", redis.url) as server:
+            until(lambda: server.get("/readyz?store")[0] == 200)
+            redis.suspend()
+        redis.resume()
+
+
+def test_a_server_without_a_store_has_none_that_is_away(parley):
+    assert parley.get("/readyz?store")[0] == 200
+
+
+def test_a_password_in_the_url_is_shown_nowhere():
+    url = "redis://:hush@127.0.0.1:1"
+    printed = subprocess.run(
+        [BINARY, "serve", "--store", url, "--print-config"], capture_output=True, text=True,
+        timeout=HANG_GUARD, check=True)
+    assert "hush" not in printed.stdout + printed.stderr
+    with ParleyServer("--store", url) as server:
+        until(lambda: server.get("/readyz?store")[0] == 503)
+        until(lambda: "redis is away" in server.log_path.read_text())
+        assert "hush" not in server.log_path.read_text()
+
+
+def test_a_url_that_is_none_is_refused():
+    done = subprocess.run(
+        [BINARY, "serve", "--store", "http://hush@localhost"], capture_output=True, text=True,
+        timeout=HANG_GUARD, check=False)
+    assert done.returncode != 0 and "store" in done.stderr and "hush" not in done.stderr
