@@ -43,6 +43,9 @@ endif
 build: setup ## Make .build/release/parley
 	@$(release_build) --product parley
 
+cluster: build ## Three nodes behind HAProxy with Redis and Prometheus; ARGS="--llm …", CLUSTER_PORT=8600
+	@exec scripts/cluster.sh up $(ARGS)
+
 brain: ## Start a local language model on 127.0.0.1:8000 (BRAIN_PORT=…)
 	@exec scripts/brain.sh
 
@@ -175,7 +178,7 @@ clean: ## Remove what was built; models and virtual environments stay
 distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
-.PHONY: help run build brain setup models setup-tests test check test-swift unit sim test-clients \
+.PHONY: help run build cluster chaos brain setup models setup-tests test check test-swift unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo \
 	bench-instructions bench-memory bench-voice million turn-table format lint clean distclean

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs missing Debian packages. It needs root only if some are missing.
 #
-#   setup-apt.sh GROUP…      with the groups build, test, peers and brain, listed below
+#   setup-apt.sh GROUP…      with the groups build, test, peers, cluster and brain, listed below
 source "$(dirname "$0")/common.sh"
 
 # To build and run the server.
@@ -36,6 +36,16 @@ test=(
     sox                      # turns those recordings into WAV files
 )
 
+# What stands around the nodes of scripts/cluster.sh.
+cluster=(
+    curl                     # asks whether a node is ready
+    haproxy                  # distributes the clients
+    iproute2                 # network namespaces, in which a node can be cut off
+    openssl                  # makes a key
+    prometheus               # records the metrics of all nodes
+    redis-server             # the store that the nodes share, and redis-cli
+)
+
 # To build llama-cpp-python; its other tools come from PyPI.
 brain=(
     g++                      # the compiler
@@ -61,6 +71,7 @@ for group in "$@"; do
         build) packages+=("${build[@]}") ;;
         test) packages+=("${test[@]}") ;;
         peers) packages+=("${peers[@]}") ;;
+        cluster) packages+=("${cluster[@]}") ;;
         brain) packages+=("${brain[@]}") ;;
         *) fail "setup-apt.sh: no group is called '$group'" ;;
     esac
@@ -110,7 +121,10 @@ run_logged apt "${apt[@]}" install -y --no-install-recommends "${missing[@]}" ||
     cannot_install
 }
 
-# promtool is in the package of a whole Prometheus server, which must not be started.
-if [[ " ${missing[*]} " == *" prometheus "* && -d /run/systemd/system ]]; then
-    run_logged systemctl "${as_root[@]}" systemctl disable --now prometheus || true
+# These packages start a server of the whole machine, which nothing here asks.
+if [[ -d /run/systemd/system ]]; then
+    for service in haproxy prometheus redis-server; do
+        [[ " ${missing[*]} " != *" $service "* ]] ||
+            run_logged systemctl "${as_root[@]}" systemctl disable --now "$service" || true
+    done
 fi
