@@ -175,49 +175,18 @@ set_network() {
 
 # MARK: Configuration
 
+# The example of examples/deploy with this cluster's addresses.
 write_haproxy() {
-    local number
-    cat <<HAPROXY
-defaults
-    mode http
-    timeout connect 1s
-    timeout client 1h
-    timeout server 1h
-    # A WebSocket may be silent for an hour. Whether its node lives is asked by TCP itself: after 1 s
-    # of silence, three times. Health checks must not close connections (on-marked-down), because a
-    # node that drains is not ready, and still finishes its replies.
-    timeout tunnel 1h
-    option srvtcpka
-    srvtcpka-idle 1s
-    srvtcpka-intvl 1s
-    srvtcpka-cnt 3
-    # A node that was killed a moment ago refuses; the next one is asked at once.
-    retries 3
-    option redispatch 1
-    retry-on conn-failure
-frontend voice
-    bind 127.0.0.1:$port
-    default_backend nodes
-backend nodes
-    balance leastconn
-    option forwardfor
-    option httpchk
-    http-check send meth GET uri /readyz ver HTTP/1.1 hdr Host localhost
-    # Which node serves a connection.
-    http-response set-header X-Served-By %s
-HAPROXY
+    local number servers=""
     for ((number = 1; number <= nodes; number++)); do
-        echo "    server node$number $(node_address "$number"):$((port + number))" \
-            "check inter 500ms fall 2 rise 1 tcp-ut 4s"
+        servers+="    server node$number $(node_address "$number"):$((port + number))"$'\n'
     done
-    cat <<HAPROXY
-frontend page
-    bind 127.0.0.1:$page_port
-    http-request use-service prometheus-exporter if { path /metrics }
-    stats enable
-    stats uri /
-    stats refresh 2s
-HAPROXY
+    awk -v front="127.0.0.1:$port" -v page="127.0.0.1:$page_port" -v servers="$servers" '
+        $1 == "bind" { $0 = "    bind " ($2 == ":80" ? front : page) }
+        $1 == "server" { next }
+        { print }
+        $1 == "default-server" { printf "%s", servers }
+    ' "$root/examples/deploy/haproxy.cfg"
 }
 
 write_prometheus() {
