@@ -133,6 +133,9 @@ check-peers: ## Whether the claims' peers all serve the same part of the protoco
 	@scripts/setup-peers.sh nio
 	@exec .venv-peers/bin/python LoadTests/peers/check_agents.py
 
+chaos: build ## What callers notice of crashes, restarts, lost networks: a table; ARGS="--cases kill"
+	@exec scripts/chaos.sh $(ARGS)
+
 bench-echo: setup ## Parley's echo against a raw TCP echo, Bun, picows, Node, FastAPI; ARGS=--quick
 	@scripts/setup-peers.sh
 	@$(release_build) --product parley
