@@ -52,6 +52,12 @@ node_address() { ((isolated)) && echo "$network.1$1" || echo 127.0.0.1; }
 node_url() { echo "http://$(node_address "$1"):$((port + $1))"; }
 redis_url() { echo "redis://$(common_address):$redis_port"; }
 
+node_urls() {
+    local number list=()
+    for ((number = 1; number <= nodes; number++)); do list+=("$(node_url "$number")"); done
+    (IFS=, && echo "${list[*]}")
+}
+
 # MARK: Processes
 
 # The file of a part holds its process id, and when the kernel started that process.
@@ -297,7 +303,8 @@ show() {
     local me="scripts/cluster.sh" more=""
     ((port == 8600)) || me="CLUSTER_PORT=$port $me"
     ((!isolated)) || more=", cut 2, heal 2"
-    printf '\nIn another terminal: %s roll, kill 2, start 2, status%s. Ctrl-C ends all.\n' \
+    printf '\nSessions: %s top --cluster %s\n' "${binary#"$root"/}" "$(node_urls)"
+    printf 'In another terminal: %s roll, kill 2, start 2, status%s. Ctrl-C ends all.\n' \
         "$me" "$more"
 }
 

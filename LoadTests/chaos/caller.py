@@ -21,7 +21,7 @@ TOOL = {
     "parameters": {"type": "object", "properties": {"number": {"type": "integer"}}},
 }
 # How long a turn may take before it counts as stuck, and a client tries to come back.
-PATIENCE = 90
+PATIENCE = 60
 # After a return: time in which a reply that goes on by itself must have begun.
 GRACE = 3
 # How long two connections may need to settle which of them has the session.
@@ -202,7 +202,9 @@ class Caller:
         self.account.counts["sessions lost"] += 1
         self.session_id = None
         self.items, self.unknown, self.active = {}, {}, set()
-        self.audio_end = {}
+        self.audio_end, self.offset = {}, 0
+        if self.turn:
+            self.last_status = "session lost"
 
     # MARK: Events
 
@@ -444,6 +446,8 @@ class Caller:
 
     def is_final(self):
         """Whether the turn has had its reply."""
+        if self.last_status == "session lost":
+            return True
         if self.active or self.last_status is None or self.lost_at is not None:
             return False
         if self.last_reason in ("handed_over", "interrupted_by_restart") and self.lost_at is None:

@@ -124,6 +124,27 @@ def test_a_pipe_gets_one_table(parley):
     assert once(parley.port, "--state", "busy").returncode == 64
 
 
+def test_several_servers_are_one_table(parley):
+    client = OpenAI(base_url=parley.base_url, api_key="any")
+    with ParleyServer() as second, client.realtime.connect(model="first-node") as session:
+        assert session.recv().type == "session.created"
+        other = OpenAI(base_url=second.base_url, api_key="any")
+        with other.realtime.connect(model="second-node") as session:
+            assert session.recv().type == "session.created"
+            urls = ",".join(f"http://127.0.0.1:{port}" for port in [parley.port, second.port, 1])
+            done = once(parley.port, "--cluster", urls, "--limit", "1000")
+            assert done.returncode == 0, done.stderr
+            lines = done.stdout.splitlines()
+            titles = next(line.split() for line in lines if line.startswith("ID "))
+            nodes = {
+                line.split()[-1]: line.split()[titles.index("NODE")]
+                for line in lines if line.startswith("sess_")}
+            assert nodes["first-node"] == "1" and nodes["second-node"] == "2"
+            assert any("127.0.0.1:1 " in line and "cannot connect" in line for line in lines)
+    assert once(1, "--cluster", "http://127.0.0.1:1").returncode == 1
+    assert once(1, "--cluster", ",").returncode == 64
+
+
 def test_only_an_operator_gets_an_answer():
     with ParleyServer(PARLEY_API_KEY="sk-operator-0123456789") as server:
         assert once(server.port, "--key", "sk-other-0123456789").returncode == 1

@@ -16,9 +16,10 @@ final class ClientSocket {
     /// Nil: the bytes are sent in plain.
     private var tls: ClientTLS?
 
-    /// Connects to the first of a name's addresses that answers within 5 s.
+    /// Connects to the first of a name's addresses that answers.
+    /// - Parameter patience: seconds that an address may take.
     /// - Throws: a `CommandFailure` that names the host and the reason.
-    init(host: String, port: Int) throws(CommandFailure) {
+    init(host: String, port: Int, patience: Int = 5) throws(CommandFailure) {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         hints.ai_flags = AI_NUMERICSERV
@@ -32,7 +33,7 @@ final class ClientSocket {
         var failure: Int32 = 0
         for address in sequence(first: list, next: { $0?.pointee.ai_next }) {
             guard let address = address?.pointee else { break }
-            let connected = Self.connect(to: address)
+            let connected = Self.connect(to: address, patience: patience)
             if connected >= 0 {
                 descriptor = connected
                 return
@@ -59,12 +60,12 @@ final class ClientSocket {
 
     /// Connects.
     /// - Returns: the descriptor, or the negative error number.
-    private static func connect(to address: addrinfo) -> Int32 {
+    private static func connect(to address: addrinfo, patience: Int) -> Int32 {
         let type = address.ai_socktype | Int32(SOCK_CLOEXEC.rawValue)
         let descriptor = socket(address.ai_family, type, address.ai_protocol)
         guard descriptor >= 0 else { return -errno }
         // The kernel's own limit is minutes; SO_SNDTIMEO bounds connect(2) too (socket(7)).
-        var limit = timeval(tv_sec: 5, tv_usec: 0)
+        var limit = timeval(tv_sec: patience, tv_usec: 0)
         setsockopt(
             descriptor, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         // 20 ms packets must leave at once.

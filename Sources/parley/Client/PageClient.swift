@@ -5,9 +5,8 @@ import Codec
 
 /// Gets pages of one server.
 final class PageClient {
-    /// Seconds that an answer may take. 5: the server itself waits 1 s for its shards.
-    private static let patience = 5.0
-
+    /// Seconds that a connection and each answer may take.
+    private let patience: Int
     private let address: RealtimeURL
     private let key: String?
     private let trust: ServerTrust
@@ -17,7 +16,10 @@ final class PageClient {
     /// - Parameters:
     ///   - key: sent as a bearer token; nil: none.
     ///   - trust: which certificates to trust, where the URL asks for TLS.
-    init(_ address: RealtimeURL, key: String?, trust: ServerTrust) {
+    ///   - patience: seconds that a connection and each answer may take. The server itself waits
+    ///     1 s for its shards.
+    init(_ address: RealtimeURL, key: String?, trust: ServerTrust, patience: Int = 5) {
+        self.patience = patience
         self.address = address
         self.key = key
         self.trust = trust
@@ -63,14 +65,15 @@ final class PageClient {
         var limits = HTTPLimits()
         limits.maxBodyBytes = 16 << 20
         let (answer, _) = try socket.readResponse(
-            from: address.authority, within: Self.patience, limits: limits)
+            from: address.authority, within: Double(patience), limits: limits)
         if answer.fields.contains(token: "close", in: "Connection") { self.socket = nil }
         return answer
     }
 
     private func connected() throws(CommandFailure) -> ClientSocket {
         if let socket { return socket }
-        let made = try ClientSocket(host: address.host, port: address.port)
+        let made = try ClientSocket(
+            host: address.host, port: address.port, patience: patience)
         if address.isSecure { try made.secure(host: address.host, trust: trust) }
         socket = made
         return made

@@ -12,6 +12,8 @@ import Session
 /// One session in the list.
 struct TopRow: Equatable, Sendable {
     var id: String
+    /// Which of several servers has it, by its place; nil where there is one.
+    var node: Int?
     var shard: Int
     var state: String
     var bytes: Int
@@ -73,6 +75,21 @@ struct TopList: Equatable {
             for (name, count) in members { states[name.visible(.ascii)] = count.count }
         }
         for row in data { rows.append(try TopRow(row)) }
+    }
+
+    /// This list with the sessions of another server. Sums stay within an Int, because a server's
+    /// numbers are at most 2^53 and there are at most `TopCommand.maxNodes` of them.
+    func adding(_ other: TopList) -> TopList {
+        var sum = self
+        sum.shards += other.shards
+        sum.silentShards += other.silentShards
+        sum.connections += other.connections
+        sum.ledgerBytes += other.ledgerBytes
+        sum.residentBytes += other.residentBytes
+        sum.states.merge(other.states, uniquingKeysWith: +)
+        sum.rows += other.rows
+        sum.hasMore = hasMore || other.hasMore
+        return sum
     }
 }
 

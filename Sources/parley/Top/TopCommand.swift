@@ -1,5 +1,5 @@
-// `parley top`: its options, and the loop that asks a server each second and shows the answer.
-// PageClient asks, TopView makes the lines, Terminal shows them.
+// `parley top`: its options, and the loop that asks one or several servers each second and shows the
+// answers. PageClient asks, TopView makes the lines, Terminal shows them.
 
 import ArgumentParser
 import Codec
@@ -21,10 +21,20 @@ struct TopCommand: ParsableCommand {
 
             The server answers operators only: clients with an operator's key or, where it asks \
             for no credentials, clients on its own machine.
+
+            With --cluster, the sessions of several servers are one list, whose column NODE is the \
+            place in the list of URLs. A server that does not answer is shown as lost, and asked \
+            again after 5 s.
             """)
+
+    /// The most servers of a cluster.
+    static let maxNodes = 64
 
     @Option(help: "The server's URL; https:// for TLS.")
     var url = "http://127.0.0.1:8080"
+
+    @Option(help: "Several servers instead of one: their URLs, with commas between, 64 at most.")
+    var cluster: String?
 
     @OptionGroup var access: ServerAccessOptions
 
@@ -51,6 +61,9 @@ struct TopCommand: ParsableCommand {
             let names = TopView.filters.compactMap(\.self).joined(separator: ", ")
             throw ValidationError("--state is one of \(names)")
         }
+        guard (1...Self.maxNodes).contains(urls.count) else {
+            throw ValidationError("--cluster is 1 to \(Self.maxNodes) URLs")
+        }
         guard (0.1...3_600).contains(interval) else {
             throw ValidationError("--interval is 0.1 to 3600 seconds")
         }
@@ -59,13 +72,23 @@ struct TopCommand: ParsableCommand {
         }
     }
 
+    private var urls: [String] {
+        cluster.map { $0.split(separator: ",").map(String.init) } ?? [url]
+    }
+
     func run() throws {
         try reportingFailure {
-            let address = try RealtimeURL(url, model: "any")
-            let scheme = address.isSecure ? "https" : "http"
-            var view = TopView(server: "\(scheme)://\(address.authority)")
+            let addresses = try urls.map { text throws(CommandFailure) in
+                try RealtimeURL(text, model: "any")
+            }
+            let servers = addresses.map { "\($0.isSecure ? "https" : "http")://\($0.authority)" }
+            var view = TopView(servers: servers)
             (view.order, view.filter) = (order, state)
-            let watch = TopWatch(PageClient(address, key: access.key, trust: access.trust))
+            let patience = addresses.count > 1 ? 2 : 5
+            let watch = TopWatch(
+                addresses.map {
+                    PageClient($0, key: access.key, trust: access.trust, patience: patience)
+                })
             if once {
                 try watch.refresh(&view, rows: limit)
                 writeAll(view.plainText, to: STDOUT_FILENO)
@@ -76,12 +99,21 @@ struct TopCommand: ParsableCommand {
     }
 }
 
-/// Asks a server and shows its answers.
+/// Asks servers and shows their answers.
 final class TopWatch {
-    private let pages: PageClient
-    private let parser = JSONParser()
+    /// Seconds for which a lost server of several is left alone, so that it does not hold up the
+    /// others. 5.
+    private static let pause = 5.0
 
-    init(_ pages: PageClient) { self.pages = pages }
+    private let pages: [PageClient]
+    private let parser = JSONParser()
+    /// When a lost server may be asked again.
+    private var askable: [Double]
+
+    init(_ pages: [PageClient]) {
+        self.pages = pages
+        askable = Array(repeating: 0, count: pages.count)
+    }
 
     /// Shows the server's sessions until the user or a signal ends the program.
     /// - Throws: a `CommandFailure` where there is no terminal. A server that does not answer is
@@ -91,11 +123,8 @@ final class TopWatch {
         var due = 0.0
         while !terminal.isInterrupted {
             if monotonicSeconds() >= due {
-                do throws(CommandFailure) {
-                    try refresh(&view, rows: view.wantedRows)
-                } catch {
-                    view.trouble = error.description.visible(.ascii)
-                }
+                // Each server's trouble is shown beside it.
+                _ = try? refresh(&view, rows: view.wantedRows)
                 due = monotonicSeconds() + interval
             }
             let (width, height) = terminal.size
@@ -109,16 +138,35 @@ final class TopWatch {
     }
 
     /// Asks for the sessions, the metrics and the details that the view shows.
-    /// - Throws: a `CommandFailure` when an answer does not come, or cannot be read.
+    /// - Throws: a `CommandFailure` when no server's answer comes, or none can be read.
     func refresh(_ view: inout TopView, rows: Int) throws(CommandFailure) {
+        var failure: CommandFailure?
+        var answered = 0
+        for node in pages.indices where askable[node] <= monotonicSeconds() {
+            do throws(CommandFailure) {
+                try refresh(&view, node, rows: rows)
+                answered += 1
+            } catch {
+                failure = error
+                view.lose(node, because: error.description.visible(.ascii))
+                if pages.count > 1 { askable[node] = monotonicSeconds() + Self.pause }
+            }
+        }
+        if answered == 0, let failure { throw failure }
+    }
+
+    private func refresh(
+        _ view: inout TopView, _ node: Int, rows: Int
+    ) throws(CommandFailure) {
         let filter = view.filter.map { "&state=\($0)" } ?? ""
         let path = "/admin/sessions?limit=\(rows)&order=\(view.order)\(filter)"
-        let list = try TopList(try pages.get(path), parser: parser)
-        let page = try pages.get("/metrics")
+        let list = try TopList(try pages[node].get(path), parser: parser)
+        let page = try pages[node].get("/metrics")
         let metrics = TopMetrics(parsing: String(decoding: page, as: UTF8.self))
-        view.update(list, metrics, at: monotonicSeconds())
-        if let id = view.detailID {
-            view.detail = try TopDetail(try pages.get("/admin/sessions/\(id)"), parser: parser)
+        view.update(list, metrics, of: node, at: monotonicSeconds())
+        if let id = view.detailID, view.detailNode == node {
+            let body = try pages[node].get("/admin/sessions/\(id)")
+            view.detail = try TopDetail(body, parser: parser)
         }
     }
 }

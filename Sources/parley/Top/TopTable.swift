@@ -17,6 +17,9 @@ struct TopColumn: Sendable {
     /// - Parameter isExact: for programs: plain numbers without units.
     let text: @Sendable (_ row: TopRow, _ isExact: Bool) -> String
 
+    /// Whether the column tells servers apart, and is left out where there is one.
+    var isOfNodes: Bool { title == "NODE" }
+
     private init(
         _ title: String, _ width: ClosedRange<Int>, isNumber: Bool = true, priority: Int,
         _ text: @escaping @Sendable (TopRow, Bool) -> String
@@ -44,6 +47,7 @@ struct TopColumn: Sendable {
         TopColumn("WORDS", 5...5, priority: 5) { row, _ in hop(.transcript, of: row) },
         TopColumn("TOKEN", 5...5, priority: 7) { row, _ in hop(.firstToken, of: row) },
         TopColumn("AUDIO", 5...5, priority: 6) { row, _ in hop(.firstAudio, of: row) },
+        TopColumn("NODE", 4...4, priority: 10) { row, _ in row.node.map { "\($0 + 1)" } ?? "-" },
         TopColumn("SHARD", 5...5, priority: 1) { row, _ in "\(row.shard)" },
         TopColumn("CLIENT", 15...39, isNumber: false, priority: 4) { row, _ in row.client },
         TopColumn("MODEL", 5...24, isNumber: false, priority: 2) { row, _ in row.model },
@@ -66,9 +70,10 @@ struct TopTable {
     ///   - width: characters of the window; the least important columns go first where they do not
     ///     fit. Nil: all columns.
     ///   - isExact: for programs: plain numbers without units.
-    init(_ rows: [TopRow], width: Int?, isExact: Bool = false) {
-        var columns: [(column: TopColumn, cells: [String], width: Int)] = TopColumn.all.map {
-            column in
+    ///   - isCluster: the rows are of several servers.
+    init(_ rows: [TopRow], width: Int?, isExact: Bool = false, isCluster: Bool = false) {
+        let shown = TopColumn.all.filter { isCluster || !$0.isOfNodes }
+        var columns: [(column: TopColumn, cells: [String], width: Int)] = shown.map { column in
             let cells = rows.map { column.text($0, isExact) }
             let longest = cells.map(\.count).max() ?? 0
             return (column, cells, min(max(longest, column.minWidth), column.maxWidth))

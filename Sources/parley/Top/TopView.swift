@@ -1,5 +1,5 @@
-// The screen of `parley top` as a value: the newest answers and keys go in, lines of text come out.
-// Terminal and server are TopCommand's.
+// The screen of `parley top` as a value: the newest answers of one or several servers and keys go in,
+// lines of text come out. Terminal and servers are TopCommand's; TopNode is one server's answers.
 //
 // Invariant: there are at most as many lines as the window has rows, none is wider than the window,
 // and the chosen row is always visible.
@@ -69,8 +69,6 @@ enum TopKey: Equatable {
 
 /// The state of the screen.
 struct TopView {
-    /// Lines above the rows: three of the server, one of the view, the titles.
-    static let headLines = 5
     /// The orders that `s` goes through, and the states that `f` does; nil: all.
     static let orders = ["bytes", "age", "id"]
     static let filters: [String?] = [
@@ -78,28 +76,28 @@ struct TopView {
     ]
     /// The most rows that a server gives.
     static let maxRows = 1_000
-    /// The shortest time over which rates are computed, in seconds. 0.5.
-    private static let shortestRate = 0.5
-
-    let server: String
+    /// The servers, in the order in which they were named.
+    var nodes: [TopNode]
     var order = "bytes"
     var filter: String?
-    /// Why the server is lost; nil while it answers.
-    var trouble: String?
+    /// The answers of all servers together; nil before the first.
     private(set) var list: TopList?
-    private(set) var metrics: TopMetrics?
-    private(set) var turnsPerSecond: Double?
-    private(set) var lagBound: Double?
-    /// The time of the newest metrics.
-    private var ratedAt = 0.0
     /// The session whose parts are shown; nil: the list is shown.
     private(set) var detailID: String?
+    /// The server of that session.
+    private(set) var detailNode = 0
     var detail: TopDetail?
     private var chosen = 0
     private var first = 0
     private var visibleRows = 1
 
-    init(server: String) { self.server = server }
+    init(servers: [String]) { nodes = servers.map(TopNode.init) }
+
+    init(server: String) { self.init(servers: [server]) }
+
+    /// Lines above the rows: two of all servers, one of each, one of the view, the titles.
+    var headLineCount: Int { 4 + nodes.count }
+    private var isCluster: Bool { nodes.count > 1 }
 
     /// The number of rows to ask for: the visible ones and a page more.
     var wantedRows: Int { min(Self.maxRows, max(100, first + 2 * visibleRows)) }
@@ -107,30 +105,48 @@ struct TopView {
     // MARK: Input
 
     /// New answers have come.
-    /// - Parameter seconds: now, on any clock.
-    mutating func update(_ list: TopList, _ metrics: TopMetrics, at seconds: Double) {
-        if let before = self.metrics {
-            rate(metrics, before, at: seconds)
-        } else {
-            lagBound = metrics.lagBound(since: nil)
-            (self.metrics, ratedAt) = (metrics, seconds)
-        }
+    /// - Parameters:
+    ///   - node: the server that answered, by its place.
+    ///   - seconds: now, on any clock.
+    mutating func update(
+        _ list: TopList, _ metrics: TopMetrics, of node: Int = 0, at seconds: Double
+    ) {
+        nodes[node].update(list, metrics, at: seconds)
+        merge()
+    }
+
+    /// A server is lost.
+    mutating func lose(_ node: Int, because trouble: String) {
+        nodes[node].trouble = trouble
+        // One server's last list stays on the screen; among others it would be counted.
+        if isCluster { merge() }
+    }
+
+    /// Makes one list of the servers' lists.
+    private mutating func merge() {
         // The chosen session stays chosen when its place in the list changes.
         let id = chosenID
-        self.list = list
-        if chosen > 0, let id, let place = list.rows.firstIndex(where: { $0.id == id }) {
+        list = isCluster ? merged : nodes[0].list
+        if chosen > 0, let id, let place = list?.rows.firstIndex(where: { $0.id == id }) {
             chosen = place
         }
-        trouble = nil
         keepInSight()
     }
 
-    /// A key makes the server be asked at once; what came in the moment since says little.
-    private mutating func rate(_ metrics: TopMetrics, _ before: TopMetrics, at seconds: Double) {
-        guard seconds >= ratedAt + Self.shortestRate else { return }
-        turnsPerSecond = max(0, metrics.responses - before.responses) / (seconds - ratedAt)
-        lagBound = metrics.lagBound(since: before)
-        (self.metrics, ratedAt) = (metrics, seconds)
+    private var merged: TopList? {
+        var all: TopList?
+        for (index, node) in nodes.enumerated() where node.trouble == nil {
+            guard var list = node.list else { continue }
+            for row in list.rows.indices { list.rows[row].node = index }
+            all = all?.adding(list) ?? list
+        }
+        guard var all else { return nil }
+        switch order {
+        case "bytes": all.rows.sort { ($1.bytes, $0.id) < ($0.bytes, $1.id) }
+        case "age": all.rows.sort { ($1.ageMilliseconds, $0.id) < ($0.ageMilliseconds, $1.id) }
+        default: all.rows.sort { $0.id < $1.id }
+        }
+        return all
     }
 
     /// A key was pressed.
@@ -146,6 +162,7 @@ struct TopView {
         case .filter: filter = Self.next(after: filter, in: Self.filters)
         case .enter:
             detailID = chosenID
+            if let rows = list?.rows, chosen < rows.count { detailNode = rows[chosen].node ?? 0 }
             return detailID != nil
         case .up: return move(by: -1)
         case .down: return move(by: 1)
@@ -186,7 +203,7 @@ struct TopView {
 
     /// The screen's lines for a window.
     mutating func lines(width: Int, height: Int) -> [TopLine] {
-        visibleRows = max(1, height - Self.headLines)
+        visibleRows = max(1, height - headLineCount)
         keepInSight()
         var lines = headLines
         if detailID != nil {
@@ -194,7 +211,7 @@ struct TopView {
         } else {
             lines.append(viewLine)
             let rows = Array((list?.rows ?? []).dropFirst(first).prefix(visibleRows))
-            let table = TopTable(rows, width: width)
+            let table = TopTable(rows, width: width, isCluster: isCluster)
             lines.append(TopLine(text: TopText.pad(table.head, to: width), style: .reversed))
             for (index, text) in table.lines.enumerated() {
                 let isChosen = first + index == chosen
@@ -207,41 +224,45 @@ struct TopView {
         }
     }
 
-    /// Three lines: sessions, memory and shards, times.
+    /// Sessions of all states.
+    static func sessions(in states: [String: Int]) -> Int {
+        filters.reduce(0) { $0 + ($1 == "connection" ? 0 : $1.flatMap { states[$0] } ?? 0) }
+    }
+
+    /// Who is asked, all sessions, and a line for each server.
     private var headLines: [TopLine] {
-        guard let list, let metrics else {
-            let text = trouble ?? "asking the server"
-            return [TopLine(text: "parley top - \(server)"), TopLine(text: text, style: .bold)]
+        let missing = nodes.filter { $0.trouble != nil }.count
+        let absent = missing > 0 ? ", \(missing) without an answer" : ""
+        let subject = isCluster ? "\(nodes.count) nodes\(absent)" : nodes[0].server
+        guard let list else {
+            let text = isCluster ? "asking the servers" : nodes[0].trouble ?? "asking the server"
+            return [TopLine(text: "parley top - \(subject)"), TopLine(text: text, style: .bold)]
+                + (isCluster ? nodeLines : [])
         }
         let states = Self.filters.compactMap(\.self).filter { $0 != "connection" }
-        let sessions = states.reduce(0) { $0 + (list.states[$1] ?? 0) }
         let counts = states.map { "\(TopText.grouped(list.states[$0] ?? 0)) \($0)" }
         let bare = TopText.grouped(list.states["connection"] ?? 0)
-        let share =
-            list.residentBytes > 0
-            ? " (\(100 * list.ledgerBytes / list.residentBytes)%)" : ""
-        let busy = metrics.busy.map { "\(Int(($0 * 100).rounded()))%" }.joined(separator: " ")
-        let silent = list.silentShards > 0 ? ", \(list.silentShards) without an answer" : ""
-        let turns =
-            turnsPerSecond.map { "\(TopText.tenths($0))/s" }
-            ?? "\(TopText.grouped(Int(metrics.responses))) so far"
-        let lag = lagBound.map { $0.isFinite ? "<= \(TopText.tenths($0 * 1_000)) ms" : "over 26 s" }
         return [
-            TopLine(text: "parley top - \(server)", style: .bold),
+            TopLine(text: "parley top - \(subject)", style: .bold),
             TopLine(
-                text: "Sessions \(TopText.grouped(sessions)): "
+                text: "Sessions \(TopText.grouped(Self.sessions(in: list.states))): "
                     + counts.joined(separator: ", ") + "; \(bare) connections without one"),
+        ] + nodeLines
+    }
+
+    private var nodeLines: [TopLine] {
+        guard isCluster else { return nodes[0].load.map { [TopLine(text: $0)] } ?? [] }
+        let width = nodes.map(\.server.count).max() ?? 0
+        return nodes.enumerated().map { index, node in
             TopLine(
-                text: "Memory \(TopText.bytes(list.ledgerBytes)) of "
-                    + "\(TopText.bytes(list.residentBytes)) resident\(share)  "
-                    + "Shards \(list.shards)\(silent), busy \(busy)  Turns \(turns)  "
-                    + "Lag p99 \(lag ?? "-")"),
-        ]
+                text: node.line(number: index + 1, width: width),
+                style: node.trouble == nil ? .plain : .bold)
+        }
     }
 
     /// The order, the filter and the range of rows, or why the server is lost.
     private var viewLine: TopLine {
-        if let trouble {
+        if !isCluster, let trouble = nodes[0].trouble {
             return TopLine(text: "\(trouble); trying again", style: .bold)
         }
         guard let list else { return TopLine(text: "") }
@@ -254,7 +275,8 @@ struct TopView {
     }
 
     private var detailLines: [TopLine] {
-        let help = TopLine(text: trouble.map { "\($0); trying again" } ?? "[enter] back [q]uit")
+        let help = TopLine(
+            text: nodes[detailNode].trouble.map { "\($0); trying again" } ?? "[enter] back [q]uit")
         guard let detail else { return [help, TopLine(text: detailID ?? "", style: .reversed)] }
         let row = detail.row
         let table = TopTable([row], width: nil)
@@ -275,7 +297,8 @@ struct TopView {
 
     /// The header and the whole table as plain text, for pipes.
     var plainText: String {
-        let table = TopTable(list?.rows ?? [], width: nil, isExact: true)
+        let rows = list?.rows ?? []
+        let table = TopTable(rows, width: nil, isExact: true, isCluster: isCluster)
         let lines = headLines.dropFirst().map(\.text) + [table.head] + table.lines
         return lines.joined(separator: "\n") + "\n"
     }

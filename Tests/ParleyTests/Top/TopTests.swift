@@ -200,9 +200,9 @@ private final class Screen {
         let screen = try makeView()
         let later = TopMetrics(parsing: Self.metrics.replacing("} 40", with: "} 41"))
         screen.view.update(try parse(Self.list([])), later, at: 100.1)
-        #expect(screen.view.turnsPerSecond == nil)
+        #expect(screen.view.nodes[0].turnsPerSecond == nil)
         screen.view.update(try parse(Self.list([])), later, at: 100.5)
-        #expect(screen.view.turnsPerSecond == 2)
+        #expect(screen.view.nodes[0].turnsPerSecond == 2)
     }
 
     @Test(arguments: [(1, 1), (10, 3), (80, 24), (200, 5), (17, 50)])
@@ -277,10 +277,65 @@ private final class Screen {
 
     @Test func aLostServerIsShownAsLostUntilItAnswers() throws {
         let screen = try makeView()
-        screen.view.trouble = "cannot connect"
+        screen.view.lose(0, because: "cannot connect")
         #expect(screen.lines(80, 24)[3].text == "cannot connect; trying again")
         screen.view.update(try parse(Self.list([])), TopMetrics(parsing: ""), at: 105)
         #expect(!screen.lines(80, 24)[3].text.contains("trying"))
+    }
+
+    // MARK: A cluster
+
+    private func makeCluster() throws -> Screen {
+        var view = TopView(servers: ["http://a:1", "http://bb:2"])
+        let lists = [
+            [Self.row("sess_a", bytes: 500), Self.row("sess_b", bytes: 100)],
+            [Self.row("sess_c", bytes: 300), Self.row("sess_d", bytes: 500)],
+        ]
+        for (node, rows) in lists.enumerated() {
+            let metrics = TopMetrics(parsing: Self.metrics)
+            view.update(try parse(Self.list(rows)), metrics, of: node, at: 100)
+        }
+        return Screen(view)
+    }
+
+    @Test func theSessionsOfSeveralServersAreOneList() throws {
+        let screen = try makeCluster()
+        let texts = screen.texts(200, 20)
+        #expect(texts[0] == "parley top - 2 nodes")
+        #expect(texts[1].contains("Sessions 20,406: 20,400 idle"))
+        #expect(texts[2].hasPrefix("1  http://a:1    10,203 sessions  Memory 1.5M of 30.0M"))
+        #expect(texts[3].hasPrefix("2  http://bb:2   10,203 sessions  Memory"))
+        let rows = screen.view.list?.rows ?? []
+        #expect(rows.map(\.id) == ["sess_a", "sess_d", "sess_c", "sess_b"])
+        #expect(rows.map(\.node) == [0, 1, 1, 0])
+        #expect(texts[5].contains(" NODE ") && texts.count == screen.view.headLineCount + 4)
+        #expect(screen.handle(.down) == false && screen.handle(.enter))
+        #expect(screen.view.detailID == "sess_d" && screen.view.detailNode == 1)
+    }
+
+    @Test func aLostServerOfSeveralShowsNoSessionsUntilItAnswers() throws {
+        let screen = try makeCluster()
+        screen.view.lose(0, because: "cannot connect")
+        let texts = screen.texts(200, 20)
+        #expect(texts[0] == "parley top - 2 nodes, 1 without an answer")
+        #expect(texts[1].contains("Sessions 10,203"))
+        #expect(texts[2] == "1  http://a:1   cannot connect")
+        #expect(screen.view.list?.rows.map(\.id) == ["sess_d", "sess_c"])
+        screen.view.lose(1, because: "cannot connect")
+        #expect(screen.view.list == nil && screen.texts(200, 20)[1] == "asking the servers")
+        let list = try parse(Self.list([Self.row("sess_e")]))
+        screen.view.update(list, TopMetrics(parsing: Self.metrics), of: 0, at: 105)
+        #expect(screen.view.list?.rows.map(\.id) == ["sess_e"])
+    }
+
+    @Test(arguments: [(1, 1), (10, 3), (80, 24), (200, 5)])
+    func noLineOfAClusterIsOutsideTheWindow(width: Int, height: Int) throws {
+        let screen = try makeCluster()
+        for isDetail in [false, true] {
+            if isDetail { _ = screen.handle(.enter) }
+            let lines = screen.lines(width, height)
+            #expect(lines.count <= height && lines.allSatisfy { $0.text.count <= width })
+        }
     }
 
     @Test(arguments: [
