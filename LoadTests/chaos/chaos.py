@@ -91,7 +91,7 @@ class Cluster:
     def sessions(self, number):
         """The ids of a node's sessions that have a client; None where it does not answer."""
         page = self.get(
-            f"http://{self.network}.1{number}:{self.port + number}/admin/sessions?limit=1000")
+            f"http://{self.network}.1{number}:{self.port + number}/admin/sessions?scope=node&limit=1000")
         return page and {
             each["id"] for each in page["data"] if each["state"] not in ("connection", "detached")}
 

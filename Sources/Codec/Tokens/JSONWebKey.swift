@@ -72,16 +72,28 @@ public struct JSONWebKey: Sendable {
         }
     }
 
+    /// The code of a text by a secret (HMAC with SHA-256), which `verifies` takes; nil: the key is
+    /// no secret.
+    public func authenticationCode(of text: [UInt8]) -> [UInt8]? {
+        guard case .secret(let secret) = material else { return nil }
+        return Self.code(of: text, secret)
+    }
+
     private static func isMAC(_ mac: [UInt8], of text: [UInt8], _ secret: [UInt8]) -> Bool {
+        guard let expected = code(of: text, secret) else { return false }
+        return mac.count == expected.count && CRYPTO_memcmp(mac, expected, mac.count) == 0
+    }
+
+    private static func code(of text: [UInt8], _ secret: [UInt8]) -> [UInt8]? {
         var expected = [UInt8](repeating: 0, count: SHA256Digest.byteCount)
         let made = EVP_Q_mac(
             nil, "HMAC", nil, "SHA256", nil, secret, secret.count, text, text.count, &expected,
             expected.count, nil)
         guard made != nil else {
             ERR_clear_error()
-            return false
+            return nil
         }
-        return mac.count == expected.count && CRYPTO_memcmp(mac, expected, mac.count) == 0
+        return expected
     }
 }
 

@@ -18,6 +18,8 @@ struct Caller: Sendable {
     var session: SessionParameters?
     /// The client secret that was presented, if it was one.
     var secret: SHA256Digest?
+    /// Whether another node passes the request on, which is not to be passed on again.
+    var isNode = false
     /// The owner of the chats that it can resume. The users of an application, each with its own
     /// client secret, do not see each other's chats.
     var chatOwner: SHA256Digest? { secret ?? principal }

@@ -16,7 +16,13 @@ extension Shard {
         if isLimited, services.authenticator.failures.isExhausted(address, at: now) {
             throw .failedAttempts
         }
-        do {
+        do throws(RefusalReason) {
+            if let pass = request.header(NodePass.field) {
+                let caller = services.nodes.caller(
+                    passedBy: pass, in: request, at: services.wallSeconds())
+                guard let caller else { throw RefusalReason.unknownCredential }
+                return caller
+            }
             return try services.authenticator.caller(
                 of: RequestCredential(request.fields), at: now,
                 wallSeconds: services.wallSeconds())

@@ -338,9 +338,9 @@ final class HTTPServerConnection {
     ) -> Instant {
         switch phase {
         case .answering(.reply(let reply)): reply.deadline(configuration)
-        // The survey ends sooner, with an answer.
-        case .answering(.survey): requestStart + configuration.headerTimeout + Survey.patience
-        case .answering(.call): requestStart + configuration.headerTimeout + AwaitedCall.patience
+        // Both end sooner, with an answer.
+        case .answering(.survey), .answering(.call):
+            requestStart + configuration.headerTimeout + NodeRequest.patience + Survey.patience
         case .idle, .receiving, .serving, .paused, .ended:
             if pending.isEmpty && hasHadRequest {
                 lastReceived + configuration.keepAliveTimeout

@@ -119,7 +119,7 @@ extension Shard {
             let secret = issueClientSecret(request, in: form, to: caller, on: connection)
             send(share(secret, with: request, of: route), to: request, on: connection)
         case .survey:
-            if let response = beginSurvey(request, on: connection) {
+            if let response = beginSurvey(request, by: caller, on: connection) {
                 send(response, to: request, on: connection)
             }
         case .hangUp:

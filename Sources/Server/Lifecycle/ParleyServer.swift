@@ -93,7 +93,8 @@ public final class ParleyServer: Sendable {
     private let sessionRecords: MemorySessionRecords
     /// The name of this server among those that share a store. A new one at each start, so that
     /// nothing that an earlier process owned counts as owned.
-    private let nodeID = "node_" + String(UInt64.random(in: .min ... .max), radix: 36)
+    private let nodes = NodeDirectory(
+        name: "node_" + String(UInt64.random(in: .min ... .max), radix: 36))
     private let state = Mutex(State())
     /// Nil without TLS: OpenSSL's random generator alone would take 2 MB of a plain server.
     private let tickets: TLSTicketKeys?
@@ -407,10 +408,13 @@ public final class ParleyServer: Sendable {
         services.replies = replies
         services.directory = directory
         services.sessionRecords = sessionRecords
-        services.nodeID = nodeID
-        services.describeNode = { [metrics, started = WallClock.seconds] in
-            let sessions = metrics.sessions.load(ordering: .relaxed)
-            return Array("{\"started\":\(started),\"sessions\":\(sessions)}".utf8)
+        services.nodes = nodes
+        let url = configuration.reachableURL(atPort: sockets.first?.port)
+        services.describeNode = { [metrics, nodes, started = WallClock.seconds] in
+            NodeRecord(
+                name: nodes.name, url: url, started: started,
+                sessions: metrics.sessions.load(ordering: .relaxed)
+            ).json
         }
         services.memory = memory
         services.voiceActivityModel = voiceActivityModel

@@ -356,6 +356,8 @@ public struct ServerConfiguration: Sendable {
             """),
     ]
 
+    /// Nil: made of host and port.
+    public var nodeURL: String?
     /// `memory`: a server alone needs nothing else.
     public var store = "memory"
     /// 32 MiB: a thousand conversations of an hour.
@@ -376,6 +378,13 @@ public struct ServerConfiguration: Sendable {
             share. A server that is away is never felt in a session. Prefer the variable where \
             the URL has a password.
             """, isAllowed: { $0 == "memory" || RedisAddress($0) != nil }),
+        .optionalText(
+            "node-url", \.nodeURL, "a URL as http://10.0.0.5:8080",
+            """
+            Where other servers that share the store reach this one, to pass on requests for its \
+            sessions. By default the address that it listens on; with 0.0.0.0 or :: there is none, \
+            and its sessions are not found from elsewhere.
+            """, isAllowed: { NodeRecord.isURL($0) }),
         .integer(
             "max-saved-session-bytes", \.maxSavedSessionBytes, 0...(64 << 30), unit: "bytes",
             """

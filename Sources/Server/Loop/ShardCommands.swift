@@ -25,6 +25,8 @@ enum ShardCommand: Sendable {
     case answerSurvey(SurveyQuestion)
     /// Another shard has answered a survey of this one.
     case noteReport(SurveyReport, for: SurveyID)
+    /// Other nodes have answered a survey of this one.
+    case noteNodes([NodeAnswer], for: SurveyID)
     /// The process takes too much memory, and this shard may have the largest ledger.
     case judgeMemory
     /// Another shard has something to say about a call or a sideband.
@@ -126,6 +128,7 @@ extension Shard {
         case .reviewTextRequest(let token): reviewTextRequest(at: token)
         case .answerSurvey(let question): surveys.begin(question)
         case .noteReport(let report, let survey): handle(report, for: survey)
+        case .noteNodes(let answers, let survey): handle(answers, for: survey)
         case .judgeMemory: judgeMemory()
         case .sideband(let message): handle(message)
         case .welcome(let client): welcome(client)

@@ -38,9 +38,9 @@ package struct ShardServices {
     package var directory = ShardDirectory()
     /// States of sessions that no Redis server keeps, over all shards. Its own unless it is set.
     package var sessionRecords: MemorySessionRecords
-    /// The name of this server among those that share a store.
-    package var nodeID = "node"
-    /// What other servers may know of this one, in JSON.
+    /// This node among those that share a store, and the others, over all shards.
+    package var nodes = NodeDirectory(name: "node")
+    /// What other nodes may know of this one.
     package var describeNode: () -> [UInt8] = { Array("{}".utf8) }
     /// The memory limit of the process, over all shards. One of its own unless it is set.
     package var memory: MemoryBudget

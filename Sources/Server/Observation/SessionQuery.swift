@@ -18,11 +18,21 @@ struct SessionQuery: Equatable, Sendable {
         case id
     }
 
+    /// Whose sessions.
+    enum Scope: String, CaseIterable, Sendable {
+        /// Those of all nodes that can be reached.
+        case cluster
+        /// Those of the node that was asked.
+        case node
+    }
+
     /// Sessions in one answer. 1,000: a quarter of a megabyte of JSON, made in a millisecond.
     static let limits = 1...1_000
 
     /// Bytes, by default: most questions are about memory.
     var order = Order.bytes
+    /// All nodes. A server alone is the only one.
+    var scope = Scope.cluster
     /// Nil: sessions in any state, and no connection without one.
     var state: SessionState?
     /// 1…1,000. 100.
@@ -44,6 +54,7 @@ struct SessionQuery: Equatable, Sendable {
     init(_ request: HTTPRequest) throws(ClientEventError) {
         order = try Self.choice("order", of: request) ?? order
         state = try Self.choice("state", of: request)
+        scope = try Self.choice("scope", of: request) ?? scope
         guard let text = request.queryValue("limit") else { return }
         guard let number = Int(text), Self.limits.contains(number) else {
             throw ClientEventError(

@@ -73,6 +73,16 @@ struct Survey {
     /// How many were asked.
     let shards: Int
     var reports: [SurveyReport] = []
+    /// Other nodes that were asked; 0 where this one answers for itself.
+    var nodes = 0
+    /// Whether their answers are still to come.
+    var awaitsNodes = false
+    /// What they said.
+    var nodeAnswers: [NodeAnswer] = []
+
+    /// How long it may take.
+    var patience: Duration { nodes > 0 ? NodeRequest.wholePatience : Self.patience }
+    fileprivate var isComplete: Bool { reports.count == shards && !awaitsNodes }
 }
 
 /// The surveys of a shard: those that it was asked for, and those that it has a part in.
@@ -101,7 +111,16 @@ struct SurveyTable {
     mutating func add(_ report: SurveyReport, to id: SurveyID) -> Survey? {
         guard let index = asked.firstIndex(where: { $0.id == id }) else { return nil }
         asked[index].reports.append(report)
-        return asked[index].reports.count == asked[index].shards ? asked.remove(at: index) : nil
+        return asked[index].isComplete ? asked.remove(at: index) : nil
+    }
+
+    /// Takes note of what other nodes say.
+    /// - Returns: the survey, if this was the last that it waited for.
+    mutating func add(_ answers: [NodeAnswer], to id: SurveyID) -> Survey? {
+        guard let index = asked.firstIndex(where: { $0.id == id }) else { return nil }
+        asked[index].nodeAnswers = answers
+        asked[index].awaitsNodes = false
+        return asked[index].isComplete ? asked.remove(at: index) : nil
     }
 
     /// The survey, which is over with what has come.

@@ -10,8 +10,11 @@ extension Shard {
 
     /// Answers a request for sessions.
     /// - Returns: the answer where it comes at once; nil: the shards are asked.
-    func beginSurvey(_ request: HTTPRequest, on connection: Connection) -> HTTPResponse? {
-        guard services.authenticator.isOn || isLocal(request, on: connection) else {
+    func beginSurvey(
+        _ request: HTTPRequest, by caller: Caller, on connection: Connection
+    ) -> HTTPResponse? {
+        guard caller.isNode || services.authenticator.isOn || isLocal(request, on: connection)
+        else {
             return RouteFailure.loopbackOnly.response
         }
         let query: SessionQuery
@@ -28,11 +31,17 @@ extension Shard {
         guard !surveys.isFull else { return RouteFailure.tooManySurveys.response }
         let shards = services.directory.all
         let id = surveys.takeID()
-        let survey = Survey(
+        let asksNodes =
+            query.scope == .cluster && asksNodes(caller)
+            && query.id.map(SessionQuery.isPlain) ?? true
+        var survey = Survey(
             id: id, query: query, request: request, token: connection.token, shards: shards.count)
+        if asksNodes { survey.nodes = services.nodes.others.count }
+        survey.awaitsNodes = asksNodes
         surveys.insert(survey)
         connection.http?.beginAnswer(.survey(id))
-        _ = deadlines.schedule(.survey(id), at: now + Survey.patience)
+        _ = deadlines.schedule(.survey(id), at: now + survey.patience)
+        if asksNodes { askNodesForSessions(query, for: caller, as: id) }
         let question = SurveyQuestion(query: query) { [noteReport] in noteReport($0, id) }
         for post in shards { post(.answerSurvey(question)) }
         return nil
@@ -57,6 +66,11 @@ extension Shard {
         if let survey = surveys.add(report, to: id) { answer(survey) }
     }
 
+    /// Other nodes have answered.
+    func handle(_ answers: [NodeAnswer], for id: SurveyID) {
+        if let survey = surveys.add(answers, to: id) { answer(survey) }
+    }
+
     /// The time for a survey is over: the reports that have come are the answer.
     func endSurvey(_ id: SurveyID) {
         if let survey = surveys.remove(id) { answer(survey) }
@@ -66,7 +80,9 @@ extension Shard {
         guard let connection = connections[survey.token], connection.state == .http,
             connection.http?.survey == survey.id
         else { return }
-        send(SurveyAnswer(survey).response, to: survey.request, on: connection)
+        send(
+            SurveyAnswer(survey, of: services.nodes.name).response, to: survey.request,
+            on: connection)
         if connection.state == .http { answerWaiting(on: connection) }
     }
 

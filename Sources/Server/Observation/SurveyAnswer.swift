@@ -9,61 +9,101 @@ import Session
 /// The answer to a survey.
 struct SurveyAnswer {
     private let survey: Survey
+    /// The sessions of other nodes.
+    private let others: NodeSessions
+    /// The name of this node.
+    private let node: String
 
-    init(_ survey: Survey) { self.survey = survey }
+    init(_ survey: Survey, of node: String) {
+        self.survey = survey
+        self.node = node
+        others = NodeSessions(survey.nodeAnswers, to: survey.query)
+    }
+
+    /// One session of the list: this node's own, or another's.
+    private enum Shown {
+        case own(SessionRow)
+        case other(NodeSessions.Row)
+    }
 
     /// The answer to the client.
     var response: HTTPResponse {
-        let rows = survey.reports.flatMap(\.rows).sorted { $0.rank < $1.rank }
-        guard survey.query.id == nil else { return single(rows.first) }
+        guard survey.query.id == nil else { return single }
         let shown = rows.prefix(survey.query.limit)
         var json = JSONWriter(ByteWriter(capacity: 512 + 320 * shown.count))
         json.object { json in
             json.member("object", "list")
-            json.member("shards", survey.shards)
-            json.member("shards_answered", survey.reports.count)
-            json.member("connections", sum(\.connections))
-            json.member("ledger_bytes", sum(\.ledgerBytes))
-            json.member("resident_bytes", ProcessMemory.current.resident)
+            json.member("nodes", survey.nodes + 1)
+            json.member("nodes_answered", others.answered + 1)
+            json.member("shards", survey.shards + others.shards)
+            json.member("shards_answered", survey.reports.count + others.shardsAnswered)
+            json.member("connections", sum(\.connections) + others.connections)
+            json.member("ledger_bytes", sum(\.ledgerBytes) + others.ledgerBytes)
+            json.member("resident_bytes", ProcessMemory.current.resident + others.residentBytes)
             json.object("states") { json in
                 for state in SessionState.allCases {
                     json.key(text: state.rawValue)
-                    json.integer(sum(\.states[state.index]))
+                    json.integer(sum(\.states[state.index]) + others.states[state.index])
                 }
             }
             json.array("data") { json in
-                for row in shown { Self.write(row, into: &json) }
+                for row in shown {
+                    switch row {
+                    case .own(let row): write(row, into: &json)
+                    case .other(let row): json.raw(row.json)
+                    }
+                }
             }
-            json.member("has_more", sum(\.matching) > shown.count)
+            let total = sum(\.matching) + others.rows.count
+            json.member("has_more", others.hasMore || total > shown.count)
         }
         return Self.response(json.finish())
+    }
+
+    /// The rows of all shards and nodes, in the order of the query.
+    private var rows: [Shown] {
+        let own = survey.reports.flatMap(\.rows)
+        guard !others.rows.isEmpty else {
+            return own.sorted { $0.rank < $1.rank }.map(Shown.own)
+        }
+        let order = survey.query.order
+        let ranked = own.map { ($0.rank(in: order), Shown.own($0)) }
+        return (ranked + others.rows.map { ($0.rank, .other($0)) })
+            .sorted { $0.0 < $1.0 }.map(\.1)
     }
 
     private func sum(_ figure: KeyPath<SurveyReport, Int>) -> Int {
         survey.reports.reduce(0) { $0 + $1[keyPath: figure] }
     }
 
-    private func single(_ row: SessionRow?) -> HTTPResponse {
-        guard let row else {
-            // A shard that has not answered may have it.
-            let isCertain = survey.reports.count == survey.shards
-            return (isCertain ? RouteFailure.noSession : .shardsAway).response
+    private var single: HTTPResponse {
+        if let row = survey.reports.lazy.flatMap(\.rows).first {
+            var json = JSONWriter(ByteWriter(capacity: 1_024))
+            write(row, into: &json)
+            return Self.response(json.finish())
         }
-        var json = JSONWriter(ByteWriter(capacity: 1_024))
-        Self.write(row, into: &json)
-        return Self.response(json.finish())
+        if let other = others.single { return Self.kept(.json(other)) }
+        // A shard or a node that has not answered may have it.
+        let isCertain =
+            survey.reports.count == survey.shards && others.answered == survey.nodes
+        return (isCertain ? RouteFailure.noSession : .shardsAway).response
     }
 
     private static func response(_ body: consuming ByteWriter) -> HTTPResponse {
-        var response = HTTPResponse.json(body)
+        kept(.json(body))
+    }
+
+    private static func kept(_ answer: HTTPResponse) -> HTTPResponse {
+        var response = answer
         // It is true for a moment only, and names clients.
         response.fields.append("Cache-Control", "no-store")
         return response
     }
 
-    private static func write(_ row: SessionRow, into json: inout JSONWriter) {
+    private func write(_ row: SessionRow, into json: inout JSONWriter) {
         json.object { json in
             json.member("id", row.id)
+            json.member("node", node)
             json.member("shard", row.shard)
             json.member("state", row.state.rawValue)
             json.member("bytes", row.bytes)
@@ -114,7 +154,7 @@ extension Route {
     static let administration = [
         Route(
             path: "/admin/sessions", methods: [.get], access: .operator, pages: .sameOrigin,
-            summary: "The sessions of all shards: who they are, what they do, what they hold.",
+            summary: "The sessions of all nodes: who they are, what they do, what they hold.",
             service: .survey, content: { .sessions }),
         Route(
             path: "/admin/sessions/{id}", methods: [.get], access: .operator, pages: .sameOrigin,
@@ -129,7 +169,8 @@ extension RouteContent {
     private static var rowFields: [FieldEntry] {
         [
             FieldEntry("id", .text(), "sess_…, or conn_… of a connection without a session."),
-            FieldEntry("shard", count, "Which shard it lives on, from 0."),
+            FieldEntry("node", .text(), "The node that has it; a new name at each start."),
+            FieldEntry("shard", count, "Which shard of the node it lives on, from 0."),
             FieldEntry("state", state, "What it does now."),
             FieldEntry("bytes", count, "What it makes the process hold."),
             FieldEntry("age_ms", count, "Milliseconds since it began."),
@@ -176,9 +217,11 @@ extension RouteContent {
                 FieldEntry("connection", count, "Connections without a session."),
             ])
         let list = ObjectTable(
-            "SessionList", "Sessions of the server.",
+            "SessionList", "Sessions of all nodes.",
             [
                 FieldEntry("object", .constant("list"), "What this object is."),
+                FieldEntry("nodes", count, "Nodes that were asked, this one too."),
+                FieldEntry("nodes_answered", count, "Those of them that answered in time."),
                 FieldEntry("shards", count, "Shards that were asked."),
                 FieldEntry("shards_answered", count, "Those of them that answered in time."),
                 FieldEntry("connections", count, "Open connections."),
@@ -196,6 +239,9 @@ extension RouteContent {
             query: [
                 .optional(
                     "limit", .integer(SessionQuery.limits), "The most sessions; 100 without it."),
+                .optional(
+                    "scope", .choice(SessionQuery.Scope.allCases.map(\.rawValue)),
+                    "Whose sessions: of all nodes (the default), or of the one that was asked."),
                 .optional(
                     "order", .choice(SessionQuery.Order.allCases.map(\.rawValue)),
                     "What comes first: most bytes (the default), the oldest, the alphabet."),

@@ -60,18 +60,23 @@ extension Shard {
         for sessionID: String, wish: AwaitedCall.Wish, _ request: HTTPRequest, by caller: Caller,
         on connection: Connection
     ) -> HTTPResponse? {
-        guard services.authenticator.isOn || isLocal(request, on: connection) else {
+        guard caller.isNode || services.authenticator.isOn || isLocal(request, on: connection)
+        else {
             return RouteFailure.loopbackOnly.response
         }
         guard !sidebands.isFull else { return RouteFailure.tooManyCalls.response }
         let shards = services.directory.all
         let id = sidebands.takeID()
+        // A sideband reaches the sessions of its own node only.
+        let asksNodes = wish.isHangUp && asksNodes(caller) && SessionQuery.isPlain(sessionID)
         sidebands.insert(
             AwaitedCall(
                 id: id, wish: wish, request: request, token: connection.token,
-                shards: shards.count))
+                shards: shards.count + (asksNodes ? 1 : 0)))
         connection.http?.beginAnswer(.call(id))
-        _ = deadlines.schedule(.call(id), at: now + AwaitedCall.patience)
+        let patience = asksNodes ? NodeRequest.wholePatience : AwaitedCall.patience
+        _ = deadlines.schedule(.call(id), at: now + patience)
+        if asksNodes { askNodesToHangUp(sessionID, for: caller, as: id) }
         let purpose: CallQuestion.Purpose =
             switch wish {
             case .join(_, let link): .join(link)
@@ -112,7 +117,10 @@ extension Shard {
         switch answer {
         case .missing:
             guard let call = sidebands.noteMissing(id) else { return }
-            reply(RouteFailure.noSession.response, to: call)
+            reply((call.isUncertain ? RouteFailure.shardsAway : .noSession).response, to: call)
+        case .away:
+            guard let call = sidebands.noteMissing(id, isUncertain: true) else { return }
+            reply(RouteFailure.shardsAway.response, to: call)
         case .refused(let failure):
             guard let call = sidebands.remove(id) else { return }
             reply(failure.response, to: call)

@@ -43,6 +43,8 @@ struct CallQuestion: Sendable {
 enum CallAnswer: Sendable {
     /// It has no such session, or not one of this owner.
     case missing
+    /// Other nodes may have it, and did not answer.
+    case away
     /// The sideband has joined the session.
     case joined(SessionPlace, SidebandLink)
     /// The session has ended.

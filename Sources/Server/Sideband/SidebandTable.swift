@@ -15,6 +15,8 @@ struct AwaitedCall {
         case join(WebSocketUpgrade, SidebandLink)
         /// To end it.
         case hangUp
+
+        var isHangUp: Bool { if case .hangUp = self { true } else { false } }
     }
 
     /// Time that shards have to answer. 1 s, as for a survey.
@@ -25,8 +27,10 @@ struct AwaitedCall {
     let request: HTTPRequest
     /// The connection of the client that asked.
     let token: EventToken
-    /// Shards that have not answered.
+    /// Shards that have not answered. All other nodes together count as one more.
     var shards: Int
+    /// Whether a node that may have the session did not answer.
+    var isUncertain = false
 }
 
 /// A shard's look for one session, some connections in each tick.
@@ -139,8 +143,9 @@ struct SidebandTable {
 
     /// A shard does not have the session.
     /// - Returns: the call, if this was the last shard that it waited for.
-    mutating func noteMissing(_ id: CallID) -> AwaitedCall? {
+    mutating func noteMissing(_ id: CallID, isUncertain: Bool = false) -> AwaitedCall? {
         guard let index = calls.firstIndex(where: { $0.id == id }) else { return nil }
+        if isUncertain { calls[index].isUncertain = true }
         calls[index].shards -= 1
         return calls[index].shards == 0 ? calls.remove(at: index) : nil
     }

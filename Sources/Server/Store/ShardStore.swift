@@ -10,24 +10,32 @@ final class ShardStore {
     /// The connection to Redis; nil: there is none.
     let link: StoreLink?
     fileprivate let heartbeat: NodeHeartbeat?
+    /// Nil as `heartbeat`.
+    fileprivate let registry: NodeRegistry?
 
     /// The store that the configuration names. Nothing is sent yet.
     init(_ services: ShardServices, redis: RedisClient?, now: @escaping () -> Instant) {
         let metrics = services.metrics.shards[services.index]
         guard let redis, let address = services.configuration.storeAddress else {
             sessions = MemorySessionStore(services.sessionRecords, now: now)
-            (link, heartbeat) = (nil, nil)
+            (link, heartbeat, registry) = (nil, nil, nil)
             return
         }
         let link = StoreLink(client: redis, address: address, metrics: metrics)
         self.link = link
-        sessions = RedisSessionStore(over: link, node: services.nodeID, metrics: metrics)
+        sessions = RedisSessionStore(over: link, node: services.nodes.name, metrics: metrics)
         let directory = services.directory
         heartbeat =
             services.index == 0
-            ? NodeHeartbeat(over: link, node: services.nodeID, describe: services.describeNode) {
+            ? NodeHeartbeat(over: link, node: services.nodes.name, describe: services.describeNode)
+            {
                 for post in directory.all { post(.fenced(sessionID: $0, fence: $1)) }
             } : nil
+        registry =
+            services.index == 0
+            ? NodeRegistry(
+                over: link, services.nodes, describe: services.describeNode,
+                makeSecret: { services.makeRandomBytes(NodeRegistry.secretBytes) }) : nil
     }
 }
 
@@ -42,6 +50,7 @@ extension Shard {
     func beatHeart() {
         guard let heartbeat = store.heartbeat else { return }
         heartbeat.beat()
+        store.registry?.renew()
         _ = deadlines.schedule(.heartbeat, at: now + NodeHeartbeat.interval)
     }
 

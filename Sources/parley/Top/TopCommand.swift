@@ -159,7 +159,7 @@ final class TopWatch {
         _ view: inout TopView, _ node: Int, rows: Int
     ) throws(CommandFailure) {
         let filter = view.filter.map { "&state=\($0)" } ?? ""
-        let path = "/admin/sessions?limit=\(rows)&order=\(view.order)\(filter)"
+        let path = "/admin/sessions?scope=node&limit=\(rows)&order=\(view.order)\(filter)"
         let list = try TopList(try pages[node].get(path), parser: parser)
         let page = try pages[node].get("/metrics")
         let metrics = TopMetrics(parsing: String(decoding: page, as: UTF8.self))

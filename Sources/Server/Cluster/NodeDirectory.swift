@@ -1,0 +1,61 @@
+// The nodes of a cluster as one of them knows them: the others, and the secret that all share. The
+// store's heartbeat renews it; a server alone has an empty one. Any thread.
+//
+// Invariant: it never holds this node itself, and at most `maxNodes` others.
+
+import Codec
+import Synchronization
+
+/// The other nodes, over all shards.
+package final class NodeDirectory: Sendable {
+    /// Other nodes that are known. 64: each request for all of them asks all.
+    static let maxNodes = 64
+
+    private struct State {
+        var others: [NodeRecord] = []
+        var key: JSONWebKey?
+    }
+
+    /// The name of this node.
+    package let name: String
+    private let state = Mutex(State())
+
+    /// Of a server that knows no other.
+    package init(name: String) { self.name = name }
+
+    /// Replaces what is known.
+    /// - Parameters:
+    ///   - records: all nodes that are alive, this one too.
+    ///   - secret: 32 bytes or more; fewer are none.
+    package func replace(_ records: [NodeRecord], secret: [UInt8]) {
+        let others = records.filter { $0.name != name && $0.url != nil }
+            .sorted { $0.name < $1.name }.prefix(Self.maxNodes)
+        let key = JSONWebKey(secret: secret)
+        state.withLock { $0 = State(others: Array(others), key: key) }
+    }
+
+    /// Those that can be asked.
+    var others: [NodeRecord] { state.withLock { $0.key == nil ? [] : $0.others } }
+
+    /// A request to another node.
+    /// - Parameter target: path and query, in characters that a URL may have.
+    /// - Returns: nil where the node cannot be reached.
+    func request(
+        _ method: HTTPMethod, _ target: String, to node: NodeRecord, for caller: Caller,
+        at wallSeconds: Int
+    ) -> NodeRequest? {
+        guard let key = state.withLock({ $0.key }), let url = node.url,
+            let pass = NodePass(for: caller, at: wallSeconds)
+                .text(for: method, target, to: node.name, by: key)
+        else { return nil }
+        return NodeRequest(method: method, url: url + target, pass: pass)
+    }
+
+    /// The caller whose request another node passes on; nil: the pass is not good.
+    func caller(passedBy text: String, in request: HTTPRequest, at wallSeconds: Int) -> Caller? {
+        guard let key = state.withLock({ $0.key }),
+            let pass = NodePass(text, for: request, to: name, by: key, at: wallSeconds)
+        else { return nil }
+        return Caller(access: pass.access, principal: pass.principal, isNode: true)
+    }
+}

@@ -1,0 +1,89 @@
+// What one node of a cluster may ask of another, as a signed field of the request: who wants it, and
+// until when. It takes the place of the caller's credential, which only the first node has seen.
+//
+//   Parley-Node: ACCESS.PRINCIPAL.END.CODE
+//
+// CODE is the HMAC (SHA-256) of these three, of the receiver's name and of the request line, by a
+// secret that the nodes share. So a pass is good for one request of one node, for some seconds. A
+// second use of it does what the first has done.
+//
+// Invariant: a pass gives nobody more than a key's access, or an operator's where an operator asked.
+
+import Codec
+
+/// The sender and the end of a request that another node passes on.
+struct NodePass: Equatable {
+    /// The field's name.
+    static let field = "Parley-Node"
+    /// How long a pass is good. 10 s: the clocks of machines may differ by some.
+    static let lifetimeSeconds = 10
+    /// Bytes of a pass. 512: more than any has.
+    static let maxBytes = 512
+
+    /// What the caller may use.
+    let access: RouteAccess
+    /// Whose sessions it may reach; nil: callers are not told apart.
+    let principal: SHA256Digest?
+    /// Seconds since 1970.
+    let end: Int
+
+    /// The pass for a caller's request.
+    init(for caller: Caller, at wallSeconds: Int) {
+        access = caller.access
+        principal = caller.principal
+        end = wallSeconds + Self.lifetimeSeconds
+    }
+
+    /// The field's value.
+    /// - Parameters:
+    ///   - target: path and query of the request.
+    ///   - node: the receiver.
+    /// - Returns: nil where the key is no secret.
+    func text(for method: HTTPMethod, _ target: String, to node: String, by key: JSONWebKey)
+        -> String?
+    {
+        let facts = facts
+        guard let code = key.authenticationCode(of: Self.signed(facts, method, target, node))
+        else { return nil }
+        return facts + "." + Base64URL.text(of: code)
+    }
+
+    /// Reads the pass of a request.
+    /// - Returns: nil unless the key has made it, for this request to this node, and it is good now.
+    init?(
+        _ text: String, for request: HTTPRequest, to node: String, by key: JSONWebKey,
+        at wallSeconds: Int
+    ) {
+        guard text.utf8.count <= Self.maxBytes else { return nil }
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 4, let code = Base64URL.decode(parts[3].utf8) else { return nil }
+        let facts = parts[..<3].joined(separator: ".")
+        let target = request.path + (request.query.map { "?" + $0 } ?? "")
+        guard key.verifies(code, of: Self.signed(facts, request.method, target, node)) else {
+            return nil
+        }
+        guard let number = Int(parts[0]), let access = RouteAccess(rawValue: number),
+            access >= .key, let end = Int(parts[2]), end >= wallSeconds,
+            end <= wallSeconds.addingReportingOverflow(2 * Self.lifetimeSeconds).partialValue
+        else { return nil }
+        if parts[1] == "-" {
+            principal = nil
+        } else {
+            guard let digest = SHA256Digest(hexadecimal: parts[1]) else { return nil }
+            principal = digest
+        }
+        self.access = access
+        self.end = end
+    }
+
+    private var facts: String {
+        "\(access.rawValue).\(principal.map { $0.hexadecimal() } ?? "-").\(end)"
+    }
+
+    /// The text that is signed. No part of it can hold a line's end.
+    private static func signed(
+        _ facts: String, _ method: HTTPMethod, _ target: String, _ node: String
+    ) -> [UInt8] {
+        Array("parley node 1\n\(node)\n\(method.name) \(target)\n\(facts)".utf8)
+    }
+}

@@ -1,0 +1,61 @@
+// A request to another node, and its answer: HTTP by the shard's own client, with limits of time and
+// size. What it means is up to the callers in ShardForwarding.
+//
+// Invariant: every request has one answer, within `patience`. A node that is away is an answer.
+
+import Codec
+import Session
+
+/// The answer of another node.
+struct NodeAnswer: Equatable, Sendable {
+    /// HTTP status; 0: the node did not answer in time, or with too much.
+    let status: Int
+    let body: [UInt8]
+
+    static let none = NodeAnswer(status: 0, body: [])
+}
+
+/// A request to another node.
+struct NodeRequest: Sendable {
+    /// Time for an answer. 2 s: the node itself waits 1 s for its shards.
+    static let patience = Duration.seconds(2)
+    /// Time that all answers together take at most.
+    static let wholePatience = patience + .milliseconds(200)
+    /// Bytes of an answer. 1 MiB: a thousand sessions are a third of that.
+    static let maxAnswerBytes = 1 << 20
+
+    let method: HTTPMethod
+    let url: String
+    let pass: String
+
+    /// Sends it.
+    func answer(by client: any UpstreamClient) async -> NodeAnswer {
+        var request = UpstreamRequest(
+            url: url, method: method.name, headers: [(NodePass.field, pass)],
+            timeout: Self.patience, totalTimeout: Self.patience)
+        if method == .post { request.headers.append(("Content-Type", "application/json")) }
+        do {
+            let response = try await client.send(request, for: nil)
+            var body: [UInt8] = []
+            while let chunk = try await response.nextChunk() {
+                guard body.count + chunk.count <= Self.maxAnswerBytes else { return .none }
+                body += chunk
+            }
+            return NodeAnswer(status: response.status, body: body)
+        } catch {
+            return .none
+        }
+    }
+
+    /// The answers to several requests, in any order.
+    static func answers(
+        to requests: [NodeRequest], by client: any UpstreamClient
+    ) async -> [NodeAnswer] {
+        await withTaskGroup(of: NodeAnswer.self) { group in
+            for request in requests { group.addTask { await request.answer(by: client) } }
+            var answers: [NodeAnswer] = []
+            for await answer in group { answers.append(answer) }
+            return answers
+        }
+    }
+}
