@@ -272,10 +272,9 @@ up() {
 
 # The options of every node, one a line: those for a cluster, then those of the user, which win.
 node_options() {
-    local option options=(--log-level warning --drain-delay-ms 1200 --drain-jitter-ms 2000)
-    if "$binary" serve --configuration-reference | grep -q '^### store$'; then
-        options+=(--store "$(redis_url)")
-    fi
+    local option options=(
+        --store "$(redis_url)" --log-level warning --drain-delay-ms 1200 --drain-jitter-ms 2000
+    )
     for option in "${options[@]}" "$@"; do printf '%s\n' "$option"; done
 }
 

@@ -21,6 +21,7 @@ class Turn:
     words: list = dataclasses.field(default_factory=list)
     audio_ms: float = 0
     was_disturbed: bool = False
+    is_heard: bool = False
 
     @property
     def missing(self):

@@ -36,12 +36,15 @@ class Link:
         self.socket = socket
         self.served_by = socket.response.headers.get("X-Served-By", "?")
         self.code = None
+        # When its first message came.
+        self.began = None
         self.queue = asyncio.Queue()
         self.pump = asyncio.create_task(self.read())
 
     async def read(self):
         try:
             async for message in self.socket:
+                self.began = self.began or time.monotonic()
                 self.queue.put_nowait(message)
         except ConnectionClosed:
             pass
@@ -180,7 +183,8 @@ class Caller:
         if self.lost_at is None:
             self.lost_at = at or time.monotonic()
             self.account.counts["broken"] += 1
-            self.heard_since_loss = self.turn is None
+            # Only who has heard the beginning of a reply knows that it stops.
+            self.heard_since_loss = not (self.turn and self.turn.is_heard)
             self.is_back.clear()
             if self.turn:
                 self.turn.was_disturbed = True
@@ -223,11 +227,14 @@ class Caller:
             self.handle_audio(message)
         else:
             event = json.loads(message)
-            if "offset" in event and not self.take_offset(event):
+            is_first = event["type"] == "session.created"
+            if "offset" in event and not is_first and not self.take_offset(event):
                 return
             method = getattr(self, "on_" + event["type"].replace(".", "_"), None)
             if method:
                 method(event)
+            if is_first:
+                self.offset = event.get("offset", 0)
         self.changed.set()
 
     def take_offset(self, event):
@@ -259,6 +266,8 @@ class Caller:
 
     def hear(self):
         """A piece of a reply has come."""
+        if self.turn:
+            self.turn.is_heard = True
         if not self.heard_since_loss:
             self.heard_since_loss = True
             self.account.heard_again.append(time.monotonic() - self.loss)
@@ -274,7 +283,7 @@ class Caller:
         """A connection has its session."""
         self.session_id, self.resume = session_id, resume
         if self.lost_at is not None:
-            self.account.returns.append(time.monotonic() - self.lost_at)
+            self.account.returns.append((self.link.began or time.monotonic()) - self.lost_at)
             self.loss, self.lost_at = self.lost_at, None
         self.is_back.set()
 

@@ -40,11 +40,11 @@ LOOKS = 4
 class Cluster:
     """scripts/cluster.sh, and the model that its nodes ask."""
 
-    def __init__(self, port, options):
-        self.port, self.options = port, options
+    def __init__(self, port, options, nodes=3):
+        self.port, self.options, self.nodes = port, options, nodes
         self.environment = os.environ | {
             "CLUSTER_PORT": str(port), "CLUSTER_ISOLATED": "1", "CLUSTER_DETACHED": "1",
-            "CLUSTER_PROMETHEUS": "0",
+            "CLUSTER_PROMETHEUS": "0", "CLUSTER_NODES": str(nodes),
         }
         self.state = ROOT / f".build/cluster/{port}"
         # As in cluster.sh.
@@ -209,7 +209,7 @@ async def watch_owners(cluster, account):
     seen = {}
     while True:
         lists = await asyncio.gather(
-            *(asyncio.to_thread(cluster.sessions, number) for number in (1, 2, 3)))
+            *(asyncio.to_thread(cluster.sessions, number) for number in range(1, 1 + cluster.nodes)))
         known = [each for each in lists if each is not None]
         twice = {each for one in known for each in one if sum(each in other for other in known) > 1}
         seen = {each: seen.get(each, 0) + 1 for each in twice}
@@ -249,7 +249,7 @@ def run(options):
     titles = None
     for name in options.cases.split(","):
         label, trouble = CASES[name]
-        with Cluster(options.port, options.options) as cluster:
+        with Cluster(options.port, options.options, options.nodes) as cluster:
             account = asyncio.run(run_case(options, cluster, trouble))
         figures = account.summary()
         if titles is None:
@@ -267,6 +267,7 @@ if __name__ == "__main__":
     parser.add_argument("--conversations", type=int, default=500)
     parser.add_argument("--cases", default=",".join(CASES), help=f"of {', '.join(CASES)}")
     parser.add_argument("--port", type=int, default=8700, help="the first of 20 ports")
+    parser.add_argument("--nodes", type=int, default=3, help="one node: only what stays in a process")
     parser.add_argument("--notes", action="store_true", help="all counts, on standard error")
     parser.add_argument("options", nargs="*", help="of each node, behind --")
     run(parser.parse_args())

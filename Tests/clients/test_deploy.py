@@ -31,6 +31,15 @@ def environment():
     values = dict(the("ConfigMap")["data"])
     (container,) = pod()["containers"]
     for each in container["env"]:
+        if "fieldRef" in each.get("valueFrom", {}):
+            values[each["name"]] = "10.1.2.3"
+        elif "value" in each:
+            # As Kubernetes puts in the variables that stand before.
+            values[each["name"]] = re.sub(
+                r"\$\((\w+)\)", lambda found: values[found.group(1)], each["value"])
+    for each in container["env"]:
+        if "secretKeyRef" not in each.get("valueFrom", {}):
+            continue
         reference = each["valueFrom"]["secretKeyRef"]
         assert reference["name"] == the("Secret")["metadata"]["name"]
         values[each["name"]] = the("Secret")["stringData"][reference["key"]]

@@ -1,0 +1,121 @@
+"""Several servers that share a Redis: each finds the sessions of all."""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import time
+
+import pytest
+from parley_server import HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
+from redis_server import RedisServer
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
+
+KEY = "sk-operator-0123456789"
+OTHER = "sk-other-0123456789"
+
+
+@pytest.fixture
+def nodes(tmp_path):
+    """Three servers with the same keys, each of which knows the others."""
+    keys = tmp_path / "keys"
+    keys.write_text(f"{KEY} name=boss operator\n{OTHER} name=other\n")
+    with RedisServer() as redis, contextlib.ExitStack() as stack:
+        started = [
+            stack.enter_context(
+                ParleyServer("--store", redis.url, "--api-keys-file", str(keys)))
+            for _ in range(3)]
+        until(lambda: all(ask(node, "/admin/sessions")[1].get("nodes") == 3 for node in started))
+        yield started
+
+
+def until(holds):
+    deadline = time.monotonic() + HANG_GUARD
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def ask(node, path, method="GET", key=KEY, **fields):
+    """Sends a request; returns the status and the JSON of the answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", node.port, timeout=HANG_GUARD)
+    try:
+        headers = {"Authorization": f"Bearer {key}"} | fields
+        connection.request(method, path, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read()
+        return answer.status, json.loads(body) if body else {}
+    finally:
+        connection.close()
+
+
+@contextlib.asynccontextmanager
+async def session(node, key=KEY):
+    """An open session: yields its id and its connection."""
+    url = f"{node.realtime_url}?model=m"
+    headers = {"Authorization": f"Bearer {key}"}
+    async with connect(url, additional_headers=headers, **PATIENT_WEBSOCKET) as link:
+        yield json.loads(await link.recv())["session"]["id"], link
+
+
+def run(test):
+    asyncio.run(asyncio.wait_for(test, HANG_GUARD))
+
+
+def hang_up(node, session_id, **options):
+    return ask(node, f"/v1/realtime/calls/{session_id}/hangup", "POST", **options)[0]
+
+
+def test_every_node_lists_the_sessions_of_all(nodes):
+    async def test():
+        async with session(nodes[0]) as (first, _), session(nodes[1]) as (second, _):
+            for node in nodes:
+                status, page = await asyncio.to_thread(ask, node, "/admin/sessions?order=id")
+                assert status == 200 and (page["nodes"], page["nodes_answered"]) == (3, 3)
+                assert [row["id"] for row in page["data"]] == sorted([first, second])
+                assert len({row["node"] for row in page["data"]}) == 2
+                assert page["states"]["idle"] == 2 and not page["has_more"]
+            own = await asyncio.to_thread(ask, nodes[2], "/admin/sessions?scope=node")
+            assert own[1]["nodes"] == 1 and own[1]["data"] == []
+            status, one = await asyncio.to_thread(ask, nodes[2], f"/admin/sessions/{second}")
+            assert status == 200 and one["id"] == second and one["parts"]["session"] > 0
+            status, page = await asyncio.to_thread(ask, nodes[2], "/admin/sessions?limit=1")
+            assert len(page["data"]) == 1 and page["has_more"]
+
+    run(test())
+    assert ask(nodes[0], "/admin/sessions/sess_nobody")[0] == 404
+
+
+def test_a_session_is_hung_up_from_any_node(nodes):
+    async def test():
+        async with session(nodes[0]) as (first, link), session(nodes[0], OTHER) as (second, _):
+            assert await asyncio.to_thread(hang_up, nodes[2], first, key=OTHER) == 404
+            assert await asyncio.to_thread(hang_up, nodes[2], first) == 200
+            with pytest.raises(ConnectionClosed):
+                while True:
+                    await link.recv()
+            assert link.close_code == 1000
+            # A key reaches its own sessions, wherever they are.
+            assert await asyncio.to_thread(hang_up, nodes[1], second, key=OTHER) == 200
+            assert await asyncio.to_thread(hang_up, nodes[1], second) == 404
+
+    run(test())
+
+
+def test_a_node_that_is_gone_is_uncertain_and_then_forgotten(nodes):
+    nodes[2].process.kill()
+    nodes[2].process.wait()
+    nodes[2].expected_status = -9
+    page = ask(nodes[0], "/admin/sessions")[1]
+    assert (page["nodes"], page["nodes_answered"]) in [(3, 2), (2, 2)]
+    assert hang_up(nodes[0], "sess_nobody") in (404, 503)
+    until(lambda: ask(nodes[0], "/admin/sessions")[1]["nodes"] == 2)
+    assert hang_up(nodes[0], "sess_nobody") == 404
+
+
+def test_a_pass_cannot_be_made_up(nodes):
+    for value in ["", "3.-.9999999999.AAAA", "...", "3.-.1." + "A" * 43]:
+        status, _ = ask(nodes[0], "/admin/sessions", key="sk-none-0123456789",
+                        **{"Parley-Node": value})
+        assert status == 401
