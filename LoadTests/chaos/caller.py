@@ -268,7 +268,7 @@ class Caller:
         """A piece of a reply has come."""
         if self.turn:
             self.turn.is_heard = True
-        if not self.heard_since_loss:
+        if not self.heard_since_loss and self.lost_at is None:
             self.heard_since_loss = True
             self.account.heard_again.append(time.monotonic() - self.loss)
 
@@ -363,7 +363,8 @@ class Caller:
         self.active.discard(response["id"])
         details = response.get("status_details") or {}
         self.last_status = response["status"]
-        self.last_reason = details.get("reason") or (details.get("error") or {}).get("code")
+        error = details.get("error") or {}
+        self.last_reason = details.get("reason") or error.get("message") or error.get("code")
         self.ended_at = time.monotonic()
         for item in response["output"]:
             if item["type"] == "function_call":

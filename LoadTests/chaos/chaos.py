@@ -65,6 +65,8 @@ class Cluster:
         self.key = (self.state / "key").read_text().strip()
         self.model = subprocess.Popen(
             [sys.executable, HERE / "numbered_model.py", f"{self.network}.1", str(self.port + 13)])
+        while self.get(f"http://{self.network}.1:{self.port + 13}/runs") is None:
+            time.sleep(0.05)
         return self
 
     def __exit__(self, *_):
