@@ -4,10 +4,13 @@ import asyncio
 import contextlib
 import http.client
 import json
+import os
+import socket
+import subprocess
 import time
 
 import pytest
-from parley_server import HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
+from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ROOT, ParleyServer
 from redis_server import RedisServer
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
@@ -119,3 +122,83 @@ def test_a_pass_cannot_be_made_up(nodes):
         status, _ = ask(nodes[0], "/admin/sessions", key="sk-none-0123456789",
                         **{"Parley-Node": value})
         assert status == 401
+
+
+# scripts/cluster.sh
+
+
+def free_range(count=13):
+    """The first of some ports on which no program listens now."""
+    for first in range(20_000, 60_000, 20):
+        with contextlib.ExitStack() as stack:
+            try:
+                for port in range(first, first + count):
+                    stack.enter_context(socket.create_server(("127.0.0.1", port)))
+                return first
+            except OSError:
+                continue
+    raise RuntimeError("no ports are free")
+
+
+class Script:
+    """scripts/cluster.sh with ports of its own."""
+
+    def __init__(self):
+        self.port = free_range()
+        self.environment = {
+            name: value for name, value in os.environ.items() if not name.startswith("PARLEY_")
+        } | {
+            "PARLEY_BINARY": BINARY, "CLUSTER_PORT": str(self.port), "CLUSTER_DETACHED": "1",
+            "CLUSTER_PROMETHEUS": "0", "CLUSTER_NODES": "2",
+        }
+
+    def __enter__(self):
+        self.shown = self.do("up")
+        return self
+
+    def __exit__(self, *_):
+        self.do("down")
+
+    def do(self, *arguments, status=0):
+        done = subprocess.run(
+            [ROOT / "scripts/cluster.sh", *arguments], env=self.environment, timeout=HANG_GUARD,
+            capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def states(self):
+        lines = [line.split() for line in self.do("status").splitlines()[1:]]
+        return {words[0]: words[3] for words in lines}
+
+    def pids(self):
+        lines = [line.split() for line in self.do("status").splitlines()[1:]]
+        return {words[0]: words[2] for words in lines}
+
+
+def test_the_script_starts_rolls_kills_and_ends_a_cluster():
+    async def talk(port):
+        async with connect(f"ws://127.0.0.1:{port}/v1/realtime?model=m",
+                           **PATIENT_WEBSOCKET) as link:
+            assert json.loads(await link.recv())["type"] == "session.created"
+            return link.response.headers["X-Served-By"]
+
+    with Script() as script:
+        assert f"http://127.0.0.1:{script.port}" in script.shown
+        assert script.states() == {"node1": "ready", "node2": "ready", "redis": "ready"}
+        assert "a cluster runs on port" in script.do("up", status=1)
+        before = script.pids()
+        script.do("roll")
+        after = script.pids()
+        assert after["redis"] == before["redis"]
+        assert all(after[node] != before[node] for node in ["node1", "node2"])
+        script.do("kill", "1")
+        assert script.states()["node1"] == "down"
+        # The next client never meets the node that is gone.
+        assert {asyncio.run(talk(script.port)) for _ in range(4)} == {"node2"}
+        script.do("start", "1")
+        script.do("redis", "kill")
+        assert script.states() == {"node1": "ready", "node2": "ready", "redis": "down"}
+        assert "name a node" in script.do("kill", "7", status=1)
+    assert "no cluster runs" in script.do("status", status=1)
+    with pytest.raises(OSError):
+        socket.create_connection(("127.0.0.1", script.port), timeout=1)
