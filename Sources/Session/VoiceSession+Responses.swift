@@ -53,9 +53,10 @@ extension VoiceSession {
     }
 
     /// Whether a response in the conversation may begin: none is in flight, and the limit is not
-    /// reached.
+    /// reached, and the session does not go on elsewhere.
     var canRespond: Bool {
-        activeResponse == nil && responses.count < context.limits.maxActiveResponses
+        activeResponse == nil && !isHandedOver
+            && responses.count < context.limits.maxActiveResponses
     }
 
     /// Creates a response; the model is asked when nothing is left to transcribe.
@@ -165,6 +166,7 @@ extension VoiceSession {
 
     /// Begins the responses that follow the results of tools, once nothing stands in the way.
     func continueAfterTools(_ tools: SessionTools) {
+        guard !isHandedOver else { return }
         let most = context.limits.maxAutomaticResponses
         while responses.count < context.limits.maxActiveResponses {
             do {

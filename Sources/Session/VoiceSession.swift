@@ -17,10 +17,12 @@ import Codec
 /// `nextOutput()` until it returns nil, then read `nextDeadline(after:)`; when that instant comes,
 /// `handleDeadline(at:)`. `noteLost` may be called at any time.
 /// - Getters: `id`, `parameters`, `hasUnheardAudio`, `isIdle`, `activity`, `hasTurnInFlight`,
-///   `playedOut`, `hasEnoughSpeech(of:)`, `nextDeadline(after:)`, `ledger` (VoiceSession+Ledger).
+///   `playedOut`, `hasEnoughSpeech(of:)`, `nextDeadline(after:)`, `ledger` (VoiceSession+Ledger),
+///   `canBeHandedOver`, `saved(items:at:)`.
 /// - Inputs: `start(at:)`, `handle(_:eventID:audio:at:)`, `handle(_: ClientEventError, at:)`,
 ///   `handleAudioPacket(_:at:)`, `handleUnheardAudio(at:)`, `handle(_: AgentEvent, at:)`,
-///   `handleDeadline(at:)`, `handleClientAway(at:)`, `handleClientBack(played:at:)`;
+///   `handleDeadline(at:)`, `handleClientAway(at:)`, `handleClientBack(played:at:)`,
+///   `handOver(at:)`; `startRestored(_:played:announcesItems:at:)` instead of `start(at:)`;
 ///   `noteUnsent(itemID:position:)` and `noteLost(itemID:position:)`.
 /// - Outputs: `nextOutput()`.
 ///
@@ -60,7 +62,7 @@ public final class VoiceSession: SessionCore {
     /// be heard or remembered.
     var playback: ReplyPlayback?
     /// Whether any speech of a reply has come.
-    private var hasSpoken = false
+    private(set) var hasSpoken = false
     /// Whether the session's kind is settled: by the connection, or by the client's first event.
     private var isKindSettled: Bool
     /// Whether a client that loses its connection may come back to the session: then reply audio is
@@ -68,16 +70,46 @@ public final class VoiceSession: SessionCore {
     public var isResumable = false
     /// Whether the client has lost its connection and is not back.
     public internal(set) var isClientAway = false
+    /// Whether the session goes on in another process: nothing begins here any more.
+    var isHandedOver = false
 
     /// Creates a session in its initial state; emits nothing before `start(at:)`.
     /// - Parameters:
     ///   - parameters: the effective session to begin with. Turn detection is switched off where
     ///     the context has no voice activity model.
     ///   - seed: of the session's own random numbers (ids).
-    public init(parameters: SessionParameters, context: SessionContext, seed: UInt64) {
+    public convenience init(
+        parameters: SessionParameters, context: SessionContext, seed: UInt64
+    ) {
         var ids = IdentifierSource(seed: seed)
-        id = ids.make("sess_")
-        conversationID = ids.make("conv_")
+        let names = (session: ids.make("sess_"), conversation: ids.make("conv_"))
+        self.init(names, parameters: parameters, ids: ids, context: context)
+    }
+
+    /// A session in the state that it had when it was saved, as another process goes on with it;
+    /// emits nothing before `startRestored`.
+    /// - Parameter seed: of the random numbers of new ids.
+    /// - Throws: `settings` where this server cannot meet the session's settings.
+    public convenience init(
+        restoring saved: SavedSession, context: SessionContext, seed: UInt64
+    ) throws(SavedSessionError) {
+        let parameters = try context.parameters(restoring: saved)
+        self.init(
+            (session: saved.id, conversation: saved.conversationID), parameters: parameters,
+            ids: IdentifierSource(seed: seed), context: context)
+        conversation.restore(
+            saved.itemIDs.compactMap { saved.items[$0] }, hiddenItems: saved.hiddenItems,
+            memory: saved.memory)
+        hasSpoken = saved.hasSpoken
+        isKindSettled = true
+    }
+
+    private init(
+        _ names: (session: String, conversation: String), parameters: SessionParameters,
+        ids: IdentifierSource, context: SessionContext
+    ) {
+        id = names.session
+        conversationID = names.conversation
         self.ids = ids
         self.context = context
         var starting = parameters

@@ -126,6 +126,45 @@ final class ScriptedSession {
         takeOutputs()
     }
 
+    /// A session that another process has left. Its agents know nothing of the first one's.
+    init(
+        restoring saved: SavedSession, limits: SessionLimits = .init(),
+        voiceActivity: VoiceActivityModel? = .installed, toolServers: ToolServerPolicy? = nil,
+        seed: UInt64 = 8
+    ) throws(SavedSessionError) {
+        context = SessionContext(
+            limits: limits, voiceActivityModel: voiceActivity, hasRecognizer: true,
+            hasSynthesizer: true, toolServers: toolServers)
+        session = try VoiceSession(restoring: saved, context: context, seed: seed)
+        writer = ServerEventWriter(sessionID: session.id)
+        session.isResumable = true
+    }
+
+    /// The client reaches the process that restores.
+    func startRestored(
+        _ saved: SavedSession, played: PlayedAudio? = nil, announcesItems: Bool = true
+    ) {
+        session.startRestored(
+            saved, played: played, announcesItems: announcesItems, at: now)
+        takeOutputs()
+    }
+
+    /// The state as a store gives it back.
+    func save(items: Set<String>? = nil) throws -> SavedSession {
+        let saved = session.saved(items: items, at: now)
+        let fields = Dictionary(uniqueKeysWithValues: saved.fields().map { ($0.name, $0.value) })
+        let read = try SavedSession(fields: fields)
+        if items == nil { #expect(read == saved) }
+        return read
+    }
+
+    /// The process ends as planned, now.
+    func handOver() {
+        noteUnsent()
+        session.handOver(at: now)
+        takeOutputs()
+    }
+
     // MARK: The script
 
     /// Sends a client event at a time.

@@ -52,6 +52,8 @@ public struct RealtimeSchema: Sendable {
     private static let turnDetectionExtensions: Set<String> = [
         "interruption_needs_words", "min_interruption_ms", "speculative_response",
     ]
+    /// Reasons of an ending that only a session has that can be resumed.
+    private static let ownReasons: Set<String> = ["handed_over", "interrupted_by_restart"]
     /// Events that only Parley has; DocumentedEvents alone checks them.
     public static let ownServerEvents: Set<String> = [
         "parley.agent.event", "parley.resumed", "parley.resume.updated", "parley.going_away",
@@ -146,6 +148,9 @@ public struct RealtimeSchema: Sendable {
             return expect(isInteger, "an integer")
         case .choice(let names):
             let name = value.string ?? value.raw.text
+            if path.hasSuffix(".status_details.reason"), Self.ownReasons.contains(name) {
+                return []
+            }
             return expect(names.contains(name), "one of \(names.joined(separator: "|"))")
         case .array(let element):
             guard let elements = value.elements else { return expect(false, "an array") }

@@ -1,10 +1,11 @@
 // Writes MCP tools, items and events. A tool is echoed to the client without `authorization` and
-// `headers`, because they are secrets. In items, a field that does not apply is absent, and there
+// `headers`, because they are secrets; only saved settings have them. In items, a field that does not apply is absent, and there
 // is neither `object` nor `status`: the protocol's tables have none here.
 
 extension JSONWriter {
     /// Writes an element of a session's `tools`.
-    mutating func mcpTool(_ tool: MCPTool) {
+    /// - Parameter keepsSecrets: whether its secrets are written, which no client may see.
+    mutating func mcpTool(_ tool: MCPTool, keepsSecrets: Bool = false) {
         object { json in
             json.member("type", "mcp")
             json.member("server_label", tool.serverLabel)
@@ -12,6 +13,7 @@ extension JSONWriter {
             if let description = tool.serverDescription {
                 json.member("server_description", description)
             }
+            if keepsSecrets { json.secrets(of: tool) }
             if let allowed = tool.allowedTools {
                 json.key("allowed_tools")
                 if tool.allowedToolsIsList {
@@ -35,6 +37,17 @@ extension JSONWriter {
                         json.filter(never)
                     }
                 }
+            }
+        }
+    }
+
+    private mutating func secrets(of tool: MCPTool) {
+        if let token = tool.authorization { member("authorization", token) }
+        guard !tool.headers.isEmpty else { return }
+        object("headers") { json in
+            for header in tool.headers {
+                json.key(text: header.name)
+                json.string(header.value)
             }
         }
     }

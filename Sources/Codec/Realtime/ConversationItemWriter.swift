@@ -1,11 +1,15 @@
 // Writes a conversation item. In items and their content a field that does not apply is absent,
 // never `null`: browser clients drop an event with a null there. Audio is written if the item has
 // it; Session includes it only in an answer to a client that requested it. The URL of an image is
-// written unless it contains the image's data: the client has sent the data and needs no copy.
+// written unless it contains the image's data: the client has sent the data and needs no copy. A
+// saved item has it.
 
 extension JSONWriter {
     /// Writes the protocol's `realtime.item`.
-    mutating func item(_ item: ConversationItem, in dialect: RealtimeDialect) {
+    /// - Parameter keepsImages: whether the data of images is written.
+    mutating func item(
+        _ item: ConversationItem, in dialect: RealtimeDialect, keepsImages: Bool = false
+    ) {
         if case .mcp(let mcp) = item.kind { return mcpItem(mcp, id: item.id) }
         object { json in
             if !item.id.isEmpty { json.member("id", item.id) }
@@ -16,7 +20,9 @@ extension JSONWriter {
                 json.member("status", item.status.rawValue)
                 json.member("role", role.rawValue)
                 json.array("content") { json in
-                    for part in content { json.contentPart(part, in: dialect) }
+                    for part in content {
+                        json.contentPart(part, in: dialect, keepsImages: keepsImages)
+                    }
                 }
             case .functionCall(let callID, let name, let arguments):
                 json.member("type", "function_call")
@@ -36,7 +42,9 @@ extension JSONWriter {
         }
     }
 
-    private mutating func contentPart(_ part: ContentPart, in dialect: RealtimeDialect) {
+    private mutating func contentPart(
+        _ part: ContentPart, in dialect: RealtimeDialect, keepsImages: Bool
+    ) {
         object { json in
             switch part {
             case .inputText(let text):
@@ -51,7 +59,7 @@ extension JSONWriter {
                 if let transcript { json.member("transcript", transcript) }
             case .inputImage(let url, let detail):
                 json.member("type", "input_image")
-                if !url.hasPrefix("data:") { json.member("image_url", url) }
+                if keepsImages || !url.hasPrefix("data:") { json.member("image_url", url) }
                 json.member("detail", detail.rawValue)
             case .outputText(let text):
                 json.member("type", dialect.outputText)

@@ -52,7 +52,8 @@ public struct ResponseDescription: Equatable, Sendable {
         case inProgress, completed
         /// `turn_detected` or `client_cancelled`.
         case cancelled(reason: String)
-        /// `max_output_tokens` or `content_filter`.
+        /// `max_output_tokens` or `content_filter`; in a session that can be resumed also
+        /// `handed_over` or `interrupted_by_restart` (extensions of Parley).
         case incomplete(reason: String)
         /// The error that ended it. `retryAfterSeconds`: when another response may succeed; nil:
         /// unknown.

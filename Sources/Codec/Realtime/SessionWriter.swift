@@ -5,13 +5,17 @@
 extension JSONWriter {
     /// Writes the protocol's `realtime.session` or `realtime.transcription_session`. Disabled
     /// features are `null`.
-    /// - Parameter expiresAt: when it ends, in seconds since 1970; nil: it has no end.
+    /// - Parameters:
+    ///   - expiresAt: when it ends, in seconds since 1970; nil: it has no end.
+    ///   - keepsSecrets: whether the secrets of MCP servers are written. Never for a client.
     mutating func session(
         id: String, _ parameters: SessionParameters, in dialect: RealtimeDialect,
-        expiresAt: Int? = nil
+        expiresAt: Int? = nil, keepsSecrets: Bool = false
     ) {
         switch (dialect, parameters.kind) {
-        case (.ga, .realtime): realtimeSession(id: id, parameters, expiresAt: expiresAt)
+        case (.ga, .realtime):
+            realtimeSession(
+                id: id, parameters, expiresAt: expiresAt, keepsSecrets: keepsSecrets)
         case (.ga, .transcription): transcriptionSession(id: id, parameters, expiresAt: expiresAt)
         case (.beta, _):
             object { json in json.betaSession(id: id, parameters, expiresAt: expiresAt) }
@@ -34,7 +38,7 @@ extension JSONWriter {
     }
 
     private mutating func realtimeSession(
-        id: String, _ parameters: SessionParameters, expiresAt: Int?
+        id: String, _ parameters: SessionParameters, expiresAt: Int?, keepsSecrets: Bool
     ) {
         object { json in
             json.member("object", "realtime.session")
@@ -44,7 +48,7 @@ extension JSONWriter {
             json.member("model", parameters.model)
             json.outputModalities(parameters.outputModality)
             json.member("instructions", parameters.instructions)
-            json.tools(of: parameters)
+            json.tools(parameters.tools, parameters.mcpTools, keepsSecrets: keepsSecrets)
             if let choice = parameters.mcpToolChoice {
                 json.mcpToolChoice(choice)
             } else {
@@ -74,10 +78,12 @@ extension JSONWriter {
     }
 
     /// Writes `tools`.
-    mutating func tools(of parameters: SessionParameters) {
+    mutating func tools(
+        _ functions: [FunctionTool], _ servers: [MCPTool], keepsSecrets: Bool = false
+    ) {
         array("tools") { json in
-            for tool in parameters.tools { json.tool(tool) }
-            for tool in parameters.mcpTools { json.mcpTool(tool) }
+            for tool in functions { json.tool(tool) }
+            for tool in servers { json.mcpTool(tool, keepsSecrets: keepsSecrets) }
         }
     }
 
@@ -229,7 +235,8 @@ extension JSONWriter {
         }
     }
 
-    private mutating func toolChoice(_ choice: ToolChoice) {
+    /// Writes `tool_choice`.
+    mutating func toolChoice(_ choice: ToolChoice) {
         switch choice {
         case .auto: member("tool_choice", "auto")
         case .none: member("tool_choice", "none")

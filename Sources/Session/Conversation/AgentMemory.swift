@@ -15,7 +15,7 @@ final class AgentMemory {
     static let maxBytes = 192 << 10
 
     /// One memento, and the items that its agent knew.
-    struct Kept {
+    struct Kept: Equatable {
         let provider: String
         let text: String
         /// The last item that the agent knew: the end of its own reply.
@@ -36,6 +36,9 @@ final class AgentMemory {
         guard !newest.wasHeard, let heard else { return [newest] }
         return [heard, newest]
     }
+
+    /// All that is kept, whether or not it is used now, the newest last.
+    var kept: [Kept] { (heard.map { [$0] } ?? []) + [newest] }
 
     /// Bytes of all of it.
     var heldBytes: Int {

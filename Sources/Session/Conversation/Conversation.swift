@@ -418,6 +418,64 @@ struct Conversation {
     /// The audio of an item is not given to a model.
     mutating func forgetHeard(of id: String) { audio.forgetHeard(of: id) }
 
+    // MARK: Saving
+
+    /// The ids of all items, oldest first.
+    var itemIDs: [String] { entries.map(\.id) }
+
+    /// How many items at the front are not shown to a model any more.
+    var hiddenItems: Int { contextStart }
+
+    /// All that agents want back, the newest last.
+    var memory: [AgentMemory.Kept] { agents?.kept ?? [] }
+
+    /// An item with the times of its speech.
+    func saved(_ id: String) -> SavedItem? {
+        index(of: id).map { SavedItem(item: entries[$0].item, speech: entries[$0].speech) }
+    }
+
+    /// Takes over saved items, in order, and what agents want back with them. The oldest of more
+    /// than the limits allow are left out.
+    mutating func restore(
+        _ saved: [SavedItem], hiddenItems: Int, memory: [AgentMemory.Kept]
+    ) {
+        for saved in saved {
+            _ = append(saved.item)
+            update(saved.item, speech: saved.speech)
+        }
+        contextStart = min(max(0, hiddenItems), entries.count)
+        while entries.count > maxItems || textBytes > maxBytes { remove(at: 0) }
+        for kept in memory {
+            if let agents { agents.keep(kept) } else { agents = AgentMemory(kept) }
+        }
+    }
+
+    /// At least so much of an item's audio was sent.
+    mutating func noteSent(_ id: String, milliseconds: Int) {
+        guard let saved = saved(id), saved.speech.sentMilliseconds < milliseconds else { return }
+        var speech = saved.speech
+        speech.sentMilliseconds = milliseconds
+        update(saved.item, speech: speech)
+    }
+
+    /// The assistant's spoken items from one on that were not cut, each with how much of its audio
+    /// was sent; nil: there is no such item, or the user has written or spoken since.
+    func spokenItems(from id: String) -> [(id: String, sent: Int)]? {
+        guard let first = index(of: id) else { return nil }
+        var spoken: [(id: String, sent: Int)] = []
+        for entry in entries[first...] {
+            if entry.isOfUser { return nil }
+            guard entry.isSpokenReply, !entry.speech.isCut else { continue }
+            spoken.append((entry.id, entry.speech.sentMilliseconds))
+        }
+        return spoken
+    }
+
+    /// Whether an item comes after another.
+    func isItem(_ id: String, after other: String) -> Bool {
+        index(of: id).map { isItem(at: $0, after: other) } ?? false
+    }
+
     /// The position of an item; searched from the end, where the items in use are.
     private func index(of id: String) -> Int? { entries.lastIndex { $0.id == id } }
 }

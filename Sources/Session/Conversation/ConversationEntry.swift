@@ -150,6 +150,20 @@ struct ConversationEntry {
     /// Whether it is a message of the assistant.
     var isReply: Bool { form == .assistantText || form == .assistantSpeech }
 
+    /// Whether it is a spoken message of the assistant, and nothing else.
+    var isSpokenReply: Bool { form == .assistantSpeech }
+
+    /// Whether it is a message of the user.
+    var isOfUser: Bool {
+        switch form {
+        case .userText, .userAudio, .wordlessAudio: return true
+        case .systemText, .assistantText, .assistantSpeech: return false
+        case .other:
+            guard case .message(role: .user, _)? = details?.item?.kind else { return false }
+            return true
+        }
+    }
+
     /// Whether its words are not all that the model has written.
     var isCut: Bool { !isFinished || speech.isCut }
 

@@ -48,11 +48,11 @@ final class Response {
     private var splitter = ClauseSplitter()
     /// When the mark at which the text so far ends is taken for the end of a clause.
     private var pauseEnd: Instant?
-    private var speaker: ResponseSpeaker
+    private(set) var speaker: ResponseSpeaker
     /// Bytes of the parameters.
     private let parameterBytes: Int
     private var bytesWritten = 0
-    private var incompleteReason: String?
+    private(set) var incompleteReason: String?
     /// What the agent wants back with the next request.
     private var memento: (provider: String, text: String)?
     private var usage = ResponseUsage()
@@ -326,10 +326,13 @@ final class Response {
     }
 
     /// Ends the response: its items, then its one `response.done`.
-    /// - Parameter unheard: where the client stops playing, the items of which it has not played
-    ///   all that was sent; empty: the client plays the audio that has left.
+    /// - Parameters:
+    ///   - unheard: where the client stops playing, the items of which it has not played all that
+    ///     was sent; empty: the client plays the audio that has left.
+    ///   - dropsUnsent: whether audio that waits for the socket is dropped.
     func end(
-        _ status: ResponseDescription.Status, unheard: [PlayoutTimeline.HeardItem] = []
+        _ status: ResponseDescription.Status, unheard: [PlayoutTimeline.HeardItem] = [],
+        dropsUnsent: Bool = true
     ) {
         guard stage != .done else { return }
         if stage == .writing || speaker.isSpeaking {
@@ -337,7 +340,9 @@ final class Response {
         }
         if routes != nil { stopToolCalls() }
         noteUnheard(unheard)
-        if isInConversation, !outputs.allSatisfy(\.isComplete) { noteUnheard(speaker.dropUnsent()) }
+        if isInConversation, dropsUnsent, !outputs.allSatisfy(\.isComplete) {
+            noteUnheard(speaker.dropUnsent())
+        }
         for index in outputs.indices where !outputs[index].isComplete {
             if outputs[index].isAudio, outputs[index].cut == nil {
                 outputs[index].cut = .init(milliseconds: speaker.sentMilliseconds(index))

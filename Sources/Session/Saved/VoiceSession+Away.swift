@@ -28,21 +28,38 @@ extension VoiceSession {
         finish(at: now)
     }
 
-    /// The client is back. Audio after what it has is sent again.
+    /// The client is back. Audio after what it has is sent again. What cannot be sent again, because
+    /// its response is done, is said again by a response of its own.
     /// - Parameter played: the audio that the client has; nil: what it had probably played when it
-    ///   went away. Audio that is not kept any more counts as heard.
+    ///   went away. Audio of a response in flight that is not kept any more counts as heard.
     public func handleClientBack(played: PlayedAudio?, at now: Instant) {
         begin()
         if isClientAway {
             isClientAway = false
             speechInput?.forgetOrder()
+            let unheard = played.map { unheardParts(after: $0, at: now) } ?? []
             playback?.handleClientBack(played, at: now)
+            sayUnheard(unheard, at: now)
             for response in responses where !response.isInConversation {
                 response.handleClientBack(played, at: now)
             }
             userTurn.restartQuiet(at: now, position: speechInput?.buffer.end ?? 0)
         }
         finish(at: now)
+    }
+
+    /// What of the replies the client has not heard by its own word.
+    private func unheardParts(after played: PlayedAudio, at now: Instant) -> [UnheardReply.Part] {
+        playback?.unheardParts(after: played, at: now) ?? unheardParts([], played)
+    }
+
+    /// Says what was not heard of responses that are done. The user's words have precedence, and so
+    /// has a response in flight, whose audio goes on.
+    private func sayUnheard(_ parts: [UnheardReply.Part], at now: Instant) {
+        guard activeResponse == nil, !parts.isEmpty else { return }
+        let rest = cut(parts, announces: true)
+        guard canRespond, speechInput?.speechItemID == nil, !userTurn.isOwedAnswer else { return }
+        say(rest, overrides: ResponseParameters(), incompleteReason: nil, at: now)
     }
 
     /// When speech in progress ends because the client is away; nil: no speech, or it is here.

@@ -88,13 +88,14 @@ struct ItemSpeech {
 
     /// How much of the text was said when. A clause that was cut off in the middle of its synthesis
     /// has no mark of its own; its words are taken to come at the usual pace.
-    func said() -> Conversation.Speech {
+    /// - Parameter isCutOff: whether the clause in progress counts as cut off, too.
+    func said(isCutOff: Bool = false) -> Conversation.Speech {
         guard enqueuedSamples > 0 else { return Conversation.Speech() }
         let rate = ItemSpeechQueue.rate
         var marks = marks
         let before = marks.last ?? Conversation.SpokenMark(transcriptBytes: 0, audioMilliseconds: 0)
         let synthesised = rate.milliseconds(ofSamples: enqueuedSamples)
-        if synthesised > before.audioMilliseconds, isCutOff {
+        if synthesised > before.audioMilliseconds, isCutOff || self.isCutOff {
             let bytes = (synthesised - before.audioMilliseconds) / Self.millisecondsPerByte
             marks.append(
                 Conversation.SpokenMark(

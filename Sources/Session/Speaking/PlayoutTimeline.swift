@@ -251,6 +251,23 @@ final class PlayoutTimeline {
         }
     }
 
+    /// Items that were not heard to the end of what was sent of them, or is to be sent again, each
+    /// with how much was heard.
+    func unheard(at now: Instant) -> [HeardItem] { withRunsAgain(items(after: heard(at: now))) }
+
+    /// The same for a client that plays all that was sent.
+    var unsentAgain: [HeardItem] { withRunsAgain([]) }
+
+    private func withRunsAgain(_ unheard: [HeardItem]) -> [HeardItem] {
+        again.reversed().reduce(into: unheard) { unheard, run in
+            guard !unheard.contains(where: { $0.itemID == run.part.itemID }) else { return }
+            unheard.append(
+                HeardItem(
+                    responseID: run.part.responseID, itemID: run.part.itemID,
+                    heard: SampleRate.hz48000.milliseconds(ofSamples: run.position)))
+        }
+    }
+
     /// The newest response has failed: the client plays what has left of it, and no more comes.
     /// - Returns: its items of which something waited, or was to be sent again.
     func dropUnsent(of responseID: String) -> [HeardItem] {

@@ -26,6 +26,14 @@ final class ReplyPlayback {
     private var judge = InterruptionJudge()
     /// The newest response, where the client has truncated what it was saying.
     private(set) var truncatedResponseID: String?
+    /// What the client has not heard at the end of this process; nil: that has not come.
+    private var handedOver: HandedOver?
+
+    /// Apart, because nearly all playbacks have none.
+    private final class HandedOver {
+        let reply: UnheardReply?
+        init(_ reply: UnheardReply?) { self.reply = reply }
+    }
 
     init(core: any SessionCore) {
         self.core = core
@@ -38,6 +46,7 @@ final class ReplyPlayback {
     /// Whether nothing here is needed any more.
     var isOver: Bool {
         timeline == nil && echo == nil && !judge.hasHeardEcho && truncatedResponseID == nil
+            && handedOver == nil
     }
 
     /// Whether a hold without speech, or speech without a hold, breaks the invariant.
@@ -97,6 +106,52 @@ final class ReplyPlayback {
         guard let timeline else { return }
         if let played { timeline.handleBack(played) }
         goOn(timeline, after: .clientAway, tellsPositions: true, at: now)
+    }
+
+    /// The client is back: how much of which items it has not heard, by its own word.
+    func unheardParts(after played: PlayedAudio, at now: Instant) -> [UnheardReply.Part] {
+        timeline?.handleBack(played)
+        return core.unheardParts(timeline.map { parts(of: $0.unheard(at: now)) } ?? [], played)
+    }
+
+    private func parts(of items: [PlayoutTimeline.HeardItem]) -> [UnheardReply.Part] {
+        items.map { UnheardReply.Part(itemID: $0.itemID, heard: $0.heard) }
+    }
+
+    // MARK: The end of the process
+
+    /// What the client has not heard, and what is to follow; nil: it has heard all.
+    func unheardReply(at now: Instant) -> UnheardReply? {
+        if let handedOver { return handedOver.reply }
+        var reply = UnheardReply()
+        reply.parts = timeline.map { parts(of: $0.unheard(at: now)) } ?? []
+        core.activeResponse?.describe(into: &reply)
+        return reply == UnheardReply() ? nil : reply
+    }
+
+    /// The session goes on in another process: the response in flight ends here.
+    /// - Parameter isDelivered: whether the client gets, and plays, all that was sent.
+    func handOver(isDelivered: Bool, at now: Instant) {
+        guard handedOver == nil else { return }
+        let status = ResponseDescription.Status.incomplete(reason: "handed_over")
+        guard isDelivered else {
+            handedOver = HandedOver(unheardReply(at: now))
+            return stop(status, at: now)
+        }
+        guard let active = core.activeResponse else {
+            handedOver = HandedOver(nil)
+            return
+        }
+        var reply = UnheardReply()
+        active.describe(into: &reply)
+        // Audio that is still to be sent again is not sent here.
+        let again = timeline?.unsentAgain ?? []
+        for (index, part) in reply.parts.enumerated() {
+            guard let next = again.first(where: { $0.itemID == part.itemID }) else { continue }
+            reply.parts[index].heard = next.heard
+        }
+        handedOver = HandedOver(reply)
+        active.end(status, unheard: again, dropsUnsent: false)
     }
 
     // MARK: Speech over a reply

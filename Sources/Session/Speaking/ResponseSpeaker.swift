@@ -30,7 +30,7 @@ struct ResponseSpeaker {
     /// When the user stopped speaking, until the first audio has been measured from it.
     private var speechEnd: Instant?
     /// Whether no more is spoken, whatever is still written.
-    private var isMuted = false
+    private(set) var isMuted = false
 
     /// - Parameters:
     ///   - voice: voice and speed; its text is not used.
@@ -93,7 +93,10 @@ struct ResponseSpeaker {
     func sentMilliseconds(_ index: Int) -> Int { items[index].sentMilliseconds }
 
     /// How much of an item's text was said when.
-    func said(_ index: Int) -> Conversation.Speech { items[index].said() }
+    /// - Parameter isCutOff: whether the clause in progress counts as cut off.
+    func said(_ index: Int, isCutOff: Bool = false) -> Conversation.Speech {
+        items[index].said(isCutOff: isCutOff)
+    }
 
     // MARK: Clauses
 

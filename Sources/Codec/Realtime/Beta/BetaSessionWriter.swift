@@ -34,7 +34,7 @@ extension JSONWriter {
         member("instructions", parameters.instructions)
         member("voice", parameters.voice)
         member("output_audio_format", parameters.outputFormat.betaName)
-        tools(of: parameters)
+        tools(parameters.tools, parameters.mcpTools)
         betaToolChoice(of: parameters)
         member("temperature", number: parameters.temperature.value)
         key("max_response_output_tokens")

@@ -304,7 +304,8 @@ enum ResponseObjectTables {
                     "reason",
                     .choice([
                         "turn_detected", "client_cancelled", "max_output_tokens", "content_filter",
-                    ]), "Why."),
+                        "handed_over", "interrupted_by_restart",
+                    ]), "Why; the last two in a session that was resumed."),
             ])
     }
 

@@ -1,0 +1,55 @@
+// A response at the end of a process and at the beginning of another: what is saved of it while it is
+// in flight, and one that says words that are known. Response has its life in between.
+//
+// Invariant: what is saved of an item is what its done events would say now.
+
+import Codec
+
+extension Response {
+    /// An item that is not complete, as it is now; nil: it is, or there is no such item.
+    func saved(_ itemID: String) -> SavedItem? {
+        guard let index = outputs.lastIndex(where: { $0.item.id == itemID }),
+            !outputs[index].isComplete
+        else { return nil }
+        var output = outputs[index]
+        output.complete(.inProgress)
+        guard output.isAudio else { return SavedItem(item: output.item) }
+        return SavedItem(item: output.item, speech: speaker.said(index, isCutOff: true))
+    }
+
+    /// Adds what is to follow this response in another process, and the items of which words are not
+    /// sent yet.
+    func describe(into reply: inout UnheardReply) {
+        guard stage != .done else { return }
+        reply.itemIDs = outputs.map(\.item.id)
+        reply.isWritten = stage == .speaking
+        reply.incompleteReason = incompleteReason
+        reply.hasToolResults = outputs.contains { $0.toolCall != nil }
+        reply.overrides = parameters
+        reply.isSpoken = outputs.indices.contains {
+            outputs[$0].isAudio && speaker.sentMilliseconds($0) > 0
+        }
+        // What the client has silenced stays so.
+        reply.parts.removeAll { part in
+            outputs.contains { $0.item.id == part.itemID && $0.cut != nil }
+        }
+        guard !speaker.isMuted else { return }
+        for (index, output) in outputs.enumerated()
+        where output.isAudio && !output.isComplete && output.cut == nil {
+            guard !reply.parts.contains(where: { $0.itemID == output.item.id }) else { continue }
+            reply.parts.append(
+                UnheardReply.Part(
+                    itemID: output.item.id, heard: speaker.sentMilliseconds(index)))
+        }
+    }
+
+    /// Says words that are known, without a model.
+    /// - Parameter incompleteReason: why there are no more, where there should be.
+    func say(_ words: String, incompleteReason: String?, at now: Instant) {
+        guard stage == .waiting else { return }
+        handleAsked()
+        handle(.text(words), at: now)
+        if let incompleteReason { handle(.incomplete(reason: incompleteReason), at: now) }
+        handleModelFinished(at: now)
+    }
+}

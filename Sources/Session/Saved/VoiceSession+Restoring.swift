@@ -1,0 +1,153 @@
+// A session that goes on where another process has left it. The conversation, the settings and what
+// agents want back are as they were. What was in flight is settled:
+//
+// - A reply of which something was heard ends there, and the rest of what its model wrote is said. It
+//   is `completed` where the model had finished, and else `incomplete` (`interrupted_by_restart`).
+// - A reply of which nothing was heard is said whole where the model had finished. Else its model is
+//   asked again.
+// - Calls of tools that were in flight have failed, and the model is told.
+// - Words that were being recognised are lost, and the client is told.
+//
+// Invariant: no word of a reply is said that was heard, but the one in progress.
+
+import Codec
+
+extension SessionContext {
+    /// The settings of a saved session, checked as an update of a client is.
+    func parameters(restoring saved: SavedSession) throws(SavedSessionError) -> SessionParameters {
+        do throws(ClientEventError) {
+            try checkToolServers(saved.parameters.mcpTools, path: "session.tools")
+            let hasTurnDetection = saved.parameters.turnDetection != nil
+            guard !hasTurnDetection || voiceActivityModel != nil else {
+                throw .turnDetectionUnavailable
+            }
+            return try parameters(saved.parameters, changedBy: SessionUpdate())
+        } catch {
+            throw .settings(error)
+        }
+    }
+}
+
+extension VoiceSession {
+    /// The client is here, and the session goes on. Called once, instead of `start(at:)`, for a
+    /// session that was made from the same state.
+    /// - Parameters:
+    ///   - played: the audio that the client has; nil: the estimate of when the state was saved.
+    ///   - announcesItems: whether the client gets all items anew. Else it is told what has changed.
+    public func startRestored(
+        _ saved: SavedSession, played: PlayedAudio?, announcesItems: Bool, at now: Instant
+    ) {
+        begin()
+        let reply = saved.reply ?? UnheardReply()
+        let parts = unheardParts(reply.parts, played)
+        let isLost = isToBeAskedAgain(reply, parts, saved)
+        if isLost { forgetUnspoken(of: reply, announces: !announcesItems) }
+        let rest = cut(
+            isLost ? parts.filter { !reply.itemIDs.contains($0.itemID) } : parts,
+            announces: !announcesItems)
+        let hasLostCall = settleItems(announces: !announcesItems)
+        if announcesItems { announceItems() }
+        announceLostWords(saved.awaitedIDs)
+        if !parameters.mcpTools.isEmpty { madeTools().handleUpdate(at: now) }
+        if saved.isQuiet {
+            userTurn.beginQuiet(at: now, now: now, position: speechInput?.buffer.end ?? 0)
+        }
+        goOn(
+            with: reply, rest: rest, asksAgain: isLost,
+            isOwed: saved.isTurnUnanswered || hasLostCall, at: now)
+        finish(at: now)
+    }
+
+    /// Whether nothing of the reply in flight was heard and its model had not finished, so that the
+    /// model is asked again. Not where words are lost that it was asked about, because the answer
+    /// would be a guess, and not where the client has to answer a call first.
+    private func isToBeAskedAgain(
+        _ reply: UnheardReply, _ parts: [UnheardReply.Part], _ saved: SavedSession
+    ) -> Bool {
+        guard let unfinished = saved.reply, !unfinished.isWritten else { return false }
+        guard saved.awaitedIDs.isEmpty || reply.overrides.input != nil else { return false }
+        // Of items that are not among the parts everything was heard.
+        return reply.itemIDs.allSatisfy { itemID in
+            if let call = conversation.item(itemID), case .functionCall = call.kind {
+                return call.status != .completed
+            }
+            guard let (text, speech) = conversation.words(of: itemID) else { return true }
+            let known = speech.knownMilliseconds
+            let heard = parts.first { $0.itemID == itemID }?.heard ?? known
+            return Conversation.heard(
+                text, marks: speech.marks, audioMilliseconds: min(heard, known)
+            ).isEmpty
+        }
+    }
+
+    /// The model is asked again: what it wrote before, and nobody heard, is not in the conversation.
+    /// Calls that are complete stay.
+    private func forgetUnspoken(of reply: UnheardReply, announces: Bool) {
+        for itemID in reply.itemIDs {
+            guard let item = conversation.item(itemID), case .message = item.kind,
+                item.status != .completed || conversation.words(of: itemID) != nil
+            else { continue }
+            _ = try? conversation.remove(itemID)
+            if announces { emit(.conversationItemDeleted(itemID: itemID)) }
+        }
+    }
+
+    /// Gives items that were in progress their final form.
+    /// - Returns: whether a call of a tool was among them.
+    private func settleItems(announces: Bool) -> Bool {
+        var previousItemID: String?
+        var hasLostCall = false
+        for itemID in conversation.itemIDs {
+            defer { previousItemID = itemID }
+            guard var saved = conversation.saved(itemID), saved.item.status == .inProgress
+            else { continue }
+            if case .mcp(.call) = saved.item.kind {
+                saved.item.finishCall(
+                    .failure(.execution(message: "The server restarted during the call.")))
+                hasLostCall = true
+            } else {
+                saved.item.status = .incomplete
+            }
+            conversation.update(saved.item, speech: saved.speech)
+            guard announces else { continue }
+            emit(.conversationItemDone(saved.item, previousItemID: previousItemID))
+        }
+        return hasLostCall
+    }
+
+    private func announceItems() {
+        var previousItemID: String?
+        for item in conversation.items {
+            emit(.conversationItemAdded(item, previousItemID: previousItemID))
+            emit(.conversationItemDone(item, previousItemID: previousItemID))
+            previousItemID = item.id
+        }
+    }
+
+    private func announceLostWords(_ itemIDs: [String]) {
+        guard parameters.transcription != nil else { return }
+        for itemID in itemIDs where conversation.item(itemID) != nil {
+            emit(
+                .transcriptionFailed(
+                    itemID: itemID, contentIndex: 0, code: "interrupted_by_restart",
+                    message: "The server restarted before these words were recognised."))
+        }
+    }
+
+    /// Says what is left of the reply, and asks the model where it has something to answer.
+    private func goOn(
+        with reply: UnheardReply, rest: String, asksAgain: Bool, isOwed: Bool, at now: Instant
+    ) {
+        say(
+            rest, overrides: reply.overrides,
+            incompleteReason: reply.isWritten || asksAgain
+                ? reply.incompleteReason : "interrupted_by_restart", at: now)
+        guard parameters.kind == .realtime else { return }
+        if asksAgain, canRespond {
+            begin(reply.overrides, speechEnd: nil)
+        } else if asksAgain || isOwed || reply.hasToolResults {
+            // Answered as soon as the rest is said.
+            userTurn.handleWords(endingAt: now)
+        }
+    }
+}

@@ -1,0 +1,68 @@
+// The state of a session for another process: as it is at any moment, and at the planned end of this
+// process. VoiceSession+Restoring goes on with it there.
+//
+//   planned:   (turns end) ── canBeHandedOver ──▶ handOver ──▶ saved ──▶ another process
+//   unplanned: saved, at the boundaries of items and turns ──▶ another process
+//
+// Invariant: after a hand-over no response begins here.
+
+import Codec
+
+extension VoiceSession {
+    /// The state that another process needs. It changes nothing and makes no output.
+    /// - Parameter wanted: the items that are included; nil: all. The rest of the state always is.
+    public func saved(items wanted: Set<String>?, at now: Instant) -> SavedSession {
+        var saved = SavedSession(
+            id: id, conversationID: conversationID, parameters: parameters,
+            itemIDs: conversation.itemIDs)
+        saved.hiddenItems = conversation.hiddenItems
+        saved.hasSpoken = hasSpoken
+        saved.isQuiet = userTurn.quietSince != nil
+        saved.isTurnUnanswered = userTurn.hasUnansweredWords || tools?.isBusy == true
+        saved.awaitedIDs = userTurn.awaited.map(\.itemID)
+        saved.memory = conversation.memory
+        saved.reply = playback == nil ? activeReply : playback?.unheardReply(at: now)
+        for itemID in saved.itemIDs where wanted?.contains(itemID) ?? true {
+            saved.items[itemID] =
+                activeResponse?.saved(itemID) ?? conversation.saved(itemID)
+        }
+        return saved
+    }
+
+    /// The response in flight, where nothing of it is played yet.
+    private var activeReply: UnheardReply? {
+        guard let activeResponse else { return nil }
+        var reply = UnheardReply()
+        activeResponse.describe(into: &reply)
+        return reply
+    }
+
+    /// Whether a hand-over now loses nothing: nobody speaks, no words are being recognised, and no
+    /// model and no tool is at work. A reply that is written and has only to be spoken is finished
+    /// elsewhere.
+    public var canBeHandedOver: Bool {
+        speechInput?.speechItemID == nil && !hasUncommittedSpeech && !hasUnheardAudio
+            && !userTurn.isRecognising && retrievals.isEmpty && tools?.isBusy != true
+            && responses.allSatisfy { response in
+                response.isInConversation && response.stage == .speaking
+                    && !response.outputs.contains(where: \.awaitsTool)
+            }
+    }
+
+    /// The session goes on in another process, and the connection is closed once what was sent has
+    /// left. Responses in flight end as incomplete (`handed_over`): in the conversation at what was
+    /// sent, which the client plays to its end; while the client is away or the user speaks, at what
+    /// was heard. `saved` then has the rest. No input may follow.
+    public func handOver(at now: Instant) {
+        begin()
+        if !isHandedOver {
+            isHandedOver = true
+            for response in responses where !response.isInConversation {
+                response.end(.incomplete(reason: "handed_over"), dropsUnsent: false)
+            }
+            let isSpokenOver = playback?.timeline?.isHeldBySpeech == true
+            playback?.handOver(isDelivered: !isClientAway && !isSpokenOver, at: now)
+        }
+        finish(at: now)
+    }
+}
