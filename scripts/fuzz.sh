@@ -14,6 +14,7 @@ source "$(dirname "$0")/common.sh"
 
 all=(
     http_message websocket_frames deflate client_event opus_packets ogg_opus connection_bytes
+    saved_session
 )
 seconds=${SECONDS_EACH:-60}
 work=$root/.build-fuzz

@@ -1,9 +1,11 @@
-// The state of a session that another process needs to go on with it, and its form in a store: one
-// field for the head, and one for each item, so that an item is written once and not with every
-// change. VoiceSession+Saving makes it, VoiceSession+Restoring uses it.
+// The state of a session that another process needs to go on with it, and its form in a store. What
+// changes at different times is in different fields: the head (small: what is heard and what is to
+// follow), the settings, the order of the items, what agents want back, and one field for each item.
+// VoiceSession+Saving makes the state, VoiceSession+Restoring uses it.
 //
 // Not in it: audio of the user that no turn has taken or that is being recognised, responses outside
-// of the conversation, and the connections of MCP servers, which are made anew.
+// of the conversation, questions about calls that the client has not answered, and the connections of
+// MCP servers, which are made anew.
 //
 // Invariant: a state that was read has only values within their ranges. An item that is missing or
 // cannot be read is left out: one strange item does not cost the conversation.
@@ -14,11 +16,14 @@ import Codec
 public struct SavedSession: Equatable, Sendable {
     /// The form that this server writes, and the only one that it reads.
     static let version = 1
-    /// The most bytes of a head that are read: settings and agents' states with room for escapes.
-    static let maxHeadBytes = 16 << 20
+    /// The most bytes of a field that are read: settings and agents' states with room for escapes.
+    static let maxFieldBytes = 16 << 20
     /// The most items that are read; `JSONLimits.maxValues` is as many.
     private static let maxItems = 1 << 16
     private static let headName = "head"
+    private static let settingsName = "settings"
+    private static let orderName = "order"
+    private static let memoryName = "memory"
     private static let itemPrefix = "item:"
 
     /// `sess_…`
@@ -59,30 +64,65 @@ public struct SavedSession: Equatable, Sendable {
 
     // MARK: Writing
 
-    /// The fields of a record in a store: the head, and the items that this state has.
-    public func fields() -> [(name: String, value: [UInt8])] {
-        let head = JSONWriter.saved { writeHead(into: &$0) }
-        let items = itemIDs.compactMap { id in
-            self.items[id].map { (name: Self.fieldName(ofItem: id), value: $0.bytes) }
+    /// What is written, because it has changed.
+    public struct Parts: OptionSet, Sendable {
+        public let rawValue: UInt8
+        public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+        /// What was heard, and what is to follow; some hundred bytes.
+        public static let head = Parts(rawValue: 1)
+        /// The settings, which `session.update` changes.
+        public static let settings = Parts(rawValue: 2)
+        /// The ids of the items, which change with each item that comes or goes.
+        public static let order = Parts(rawValue: 4)
+        /// What agents want back, which changes with the end of a response and when items go.
+        public static let memory = Parts(rawValue: 8)
+        /// Everything, as at the first time.
+        public static let all: Parts = [.head, .settings, .order, .memory]
+    }
+
+    /// The fields of a record in a store.
+    /// - Parameter parts: which of them are wanted. The items that this state has are always among
+    ///   them.
+    public func fields(_ parts: Parts = .all) -> [(name: String, value: [UInt8])] {
+        var fields: [(name: String, value: [UInt8])] = []
+        if parts.contains(.head) {
+            fields.append((Self.headName, JSONWriter.saved { writeHead(into: &$0) }))
         }
-        return [(name: Self.headName, value: head)] + items
+        if parts.contains(.settings) {
+            let settings = JSONWriter.saved { json in
+                json.key("settings")
+                json.savedSettings(parameters)
+            }
+            fields.append((Self.settingsName, settings))
+        }
+        if parts.contains(.order) {
+            fields.append((Self.orderName, JSONWriter.saved { $0.texts("items", itemIDs) }))
+        }
+        if parts.contains(.memory) {
+            let memory = JSONWriter.saved { json in
+                json.array("memory") { json in
+                    for kept in self.memory { kept.write(into: &json) }
+                }
+            }
+            fields.append((Self.memoryName, memory))
+        }
+        for id in itemIDs {
+            guard let item = items[id] else { continue }
+            fields.append((Self.fieldName(ofItem: id), item.bytes))
+        }
+        return fields
     }
 
     private func writeHead(into json: inout JSONWriter) {
         json.member("version", Self.version)
         json.member("id", id)
         json.member("conversation_id", conversationID)
-        json.key("settings")
-        json.savedSettings(parameters)
-        json.texts("items", itemIDs)
         json.member("hidden_items", hiddenItems)
         json.member("has_spoken", hasSpoken)
         json.member("is_quiet", isQuiet)
         json.member("is_turn_unanswered", isTurnUnanswered)
         json.texts("awaited", awaitedIDs)
-        json.array("memory") { json in
-            for kept in memory { kept.write(into: &json) }
-        }
         guard let reply else { return }
         json.key("reply")
         reply.write(into: &json)
@@ -92,11 +132,18 @@ public struct SavedSession: Equatable, Sendable {
 
     /// Reads a record. Fields that are none of a session's are ignored.
     public init(fields: [String: [UInt8]]) throws(SavedSessionError) {
-        guard let head = fields[Self.headName] else { throw .headMissing }
-        guard head.count <= Self.maxHeadBytes else { throw .tooLarge(bytes: head.count) }
         let parser = JSONParser()
-        try self.init(head: try SavedFields(try parser.parse(saved: head), "head"))
-        for id in itemIDs {
+        let settings = try Self.settings(fields, parser)
+        let order = try Self.read(Self.orderName, of: fields, parser)
+            .ids("items", atMost: Self.maxItems)
+        let memory = try Self.read(Self.memoryName, of: fields, parser)
+            .list("memory", atMost: 2) { (value) throws(SavedSessionError) in
+                try AgentMemory.Kept(try SavedFields(value, "memory"))
+            }
+        let head = try Self.read(Self.headName, of: fields, parser)
+        try self.init(head: head, settings, order: order)
+        self.memory = memory
+        for id in order {
             guard let bytes = fields[Self.fieldName(ofItem: id)],
                 let saved = try? SavedItem(bytes, parser), saved.item.id == id
             else { continue }
@@ -108,27 +155,42 @@ public struct SavedSession: Equatable, Sendable {
         itemIDs.removeAll { items[$0] == nil || !seen.insert($0).inserted }
     }
 
-    private init(head fields: SavedFields) throws(SavedSessionError) {
+    private init(
+        head fields: SavedFields, _ parameters: SessionParameters, order: [String]
+    ) throws(SavedSessionError) {
         let version = fields.object["version"]?.int
         guard version == Self.version else { throw .version(version) }
         id = try fields.id("id")
         conversationID = try fields.id("conversation_id")
-        let settings = try fields.required("settings")
-        do throws(ClientEventError) {
-            parameters = try SessionParameters(saved: settings)
-        } catch { throw .settings(error) }
-        itemIDs = try fields.ids("items", atMost: Self.maxItems)
-        hiddenItems = try fields.integer("hidden_items", in: 0...itemIDs.count)
+        self.parameters = parameters
+        itemIDs = order
+        // Of items that came or went since, the order knows more.
+        hiddenItems = min(
+            order.count, try fields.integer("hidden_items", in: 0...PlayedAudio.longest))
         hasSpoken = try fields.bool("has_spoken")
         isQuiet = try fields.bool("is_quiet")
         isTurnUnanswered = try fields.bool("is_turn_unanswered")
         awaitedIDs = try fields.ids("awaited", atMost: Self.maxItems)
-        memory = try fields.list("memory", atMost: 2) { (value) throws(SavedSessionError) in
-            try AgentMemory.Kept(try SavedFields(value, "memory"))
-        }
         if let reply = fields.object["reply"], !reply.isNull {
             self.reply = try UnheardReply(try SavedFields(reply, "reply"))
         }
+    }
+
+    private static func settings(
+        _ fields: [String: [UInt8]], _ parser: JSONParser
+    ) throws(SavedSessionError) -> SessionParameters {
+        let value = try read(settingsName, of: fields, parser).required("settings")
+        do throws(ClientEventError) { return try SessionParameters(saved: value) } catch {
+            throw .settings(error)
+        }
+    }
+
+    private static func read(
+        _ name: String, of fields: [String: [UInt8]], _ parser: JSONParser
+    ) throws(SavedSessionError) -> SavedFields {
+        guard let bytes = fields[name] else { throw .missing(name) }
+        guard bytes.count <= maxFieldBytes else { throw .tooLarge(bytes: bytes.count) }
+        return try SavedFields(try parser.parse(saved: bytes), "a field of the record")
     }
 }
 

@@ -5,15 +5,15 @@ import Codec
 /// Why a saved session cannot be restored. What was saved comes from a store that others can write
 /// to, so each of these is expected.
 public enum SavedSessionError: Error, Equatable, Sendable {
-    /// There is no field `head`.
-    case headMissing
+    /// There is no field of this name.
+    case missing(String)
     /// A field is longer than this server reads.
     case tooLarge(bytes: Int)
     /// A field is not JSON.
     case notJSON(JSONError)
     /// The state has another form than this server reads; nil: it does not say which.
     case version(Int?)
-    /// A member of the head is missing, or has another form than it must have.
+    /// A member of a field is missing, or has another form than it must have.
     case malformed(String)
     /// The settings are not those of any session, or this server cannot meet them.
     case settings(ClientEventError)
@@ -21,7 +21,7 @@ public enum SavedSessionError: Error, Equatable, Sendable {
     /// The reason as a clause for a log.
     public var explanation: String {
         switch self {
-        case .headMissing: "there is no head"
+        case .missing(let field): "there is no field '\(field)'"
         case .tooLarge(let bytes): "a field has \(bytes) bytes"
         case .notJSON(let error): error.explanation
         case .version(let version?): "its form is version \(version)"

@@ -73,5 +73,7 @@ struct UnheardReply: Equatable, Sendable {
         do throws(ClientEventError) {
             overrides = try ResponseParameters(saved: value)
         } catch { throw .settings(error) }
+        // Only responses in the conversation are saved.
+        overrides.isInConversation = true
     }
 }

@@ -134,6 +134,14 @@ extension VoiceSession {
         }
     }
 
+    /// Connects the MCP servers that a response has named, where sessions may name them.
+    private func openServers(of overrides: ResponseParameters, at now: Instant) {
+        guard let named = overrides.mcpTools,
+            (try? context.checkToolServers(named, path: "response.tools")) != nil
+        else { return }
+        for tool in named { madeTools().open(tool, isOfSession: false, at: now) }
+    }
+
     /// Says what is left of the reply, and asks the model where it has something to answer.
     private func goOn(
         with reply: UnheardReply, rest: String, asksAgain: Bool, isOwed: Bool, at now: Instant
@@ -144,6 +152,7 @@ extension VoiceSession {
                 ? reply.incompleteReason : "interrupted_by_restart", at: now)
         guard parameters.kind == .realtime else { return }
         if asksAgain, canRespond {
+            openServers(of: reply.overrides, at: now)
             begin(reply.overrides, speechEnd: nil)
         } else if asksAgain || isOwed || reply.hasToolResults {
             // Answered as soon as the rest is said.

@@ -62,7 +62,7 @@ import Testing
         script.run(until: 100)
         let saved = script.session.saved(items: ["u3", "unknown"], at: .milliseconds(100))
         #expect(saved.itemIDs.count == 5)
-        #expect(saved.fields().map(\.name) == ["head", "item:u3"])
+        #expect(saved.fields(.head).map(\.name) == ["head", "item:u3"])
     }
 
     @Test func halfATextIsWrittenAgain() throws {

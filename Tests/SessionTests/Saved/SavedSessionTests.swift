@@ -167,7 +167,9 @@ import Testing
         #expect(try SavedSession(fields: fields(state)) == state)
         // Only what has changed is written again.
         state.items = ["item_0": items[0]]
-        #expect(state.fields().map(\.name) == ["head", SavedSession.fieldName(ofItem: "item_0")])
+        let item = SavedSession.fieldName(ofItem: "item_0")
+        #expect(state.fields(.head).map(\.name) == ["head", item])
+        #expect(state.fields([.settings, .order]).map(\.name) == ["settings", "order", item])
     }
 
     @Test func itemsThatAreMissingOrStrangeAreLeftOut() throws {
@@ -184,48 +186,53 @@ import Testing
         #expect(read.hiddenItems == 1)
     }
 
+    /// What is wrong with a record in which one field is another; nil: nothing.
+    private func error(_ name: String, _ text: String?) -> SavedSessionError? {
+        var fields = fields(saved(SessionParameters(model: "m")))
+        fields[name] = text.map { Array($0.utf8) }
+        do throws(SavedSessionError) {
+            _ = try SavedSession(fields: fields)
+            return nil
+        } catch {
+            #expect(!error.explanation.isEmpty)
+            return error
+        }
+    }
+
+    private func text(_ name: String) -> String {
+        String(
+            decoding: fields(saved(SessionParameters(model: "m")))[name] ?? [], as: UTF8.self)
+    }
+
     @Test func whatIsNoStateIsATypedError() throws {
-        func error(_ head: String?) -> SavedSessionError? {
-            let fields = head.map { ["head": Array($0.utf8)] } ?? [:]
-            do throws(SavedSessionError) {
-                _ = try SavedSession(fields: fields)
-                return nil
-            } catch {
-                #expect(!error.explanation.isEmpty)
-                return error
-            }
+        for name in ["head", "settings", "order", "memory"] {
+            #expect(error(name, text(name)) == nil)
+            #expect(error(name, nil) == .missing(name))
+            #expect(error(name, "{") == .notJSON(JSONError(.invalidStructure)))
+            #expect(error(name, "[]") == .malformed("a field of the record"))
         }
-        #expect(error(nil) == .headMissing)
-        #expect(error("{") == .notJSON(JSONError(.invalidStructure)))
-        #expect(error("[]") == .malformed("head"))
-        #expect(error("{}") == .version(nil))
-        #expect(error("{\"version\":2}") == .version(2))
-        #expect(error("{\"version\":1}") == .malformed("id"))
-        let whole = String(
-            decoding: fields(saved(SessionParameters(model: "m")))["head"] ?? [], as: UTF8.self)
-        #expect(error(whole) == nil)
+        #expect(error("head", "{}") == .version(nil))
+        #expect(error("head", "{\"version\":2}") == .version(2))
+        #expect(error("head", "{\"version\":1}") == .malformed("id"))
         let broken = [
-            ("\"hidden_items\":0", "\"hidden_items\":1", "hidden_items"),
-            ("\"has_spoken\":false", "\"has_spoken\":1", "has_spoken"),
-            ("\"id\":\"sess_1\"", "\"id\":\"\"", "id"),
-            ("\"awaited\":[]", "\"awaited\":[7]", "awaited"),
-            ("\"memory\":[]", "\"memory\":[{}]", "provider"),
+            ("head", "\"hidden_items\":0", "\"hidden_items\":-1", "hidden_items"),
+            ("head", "\"has_spoken\":false", "\"has_spoken\":1", "has_spoken"),
+            ("head", "\"id\":\"sess_1\"", "\"id\":\"\"", "id"),
+            ("head", "\"awaited\":[]", "\"awaited\":[7]", "awaited"),
+            ("order", "[]", "[\"\"]", "items"),
+            ("memory", "[]", "[{}]", "provider"),
         ]
-        for (part, other, name) in broken {
-            let changed = whole.replacing(part, with: other)
-            #expect(changed != whole && error(changed) == .malformed(name), "\(name)")
+        for (field, part, other, name) in broken {
+            let changed = text(field).replacing(part, with: other)
+            #expect(changed != text(field) && error(field, changed) == .malformed(name), "\(name)")
         }
-        let loud = whole.replacing("\"speed\":1.0", with: "\"speed\":9")
-            .replacing("\"speed\":1,", with: "\"speed\":9,").replacing(
-                "\"speed\":1}", with: "\"speed\":9}")
-        guard case .settings? = error(loud) else {
+        let loud = text("settings").replacing("\"speed\":1", with: "\"speed\":9")
+        guard case .settings? = error("settings", loud) else {
             Issue.record("settings out of range are accepted")
             return
         }
-        let large = [UInt8](repeating: 32, count: SavedSession.maxHeadBytes + 1)
-        #expect(throws: SavedSessionError.tooLarge(bytes: large.count)) {
-            try SavedSession(fields: ["head": large])
-        }
+        let large = String(repeating: " ", count: SavedSession.maxFieldBytes + 1)
+        #expect(error("head", large) == .tooLarge(bytes: large.utf8.count))
     }
 
     @Test func settingsThatThisServerCannotMeetAreRefused() throws {
