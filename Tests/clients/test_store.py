@@ -2,6 +2,7 @@
 whose Redis is away serves as ever."""
 
 import asyncio
+import http.client
 import json
 import subprocess
 import time
@@ -66,6 +67,44 @@ def test_a_server_ends_while_its_store_stands_still():
             until(lambda: server.get("/readyz?store")[0] == 200)
             redis.suspend()
         redis.resume()
+
+
+def ask(server):
+    """The status of a text request with the key."""
+    body = json.dumps({"model": "parley", "messages": [{"role": "user", "content": "Hello."}]})
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=HANG_GUARD)
+    try:
+        connection.request(
+            "POST", "/v1/chat/completions", body,
+            {"Authorization": "Bearer the-key", "Content-Type": "application/json"})
+        response = connection.getresponse()
+        response.read()
+        return response.status
+    finally:
+        connection.close()
+
+
+def test_two_servers_share_the_quota_of_a_key():
+    def reports(server):
+        page = server.get("/metrics", {"Authorization": "Bearer the-key"})[2].decode()
+        name = 'parley_store_operation_seconds_count{operation="use"} '
+        return sum(int(line.split()[-1]) for line in page.splitlines() if line.startswith(name))
+
+    options = {"PARLEY_API_KEY": "the-key", "PARLEY_QUOTAS_PER_KEY": "turns=5/day"}
+    with RedisServer() as redis, \
+            ParleyServer("--store", redis.url, **options) as one, \
+            ParleyServer("--store", redis.url, **options) as two:
+        for server in (one, two):
+            until(lambda: server.get("/readyz?store")[0] == 200)
+        assert [ask(one) for _ in range(4)] == [200] * 4
+        until(lambda: redis.command("--scan", "--pattern", "parley:quota:*"))
+        key = redis.command("--scan", "--pattern", "parley:quota:*")
+        # All four are known: they take four fifths of a day to fill up.
+        until(lambda: int(redis.command("PTTL", key)) > 68_000_000)
+        # What this server does not know yet it allows, and learns.
+        assert ask(two) == 200
+        until(lambda: reports(two) > 0)
+        assert ask(two) == 429
 
 
 def test_a_server_without_a_store_has_none_that_is_away(parley):

@@ -36,10 +36,16 @@ struct TokenRate {
     }
 }
 
-/// A bucket that begins full.
+/// Tokens that fill up with time.
 struct TokenBucket {
     /// When it will be full; now or earlier: it is full.
     private(set) var full = Instant(nanoseconds: 0)
+
+    /// A bucket that begins full.
+    init() {}
+
+    /// A bucket that will be full at a time.
+    init(full: Instant) { self.full = full }
 
     /// Whether `rate` has a token.
     func hasToken(_ rate: TokenRate, at now: Instant) -> Bool {

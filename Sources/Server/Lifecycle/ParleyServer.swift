@@ -87,7 +87,7 @@ public final class ParleyServer: Sendable {
     private let metrics: ServerMetrics
     private let addressLimits: AddressLimits
     private let memory: MemoryBudget
-    private let quotas: any QuotaStore = QuotaTable()
+    private let quotas: any QuotaStore
     private let replies: ReplyDirectory
     private let directory = ShardDirectory()
     private let sessionRecords: MemorySessionRecords
@@ -119,6 +119,7 @@ public final class ParleyServer: Sendable {
         addressLimits = AddressLimits(configuration)
         memory = MemoryBudget(
             configuration, modelBytes: agents.recognizer?.serverBytes(workers: threads) ?? 0)
+        quotas = configuration.storeAddress == nil ? QuotaTable() : SharedQuotaTable()
         replies = ReplyDirectory(limit: configuration.maxResumableReplies)
         sessionRecords = MemorySessionRecords(maxBytes: configuration.maxSavedSessionBytes)
         tickets =

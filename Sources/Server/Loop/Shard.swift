@@ -51,6 +51,8 @@ enum DeadlineOwner {
     case call(CallID)
     /// Other servers must hear that this one is alive.
     case heartbeat
+    /// The use of shared quotas is to be reported.
+    case quotaReport
 }
 
 /// An event loop over a backend. Confined to the thread that calls `tick()`, except `stop`,
@@ -345,6 +347,7 @@ package final class Shard<Backend: IO> {
             case .survey(let id): endSurvey(id)
             case .call(let id): endCall(id)
             case .heartbeat: beatHeart()
+            case .quotaReport: reportQuotas()
             }
         }
         if upstreamPort.takeExpired(at: now) { upstream?.handleTimer() }

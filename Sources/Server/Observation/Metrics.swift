@@ -58,7 +58,7 @@ package typealias SessionCounter = KeyPath<SessionCounters, Int>
 /// The distributions of one shard.
 package enum ShardHistogram: Int, CaseIterable, Sendable {
     case transcript, firstToken, firstAudio, eventLoopLag, eventLoopTick, sessionScan, deltaDelay
-    case storeWrite, storeClaim, storeRelease, storeRemove, storeHeartbeat
+    case storeWrite, storeClaim, storeRelease, storeRemove, storeHeartbeat, storeUse
 }
 
 /// Buckets whose upper bounds double, and one more for what is beyond.

@@ -69,6 +69,17 @@ struct QuotaBuckets {
         }
     }
 
+    /// Replaces the bucket of a quota.
+    /// - Parameter count: units that were used beside, or less than 0: given back.
+    mutating func replace(
+        _ quota: Quota, full: Instant, andUsed count: Int, at now: Instant
+    ) {
+        var bucket = TokenBucket(full: full)
+        if count > 0 { bucket.charge(count, quota.rate, at: now) }
+        if count < 0 { bucket.refund(-count, quota.rate) }
+        buckets[quota.bucket] = bucket
+    }
+
     /// The quota of a unit of which least is left; nil: there is none.
     func balance(of unit: QuotaUnit, in quotas: [Quota], at now: Instant) -> QuotaBalance? {
         var least: QuotaBalance?

@@ -1,7 +1,5 @@
 // Where the use of quotas is counted that several sessions share: those of a key and of an address.
-// QuotaTable counts it in the memory of one server. A store for several servers can do the same with
-// amounts that it has fetched ahead, because a session takes events and seconds of audio several at a
-// time, and never asks for each.
+// QuotaTable counts it in the memory of one server, SharedQuotaTable for several servers.
 
 import Codec
 import Session

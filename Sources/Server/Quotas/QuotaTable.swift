@@ -58,6 +58,21 @@ package final class QuotaTable: QuotaStore {
     ) -> QuotaBalance? {
         parts.withLock { $0.balance(of: unit, in: accounts, at: now) }
     }
+
+    /// Replaces what is known of one quota of a subject.
+    /// - Parameters:
+    ///   - full: when it will be full.
+    ///   - count: units that were used beside; less than 0: given back.
+    func replace(
+        _ subject: QuotaSubject, _ quota: Quota, full: Instant, andUsed count: Int,
+        at now: Instant
+    ) {
+        parts.withLock { parts in
+            parts.change(subject, at: now) {
+                $0.replace(quota, full: full, andUsed: count, at: now)
+            }
+        }
+    }
 }
 
 /// The two parts of the table.
@@ -79,7 +94,7 @@ private struct QuotaParts {
         }
     }
 
-    private mutating func change(
+    mutating func change(
         _ subject: QuotaSubject, at now: Instant, _ change: (inout QuotaBuckets) -> Void
     ) {
         switch subject {

@@ -22,12 +22,16 @@ final class NodeHeartbeat {
     private let describe: () -> [UInt8]
     /// Is told of a session that another server has claimed.
     private let onFenced: (_ sessionID: String, _ fence: UInt64) -> Void
+    /// Is told how many servers are alive after each heartbeat; nil: the store is away.
+    private let onNodes: (_ count: Int?) -> Void
     private var isUnderWay = false
 
     init(
         over link: StoreLink, node: String, describe: @escaping () -> [UInt8],
-        onFenced: @escaping (_ sessionID: String, _ fence: UInt64) -> Void
+        onFenced: @escaping (_ sessionID: String, _ fence: UInt64) -> Void,
+        onNodes: @escaping (_ count: Int?) -> Void
     ) {
+        self.onNodes = onNodes
         (self.link, self.node) = (link, node)
         (self.describe, self.onFenced) = (describe, onFenced)
     }
@@ -38,14 +42,18 @@ final class NodeHeartbeat {
         isUnderWay = true
         let command = RedisCommand(
             StoreScripts.heartbeat,
-            keys: [StoreScripts.liveness(of: node), StoreScripts.inbox(of: node)],
+            keys: [
+                StoreScripts.liveness(of: node), StoreScripts.inbox(of: node), StoreScripts.nodes,
+            ],
             arguments: [
                 describe(), Array("\(Self.lifetime.wholeMilliseconds)".utf8),
-                Array("\(Self.maxMessages)".utf8),
+                Array("\(Self.maxMessages)".utf8), Array(node.utf8),
             ])
         link.send(.heartbeat, command) { [self] result in
             isUnderWay = false
-            for message in (try? result.get())?.array ?? [] { handle(message) }
+            let answer = (try? result.get())?.array ?? []
+            for message in answer.first?.array ?? [] { handle(message) }
+            onNodes(answer.last?.integer.map { Int(clamping: $0) })
         }
     }
 

@@ -9,9 +9,9 @@
 import Codec
 import Session
 
-/// An operation of the store, as metrics name it.
+/// An operation of the store, as metrics name it; `use` reports the use of quotas.
 enum StoreOperation: String, CaseIterable {
-    case write, claim, release, remove, heartbeat
+    case write, claim, release, remove, heartbeat, use
 
     var histogram: ShardHistogram {
         switch self {
@@ -20,6 +20,7 @@ enum StoreOperation: String, CaseIterable {
         case .release: .storeRelease
         case .remove: .storeRemove
         case .heartbeat: .storeHeartbeat
+        case .use: .storeUse
         }
     }
 }

@@ -12,30 +12,41 @@ final class ShardStore {
     fileprivate let heartbeat: NodeHeartbeat?
     /// Nil as `heartbeat`.
     fileprivate let registry: NodeRegistry?
+    /// What this server reports of quotas; nil: another shard does, or nothing is shared.
+    fileprivate let quotas: QuotaReports?
+    /// Whether a report is planned.
+    fileprivate var isReportPlanned = false
 
     /// The store that the configuration names. Nothing is sent yet.
     init(_ services: ShardServices, redis: RedisClient?, now: @escaping () -> Instant) {
         let metrics = services.metrics.shards[services.index]
         guard let redis, let address = services.configuration.storeAddress else {
             sessions = MemorySessionStore(services.sessionRecords, now: now)
-            (link, heartbeat, registry) = (nil, nil, nil)
+            (link, heartbeat, registry, quotas) = (nil, nil, nil, nil)
             return
         }
         let link = StoreLink(client: redis, address: address, metrics: metrics)
         self.link = link
-        sessions = RedisSessionStore(over: link, node: services.nodes.name, metrics: metrics)
-        let directory = services.directory
-        heartbeat =
-            services.index == 0
-            ? NodeHeartbeat(over: link, node: services.nodes.name, describe: services.describeNode)
-            {
-                for post in directory.all { post(.fenced(sessionID: $0, fence: $1)) }
-            } : nil
-        registry =
-            services.index == 0
-            ? NodeRegistry(
-                over: link, services.nodes, describe: services.describeNode,
-                makeSecret: { services.makeRandomBytes(NodeRegistry.secretBytes) }) : nil
+        let node = services.nodes.name
+        sessions = RedisSessionStore(over: link, node: node, metrics: metrics)
+        guard services.index == 0 else {
+            (heartbeat, registry, quotas) = (nil, nil, nil)
+            return
+        }
+        let (directory, table) = (services.directory, services.quotas as? SharedQuotaTable)
+        heartbeat = NodeHeartbeat(
+            over: link, node: node, describe: services.describeNode,
+            onFenced: { sessionID, fence in
+                for post in directory.all { post(.fenced(sessionID: sessionID, fence: fence)) }
+            },
+            onNodes: { count in
+                table?.noteReachable(count != nil)
+                if let count { table?.noteServers(count) }
+            })
+        registry = NodeRegistry(
+            over: link, services.nodes, describe: services.describeNode,
+            makeSecret: { services.makeRandomBytes(NodeRegistry.secretBytes) })
+        quotas = table.map { QuotaReports(over: link, table: $0, now: now) }
     }
 }
 
@@ -44,6 +55,8 @@ extension Shard {
     func openStore() {
         store.link?.open()
         beatHeart()
+        guard store.quotas != nil, let table = services.quotas as? SharedQuotaTable else { return }
+        table.onUse { [mailbox = inbox.mailbox] in mailbox.post(.planQuotaReport) }
     }
 
     /// Shows other servers that this one is alive, now and from now on.
@@ -52,6 +65,21 @@ extension Shard {
         heartbeat.beat()
         store.registry?.renew()
         _ = deadlines.schedule(.heartbeat, at: now + NodeHeartbeat.interval)
+    }
+
+    /// Plans a report of what quotas were used.
+    func planQuotaReport() {
+        guard store.quotas != nil, !store.isReportPlanned else { return }
+        store.isReportPlanned = true
+        _ = deadlines.schedule(.quotaReport, at: now + SharedQuotaTable.reportDelay)
+    }
+
+    /// Reports what quotas were used. What cannot be reported now is tried again.
+    func reportQuotas() {
+        store.isReportPlanned = false
+        guard let quotas = store.quotas else { return }
+        quotas.send()
+        if quotas.hasUses { planQuotaReport() }
     }
 
     /// Another server has claimed a session, which this shard may have.

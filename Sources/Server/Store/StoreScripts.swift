@@ -4,6 +4,8 @@
 //   parley:{ID}        hash of a session: owner (a node, or empty), fence, and its fields
 //   parley:node:NODE   exists while the node is alive; its value is for other nodes
 //   parley:inbox:NODE  list of messages for the node
+//   parley:nodes       sorted set of the nodes that are alive, by the time of their last heartbeat
+//   parley:quota:…     a bucket that servers share; QuotaReports has its script
 //
 // The claim's script derives the keys of the owner from the record, which one Redis server allows
 // and a Redis Cluster does not.
@@ -90,13 +92,21 @@ enum StoreScripts {
         return 'written'
         """)
 
-    /// Keys: liveness and inbox of the node. Arguments: the value, its lifetime in milliseconds, the
-    /// most messages. Answers with the messages.
+    /// The key of the nodes that are alive.
+    static let nodes = "parley:nodes"
+
+    /// Keys: liveness and inbox of the node, all nodes. Arguments: the value, its lifetime in
+    /// milliseconds, the most messages, the node. Answers with the messages, and with the number of
+    /// nodes.
     static let heartbeat = RedisScript(
         """
         redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
         local messages = redis.call('LRANGE', KEYS[2], 0, ARGV[3] - 1)
         redis.call('LTRIM', KEYS[2], #messages, -1)
-        return messages
+        local time = redis.call('TIME')
+        local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+        redis.call('ZADD', KEYS[3], now, ARGV[4])
+        redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now - tonumber(ARGV[2]))
+        return {messages, redis.call('ZCARD', KEYS[3])}
         """)
 }

@@ -27,12 +27,15 @@ private final class StoreNode {
         self.record = record
         heartbeat = NodeHeartbeat(
             over: link, node: name, describe: { Array("{}".utf8) },
-            onFenced: { record.list.append("\($0) \($1)") })
+            onFenced: { record.list.append("\($0) \($1)") }, onNodes: { record.nodes = $0 })
         link.open()
         try world.run { link.isReady }
     }
 
-    final class FencedRecord { var list: [String] = [] }
+    final class FencedRecord {
+        var list: [String] = []
+        var nodes: Int?
+    }
     let record: FencedRecord
 
     func write(
@@ -161,9 +164,10 @@ struct RedisSessionStoreTests {
         try one.beat()
         #expect(one.record.list == ["s 2"])
         try one.beat()
-        #expect(one.record.list == ["s 2"])
+        #expect(one.record.list == ["s 2"] && one.record.nodes == 1)
         // The server that has it may claim it again, as another of its shards does.
         try two.beat()
+        #expect(two.record.nodes == 2)
         guard case .claimed(_, 3) = try two.claim("s") else {
             Issue.record("a server cannot claim its own session")
             return
