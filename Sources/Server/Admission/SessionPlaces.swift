@@ -1,39 +1,127 @@
 // The number of open sessions of each principal. One table for all shards; used at the beginning
 // and the end of a session, and only where a principal's sessions are limited.
 //
+// Where servers share a store, each reports the places that were taken or given back, and learns
+// how many the others have. What others have given since the last report is not known, so that several
+// servers at once may give more than the limit.
+//
 // Invariant: a principal has an entry only while it has a session, so that there are never more
-// entries than sessions.
+// entries than sessions. What others have is known of such principals only.
 
 import Codec
 import Synchronization
 
+/// A report: principals, and how many places each has on this server.
+typealias PlaceReport = [(principal: SHA256Digest, count: Int)]
+
 /// Counts of open sessions. Any thread.
 package final class SessionPlaces: Sendable {
-    private let taken = Mutex<[SHA256Digest: Int]>([:])
+    /// Principals of one report; the others wait for the next. 500: the script takes about 1 ms.
+    static let maxReport = 500
+
+    private struct State {
+        var taken: [SHA256Digest: Int] = [:]
+        /// Places that other servers have given.
+        var others: [SHA256Digest: Int] = [:]
+        /// Principals to report, in the order in which their counts changed.
+        var changed: [SHA256Digest] = []
+        var isChanged: Set<SHA256Digest> = []
+        /// Called when there is something to report; nil: there is no other server.
+        var wake: (@Sendable () -> Void)?
+
+        /// - Returns: what is to be called.
+        mutating func note(_ principal: SHA256Digest) -> (@Sendable () -> Void)? {
+            guard wake != nil, isChanged.insert(principal).inserted else { return nil }
+            changed.append(principal)
+            return changed.count == 1 ? wake : nil
+        }
+    }
+
+    private let state = Mutex(State())
 
     /// Creates an empty table.
     package init() {}
 
     /// Principals that have a session now.
-    package var count: Int { taken.withLock { $0.count } }
+    package var count: Int { state.withLock { $0.taken.count } }
 
     /// Takes a place; false where the principal has that many already.
     func take(_ principal: SHA256Digest, atMost limit: Int) -> Bool {
-        taken.withLock { taken in
-            let open = taken[principal] ?? 0
-            guard open < limit else { return false }
-            taken[principal] = open + 1
-            return true
+        let (isTaken, wake) = state.withLock { state in
+            let open = state.taken[principal] ?? 0
+            guard open + (state.others[principal] ?? 0) < limit else {
+                return (false, nil as (@Sendable () -> Void)?)
+            }
+            state.taken[principal] = open + 1
+            return (true, state.note(principal))
         }
+        wake?()
+        return isTaken
     }
 
     /// Gives a place back. Once per place.
     func release(_ principal: SHA256Digest) {
-        taken.withLock { taken in
-            guard let open = taken[principal] else {
+        let wake = state.withLock { state in
+            guard let open = state.taken[principal] else {
                 preconditionFailure("released twice")
             }
-            taken[principal] = open > 1 ? open - 1 : nil
+            state.taken[principal] = open > 1 ? open - 1 : nil
+            if open == 1 { state.others[principal] = nil }
+            return state.note(principal)
         }
+        wake?()
+    }
+
+    // MARK: Several servers
+
+    /// Reports changes from now on.
+    /// - Parameter wake: is called when there is something to report, on any thread.
+    func share(_ wake: @escaping @Sendable () -> Void) { state.withLock { $0.wake = wake } }
+
+    /// Whether there is something to report.
+    var hasChanges: Bool { state.withLock { !$0.changed.isEmpty } }
+
+    /// Takes what is to be reported next.
+    func takeReport() -> PlaceReport {
+        state.withLock { state in
+            let principals = state.changed.prefix(Self.maxReport)
+            state.changed.removeFirst(principals.count)
+            return principals.map { principal in
+                state.isChanged.remove(principal)
+                return (principal, state.taken[principal] ?? 0)
+            }
+        }
+    }
+
+    /// The report may not have been made: its principals are to be reported again.
+    func putBack(_ report: PlaceReport) {
+        state.withLock { state in
+            for (principal, _) in report where state.isChanged.insert(principal).inserted {
+                state.changed.append(principal)
+            }
+        }
+    }
+
+    /// The report was made.
+    /// - Parameter others: the places that other servers have given, in the report's order.
+    func apply(_ others: [Int], of report: PlaceReport) {
+        state.withLock { state in
+            for ((principal, _), count) in zip(report, others) {
+                state.others[principal] = state.taken[principal] == nil ? nil : count
+            }
+        }
+    }
+
+    /// Everything is to be reported again: a store forgets what is not renewed.
+    func renew() {
+        let wake = state.withLock { state in
+            // In an order that does not depend on the process.
+            let principals = state.taken.keys.filter { !state.isChanged.contains($0) }
+                .sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
+            return principals.reduce(nil as (@Sendable () -> Void)?) { wake, principal in
+                state.note(principal) ?? wake
+            }
+        }
+        wake?()
     }
 }

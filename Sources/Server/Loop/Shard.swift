@@ -51,8 +51,8 @@ enum DeadlineOwner {
     case call(CallID)
     /// Other servers must hear that this one is alive.
     case heartbeat
-    /// The use of shared quotas is to be reported.
-    case quotaReport
+    /// What servers with a common store share is to be reported.
+    case report
 }
 
 /// An event loop over a backend. Confined to the thread that calls `tick()`, except `stop`,
@@ -347,7 +347,7 @@ package final class Shard<Backend: IO> {
             case .survey(let id): endSurvey(id)
             case .call(let id): endCall(id)
             case .heartbeat: beatHeart()
-            case .quotaReport: reportQuotas()
+            case .report: sendReport()
             }
         }
         if upstreamPort.takeExpired(at: now) { upstream?.handleTimer() }

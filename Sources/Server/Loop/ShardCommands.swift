@@ -35,8 +35,8 @@ enum ShardCommand: Sendable {
     case welcome(ReturningClient)
     /// Another server has claimed a session, which this shard may have.
     case fenced(sessionID: String, fence: UInt64)
-    /// Shared quotas were used, which is to be reported.
-    case planQuotaReport
+    /// Something has changed that is reported to servers with a common store.
+    case planReport
 }
 
 /// A shard's commands: the mailbox, and the list into which it is emptied.
@@ -135,7 +135,7 @@ extension Shard {
         case .sideband(let message): handle(message)
         case .welcome(let client): welcome(client)
         case .fenced(let sessionID, let fence): handleFenced(sessionID, fence: fence)
-        case .planQuotaReport: planQuotaReport()
+        case .planReport: planReport()
         }
     }
 }

@@ -59,6 +59,7 @@ package typealias SessionCounter = KeyPath<SessionCounters, Int>
 package enum ShardHistogram: Int, CaseIterable, Sendable {
     case transcript, firstToken, firstAudio, eventLoopLag, eventLoopTick, sessionScan, deltaDelay
     case storeWrite, storeClaim, storeRelease, storeRemove, storeHeartbeat, storeUse
+    case storePlaces
 }
 
 /// Buckets whose upper bounds double, and one more for what is beyond.

@@ -9,9 +9,10 @@
 import Codec
 import Session
 
-/// An operation of the store, as metrics name it; `use` reports the use of quotas.
+/// An operation of the store, as metrics name it; `use` reports the use of quotas, `places` the
+/// sessions of keys.
 enum StoreOperation: String, CaseIterable {
-    case write, claim, release, remove, heartbeat, use
+    case write, claim, release, remove, heartbeat, use, places
 
     var histogram: ShardHistogram {
         switch self {
@@ -21,6 +22,7 @@ enum StoreOperation: String, CaseIterable {
         case .remove: .storeRemove
         case .heartbeat: .storeHeartbeat
         case .use: .storeUse
+        case .places: .storePlaces
         }
     }
 }

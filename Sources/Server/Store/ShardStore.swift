@@ -14,6 +14,8 @@ final class ShardStore {
     fileprivate let registry: NodeRegistry?
     /// What this server reports of quotas; nil: another shard does, or nothing is shared.
     fileprivate let quotas: QuotaReports?
+    /// The same for the sessions of keys.
+    fileprivate let places: PlaceReports?
     /// Whether a report is planned.
     fileprivate var isReportPlanned = false
 
@@ -22,7 +24,7 @@ final class ShardStore {
         let metrics = services.metrics.shards[services.index]
         guard let redis, let address = services.configuration.storeAddress else {
             sessions = MemorySessionStore(services.sessionRecords, now: now)
-            (link, heartbeat, registry, quotas) = (nil, nil, nil, nil)
+            (link, heartbeat, registry, quotas, places) = (nil, nil, nil, nil, nil)
             return
         }
         let link = StoreLink(client: redis, address: address, metrics: metrics)
@@ -30,16 +32,20 @@ final class ShardStore {
         let node = services.nodes.name
         sessions = RedisSessionStore(over: link, node: node, metrics: metrics)
         guard services.index == 0 else {
-            (heartbeat, registry, quotas) = (nil, nil, nil)
+            (heartbeat, registry, quotas, places) = (nil, nil, nil, nil)
             return
         }
         let (directory, table) = (services.directory, services.quotas as? SharedQuotaTable)
+        let places = PlaceReports(
+            over: link, places: services.authenticator.places, node: services.nodeID)
+        self.places = places
         heartbeat = NodeHeartbeat(
             over: link, node: node, describe: services.describeNode,
             onFenced: { sessionID, fence in
                 for post in directory.all { post(.fenced(sessionID: sessionID, fence: fence)) }
             },
             onNodes: { count in
+                places.handleHeartbeat()
                 table?.noteReachable(count != nil)
                 if let count { table?.noteServers(count) }
             })
@@ -55,8 +61,12 @@ extension Shard {
     func openStore() {
         store.link?.open()
         beatHeart()
-        guard store.quotas != nil, let table = services.quotas as? SharedQuotaTable else { return }
-        table.onUse { [mailbox = inbox.mailbox] in mailbox.post(.planQuotaReport) }
+        guard store.places != nil else { return }
+        let plan: @Sendable () -> Void = { [mailbox = inbox.mailbox] in
+            mailbox.post(.planReport)
+        }
+        (services.quotas as? SharedQuotaTable)?.onUse(plan)
+        services.authenticator.places.share(plan)
     }
 
     /// Shows other servers that this one is alive, now and from now on.
@@ -67,19 +77,19 @@ extension Shard {
         _ = deadlines.schedule(.heartbeat, at: now + NodeHeartbeat.interval)
     }
 
-    /// Plans a report of what quotas were used.
-    func planQuotaReport() {
-        guard store.quotas != nil, !store.isReportPlanned else { return }
+    /// Plans a report of what quotas were used, and of what sessions keys have.
+    func planReport() {
+        guard store.places != nil, !store.isReportPlanned else { return }
         store.isReportPlanned = true
-        _ = deadlines.schedule(.quotaReport, at: now + SharedQuotaTable.reportDelay)
+        _ = deadlines.schedule(.report, at: now + SharedQuotaTable.reportDelay)
     }
 
-    /// Reports what quotas were used. What cannot be reported now is tried again.
-    func reportQuotas() {
+    /// Reports what has changed. What cannot be reported now is tried again.
+    func sendReport() {
         store.isReportPlanned = false
-        guard let quotas = store.quotas else { return }
-        quotas.send()
-        if quotas.hasUses { planQuotaReport() }
+        store.quotas?.send()
+        store.places?.send()
+        if store.quotas?.hasUses == true || store.places?.hasChanges == true { planReport() }
     }
 
     /// Another server has claimed a session, which this shard may have.

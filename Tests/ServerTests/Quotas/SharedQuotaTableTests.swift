@@ -180,6 +180,47 @@ struct QuotaReportTests {
         #expect(two.remaining(quotas) == 69)
     }
 
+    @Test("two servers count the sessions of a key together, and those of a dead server are free")
+    func places() throws {
+        let server = try RedisServerProcess()
+        let (one, two) = (try Node(server.url), try Node(server.url))
+        let key = SHA256Digest(of: "key")
+        let places = [SessionPlaces(), SessionPlaces()]
+        let reports = [
+            PlaceReports(over: one.link, places: places[0], node: "one"),
+            PlaceReports(over: two.link, places: places[1], node: "two"),
+        ]
+        for places in places { places.share {} }
+        let report = { (index: Int) in
+            reports[index].send()
+            let node = [one, two][index]
+            try node.world.run { node.link.pending == 0 }
+        }
+        let alive = RedisCommand("SET", "parley:node:one", "{}")
+        _ = try one.world.reply(to: alive, over: try one.world.link(server.url))
+        for _ in 0..<2 { #expect(places[0].take(key, atMost: 3)) }
+        try report(0)
+        // The first one is allowed before this server knows of the others.
+        #expect(places[1].take(key, atMost: 3))
+        try report(1)
+        #expect(!places[1].take(key, atMost: 3))
+        places[0].release(key)
+        try report(0)
+        places[1].renew()
+        try report(1)
+        #expect(places[1].take(key, atMost: 3))
+        try report(1)
+        #expect(!places[1].take(key, atMost: 3))
+        let dead = RedisCommand("DEL", "parley:node:one")
+        _ = try one.world.reply(to: dead, over: try one.world.link(server.url))
+        places[1].renew()
+        try report(1)
+        #expect(places[1].take(key, atMost: 3))
+        for _ in 0..<3 { places[1].release(key) }
+        try report(1)
+        #expect(places[1].count == 0 && !places[1].hasChanges)
+    }
+
     @Test("a bucket that something else has damaged counts as full")
     func damaged() throws {
         let server = try RedisServerProcess()
