@@ -117,7 +117,8 @@ extension AgentLink {
             return .protocol(
                 code: -32_000,
                 message: "The MCP server cannot be reached, broke off or took too long.")
-        case .malformedReply, .unavailable, .unknownModel, .overloaded, .rateLimited, .quotaUsedUp:
+        case .malformedReply, .unavailable, .unknownModel, .overloaded, .rateLimited, .quotaUsedUp,
+            .agentLost:
             return .protocol(code: -32_603, message: error.message)
         }
     }

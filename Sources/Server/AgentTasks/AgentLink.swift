@@ -363,7 +363,7 @@ final class AgentLink {
             // A service's own text is not for the client.
             switch error {
             case .rateLimited(_, detail: ""): break
-            case .upstream, .malformedReply, .rateLimited:
+            case .upstream, .malformedReply, .rateLimited, .agentLost:
                 guard !Task.isCancelled else { break }
                 logger.warning(
                     "upstream failed", metadata: ["part": "\(part)", "error": "\(error.detail)"])

@@ -80,6 +80,14 @@ final class ShardAgentHost: AgentHost {
         if let owner { gate.noteCharge(of: owner.token) }
     }
 
+    var shard: ObjectIdentifier { ObjectIdentifier(gate) }
+
+    func startSharedWork(_ work: @escaping @Sendable (any AgentHost) async -> Void) {
+        let host = ShardAgentHost(
+            gate: gate, pool: pool, upstream: upstream, redis: redis, urgency: urgency)
+        Task(executorPreference: gate.executor.task) { await work(host) }
+    }
+
     func now() async -> Instant { await gate.time }
 
     func sleep(for duration: Duration) async throws {

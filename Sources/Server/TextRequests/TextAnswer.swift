@@ -155,7 +155,7 @@ final class TextAnswer {
         case "model_not_found": 404
         case "rate_limit_exceeded": 429
         case "agent_unavailable", "server_overloaded": 503
-        case "upstream_error", "upstream_malformed_reply": 502
+        case "upstream_error", "upstream_malformed_reply", "agent_lost": 502
         default: 500
         }
     }

@@ -45,6 +45,16 @@ public protocol AgentHost: Sendable {
     /// answer that is not complete. The request of the task itself is booked already. Bytes that
     /// are left are taken off at the end of the task. The default books nothing.
     func charge(_ bytes: Int)
+
+    /// The event loop that runs the task. All tasks of one loop run on one thread, and what an agent
+    /// keeps for it they may share. By default there is one.
+    var shard: ObjectIdentifier { get }
+
+    /// Starts work on the same event loop that belongs to no session: it goes on when the caller's
+    /// task is cancelled or over. It ends when it is done; the end of the server does not wait for
+    /// it. By default it is a task of its own.
+    /// - Parameter work: gets a host of its own.
+    func startSharedWork(_ work: @escaping @Sendable (any AgentHost) async -> Void)
 }
 
 extension AgentHost {
@@ -60,6 +70,14 @@ extension AgentHost {
 
     /// Nothing is counted.
     public func charge(_ bytes: Int) {}
+
+    /// There is one event loop.
+    public var shard: ObjectIdentifier { ObjectIdentifier(Self.self) }
+
+    /// A task of its own.
+    public func startSharedWork(_ work: @escaping @Sendable (any AgentHost) async -> Void) {
+        Task { await work(self) }
+    }
 
     /// Books what is used now instead of what was booked before, if the difference is 1 KiB or
     /// more: less is within the estimate of a task.
@@ -156,6 +174,9 @@ public enum AgentError: Error, Equatable, Sendable {
     /// The service answered with something that cannot be understood; `detail` is for the operator
     /// alone.
     case malformedReply(message: String, detail: String = "")
+    /// The worker that answered the turn has died, after the user heard a part of its answer or
+    /// before.
+    case agentLost(hasSpoken: Bool)
 
     /// The protocol's error code.
     public var code: String {
@@ -166,6 +187,7 @@ public enum AgentError: Error, Equatable, Sendable {
         case .rateLimited, .quotaUsedUp: "rate_limit_exceeded"
         case .upstream: "upstream_error"
         case .malformedReply: "upstream_malformed_reply"
+        case .agentLost: "agent_lost"
         }
     }
 
@@ -183,6 +205,10 @@ public enum AgentError: Error, Equatable, Sendable {
             status == 0
                 ? "A service that the server depends on gave no complete answer; try again."
                 : "A service that the server depends on answered with status \(status)."
+        case .agentLost(let hasSpoken):
+            hasSpoken
+                ? "The agent stopped in the middle of its answer; ask again."
+                : "The agent stopped before it answered; try again."
         }
     }
 
@@ -204,7 +230,7 @@ public enum AgentError: Error, Equatable, Sendable {
         case .malformedReply(let message, let detail):
             detail.isEmpty ? message : "\(message) (\(detail))"
         case .rateLimited(_, let detail): detail.isEmpty ? message : detail
-        case .unavailable, .unknownModel, .overloaded, .quotaUsedUp: message
+        case .unavailable, .unknownModel, .overloaded, .quotaUsedUp, .agentLost: message
         }
     }
 }

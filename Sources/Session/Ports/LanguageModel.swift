@@ -177,6 +177,10 @@ public struct ModelProviderCounts: Equatable, Sendable {
     public var waiting = 0
     /// Turns that it was not asked for, because too many waited.
     public var refused = 0
+    /// Turns that were run again because their worker had died (redis-stream).
+    public var repeats = 0
+    /// Turns that failed because their worker had died (redis-stream).
+    public var lost = 0
 
     /// All zero.
     public init(name: String) { self.name = name }

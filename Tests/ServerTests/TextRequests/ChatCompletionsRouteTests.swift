@@ -139,6 +139,7 @@ import Testing
         (.unavailable(message: "No model."), 503, "agent_unavailable"),
         (.unknownModel(message: "No such model."), 404, "model_not_found"),
         (.malformedReply(message: "Rubbish."), 502, "upstream_malformed_reply"),
+        (.agentLost(hasSpoken: false), 502, "agent_lost"),
         (
             .rateLimited(retryAfter: .milliseconds(6_500), detail: "secret"), 429,
             "rate_limit_exceeded"
