@@ -64,7 +64,7 @@ let package = Package(
         .target(name: "Session", dependencies: ["Codec"], swiftSettings: strict + optimised),
         .target(
             name: "Agents", dependencies: ["Codec", "Session", "CLinux", "CFlite", "CSherpa"],
-            swiftSettings: strict),
+            resources: [.embedInCode("Jobs/Scripts")], swiftSettings: strict),
         .target(
             name: "Server",
             dependencies: [
@@ -99,6 +99,10 @@ let package = Package(
         .executableTarget(
             name: "receptionist", dependencies: ["Session", "Agents", "Server", logging],
             path: "examples/Receptionist", swiftSettings: strict),
+        .executableTarget(
+            name: "worker", dependencies: ["Codec"], path: "examples/worker",
+            exclude: ["README.md", "requirements.txt", "worker.py"],
+            resources: [.embedInCode("lua")], swiftSettings: strict),
 
         // What tests of all layers read: recordings, the protocol's schema, tokens, seeds.
         .target(

@@ -92,6 +92,9 @@ public struct ModelRouter: LanguageModel {
         all.map { provider in
             var counts = provider.health.counts(of: provider.name)
             (counts.inFlight, counts.waiting, counts.refused) = provider.queue.counts
+            if let own = provider.model.providers.first {
+                (counts.repeats, counts.lost) = (own.repeats, own.lost)
+            }
             return counts
         }
     }
@@ -220,7 +223,7 @@ private enum FailureBlame {
         self =
             switch error {
             case .upstream(let status, _): Self(status: status)
-            case .malformedReply, .rateLimited: .provider
+            case .malformedReply, .rateLimited, .agentLost: .provider
             case .overloaded, .unavailable, .unknownModel, .quotaUsedUp: .request
             }
     }

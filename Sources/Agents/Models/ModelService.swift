@@ -1,7 +1,8 @@
 // The services of models: the list of the APIs that can be spoken to them, and the settings of one
 // service. A type that conforms to ModelAPI implements one API.
 //
-// To add an API: write a ModelAPI and its StreamedAnswer, and add a case to ModelServiceKind.
+// To add an API: write a ModelAPI and its StreamedAnswer, and add a case to ModelServiceKind. What is no
+// API of HTTP is a LanguageModel of its own, such as JobModel.
 
 import Session
 
@@ -11,30 +12,40 @@ public enum ModelServiceKind: String, CaseIterable, Sendable {
     case anthropic
     case responses
     case agUI = "ag-ui"
+    case redisStream = "redis-stream"
 
-    private var api: any ModelAPI.Type {
+    /// Nil: it is no service of HTTP.
+    private var api: (any ModelAPI.Type)? {
         switch self {
         case .chat: ChatCompletions.self
         case .anthropic: AnthropicMessages.self
         case .responses: OpenAIResponses.self
         case .agUI: AGUI.self
+        case .redisStream: nil
         }
     }
 
+    private var title: String { api?.title ?? JobModel.title }
+
     /// Every API with its name in settings, for a sentence: "…, or OpenAI's Responses (responses)".
     public static var titles: String {
-        let titles = allCases.map { "\($0.api.title) (\($0.rawValue))" }
+        let titles = allCases.map { "\($0.title) (\($0.rawValue))" }
         return titles.dropLast().joined(separator: ", ") + ", or " + titles.suffix(1).joined()
     }
 
     /// Whether the user's audio can be sent in it.
-    public var takesAudio: Bool { api.takesAudio }
+    public var takesAudio: Bool { api?.takesAudio ?? true }
 
     /// Whether the service may keep the conversation.
     public var keepsState: Bool { self == .responses }
 
-    /// A language model behind a service that speaks this API: one POST per response.
-    public func model(at service: ModelService) -> any LanguageModel { api.init(service) }
+    /// Whether turns are jobs of a stream, and the URL is that of a Redis server.
+    public var usesRedis: Bool { self == .redisStream }
+
+    /// A language model behind a service that speaks this API: one POST, or one job, per response.
+    public func model(at service: ModelService) -> any LanguageModel {
+        api?.init(service) ?? JobModel(service)
+    }
 }
 
 /// A service of models, and how it is used.
@@ -79,6 +90,8 @@ public struct ModelService: Sendable {
     public var totalTimeout: Duration?
     /// When a failed request is retried. Never by default.
     public var retries = RetryPolicy.never
+    /// The stream of its jobs (redis-stream).
+    public var jobs = JobQueue()
 
     /// Describes a service, with the defaults for its use.
     public init(baseURL: String, apiKey: String? = nil) {

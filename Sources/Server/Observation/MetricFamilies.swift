@@ -386,6 +386,14 @@ extension MetricFamily {
             .counter, "parley_model_requests_refused_total",
             "Turns that a provider was not asked for, because too many waited or one waited too long.",
             .figures { $0.providers.map { ("provider=\"\($0.name)\"", $0.refused) } }),
+        MetricFamily(
+            .counter, "parley_model_jobs_repeated_total",
+            "Turns that were run again because their worker had died (redis-stream).",
+            .figures { $0.providers.map { ("provider=\"\($0.name)\"", $0.repeats) } }),
+        MetricFamily(
+            .counter, "parley_model_jobs_lost_total",
+            "Turns that failed because their worker had died (redis-stream).",
+            .figures { $0.providers.map { ("provider=\"\($0.name)\"", $0.lost) } }),
         .gauge("parley_agent_tasks", "Agents' tasks in flight.", .agentTasks),
         .gauge(
             "parley_upstream_transfers", "Descriptors of transfers to model servers.",

@@ -3,6 +3,7 @@
 
 import Agents
 import Codec
+import Session
 
 /// One provider: `name=value` fields with blanks between.
 struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
@@ -32,6 +33,8 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     var maxWaiting = RequestQueue.defaultMaxWaiting
     /// Its name in signatures, or nil: its base URL.
     var audience: String?
+    /// The stream of its jobs, and their limits, where it is workers of a Redis stream.
+    var jobs = JobQueue()
     /// The provider that takes over where it fails before its first word.
     var fallback: String?
     /// Tokens of one answer where the session sets no limit, or nil: `llm-max-tokens`.
@@ -53,7 +56,8 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
             else { return nil }
         }
         guard !name.isEmpty, !url.isEmpty, kind.takesAudio || !hearsAudio,
-            kind.keepsState || !keepsState
+            kind.keepsState || !keepsState, kind.isAddress(url),
+            kind.usesRedis || jobs == JobQueue()
         else { return nil }
     }
 
@@ -67,9 +71,7 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
         case "kind":
             guard let kind = ModelServiceKind(rawValue: value) else { return false }
             self.kind = kind
-        case "url":
-            guard value.hasPrefix("http://") || value.hasPrefix("https://") else { return false }
-            url = value
+        case "url": url = value
         case "key-env": keyVariable = value
         case "model": model = value
         case "vision": return Self.read(value, into: &seesImages)
@@ -80,6 +82,16 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
             return Self.read(value, LanguageModelSettings.concurrencies, into: &concurrency)
         case "queue": return Self.read(value, LanguageModelSettings.queues, into: &maxWaiting)
         case "audience": audience = value
+        case "stream":
+            jobs.stream = value
+            return JobQueue.isName(value)
+        case "group":
+            jobs.group = value
+            return JobQueue.isName(value)
+        case "lease-ms": return Self.read(value, 1_000...600_000, into: &jobs.lease)
+        case "pickup-ms": return Self.read(value, 100...600_000, into: &jobs.pickup)
+        case "attempts": return Self.read(value, 1...100, into: &jobs.attempts)
+        case "max-jobs": return Self.read(value, 1...1_000_000, into: &jobs.maxJobs)
         case "fallback": fallback = value
         case "max-tokens":
             guard let tokens = Int(value), tokens > 0 else { return false }
@@ -100,6 +112,15 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
     ) -> Bool {
         guard let read = Int(value), range.contains(read) else { return false }
         number = read
+        return true
+    }
+
+    private static func read(
+        _ value: String, _ range: ClosedRange<Int>, into duration: inout Duration
+    ) -> Bool {
+        var milliseconds = 0
+        guard read(value, range, into: &milliseconds) else { return false }
+        duration = .milliseconds(milliseconds)
         return true
     }
 
@@ -127,13 +148,39 @@ struct ModelProviderSetting: Equatable, Sendable, LosslessStringConvertible {
         add("concurrency", concurrency == 0 ? nil : "\(concurrency)")
         add("queue", maxWaiting == RequestQueue.defaultMaxWaiting ? nil : "\(maxWaiting)")
         add("audience", audience)
+        let usual = JobQueue()
+        add("stream", jobs.stream == usual.stream ? nil : jobs.stream)
+        add("group", jobs.group == usual.group ? nil : jobs.group)
+        func add(_ field: String, _ time: Duration, unless usual: Duration) {
+            add(field, time == usual ? nil : "\(time.wholeMilliseconds)")
+        }
+        add("lease-ms", jobs.lease, unless: usual.lease)
+        add("pickup-ms", jobs.pickup, unless: usual.pickup)
+        add("attempts", jobs.attempts == usual.attempts ? nil : "\(jobs.attempts)")
+        add("max-jobs", jobs.maxJobs == usual.maxJobs ? nil : "\(jobs.maxJobs)")
         add("max-tokens", maxTokens.map(String.init))
         add("fallback", fallback)
         return fields.joined(separator: " ")
     }
 }
 
+extension ModelServiceKind {
+    /// Whether a service of this kind can have an address.
+    func isAddress(_ url: String) -> Bool {
+        usesRedis
+            ? RedisAddress(url) != nil : url.hasPrefix("http://") || url.hasPrefix("https://")
+    }
+}
+
 extension LanguageModelSettings {
+    /// What is wrong with `llm-url` and `llm-kind` together; nil where nothing is.
+    var urlProblem: String? {
+        guard let url, !kind.isAddress(url) else { return nil }
+        return kind.usesRedis
+            ? "llm-kind redis-stream wants a URL that begins with redis:// or rediss://"
+            : "a URL of Redis wants llm-kind redis-stream"
+    }
+
     /// The name of the provider that `llm-url` makes.
     static let standardProvider = "llm"
 

@@ -100,11 +100,15 @@ struct ServeConfigurationLoader {
         invocation.origins[option.name] = origin
     }
 
-    /// Checks that the fallbacks and variables that providers name exist.
+    /// Checks that URLs fit their kinds, and that the fallbacks and variables that providers name
+    /// exist.
     private func checkProviders(
         of invocation: ServeInvocation, _ environment: [String: String]
     ) throws(CommandFailure) {
         let settings = invocation.settings.language
+        if let problem = settings.urlProblem {
+            throw .usage("\(invocation.origins["llm-url"] ?? .standard): llm-url: \(problem)")
+        }
         guard let problem = settings.providersProblem(environment) else { return }
         throw .usage("\(invocation.origins["providers"] ?? .standard): providers: \(problem)")
     }

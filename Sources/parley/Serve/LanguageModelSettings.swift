@@ -37,18 +37,21 @@ struct LanguageModelSettings: Sendable {
     static let queues = 0...10_000
 
     private static let standard: [Setting<Self>] = [
-        .url(
+        .optionalText(
             "llm-url", \.url,
+            "a URL that begins with http:// or https://, or redis:// or rediss:// for redis-stream",
             """
             Base URL of an OpenAI-compatible chat-completions server, for example \
             http://127.0.0.1:8000/v1. Without it, and without providers, the built-in demo \
             agent answers. The flag may be shortened to --llm.
-            """),
+            """
+        ) { url in ModelServiceKind.allCases.contains { $0.isAddress(url) } },
         .choice(
             "llm-kind", \.kind,
             "What that server speaks: \(ModelServiceKind.titles)."),
         .serviceKey(
-            "llm-key", \.key, "Key that is sent to that server, as a bearer token or x-api-key."
+            "llm-key", \.key,
+            "Key that is sent to that server, as a bearer token or x-api-key; the password of Redis."
         ),
         .optionalText(
             "model", \.name, "a name",
@@ -117,7 +120,9 @@ struct LanguageModelSettings: Sendable {
             it fails before its first word; send-user, as llm-send-user; and audience, its \
             name in signatures (its url); keep-state, concurrency and queue, as the llm- options. \
             The first provider that matches a model answers; \
-            llm-url answers to all other names. In a file this is a sequence of mappings; as a \
+            llm-url answers to all other names. A redis-stream also may have stream \
+            (parley:jobs), group (workers), lease-ms (5000), pickup-ms (10000), attempts (3) and \
+            max-jobs (1000). In a file this is a sequence of mappings; as a \
             flag "name=a url=https://h/v1 models=x-*|y,name=b url=https://g/v1".
             """)
     ]

@@ -66,6 +66,7 @@ extension ServerParts {
         service.seesImages = provider.seesImages
         service.namesUser = provider.namesUser
         service.keepsState = provider.keepsState
+        service.jobs = provider.jobs
         service.signer = signer
         service.audience = provider.audience
         service.firstTokenTimeout = settings.language.firstTokenTimeout

@@ -155,7 +155,7 @@ import Testing
         (
             ["--llm-key", ""], ["PARLEY_LLM_URL": "localhost:1"], "",
             "PARLEY_LLM_URL: \"localhost:1\" is not allowed; it must be a URL that begins with"
-                + " http:// or https://"
+                + " http:// or https://, or redis:// or rediss:// for redis-stream"
         ),
     ])
     func refusalsAreOneLineThatNamesItsSource(
@@ -241,25 +241,40 @@ import Testing
                 keep-state: true
                 concurrency: 16
                 queue: 0
+              - name: team
+                kind: redis-stream
+                url: redis://r.test
+                stream: jobs
+                group: b
+                lease-ms: 2000
+                pickup-ms: 500
+                attempts: 1
+                max-jobs: 7
             port: 7
             """
         let text =
             "name=claude url=https://c.test/v1 kind=anthropic models=claude-*|opus key-env=C_KEY "
             + "model=claude-4 vision=true max-tokens=100 fallback=spare,"
             + "name=spare url=http://s.test/v1,name=brain url=http://b.test/v1 kind=responses "
-            + "keep-state=true concurrency=16 queue=0"
+            + "keep-state=true concurrency=16 queue=0,"
+            + "name=team url=redis://r.test kind=redis-stream stream=jobs group=b lease-ms=2000 "
+            + "pickup-ms=500 attempts=1 max-jobs=7"
         let environment = ["C_KEY": "secret"]
         let fromFile = try load(["--config", "a.yaml"], environment: environment, file: file)
         let fromFlag = try load(["--providers", text], environment: environment)
         let claude = try #require(fromFile.settings.language.providers.first)
         #expect(fromFile.settings.server.port == 7)
-        #expect(fromFile.settings.language.providers.count == 3)
+        #expect(fromFile.settings.language.providers.count == 4)
         #expect(fromFile.settings.language.providers == fromFlag.settings.language.providers)
         #expect(claude.kind == .anthropic && claude.seesImages && claude.fallback == "spare")
         #expect(claude.models.map(\.description) == ["claude-*", "opus"])
         #expect(!claude.keepsState && claude.concurrency == 0 && claude.maxWaiting == 64)
-        let brain = try #require(fromFile.settings.language.providers.last)
+        let brain = fromFile.settings.language.providers[2]
         #expect(brain.keepsState && brain.concurrency == 16 && brain.maxWaiting == 0)
+        let team = fromFile.settings.language.providers[3]
+        #expect(team.jobs.stream == "jobs" && team.jobs.group == "b" && team.jobs.attempts == 1)
+        #expect(team.jobs.lease == .seconds(2) && team.jobs.pickup == .milliseconds(500))
+        #expect(team.jobs.maxJobs == 7 && brain.jobs.maxJobs == 1_000)
         #expect(ServeText.effective(fromFile).contains(text))
     }
 
@@ -272,6 +287,10 @@ import Testing
         "[{name: a, url: 'http://a', concurrency: -1}]", "[{name: a, url: 'http://a', queue: 1e3}]",
         "[{name: a, url: 'http://a', queue: 10001}]",
         "[{name: a b, url: 'http://a'}]", "[[name]]", "{name: a}",
+        "[{name: a, url: 'http://a', kind: redis-stream}]", "[{name: a, url: 'redis://a'}]",
+        "[{name: a, url: 'redis://a', kind: redis-stream, lease-ms: 999}]",
+        "[{name: a, url: 'redis://a', kind: redis-stream, attempts: 0}]",
+        "[{name: a, url: 'http://a', stream: jobs}]",
         "[{name: a, url: 'http://a', models: [[x]]}]", "[{name: a, url: 'http://a', model: {}}]",
     ])
     func aProviderWithABadFieldIsRefused(value: String) {
@@ -279,6 +298,21 @@ import Testing
             try load(["--config", "a.yaml"], file: "providers: \(value)\n")
         }
         #expect(failure?.description.hasPrefix("a.yaml:1: providers: ") == true)
+    }
+
+    @Test(arguments: [
+        (["--llm", "redis://a"], "a URL of Redis wants llm-kind redis-stream"),
+        (
+            ["--llm", "http://a", "--llm-kind", "redis-stream"],
+            "llm-kind redis-stream wants a URL that begins with redis:// or rediss://"
+        ),
+    ])
+    func aURLMustFitItsKind(arguments: [String], problem: String) throws {
+        #expect(throws: CommandFailure.usage("--llm: llm-url: \(problem)")) {
+            try load(arguments)
+        }
+        let fitting = try load(["--llm", "rediss://a:1", "--llm-kind", "redis-stream"])
+        #expect(fitting.settings.language.url == "rediss://a:1")
     }
 
     @Test(arguments: [
