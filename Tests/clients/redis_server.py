@@ -4,17 +4,20 @@ import shutil
 import signal
 import subprocess
 
+import redis
 from parley_server import HANG_GUARD, free_port
 
 
 class RedisServer:
-    """Starts a server; it ends with the context, and with the tests' process."""
+    """Starts a server; it ends with the context, and with the tests' process. `client` reads what
+    is in it."""
 
     INSTALLED = shutil.which("redis-server") is not None
 
-    def __init__(self):
-        self.port = free_port()
+    def __init__(self, port=None):
+        self.port = port or free_port()
         self.process = None
+        self.client = redis.Redis(port=self.port, decode_responses=True, protocol=2)
 
     @property
     def url(self):

@@ -37,7 +37,7 @@ final class ShardStore {
         }
         let (directory, table) = (services.directory, services.quotas as? SharedQuotaTable)
         let places = PlaceReports(
-            over: link, places: services.authenticator.places, node: services.nodeID)
+            over: link, places: services.authenticator.places, node: node)
         self.places = places
         heartbeat = NodeHeartbeat(
             over: link, node: node, describe: services.describeNode,

@@ -1,0 +1,473 @@
+"""Turns as jobs of a Redis stream: a real server, a real Redis, and real worker processes that are
+killed, stopped, slow and too fast."""
+
+import asyncio
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+import websockets
+from parley_server import HANG_GUARD, PATIENT_WEBSOCKET, ROOT, ParleyServer
+from realtime_session import TOOL, connect, run
+from redis_server import RedisServer
+from scripted_model import ScriptedModel
+
+WORKER = pathlib.Path(__file__).with_name("job_worker.py")
+STREAM, GROUP, DEAD = "parley:jobs", "workers", "parley:jobs:dead"
+LEASE_MS = 3_000
+PATIENT = f"lease-ms={LEASE_MS} pickup-ms=600000"
+
+
+class Workers:
+    """Processes of job_worker.py, and what they have written."""
+
+    def __init__(self, url, record):
+        self.url, self.record, self.processes = url, record, []
+
+    def start(self, jobs=1):
+        with open(self.record.with_suffix(".log"), "ab") as log:
+            process = subprocess.Popen(
+                [sys.executable, WORKER, self.record, self.url, "--jobs", str(jobs)],
+                stdout=log, stderr=log)
+        self.processes.append(process)
+        return process
+
+    def kill(self, process):
+        process.kill()
+        process.wait()
+
+    def events(self, *names):
+        if not self.record.exists():
+            return []
+        lines = self.record.read_text(encoding="utf-8").splitlines()
+        return [event for event in map(json.loads, lines) if event["event"] in names]
+
+    async def until(self, name, count=1):
+        """Waits until so many events of a name have been written; returns the last one."""
+        await until(lambda: len(self.events(name)) >= count)
+        return self.events(name)[count - 1]
+
+    def owner(self, event):
+        """The process that wrote an event."""
+        return next(process for process in self.processes if process.pid == event["pid"])
+
+
+async def until(condition):
+    deadline = time.monotonic() + HANG_GUARD
+    while not condition():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+def redis():
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def workers(redis, tmp_path):
+    workers = Workers(redis.url, tmp_path / "record.jsonl")
+    yield workers
+    for process in workers.processes:
+        workers.kill(process)
+
+
+def served(redis, fields=PATIENT, *arguments):
+    """A server whose turns go to workers."""
+    provider = f"name=team kind=redis-stream url={redis.url} models=* {fields}"
+    return ParleyServer("--providers", provider, *arguments)
+
+
+@pytest.fixture
+def parley(redis):
+    with served(redis) as server:
+        yield server
+
+
+def is_empty(redis):
+    """Whether nothing is left of any job."""
+    return (redis.client.xlen(STREAM) == 0
+            and redis.client.xpending(STREAM, GROUP)["pending"] == 0
+            and not redis.client.keys(f"{STREAM}:lease:*"))
+
+
+def counted(server, name):
+    return int(server.metric(f'parley_model_jobs_{name}_total{{provider="team"}}'))
+
+
+async def begin(session, text):
+    """Asks for a response, and does not wait for it."""
+    await session.update(output_modalities=["text"])
+    await session.say(text)
+    await session.connection.response.create()
+
+
+async def done(session):
+    """The response that is under way, at its end."""
+    response = (await session.until("response.done")).response
+    await session.until("rate_limits.updated")
+    return response
+
+
+def text(response):
+    return [part.text for item in response.output if item.type == "message"
+            for part in item.content]
+
+
+async def turn(session, words):
+    await begin(session, words)
+    return await done(session)
+
+
+def test_workers_answer_turns(redis, workers, parley):
+    async def test():
+        async with connect(parley) as session:
+            response = await turn(session, "hello there")
+            assert response.status == "completed" and text(response) == ["You said: hello there "]
+            began = await workers.until("began")
+            assert began["key"] == response.id and began["run"] == "1"
+            assert began["session"].startswith("sess_")
+            assert is_empty(redis)
+
+    workers.start()
+    run(test())
+
+
+def test_many_turns_are_shared(redis, workers, parley):
+    async def talk(number):
+        async with connect(parley) as session:
+            for count in range(5):
+                words = f"this is {number} {count}"
+                assert text(await turn(session, words)) == [f"You said: {words} "]
+
+    async def test():
+        await asyncio.gather(*(talk(number) for number in range(20)))
+        assert len({event["pid"] for event in workers.events("finished")}) == 2
+        assert len({event["job"] for event in workers.events("began")}) == 100
+        await until(lambda: is_empty(redis))
+        assert counted(parley, "repeated") == counted(parley, "lost") == 0
+
+    workers.start(jobs=2)
+    workers.start(jobs=2)
+    run(test())
+
+
+def test_a_worker_calls_the_clients_functions(workers, parley):
+    async def test():
+        async with connect(parley) as session:
+            await session.update(tools=[TOOL], output_modalities=["text"])
+            response = await turn(session, "how is the weather")
+            assert text(response) == ["One moment."] or text(response) == ["One moment. "]
+            call = next(item for item in response.output if item.type == "function_call")
+            assert call.name == "get_weather" and json.loads(call.arguments) == {"city": "Oslo"}
+
+    workers.start()
+    run(test())
+
+
+def test_a_worker_that_is_killed_before_its_first_word_is_replaced(redis, workers, parley):
+    async def test():
+        async with connect(parley) as session:
+            await begin(session, "wait for the second run")
+            began = await workers.until("began")
+            workers.kill(workers.owner(began))
+            response = await done(session)
+            assert response.status == "completed"
+            assert text(response) == ["You said: wait for the second run "]
+            again = await workers.until("began", 2)
+            assert again["run"] == "2" and again["pid"] != began["pid"]
+            # The same turn for the agent, another job for Redis.
+            assert again["key"] == began["key"] == response.id and again["job"] != began["job"]
+            assert counted(parley, "repeated") == 1 and counted(parley, "lost") == 0
+            assert is_empty(redis) and not redis.client.exists(DEAD)
+
+    workers.start()
+    workers.start()
+    run(test())
+
+
+def test_a_worker_that_is_killed_in_its_reply_fails_the_response(redis, workers, parley):
+    async def test():
+        async with connect(parley) as session:
+            await begin(session, "stop halfway")
+            await session.until("response.output_text.delta")
+            workers.kill(workers.owner(await workers.until("began")))
+            response = await done(session)
+            assert response.status == "failed"
+            error = response.status_details.error
+            assert error.code == "agent_lost"
+            assert error.message == "The agent stopped in the middle of its answer; ask again."
+            assert text(response) == ["Once upon "]
+            # It was not run again, and the session goes on.
+            assert len(workers.events("began")) == 1
+            assert text(await turn(session, "hello")) == ["You said: hello "]
+            (_, letter), = redis.client.xrange(DEAD)
+            assert letter["reason"] == "spoken" and letter["key"] == response.id
+            assert counted(parley, "lost") == 1 and is_empty(redis)
+
+    workers.start()
+    workers.start()
+    run(test())
+
+
+def test_a_slow_worker_that_is_alive_is_not_run_twice(redis, workers, parley):
+    async def test():
+        async with connect(parley) as session:
+            response = await turn(session, "think for long")
+            assert text(response) == ["You said: think for long "]
+            assert [event["run"] for event in workers.events("began")] == ["1"]
+            assert counted(parley, "repeated") == 0 and is_empty(redis)
+
+    # The second one would have time for it.
+    workers.start()
+    workers.start()
+    run(test())
+
+
+def test_a_turn_that_kills_its_workers_is_a_dead_letter(redis, workers):
+    async def test(server):
+        async with connect(server) as session:
+            await begin(session, "never answer")
+            for number in [1, 2]:
+                workers.kill(workers.owner(await workers.until("began", number)))
+                workers.start()
+            response = await done(session)
+            assert response.status == "failed"
+            error = response.status_details.error
+            assert error.code == "agent_lost"
+            assert error.message == "The agent stopped before it answered; try again."
+            (_, letter), = redis.client.xrange(DEAD)
+            assert letter["reason"] == "attempts" and letter["run"] == "2"
+            messages = json.loads(letter["request"])["messages"]
+            assert messages[-1]["content"] == "never answer"
+            assert counted(server, "repeated") == counted(server, "lost") == 1
+            assert len(workers.events("began")) == 2 and is_empty(redis)
+
+    workers.start()
+    with served(redis, f"{PATIENT} attempts=2") as server:
+        run(test(server))
+
+
+def test_the_fallback_answers_where_no_worker_does(redis):
+    with ScriptedModel() as spare:
+        arguments = (
+            f"name=team kind=redis-stream url={redis.url} models=* pickup-ms=300 fallback=spare,"
+            f"name=spare url={spare.url}")
+        with ParleyServer("--providers", arguments) as server:
+
+            async def test():
+                async with connect(server) as session:
+                    assert text(await turn(session, "hello")) == ["You said: hello"]
+                    await until(lambda: is_empty(redis))
+
+            run(test())
+
+
+@pytest.mark.parametrize("fields,code", [
+    ("pickup-ms=300", "upstream_error"), ("pickup-ms=600000 max-jobs=1", "rate_limit_exceeded")])
+def test_without_a_worker_a_turn_fails(redis, fields, code):
+    async def test(server):
+        async with connect(server) as first, connect(server) as session:
+            if "max-jobs" in fields:
+                await begin(first, "hello")
+                await until(lambda: redis.client.xlen(STREAM) == 1)
+            response = await turn(session, "hello")
+            assert response.status == "failed"
+            assert response.status_details.error.code == code
+
+    with served(redis, fields) as server:
+        run(test(server))
+        asyncio.run(until(lambda: is_empty(redis)))
+
+
+def test_an_interruption_stops_the_worker(redis, workers, parley):
+    async def test():
+        async with connect(parley) as session:
+            await begin(session, "tell me a story")
+            await session.until("response.output_text.delta")
+            await session.connection.response.cancel()
+            assert (await done(session)).status == "cancelled"
+            await workers.until("stopped")
+            await until(lambda: is_empty(redis))
+            # Before the first word.
+            await begin(session, "never answer")
+            await workers.until("began", 2)
+            await session.connection.response.cancel()
+            assert (await done(session)).status == "cancelled"
+            await workers.until("stopped", 2)
+            assert is_empty(redis)
+
+    workers.start()
+    run(test())
+
+
+def test_a_turn_that_is_interrupted_while_it_waits_is_not_begun(redis, workers, parley):
+    async def test():
+        async with connect(parley) as session:
+            await begin(session, "hello")
+            await until(lambda: redis.client.xlen(STREAM) == 1)
+            await session.connection.response.cancel()
+            assert (await done(session)).status == "cancelled"
+            await until(lambda: is_empty(redis))
+            workers.start()
+            assert text(await turn(session, "again")) == ["You said: again "]
+            assert len(workers.events("began")) == 1
+
+    run(test())
+
+
+@pytest.mark.parametrize("words,code", [
+    ("fail", "upstream_error"), ("rubbish", "upstream_malformed_reply")])
+def test_a_worker_that_fails_fails_the_turn_alone(redis, workers, parley, words, code):
+    async def test():
+        async with connect(parley) as session:
+            response = await turn(session, words)
+            assert response.status == "failed"
+            assert response.status_details.error.code == code
+            assert "secret" not in response.status_details.error.message
+            assert text(await turn(session, "hello")) == ["You said: hello "]
+            await until(lambda: is_empty(redis))
+
+    workers.start()
+    run(test())
+
+
+def test_a_worker_that_is_asked_to_end_finishes_its_turn(redis, workers, parley):
+    async def test():
+        async with connect(parley) as session:
+            await begin(session, "think for long")
+            process = workers.owner(await workers.until("began"))
+            process.send_signal(signal.SIGTERM)
+            assert text(await done(session)) == ["You said: think for long "]
+            assert await asyncio.to_thread(process.wait, HANG_GUARD) == 0
+            # It takes no other.
+            await begin(session, "hello")
+            await until(lambda: redis.client.xlen(STREAM) == 1)
+            workers.start()
+            assert text(await done(session)) == ["You said: hello "]
+
+    workers.start()
+    run(test())
+
+
+@pytest.mark.parametrize("way", ["stopped", "empty"])
+def test_a_redis_that_goes_away_fails_turns_and_serves_later_ones(redis, workers, parley, way):
+    async def test():
+        async with connect(parley) as session, connect(parley) as other:
+            assert text(await turn(session, "hello")) == ["You said: hello "]
+            await begin(other, "stop halfway")
+            await other.until("response.output_text.delta")
+            if way == "stopped":
+                redis.process.send_signal(signal.SIGSTOP)
+            else:
+                redis.process.kill()
+                redis.process.wait()
+            try:
+                # A turn under way, and one that is asked meanwhile.
+                for response in [await done(other), await turn(session, "are you there")]:
+                    assert response.status == "failed"
+                    assert response.status_details.error.code == "upstream_error"
+            finally:
+                if way == "stopped":
+                    redis.process.send_signal(signal.SIGCONT)
+            again = RedisServer(redis.port) if way == "empty" else contextlib.nullcontext(redis)
+            with again:
+                # Until the server has noticed that Redis is back, a turn fails at once.
+                while (response := await turn(session, "hello")).status != "completed":
+                    await asyncio.sleep(0.1)
+                assert text(response) == ["You said: hello "]
+
+    workers.start(jobs=2)
+    run(test())
+
+
+def test_a_client_that_does_not_read_holds_its_worker(redis, workers, parley):
+    """The worker is told to wait, nothing is lost, and other turns go on."""
+
+    async def test():
+        # The smallest receive buffer that the kernel allows, so that data waits at the server.
+        narrow = socket.socket()
+        narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        narrow.connect(("127.0.0.1", parley.port))
+        options = {"max_size": None, "compression": None, "max_queue": 1, **PATIENT_WEBSOCKET}
+        async with websockets.connect(parley.realtime_url, sock=narrow, **options) as client:
+            async def send(**event):
+                await client.send(json.dumps(event))
+
+            await send(type="session.update", session={
+                "type": "realtime", "output_modalities": ["text"]})
+            await send(type="conversation.item.create", item={
+                "type": "message", "role": "user",
+                "content": [{"type": "input_text", "text": "flood"}]})
+            await send(type="response.create")
+            await until(lambda: any(
+                redis.client.hexists(lease, "held")
+                for lease in redis.client.keys(f"{STREAM}:lease:*")))
+            assert not workers.events("finished")
+            async with connect(parley) as session:
+                assert text(await turn(session, "hello")) == ["You said: hello "]
+            heard = []
+            while (event := json.loads(await client.recv()))["type"] != "response.done":
+                if event["type"] == "response.output_text.delta":
+                    heard.append(event["delta"])
+            assert event["response"]["status"] == "completed"
+            said = "".join(heard)
+            numbers = [f"{number:06}" for number in range(1, 10_001)]
+            assert [said[at:at + 6] for at in range(0, 200_000, 20)] == numbers
+
+    workers.start(jobs=2)
+    run(test())
+
+
+@pytest.mark.skipif(
+    not (ROOT / ".build/debug/worker").exists(), reason="`swift build` makes the worker in Swift")
+def test_the_worker_in_swift_answers_turns(redis, parley):
+    async def test():
+        async with connect(parley) as session:
+            for words in ["hello there", "and again"]:
+                assert text(await turn(session, words)) == [f"You said: {words} "]
+            await until(lambda: is_empty(redis))
+
+    process = subprocess.Popen([ROOT / ".build/debug/worker", redis.url])
+    try:
+        run(test())
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_figures(redis, workers, parley, figure):
+    """Turns a second, and the time to the first word, of workers that answer at once."""
+
+    async def talk(times, count):
+        async with connect(parley) as session:
+            await session.update(output_modalities=["text"])
+            for _ in range(count):
+                await session.say("hello")
+                start = time.monotonic()
+                await session.connection.response.create()
+                await session.until("response.output_text.delta")
+                times.append(time.monotonic() - start)
+                await done(session)
+
+    async def test():
+        alone, together = [], []
+        await talk(alone, 50)
+        start = time.monotonic()
+        await asyncio.gather(*(talk(together, 20) for _ in range(20)))
+        seconds = time.monotonic() - start
+        alone.sort()
+        figure(f"jobs: first word after {alone[25] * 1000:.1f} ms (median of 50), "
+               f"{len(together) / seconds:.0f} turns a second of 20 sessions")
+
+    workers.start(jobs=4)
+    run(test())
+    assert os.path.exists(workers.record)
