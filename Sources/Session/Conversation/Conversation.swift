@@ -287,7 +287,8 @@ struct Conversation {
     /// The conversation as messages to a model, oldest first. Left out are audio without a
     /// transcript, calls whose arguments were cut off, and outputs of calls that were truncated.
     func modelMessages() -> [ModelMessage] {
-        entries.isEmpty ? [] : modelMessages(in: contextStart...entries.count - 1)
+        // All items that were shown may have been deleted.
+        contextStart < entries.count ? modelMessages(in: contextStart...entries.count - 1) : []
     }
 
     private func modelMessages(in range: ClosedRange<Int>) -> [ModelMessage] {

@@ -66,7 +66,9 @@ public struct SavedSession: Equatable, Sendable {
 
     /// What is written, because it has changed.
     public struct Parts: OptionSet, Sendable {
+        /// A bit for each part.
         public let rawValue: UInt8
+        /// The parts of these bits.
         public init(rawValue: UInt8) { self.rawValue = rawValue }
 
         /// What was heard, and what is to follow; some hundred bytes.

@@ -171,6 +171,22 @@ private func errors(_ script: ScriptedSession) -> [String] {
         #expect(!fits && conversation.modelMessages().count == 2)
     }
 
+    /// The client may delete all that a model was still shown.
+    @Test func whereTheItemsThatWereShownAreDeletedNothingIsShown() throws {
+        var conversation = Conversation(maxItems: 10, maxBytes: 1 << 20)
+        for id in ["a", "b", "c"] {
+            _ = conversation.append(
+                ConversationItem(
+                    id: id, kind: .message(role: .user, content: [.inputText(Self.long)])))
+        }
+        _ = conversation.fitContext(limit: 100, target: 100)
+        try conversation.remove("c")
+        #expect(conversation.modelMessages().isEmpty)
+        _ = conversation.append(
+            ConversationItem(id: "d", kind: .message(role: .user, content: [.inputText("hi")])))
+        #expect(conversation.modelMessages() == [.user("hi")])
+    }
+
     @Test func aLimitBeyondTheContextIsRefused() {
         let script = script(.auto)
         script.send(
