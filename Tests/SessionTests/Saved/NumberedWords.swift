@@ -37,6 +37,9 @@ struct Ear {
     /// Samples of each item, in the order in which the items began.
     private(set) var items: [(id: String, samples: [Int16])] = []
 
+    /// What it had when it last told a server: that it cannot lose.
+    private var told: (items: Int, samples: Int) = (0, 0)
+
     /// Packets reach the client. Audio that is sent again replaces what was there.
     mutating func receive(_ packets: some Sequence<OutputAudioPacket>) {
         for packet in packets {
@@ -51,10 +54,18 @@ struct Ear {
         }
     }
 
-    /// The client drops the end of what it has.
+    /// The end of what was sent has not reached the client.
     mutating func lose(milliseconds: Int) {
         guard let last = items.indices.last else { return }
-        items[last].samples.removeLast(min(items[last].samples.count, milliseconds * 24))
+        let kept = told.items == items.count ? told.samples : 0
+        let samples = items[last].samples.count
+        items[last].samples.removeLast(max(0, min(samples - kept, milliseconds * 24)))
+    }
+
+    /// The client tells a server what it has.
+    mutating func tell() -> PlayedAudio? {
+        told = (items.count, items.last?.samples.count ?? 0)
+        return played
     }
 
     /// How much of the last item the client has.

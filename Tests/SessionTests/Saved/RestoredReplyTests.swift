@@ -91,6 +91,21 @@ import Testing
         }
     }
 
+    @Test func aPlannedEndWhileTheClientIsAwayKeepsWhatItHasNotHeard() throws {
+        let first = talk()
+        first.leave(at: 6_000)
+        first.run(until: 9_000)
+        first.handOver()
+        #expect(statuses(first) == ["incomplete"] && !first.session.hasTurnInFlight)
+        var ear = Ear()
+        ear.receive(first.audioPackets)
+        ear.lose(milliseconds: 2_000)
+        let second = try restore(try first.save(), played: ear.played)
+        second.run(until: 40_000)
+        ear.receive(second.audioPackets)
+        check(ear.words, "away")
+    }
+
     @Test func nothingBeginsAfterAHandOver() throws {
         let script = talk()
         script.transcripts = [.success("more")]
@@ -258,6 +273,12 @@ import Testing
             time += Int(random.next() % 2_500)
             script.run(until: time)
             let isPlanned = random.next() % 3 == 0
+            let isAway = random.next() % 4 == 0
+            if isAway {
+                script.leave(at: time)
+                time += Int(random.next() % 3_000)
+                script.run(until: time)
+            }
             if isPlanned { script.handOver() }
             let saved = try script.save()
             if !isPlanned {
@@ -265,11 +286,11 @@ import Testing
                 script.run(until: time)
             }
             ear.receive(script.audioPackets)
-            if !isPlanned { ear.lose(milliseconds: Int(random.next() % 700)) }
+            if !isPlanned || isAway { ear.lose(milliseconds: Int(random.next() % 700)) }
             #expect(script.violations.isEmpty && script.faults.isEmpty, "\(note)")
             let announces = random.next() % 2 == 0
             script = try restore(
-                saved, played: ear.played, announcesItems: announces,
+                saved, played: ear.tell(), announcesItems: announces,
                 seed: UInt64(100 + generation))
             time = 0
         }
