@@ -104,8 +104,7 @@ extension JSONWriter {
         switch event {
         case .error(let error): errorMember(dialect.wording(of: error))
         case .sessionCreated(let id, let parameters), .sessionUpdated(let id, let parameters):
-            key("session")
-            session(id: id, parameters, in: dialect, expiresAt: expiresAt)
+            sessionMember(id, parameters, in: dialect, expiresAt: expiresAt)
         case .inputAudioBufferSpeechStarted(let itemID, let start):
             audioRange(itemID, start: start)
         case .inputAudioBufferSpeechStopped(let itemID, let end):
@@ -115,7 +114,7 @@ extension JSONWriter {
         case .inputAudioBufferCommitted(let itemID, let previousItemID):
             member("item_id", itemID)
             member("previous_item_id", previousItemID)
-        case .inputAudioBufferCleared: break
+        case .inputAudioBufferCleared, .resumeUpdated: break
         case .conversationItemAdded(let item, let previousItemID),
             .conversationItemDone(let item, let previousItemID):
             member("previous_item_id", previousItemID)
@@ -137,9 +136,7 @@ extension JSONWriter {
             self.response(response, in: dialect)
         case .responseOutputItemAdded(let responseID, let outputIndex, let item),
             .responseOutputItemDone(let responseID, let outputIndex, let item):
-            member("response_id", responseID)
-            member("output_index", outputIndex)
-            itemMember(item, in: dialect)
+            outputItem(item, outputIndex, of: responseID, in: dialect)
         case .responseContentPartAdded(let address, let modality):
             contentPart(address, modality, text: "")
         case .responseContentPartDone(let address, let modality, let text):
@@ -166,12 +163,8 @@ extension JSONWriter {
         case .agentEvent(let id, let name, let value): agentEvent(name, value, of: id)
         case .resumed(let id, let parameters, let recovered):
             member("recovered", recovered)
-            key("session")
-            session(id: id, parameters, in: dialect, expiresAt: expiresAt)
-        case .resumeUpdated: break
-        case .goingAway(let reason, let milliseconds):
-            member("reason", reason.rawValue)
-            member("milliseconds_left", milliseconds)
+            sessionMember(id, parameters, in: dialect, expiresAt: expiresAt)
+        case .goingAway(let reason, let milliseconds): goingAway(reason, milliseconds)
         case .mcp(let event): fields(of: event)
         }
     }
@@ -180,6 +173,18 @@ extension JSONWriter {
 // MARK: - Groups of fields that events share
 
 extension JSONWriter {
+    private mutating func sessionMember(
+        _ id: String, _ parameters: SessionParameters, in dialect: RealtimeDialect, expiresAt: Int?
+    ) {
+        key("session")
+        session(id: id, parameters, in: dialect, expiresAt: expiresAt)
+    }
+
+    private mutating func goingAway(_ reason: GoingAwayReason, _ milliseconds: Int) {
+        member("reason", reason.rawValue)
+        member("milliseconds_left", milliseconds)
+    }
+
     fileprivate mutating func agentEvent(_ name: String, _ value: RawJSON, of responseID: String) {
         member("response_id", responseID)
         member("name", name)
@@ -225,6 +230,15 @@ extension JSONWriter {
     ) {
         key("item")
         item(conversationItem, in: dialect)
+    }
+
+    private mutating func outputItem(
+        _ item: ConversationItem, _ outputIndex: Int, of responseID: String,
+        in dialect: RealtimeDialect
+    ) {
+        member("response_id", responseID)
+        member("output_index", outputIndex)
+        itemMember(item, in: dialect)
     }
 
     private mutating func part(of itemID: String, _ contentIndex: Int) {

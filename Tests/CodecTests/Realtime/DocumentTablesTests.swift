@@ -43,7 +43,8 @@ import Testing
         "output_audio_buffer.played", "sequence", "transport", "speculative_response",
         "min_interruption_ms", "interruption_needs_words", "audio/opus", "rate",
         "audio.input.format", "audio.output.format", "none of the alternatives fits {}",
-        "session.resume", "RealtimeTranscriptionSession", "item.id: is missing", "].id: is missing", #"found "text""#,
+        "session.resume", "RealtimeTranscriptionSession", "item.id: is missing",
+        "].id: is missing", #"found "text""#,
     ]
 
     /// Everything that a client may send fits the protocol's tables, with `null` for omitted

@@ -43,7 +43,8 @@ import Testing
     }
 
     @Test func theEndIsAnnouncedWithTheTimeLeft() {
-        let text = written(.goingAway(.sessionLimit, millisecondsLeft: 30_000), ResumeNote(offset: 9))
+        let event = ServerEvent.goingAway(.sessionLimit, millisecondsLeft: 30_000)
+        let text = written(event, ResumeNote(offset: 9))
         #expect(
             text.hasSuffix(
                 #""offset":9,"reason":"session_limit","milliseconds_left":30000}"#))

@@ -9,9 +9,22 @@ import Testing
 @Suite struct ServerEventWriterTests {
     static func written(_ event: ServerEvent, number: UInt64 = 7) -> String {
         var bytes = ByteWriter(capacity: 16)
-        ServerEventWriter(sessionID: "sess_AbC").write(event, number: number, into: &bytes)
+        ServerEventWriter(sessionID: "sess_AbC")
+            .write(event, number: number, resume: note(for: event), into: &bytes)
         return String(decoding: bytes.copiedBytes, as: UTF8.self)
     }
+
+    /// The members that the event never comes without.
+    static func note(for event: ServerEvent) -> ResumeNote? {
+        switch event {
+        case .resumed: ResumeNote(offset: nil, grant: grant)
+        case .resumeUpdated: ResumeNote(offset: 1, grant: grant)
+        default: nil
+        }
+    }
+
+    private static let grant = ResumeNote.Grant(
+        handle: "sess_AbC.def", expiresAt: 1_800_000_000, epoch: 3)
 
     // MARK: The tables
 

@@ -75,7 +75,8 @@ import Testing
         arguments: [
             ("resume=yes", "resume"), ("resume=", "resume"), ("resume=H&epoch=1", "offset"),
             ("resume=H&offset=1", "epoch"), ("resume=H&epoch=-1&offset=1", "epoch"),
-            ("resume=H&epoch=4294967296&offset=1", "epoch"), ("resume=H&epoch=1&offset=x", "offset"),
+            ("resume=H&epoch=4294967296&offset=1", "epoch"),
+            ("resume=H&epoch=1&offset=x", "offset"),
             ("resume=H&epoch=1&offset=99999999999999999999", "offset"),
             ("resume=H&item_id=item_1", "audio_end_ms"), ("resume=H&audio_end_ms=1", "item_id"),
             ("resume=H&item_id=a&audio_end_ms=1.5", "audio_end_ms"),

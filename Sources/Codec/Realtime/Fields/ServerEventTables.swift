@@ -81,7 +81,8 @@ package enum ServerEventTables {
 
     private static var optionalResume: FieldEntry {
         .optional(
-            "resume", .object(resume), "Where the client asked to be able to resume (an extension).")
+            "resume", .object(resume), "Where the client asked to be able to resume (an extension)."
+        )
     }
 
     private static var resumeEvents: [ObjectTable] {

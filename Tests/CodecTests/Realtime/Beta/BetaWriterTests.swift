@@ -8,7 +8,9 @@ import Testing
 @Suite struct BetaWriterTests {
     static func written(_ event: ServerEvent) -> String {
         var bytes = ByteWriter(capacity: 16)
-        ServerEventWriter(sessionID: "sess_AbC").write(event, number: 7, in: .beta, into: &bytes)
+        ServerEventWriter(sessionID: "sess_AbC").write(
+            event, number: 7, in: .beta, resume: ServerEventWriterTests.note(for: event),
+            into: &bytes)
         return String(decoding: bytes.copiedBytes, as: UTF8.self)
     }
 
