@@ -44,7 +44,7 @@ def test_a_server_is_alive_in_its_store_and_serves_without_it():
         until(lambda: server.get("/readyz?store")[0] == 200)
         until(lambda: redis.command("--scan", "--pattern", "parley:node:*"))
         node = redis.command("--scan", "--pattern", "parley:node:*")
-        assert json.loads(redis.command("GET", node)).keys() == {"started", "sessions"}
+        assert json.loads(redis.command("GET", node)).keys() == {"name", "url", "started", "sessions"}
         converse(server)
         redis.suspend()
         until(lambda: server.get("/readyz?store")[0] == 503)

@@ -58,6 +58,8 @@ final class HTTPServerConnection {
         case survey(SurveyID)
         /// The question for one session whose outcome is the answer, while the shards are asked.
         case call(CallID)
+        /// The session that the client comes back for, while the store is asked.
+        case claim
     }
 
     /// A step that the shell performs.
@@ -175,8 +177,11 @@ final class HTTPServerConnection {
     /// The question for one session that is being asked, while there is one.
     var call: CallID? { if case .answering(.call(let call)) = phase { call } else { nil } }
 
-    /// Whether shards are being asked for the answer.
-    var asksShards: Bool { survey != nil || call != nil }
+    /// Whether the store is being asked for the client's session.
+    var isClaiming: Bool { if case .answering(.claim) = phase { true } else { false } }
+
+    /// Whether shards, or the store, are being asked for the answer.
+    var asksShards: Bool { survey != nil || call != nil || isClaiming }
 
     /// Whether what was read must be used before more is read.
     var mustStopReading: Bool {
@@ -189,7 +194,8 @@ final class HTTPServerConnection {
         switch phase {
         case .receiving, .paused(.some): Self.objectBytes + IncompleteRequest.objectBytes
         case .answering(.reply): Self.objectBytes + TextAnswer.objectBytes
-        case .idle, .serving, .answering(.survey), .answering(.call), .paused(nil), .ended:
+        case .idle, .serving, .answering(.survey), .answering(.call), .answering(.claim),
+            .paused(nil), .ended:
             Self.objectBytes
         }
     }
@@ -306,7 +312,7 @@ final class HTTPServerConnection {
     /// - Parameter keepsConnection: whether the answer has promised that, and it still may.
     func endAnswer(keepsConnection: Bool, at now: Instant) {
         switch phase {
-        case .serving, .answering(.survey), .answering(.call): break
+        case .serving, .answering(.survey), .answering(.call), .answering(.claim): break
         // Requests that have waited behind a reply have their time from here on.
         case .answering(.reply): requestStart = now
         case .idle, .receiving, .paused, .ended: return assertionFailure("no request is served")
@@ -339,7 +345,7 @@ final class HTTPServerConnection {
         switch phase {
         case .answering(.reply(let reply)): reply.deadline(configuration)
         // Both end sooner, with an answer.
-        case .answering(.survey), .answering(.call):
+        case .answering(.survey), .answering(.call), .answering(.claim):
             requestStart + configuration.headerTimeout + NodeRequest.patience + Survey.patience
         case .idle, .receiving, .serving, .paused, .ended:
             if pending.isEmpty && hasHadRequest {

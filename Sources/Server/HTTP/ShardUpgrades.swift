@@ -68,10 +68,12 @@ extension Shard {
     }
 
     /// Begins a session of its own for a request, if it may have one.
-    /// - Parameter resume: `comeBack`: in place of the session that the client has lost.
+    /// - Parameters:
+    ///   - resume: `comeBack`: in place of the session that the client has lost.
+    ///   - claimed: the session that the client has come back to, from the store; nil: a new one.
     func startSession(
         for request: HTTPRequest, by caller: Caller, resume: ResumeQuery,
-        on connection: Connection
+        claimed: ClaimedSession? = nil, on connection: Connection
     ) {
         guard let upgrade = validUpgrade(of: request, on: connection) else { return }
         let client = source(of: request, on: connection).client
@@ -103,8 +105,13 @@ extension Shard {
             return
         }
         let dialect = RealtimeDialect(askedForBy: request.fields)
-        startSession(
-            parameters, in: dialect, of: tag, grant: grant, resume: resume, on: connection)
+        if let claimed, restore(claimed, of: tag, grant: grant, on: connection) { return }
+        let live = openSession(parameters, in: dialect, of: tag, grant: grant, on: connection)
+        if resume != .none { makeResumable(live, of: caller.principal, on: connection) }
+        if case .comeBack(let claim) = resume, let state = live.resume {
+            sendResumed(live, state, recovered: false, from: claim, on: connection)
+        }
+        step(live, of: connection) { $0.start(at: now) }
     }
 
     private func reserveSession() -> Bool {

@@ -52,7 +52,10 @@ extension Shard {
             case .closeListeners: stopListening()
             case .close(let token, let outcome):
                 guard let connection = connections[token] else { continue }
-                if connection.live != nil { metrics.add(outcome.metric) }
+                if let live = connection.live {
+                    metrics.add(outcome.metric)
+                    handOver(live, on: connection)
+                }
                 closeWebSocket(
                     connection, .serviceRestart, reason: "The server restarts: come back.")
             case .stop: closeAll(with: code)
@@ -70,6 +73,7 @@ extension Shard {
     private func closeAll(with code: WebSocketCloseCode) {
         acceptor.closeListeners()
         connections.forEach { connection in
+            if let live = connection.live { handOver(live, on: connection) }
             switch connection.state {
             case .webSocket: closeWebSocket(connection, code, reason: "The server is stopping.")
             case .proxyHeader, .detached: close(connection)
@@ -129,6 +133,8 @@ extension Shard {
         // A sideband is needed for as long as its session lasts, and ends with it.
         if sidebands.joined[connection.token] != nil { return true }
         guard let session = connection.live?.session else { return false }
+        // What is not said of a reply is said where the session goes on.
+        if connection.live?.resume?.stored != nil { return !session.canBeHandedOver }
         if session.hasTurnInFlight || connection.hasOutput { return true }
         return session.playedOut.map { $0 > now } ?? false
     }

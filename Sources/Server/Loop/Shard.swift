@@ -119,6 +119,8 @@ package final class Shard<Backend: IO> {
     /// Nil where services make none.
     let redis: RedisClient?
     let store: ShardStore
+    /// Connections of the sessions that are written to a shared store, by the session's id.
+    var storedSessions: [String: EventToken] = [:]
 
     /// Creates a shard without a listener. The calling thread is its thread until another calls
     /// `run()`.

@@ -174,6 +174,9 @@ extension MetricFamily {
                 ("unknown", .resumesUnknown), ("missed", .resumesMissed),
             ]),
         .counter(
+            "parley_sessions_handed_over_total",
+            "Sessions given up for a restart, to go on at another server.", .sessionsHandedOver),
+        .counter(
             "parley_resumes_taken_over_total",
             "Connections closed because their session went on at another.", .resumesTakenOver),
         .gauge(

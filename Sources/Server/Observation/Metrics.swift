@@ -23,6 +23,7 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case callsHungUp
     case sessionsResumable, sessionsDetached, sessionsDetachedTotal, detachmentsRefused
     case resumesRecovered, resumesRestored, resumesUnknown, resumesMissed, resumesTakenOver
+    case sessionsHandedOver
     case drainedIdle, drainedFinished, drainedCutOff
     case bytesReceived, bytesSent, outputLimitCloses, slowReaderCloses, protocolErrors
     case sendsSent, sendsBuffered, sendsOverLimit

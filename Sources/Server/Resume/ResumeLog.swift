@@ -15,7 +15,11 @@ struct ResumeLog {
     private var head = 0
     private var headBytes = 0
     /// The offset of the oldest event that is kept, or else of the next.
-    private(set) var first: UInt64 = 1
+    private(set) var first: UInt64
+
+    /// Without an event.
+    /// - Parameter first: the offset of the next.
+    init(first: UInt64 = 1) { self.first = first }
 
     /// The offset that the next event gets.
     var next: UInt64 { first + UInt64(lengths.count - head) }

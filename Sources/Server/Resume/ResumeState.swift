@@ -40,12 +40,18 @@ final class ResumeState {
     /// Whether the session is still to be told that its client is away.
     private var isAwayUntold = false
 
+    /// Whose session it is, as hexadecimal digits of a digest; nil: not known.
+    var principal: String?
+    /// The session's record in a store that outlives this process; nil: it has none.
+    var stored: StoredSession?
     private let window: Duration
 
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(ResumeState.self)
     /// Bytes of all of it.
-    var heldBytes: Int { Self.objectBytes + log.heldBytes }
+    var heldBytes: Int {
+        Self.objectBytes + log.heldBytes + principal.heapBytes + (stored?.heldBytes ?? 0)
+    }
 
     /// - Parameters:
     ///   - random: bytes for the secret and the epoch: `randomByteCount`.
@@ -56,6 +62,19 @@ final class ResumeState {
         self.window = window
         renewal = now + window
     }
+
+    /// The state of a session that goes on from another process.
+    /// - Parameters:
+    ///   - random: bytes for the secret: `ResumeSecret.byteCount`.
+    ///   - log: the events that its client may have missed.
+    init(random: [UInt8], epoch: UInt32, log: ResumeLog, window: Duration, at now: Instant) {
+        secret = ResumeSecret(random)
+        (self.epoch, self.log, self.window) = (epoch, log, window)
+        renewal = now + window
+    }
+
+    /// The secrets that are good, the newest first.
+    var secrets: [ResumeSecret] { previous.map { [secret, $0] } ?? [secret] }
 
     /// Random bytes that a state takes.
     static let randomByteCount = ResumeSecret.byteCount + epochByteCount
@@ -86,6 +105,7 @@ final class ResumeState {
         previous = secret
         secret = ResumeSecret(random)
         renewal = now + window
+        stored?.noteNewHandle(at: now)
     }
 
     // MARK: Events
@@ -165,8 +185,9 @@ final class ResumeState {
     func deadline(sessionEnd: Instant?) -> Instant {
         // In the past: at once.
         if isAwayUntold { return renewal + (.zero - window) }
-        if let awayUntil { return awayUntil }
+        if let awayUntil { return min(awayUntil, stored?.deadline ?? awayUntil) }
         var due = nextPing.map { min($0, renewal) } ?? renewal
+        if let change = stored?.deadline { due = min(due, change) }
         if !isWarned, let sessionEnd {
             due = min(due, sessionEnd + (.zero - Self.warningTime))
         }

@@ -12,11 +12,17 @@ extension Shard {
 
     /// Makes a session one that can be resumed; nothing where it is one, or the server has that
     /// switched off. The next event that shows the session has the handle.
-    func makeResumable(_ live: LiveSession, on connection: Connection) {
+    /// - Parameter principal: whose session it is; nil: not known.
+    func makeResumable(
+        _ live: LiveSession, of principal: SHA256Digest? = nil, on connection: Connection
+    ) {
         guard configuration.resumeWindow > .zero, live.resume == nil else { return }
-        live.resume = ResumeState(
+        let resume = ResumeState(
             random: services.makeRandomBytes(ResumeState.randomByteCount),
             window: configuration.resumeWindow, at: now)
+        resume.principal = principal?.hexadecimal()
+        live.resume = resume
+        beginStoring(live, resume, principal: resume.principal, on: connection)
         live.session.isResumable = true
         metrics.add(.sessionsResumable)
         perform([.settle, .rearm], on: connection)
@@ -24,7 +30,8 @@ extension Shard {
 
     /// The client does not want to come back, or the session has ended.
     func forgetResume(of live: LiveSession, on connection: Connection) {
-        guard live.resume != nil else { return }
+        guard let resume = live.resume else { return }
+        forgetStored(live, resume)
         live.resume = nil
         metrics.add(.sessionsResumable, -1)
         if connection.state == .detached { releasePlaceOfDetached() }
@@ -73,6 +80,7 @@ extension Shard {
     /// - Returns: whether the client is there to get it.
     @inline(never)
     func keep(_ event: ServerEvent, of live: LiveSession, on connection: Connection) -> Bool {
+        live.resume?.stored?.note(event, at: now)
         if let resume = live.resume, event.isNumbered {
             scratch.withUnsafeBytes {
                 resume.note($0, limit: configuration.maxResumeBytes, at: now)
@@ -88,9 +96,11 @@ extension Shard {
     func reviewResume(of live: LiveSession, on connection: Connection) {
         guard let resume = live.resume else { return }
         if resume.takeNews() { step(live, of: connection) { $0.handleClientAway(at: now) } }
+        reviewStored(live, resume, on: connection)
         if let end = resume.awayUntil {
             guard end <= now, connection.state == .detached else { return }
             metrics.add(.resumesMissed)
+            keepLastState(of: live, resume, at: now)
             return close(connection)
         }
         guard connection.state == .webSocket else { return }

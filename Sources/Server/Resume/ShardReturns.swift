@@ -85,9 +85,10 @@ extension Shard {
             at: time(ofPeerTime: connection.protocolDeadline(configuration)))
         connection.http?.beginServing()
         perform(.settle, on: connection)
-        comeBack(client.claim, client.request, by: client.caller, on: connection)
-        guard connection.state == .webSocket, !client.pending.isEmpty else { return }
         var pending = client.pending
+        pending.withUnsafeMutableBytes { connection.http?.keep($0) }
+        comeBack(client.claim, client.request, by: client.caller, on: connection)
+        guard connection.state == .webSocket, !pending.isEmpty else { return }
         pending.withUnsafeMutableBytes { receiveMessages($0, on: connection) }
     }
 
@@ -108,8 +109,7 @@ extension Shard {
             guard connection.live === live, connection.state == .webSocket else { return }
             greet(live, resume, claim, on: connection)
         } else {
-            metrics.add(.resumesUnknown)
-            startSession(for: request, by: caller, resume: .comeBack(claim), on: connection)
+            return beginClaim(claim, request, by: caller, on: connection)
         }
         if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
         releaseProxiedPlace(of: connection)
@@ -168,19 +168,23 @@ extension Shard {
         if !isRecovered {
             resume.beginEpoch(services.makeRandomBytes(ResumeState.epochByteCount))
         }
+        sendResumed(live, resume, recovered: isRecovered, from: claim, on: connection)
+        if !isRecovered { step(live, of: connection) { $0.announceConversation(at: now) } }
+        guard connection.live === live, connection.state == .webSocket else { return }
+        step(live, of: connection) { $0.handleClientBack(played: claim.played, at: now) }
+        perform([.settle, .rearm], on: connection)
+    }
+
+    /// Tells the client what it has come back to, and sends what it has missed.
+    func sendResumed(
+        _ live: LiveSession, _ resume: ResumeState, recovered isRecovered: Bool,
+        from claim: ResumeClaim, on connection: Connection
+    ) {
         let session = live.session
         send(
             .resumed(id: session.id, session.parameters, recovered: isRecovered), of: live,
             on: connection)
-        if isRecovered, let position = claim.position {
-            resume.log.forEach(after: position.offset) {
-                _ = send(.text, $0, on: connection)
-            }
-        } else {
-            step(live, of: connection) { $0.announceConversation(at: now) }
-        }
-        guard connection.live === live, connection.state == .webSocket else { return }
-        step(live, of: connection) { $0.handleClientBack(played: claim.played, at: now) }
-        perform([.settle, .rearm], on: connection)
+        guard isRecovered, let position = claim.position else { return }
+        resume.log.forEach(after: position.offset) { _ = send(.text, $0, on: connection) }
     }
 }

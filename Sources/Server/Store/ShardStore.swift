@@ -92,11 +92,6 @@ extension Shard {
         if store.quotas?.hasUses == true || store.places?.hasChanges == true { planReport() }
     }
 
-    /// Another server has claimed a session, which this shard may have.
-    func handleFenced(_ sessionID: String, fence: UInt64) {
-        store.sessions.onFenced?(sessionID, fence)
-    }
-
     /// Sets the gauges of Redis and of the store.
     func publishStore() {
         guard let redis, !redis.orderedLinks.isEmpty else { return }

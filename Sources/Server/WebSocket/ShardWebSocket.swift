@@ -186,26 +186,51 @@ extension Shard {
 
     // MARK: Sessions
 
-    /// Gives a connection its session. The place for it is already reserved.
-    func startSession(
+    /// Gives a connection a new session, which is to be started. The place for it is already
+    /// reserved.
+    func openSession(
         _ parameters: SessionParameters, in dialect: RealtimeDialect, of caller: CallerTag,
-        grant: SessionGrant?, resume: ResumeQuery = .none, on connection: Connection
-    ) {
+        grant: SessionGrant?, on connection: Connection
+    ) -> LiveSession {
         let session = VoiceSession(
             parameters: parameters, context: sessionContext, seed: services.makeSessionSeed())
+        return open(session, in: dialect, of: caller, grant: grant, on: connection)
+    }
+
+    /// Gives a connection the session that it has claimed, and lets it go on.
+    /// - Returns: false where this server cannot meet its settings.
+    func restore(
+        _ claimed: ClaimedSession, of caller: CallerTag, grant: SessionGrant?,
+        on connection: Connection
+    ) -> Bool {
+        let session: VoiceSession
+        do throws(SavedSessionError) {
+            session = try VoiceSession(
+                restoring: claimed.saved, context: sessionContext,
+                seed: services.makeSessionSeed())
+        } catch {
+            logger.warning(
+                "a saved session cannot go on here",
+                metadata: ["session": "\(claimed.saved.id)", "reason": "\(error)"])
+            return false
+        }
+        let live = open(
+            session, in: claimed.resume.dialect, of: caller, grant: grant, on: connection)
+        goOn(with: claimed, live, on: connection)
+        return true
+    }
+
+    private func open(
+        _ session: VoiceSession, in dialect: RealtimeDialect, of caller: CallerTag,
+        grant: SessionGrant?, on connection: Connection
+    ) -> LiveSession {
         let live = LiveSession(session: session, caller: caller, dialect: dialect)
         live.grant = grant
         connection.live = live
         metrics.add(.sessionsStarted)
         metrics.add(.sessionsOpen)
-        sessionLog.noteStart(of: session.id, parameters)
-        if resume != .none { makeResumable(live, on: connection) }
-        if case .comeBack = resume {
-            send(
-                .resumed(id: session.id, session.parameters, recovered: false), of: live,
-                on: connection)
-        }
-        step(live, of: connection) { $0.start(at: now) }
+        sessionLog.noteStart(of: session.id, session.parameters)
+        return live
     }
 
     /// Takes a connection's session away, if it has one, and stops its agents.
@@ -322,6 +347,7 @@ extension Shard {
     }
 
     private func send(_ packet: OutputAudioPacket, on connection: Connection) {
+        connection.live?.resume?.stored?.noteProgress(packet.itemID, at: now)
         metrics.add(.eventsOutAudioPacket)
         scratch.removeAll()
         OutputAudioMessage.write(packet, into: &scratch)

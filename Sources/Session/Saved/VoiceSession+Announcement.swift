@@ -7,18 +7,21 @@ extension VoiceSession {
     /// Emits the events that make a client without a memory know the conversation.
     public func announceConversation(at now: Instant) {
         begin()
+        announceItems()
+        for response in responses { response.announce() }
+        finish(at: now)
+    }
+
+    /// Emits the events of all items.
+    func announceItems() {
         var previous: String?
         for item in conversation.items {
-            context.outputs.append(
-                .event(.conversationItemAdded(item, previousItemID: previous)))
+            emit(.conversationItemAdded(item, previousItemID: previous))
             if item.status != .inProgress {
-                context.outputs.append(
-                    .event(.conversationItemDone(item, previousItemID: previous)))
+                emit(.conversationItemDone(item, previousItemID: previous))
             }
             previous = item.id
         }
-        for response in responses { response.announce() }
-        finish(at: now)
     }
 }
 

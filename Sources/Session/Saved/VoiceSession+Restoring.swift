@@ -115,15 +115,6 @@ extension VoiceSession {
         return hasLostCall
     }
 
-    private func announceItems() {
-        var previousItemID: String?
-        for item in conversation.items {
-            emit(.conversationItemAdded(item, previousItemID: previousItemID))
-            emit(.conversationItemDone(item, previousItemID: previousItemID))
-            previousItemID = item.id
-        }
-    }
-
     private func announceLostWords(_ itemIDs: [String]) {
         guard parameters.transcription != nil else { return }
         for itemID in itemIDs where conversation.item(itemID) != nil {

@@ -80,6 +80,7 @@ private final class HTTPDriver {
         case .answering(.reply): "answering reply"
         case .answering(.survey): "answering survey"
         case .answering(.call): "answering call"
+        case .answering(.claim): "answering claim"
         case .paused(nil): "paused"
         case .paused(.some): "paused within a request"
         case .ended: "ended"
@@ -326,6 +327,11 @@ private struct Transition: CustomTestStringConvertible {
         #expect(driver.phase == "answering call")
         driver.http.endAnswer(keepsConnection: true, at: driver.now)
         #expect(driver.phase == "idle" && !driver.http.asksShards)
+        #expect(driver.receive(Transition.whole) == ["request /a 0"])
+        driver.http.beginAnswer(.claim)
+        #expect(driver.http.isClaiming && driver.http.asksShards && driver.http.call == nil)
+        #expect(driver.phase == "answering claim")
+        driver.http.endAnswer(keepsConnection: true, at: driver.now)
         #expect(driver.receive(Transition.whole) == ["request /a 0"])
         driver.http.beginAnswer(.call(4))
         driver.http.end()

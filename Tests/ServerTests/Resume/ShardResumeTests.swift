@@ -178,6 +178,31 @@ import Testing
         #expect(world.sessionCount == 1)
         #expect(world.server.run(for: .seconds(2)))
         #expect(world.sessionCount == 0 && world.detachedCount == 0)
+    }
+
+    @Test func theConversationIsKeptForClientsThatComeTooLate() throws {
+        let world = try ResumeWorld()
+        let client = world.open()
+        world.count(to: 3, client)
+        #expect(world.server.run(for: .seconds(2)))
+        world.cut(client)
+        #expect(world.server.run(for: .seconds(600)))
+        #expect(world.sessionCount == 0)
+        let again = try world.comeBack(from: client, at: client.offsets.last)
+        #expect(again.parsed.first?["recovered"]?.bool == true)
+        let ids = [client, again].map { $0.parsed.first?["session"]?["id"]?.string }
+        #expect(ids[0] == ids[1])
+        world.count(to: 2, again)
+        #expect(world.server.run(for: .seconds(2)))
+        #expect(again.words == "1 2 ")
+        #expect(world.server.metrics.total(of: .resumesUnknown) == 0)
+    }
+
+    @Test func afterTenWindowsASessionIsUnknown() throws {
+        let world = try ResumeWorld()
+        let client = world.open()
+        world.cut(client)
+        #expect(world.server.run(for: .seconds(1_321)))
         let again = try world.comeBack(from: client, at: 1)
         #expect(again.eventTypes.prefix(2) == ["parley.resumed", "session.created"])
         #expect(again.parsed.first?["recovered"]?.bool == false)

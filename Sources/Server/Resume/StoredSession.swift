@@ -1,0 +1,140 @@
+// What of one session is in the store, and what has changed since. Pure: the shard tells it of events,
+// and asks what to write and when.
+//
+// Items and turns are written at once, everything else at most every second: what was heard, and the
+// words of a reply in progress. A change is under way until its outcome is known; meanwhile others
+// gather.
+//
+// Invariant: a field that has changed is written, or the next change is whole.
+
+import Codec
+import Session
+
+/// The record of one session. Confined to its shard's thread.
+final class StoredSession {
+    /// Time between two changes of what is not the boundary of an item or a turn.
+    static let interval = Duration.seconds(1)
+    /// Time in which changes at a boundary gather. 20 ms: the events of one turn are one change.
+    static let gathering = Duration.milliseconds(20)
+
+    /// The fence of its owner, which is this server.
+    let fence: UInt64
+    /// The digest of the key or subject whose session it is, as hexadecimal digits; nil: whoever has
+    /// the handle may claim it.
+    let principal: String?
+    private var parts = SavedSession.Parts.all
+    private var items: Set<String> = []
+    private var removed: Set<String> = []
+    private var isWhole = true
+    private var hasNewHandle = true
+    /// When the next change is due; nil: nothing has changed.
+    private var due: Instant?
+    private var isUnderWay = false
+
+    /// Bytes of the object itself.
+    static let objectBytes = HeapBlock.object(StoredSession.self)
+    /// Bytes of all of it.
+    var heldBytes: Int { Self.objectBytes + principal.heapBytes }
+
+    /// - Parameter fence: 1 for a new session, else that of the claim.
+    init(fence: UInt64, principal: String?, at now: Instant) {
+        (self.fence, self.principal) = (fence, principal)
+        due = now + Self.gathering
+    }
+
+    // MARK: Changes
+
+    /// An event of the session, as its client sees it.
+    func note(_ event: ServerEvent, at now: Instant) {
+        switch event {
+        case .sessionCreated, .sessionUpdated: note(.settings, at: now)
+        case .conversationItemAdded(let item, _): note([.head, .order], item.id, at: now)
+        case .conversationItemDone(let item, _): note(.head, item.id, at: now)
+        case .responseOutputItemAdded(_, _, let item), .responseOutputItemDone(_, _, let item):
+            note(.head, item.id, at: now)
+        case .conversationItemTruncated(let itemID, _, _, _),
+            .transcriptionCompleted(let itemID, _, _, _), .transcriptionFailed(let itemID, _, _, _):
+            note(.head, itemID, at: now)
+        case .conversationItemDeleted(let itemID):
+            items.remove(itemID)
+            removed.insert(itemID)
+            note([.head, .order, .memory], at: now)
+        case .responseCreated, .inputAudioBufferCommitted: note(.head, at: now)
+        case .responseDone: note([.head, .memory], at: now)
+        case .responseOutputTextDelta(let part, _),
+            .responseOutputAudioTranscriptDelta(let part, _),
+            .responseOutputAudioDelta(let part, _, _, _),
+            .responseFunctionCallArgumentsDelta(let part, _, _):
+            noteProgress(part.itemID, at: now)
+        default: noteProgress(nil, at: now)
+        }
+    }
+
+    /// A boundary of an item or a turn.
+    private func note(_ parts: SavedSession.Parts, _ itemID: String? = nil, at now: Instant) {
+        self.parts.formUnion(parts)
+        if let itemID {
+            items.insert(itemID)
+            removed.remove(itemID)
+        }
+        plan(now + Self.gathering)
+    }
+
+    /// More of a reply was written, sent or heard.
+    func noteProgress(_ itemID: String?, at now: Instant) {
+        parts.insert(.head)
+        if let itemID { items.insert(itemID) }
+        plan(now + Self.interval)
+    }
+
+    /// The handle was renewed.
+    func noteNewHandle(at now: Instant) {
+        hasNewHandle = true
+        parts.insert(.head)
+        plan(now)
+    }
+
+    private func plan(_ time: Instant) { due = due.map { min($0, time) } ?? time }
+
+    // MARK: Writing
+
+    /// When the next change is to be made; nil: nothing has changed, or one is under way.
+    var deadline: Instant? { isUnderWay ? nil : due }
+
+    /// A change of the record.
+    struct Step {
+        let isWhole: Bool
+        let parts: SavedSession.Parts
+        /// The items that are written; nil: all.
+        let items: Set<String>?
+        let removed: [String]
+        let hasHandle: Bool
+    }
+
+    /// Takes what has changed.
+    /// - Parameter whole: everything is written, whatever has changed.
+    func takeStep(whole: Bool = false) -> Step {
+        let isWhole = whole || isWhole
+        let step = Step(
+            isWhole: isWhole, parts: isWhole ? .all : parts, items: isWhole ? nil : items,
+            removed: isWhole ? [] : removed.map(SavedSession.fieldName(ofItem:)),
+            hasHandle: isWhole || hasNewHandle)
+        (parts, items, removed) = ([], [], [])
+        (self.isWhole, hasNewHandle, due, isUnderWay) = (false, false, nil, true)
+        return step
+    }
+
+    /// The outcome of a change is known.
+    /// - Returns: whether the session still is this server's.
+    func handle(_ outcome: StoreWriteOutcome, at now: Instant) -> Bool {
+        isUnderWay = false
+        switch outcome {
+        case .written: break
+        case .fenced: return false
+        case .missing, .failed:
+            isWhole = true
+            plan(now + Self.interval)
+        }
+        return true
+    }
+}
