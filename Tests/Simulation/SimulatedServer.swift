@@ -65,13 +65,14 @@ package final class SimulatedServer {
     ///   - shards: number of shards of the server; this is the first of them.
     ///   - first: the first shard, if this is another one of the same server. Each has its own
     ///     kernel and clock.
+    ///   - store: outlives the server, which may share it with others.
     package init(
         configuration: ServerConfiguration = ServerConfiguration(),
         agents: AgentSet = AgentSet(model: SilentModel()), seed: UInt64 = 1,
         faults: SimulatedFaults = SimulatedFaults(), pool: any ComputePool = InlineComputePool(),
         voiceActivityModel: VoiceActivityModel? = nil, log: LogRecord = LogRecord(),
         tls: TLSContext? = nil, credentials: CredentialRules = CredentialRules(),
-        shards: Int = 1, besides first: SimulatedServer? = nil
+        shards: Int = 1, besides first: SimulatedServer? = nil, store: SimulatedStore? = nil
     ) throws {
         io = SimulatedIO(seed: seed, faults: faults)
         metrics = first?.metrics ?? ServerMetrics(shards: shards, workers: { WorkerCounts() })
@@ -104,6 +105,7 @@ package final class SimulatedServer {
         services.drawDelay = { limit in
             .nanoseconds(Int64.random(in: 0...max(0, limit.wholeNanoseconds), using: &delays))
         }
+        if let store { services.makeSessionStore = store.view }
         shard = Shard(io: io, services: services)
         try shard.listen(on: SimulatedIO.listener)
     }

@@ -57,6 +57,9 @@ package struct ShardServices {
     package var returnMemory: @Sendable () -> Void = {}
     /// Seed of each new session. Unpredictable by default; a simulation counts.
     package var makeSessionSeed: () -> UInt64 = { .random(in: .min ... .max) }
+    /// Makes a shard's store of sessions, whose argument is the shard's time; nil: the one that the
+    /// configuration names. A simulation has one for several servers.
+    package var makeSessionStore: ((_ now: @escaping () -> Instant) -> any SessionStore)?
     /// Seconds since 1970. The time of day by default; a simulation counts its own.
     package var wallSeconds: () -> Int = { WallClock.seconds }
     /// Unpredictable bytes for secrets. The kernel's by default, not OpenSSL's: its random

@@ -104,7 +104,6 @@ final class RedisSessionStore: SessionStore {
 
     var isShared: Bool { true }
     var pendingChanges: Int { link.pending }
-    var onFenced: ((_ sessionID: String, _ fence: UInt64) -> Void)?
 
     func write(_ change: SessionChange, then: @escaping (StoreWriteOutcome) -> Void) {
         var arguments = Self.texts(

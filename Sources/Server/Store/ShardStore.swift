@@ -23,7 +23,9 @@ final class ShardStore {
     init(_ services: ShardServices, redis: RedisClient?, now: @escaping () -> Instant) {
         let metrics = services.metrics.shards[services.index]
         guard let redis, let address = services.configuration.storeAddress else {
-            sessions = MemorySessionStore(services.sessionRecords, now: now)
+            sessions =
+                services.makeSessionStore?(now)
+                ?? MemorySessionStore(services.sessionRecords, now: now)
             (link, heartbeat, registry, quotas, places) = (nil, nil, nil, nil, nil)
             return
         }

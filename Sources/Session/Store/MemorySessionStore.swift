@@ -173,8 +173,6 @@ public final class MemorySessionStore: SessionStore {
     public var isShared: Bool { false }
     /// None: every outcome is known at once.
     public var pendingChanges: Int { 0 }
-    /// Never called: there is no other server.
-    public var onFenced: ((_ sessionID: String, _ fence: UInt64) -> Void)?
 
     /// Changes a record; `then` is called at once.
     public func write(_ change: SessionChange, then: @escaping (StoreWriteOutcome) -> Void) {

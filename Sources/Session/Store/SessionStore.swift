@@ -105,9 +105,6 @@ public protocol SessionStore: AnyObject {
     var isShared: Bool { get }
     /// Changes whose outcome is not known. A server that ends waits for them.
     var pendingChanges: Int { get }
-    /// Is told that another server has claimed a session of this one: the id, and the claimant's
-    /// fence. Every shard of the server is told, whether it has the session or not.
-    var onFenced: ((_ sessionID: String, _ fence: UInt64) -> Void)? { get set }
 
     /// Changes the record of a session. Changes of one session are made in the order of the calls.
     func write(_ change: SessionChange, then: @escaping (StoreWriteOutcome) -> Void)

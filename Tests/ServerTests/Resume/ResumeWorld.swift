@@ -17,7 +17,10 @@ final class ResumeWorld {
 
     let server: SimulatedServer
 
-    init(seed: UInt64 = 1, _ change: (inout ServerConfiguration) -> Void = { _ in }) throws {
+    init(
+        seed: UInt64 = 1, store: SimulatedStore? = nil,
+        _ change: (inout ServerConfiguration) -> Void = { _ in }
+    ) throws {
         var configuration = ServerConfiguration()
         change(&configuration)
         var rules = APIKeys()
@@ -35,7 +38,7 @@ final class ResumeWorld {
         }
         server = try SimulatedServer(
             configuration: configuration, agents: AgentSet(model: model), seed: seed,
-            credentials: CredentialRules(keys: rules))
+            credentials: CredentialRules(keys: rules), store: store)
     }
 
     /// A client with a session of text.

@@ -1,0 +1,241 @@
+// Two servers with one store, on simulated kernels: a session that a client takes from one to the
+// other, two that both believe they own it, and a store that is slow, away or has lost data.
+
+import Codec
+import Session
+import Simulation
+import TestMaterial
+import Testing
+
+@testable import Server
+
+@Suite struct ShardStoredSessionsTests {
+    private let store = SimulatedStore()
+    private let first: ResumeWorld
+    private let second: ResumeWorld
+
+    init() throws {
+        first = try ResumeWorld(seed: 1, store: store)
+        second = try ResumeWorld(seed: 2, store: store)
+    }
+
+    /// Both servers' time goes on.
+    private func run(for duration: Duration = .zero) {
+        #expect(first.server.run(for: duration))
+        #expect(second.server.run(for: duration))
+    }
+
+    private func total(_ metric: ShardMetric, _ world: ResumeWorld) -> Int {
+        world.server.metrics.total(of: metric)
+    }
+
+    /// The words of a conversation's last reply, as a client knows its items.
+    private func lastReply(_ client: SimulatedClient) -> String? {
+        let done = client.parsed.last(where: {
+            $0["type"]?.string == "conversation.item.done"
+                && $0["item"]?["role"]?.string == "assistant"
+        })
+        return done?["item"]?["content"]?.elements.map(Array.init)?.first?["text"]?.string
+    }
+
+    // MARK: Taken over
+
+    @Test func aReplyThatARestartCutsIsAskedForAgain() throws {
+        let client = first.open()
+        first.count(to: 10, client)
+        run(for: .milliseconds(350))
+        first.server.shard.stop(.goingAway)
+        run()
+        #expect(client.closeCode == 1012 || client.closeCode == 1001)
+        #expect(client.words == "1 2 3 ")
+        #expect(total(.sessionsHandedOver, first) == 1 && store.count == 1)
+        let again = try second.comeBack(from: client, at: client.offsets.last)
+        #expect(again.parsed.first?["recovered"]?.bool == true)
+        #expect(total(.resumesRecovered, second) == 1)
+        run(for: .seconds(3))
+        // Its model had not finished: it is asked again, and what it had written goes.
+        #expect(again.eventTypes.dropFirst().first == "conversation.item.deleted")
+        #expect(again.words == "1 2 3 4 5 6 7 8 9 10 ")
+        #expect(lastReply(again) == again.words)
+        second.count(to: 2, again)
+        run(for: .seconds(1))
+        #expect(again.words.hasSuffix("1 2 "))
+        #expect(again.offsets == Array((client.offsets.last! + 1)...again.offsets.last!))
+    }
+
+    @Test func aSessionAtRestGoesOnElsewhere() throws {
+        let client = first.open()
+        first.count(to: 3, client)
+        run(for: .seconds(2))
+        first.server.shard.stop(.goingAway)
+        run()
+        let again = try second.comeBack(from: client, at: client.offsets.last)
+        #expect(again.eventTypes == ["parley.resumed"])
+        #expect(again.parsed[0]["recovered"]?.bool == true)
+        #expect(again.parsed[0]["session"]?["output_modalities"]?.raw.text == #"["text"]"#)
+        #expect(second.sessionCount == 1)
+        again.close()
+        run()
+        #expect(store.count == 0, "a session that has ended leaves no record")
+    }
+
+    @Test func eventsThatWereNotReadFollowElsewhere() throws {
+        let client = first.open()
+        client.isReading = false
+        let last = client.offsets.last
+        first.count(to: 3, client)
+        run(for: .seconds(2))
+        first.server.shard.stop(.goingAway)
+        run()
+        let again = try second.comeBack(from: client, at: last)
+        #expect(again.parsed.first?["recovered"]?.bool == true)
+        #expect(again.words == "1 2 3 ")
+        #expect(again.eventTypes.contains("response.done"))
+    }
+
+    @Test func aKilledServerCostsNoItem() throws {
+        let client = first.open()
+        first.count(to: 3, client)
+        run(for: .seconds(2))
+        first.count(to: 20, client)
+        run(for: .milliseconds(1_550))
+        // What follows is not written any more.
+        store.mood = .away
+        run(for: .milliseconds(300))
+        first.cut(client)
+        store.mood = .quick
+        let again = try second.comeBack(from: client, at: client.offsets.last)
+        #expect(again.parsed.first?["recovered"]?.bool == false)
+        #expect(total(.resumesRestored, second) == 1)
+        run(for: .seconds(5))
+        let items = again.parsed.filter { $0["type"]?.string == "conversation.item.added" }
+        #expect(items.count >= 4)
+        #expect(again.eventTypes.contains("response.done"))
+        second.count(to: 2, again)
+        run(for: .seconds(1))
+        #expect(lastReply(again) == "1 2 ")
+    }
+
+    // MARK: One owner
+
+    @Test func ofTwoOwnersTheOlderEnds() throws {
+        let client = first.open()
+        run(for: .seconds(1))
+        let again = try second.comeBack(from: client, at: client.offsets.last)
+        #expect(again.parsed.first?["recovered"]?.bool == true)
+        #expect(client.closeCode == nil, "nobody has told the first server")
+        first.count(to: 3, client)
+        run(for: .seconds(1))
+        #expect(client.closeCode == 4_409)
+        #expect(first.sessionCount == 0 && first.detachedCount == 0)
+        #expect(total(.resumesTakenOver, first) == 1)
+        second.count(to: 3, again)
+        run(for: .seconds(1))
+        #expect(again.closeCode == nil && again.words == "1 2 3 ")
+    }
+
+    @Test func theOlderOwnerIsToldByItsHeartbeat() throws {
+        let client = first.open()
+        run(for: .seconds(1))
+        let id = try #require(client.parsed.first?["session"]?["id"]?.string)
+        first.server.shard.handleFenced(id, fence: 1)
+        first.server.shard.handleFenced("sess_other", fence: 2)
+        run()
+        #expect(client.closeCode == nil, "the fence is its own")
+        first.server.shard.handleFenced(id, fence: 2)
+        run()
+        #expect(client.closeCode == 4_409 && first.sessionCount == 0)
+        #expect(store.count == 1, "the record is the other server's")
+    }
+
+    @Test func aSessionIsItsCallersOnly() throws {
+        let client = first.open()
+        run(for: .seconds(1))
+        let stranger = try second.comeBack(
+            from: client, at: client.offsets.last, key: ResumeWorld.otherKey)
+        #expect(stranger.eventTypes.prefix(2) == ["parley.resumed", "session.created"])
+        #expect(stranger.parsed.first?["recovered"]?.bool == false)
+        #expect(total(.resumesUnknown, second) == 1)
+        first.count(to: 3, client)
+        run(for: .seconds(1))
+        #expect(client.closeCode == nil && client.words == "1 2 3 ")
+    }
+
+    @Test func aSessionMadeResumableByAnUpdateGoesOnElsewhere() throws {
+        let client = first.open("")
+        client.send(#"{"type":"session.update","session":{"type":"realtime","resume":true}}"#)
+        run(for: .seconds(1))
+        first.server.shard.stop(.goingAway)
+        run()
+        let again = try second.comeBack(from: client, at: client.offsets.last)
+        #expect(again.parsed.first?["recovered"]?.bool == true)
+    }
+
+    // MARK: A store in trouble
+
+    @Test func aStoreThatIsAwayIsNotFelt() throws {
+        let client = first.open()
+        run(for: .seconds(1))
+        store.mood = .away
+        first.count(to: 3, client)
+        run(for: .seconds(5))
+        #expect(client.words == "1 2 3 " && client.closeCode == nil)
+        let again = try second.comeBack(from: client, at: client.offsets.last)
+        #expect(again.eventTypes.prefix(2) == ["parley.resumed", "session.created"])
+        let before = store.writes.count
+        store.mood = .quick
+        run(for: .seconds(2))
+        #expect(store.writes.dropFirst(before).first?.isWhole == true)
+    }
+
+    @Test func aStoreThatHasLostItsDataGetsItAgain() throws {
+        let client = first.open()
+        run(for: .seconds(1))
+        store.lose(try #require(client.parsed.first?["session"]?["id"]?.string))
+        #expect(store.count == 0)
+        first.count(to: 3, client)
+        run(for: .seconds(3))
+        #expect(store.count == 1 && store.writes.filter(\.isWhole).count == 2)
+        #expect(client.words == "1 2 3 ")
+    }
+
+    @Test func aSlowStoreHoldsUpNobodyElse() throws {
+        let client = first.open()
+        run(for: .seconds(1))
+        store.mood = .slow
+        let again = try second.comeBack(from: client, at: client.offsets.last)
+        let other = second.open("")
+        #expect(again.answer == nil && other.eventTypes.first == "session.created")
+        store.answer()
+        run()
+        #expect(again.parsed.first?["recovered"]?.bool == true)
+    }
+
+    @Test func aClientThatLeavesMeanwhileMayComeAgain() throws {
+        let client = first.open()
+        run(for: .seconds(1))
+        store.mood = .slow
+        let impatient = try second.comeBack(from: client, at: client.offsets.last)
+        second.cut(impatient)
+        store.answer()
+        run()
+        #expect(second.sessionCount == 0)
+        store.mood = .quick
+        let again = try second.comeBack(from: client, at: client.offsets.last)
+        #expect(again.parsed.first?["recovered"]?.bool == true)
+    }
+
+    @Test func aRecordThatCannotBeReadBeginsASessionAnew() throws {
+        let client = first.open()
+        run(for: .seconds(1))
+        let id = try #require(client.parsed.first?["session"]?["id"]?.string)
+        let lifetime = Duration.seconds(100)
+        store.view { .milliseconds(0) }.write(
+            SessionChange(
+                sessionID: id, fence: 1, set: [(SavedResume.name, [0xff])], lifetime: lifetime)
+        ) { #expect($0 == .written) }
+        let again = try second.comeBack(from: client, at: client.offsets.last)
+        #expect(again.eventTypes.prefix(2) == ["parley.resumed", "session.created"])
+        #expect(second.sessionCount == 1)
+    }
+}
