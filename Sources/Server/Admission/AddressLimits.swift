@@ -50,8 +50,17 @@ package final class AddressLimits: Sendable {
     }
 
     /// Takes a token of an address, if it has one, and no place.
-    package func spend(_ address: NetworkAddress, at now: Instant) {
-        if case .admitted(let place) = admit(address, at: now) { release(place, at: now) }
+    /// - Returns: whether it had one.
+    @discardableResult
+    package func spend(_ address: NetworkAddress, at now: Instant) -> Bool {
+        guard case .admitted(let place) = admit(address, at: now) else { return false }
+        release(place, at: now)
+        return true
+    }
+
+    /// Gives a token back that `spend` has taken.
+    package func refund(_ address: NetworkAddress) {
+        state.withLock { $0.refund(address.subscriber) }
     }
 
     /// Takes a place and a token for an address, or returns the limit that is reached.
@@ -168,6 +177,12 @@ struct AddressTable {
 
     func isExhausted(_ address: NetworkAddress, at now: Instant) -> Bool {
         index[address].map { !entries[Int($0)].bucket.hasToken(rules.rate, at: now) } ?? false
+    }
+
+    /// An address without an entry has all of its tokens.
+    mutating func refund(_ address: NetworkAddress) {
+        guard rules.rate.interval > 0, let entry = index[address] else { return }
+        entries[Int(entry)].bucket.refund(1, rules.rate)
     }
 
     mutating func release(_ place: AddressPlace, at now: Instant) {

@@ -12,6 +12,8 @@ import Session
 enum JudgedRequest {
     /// It is answered already: with a refusal, or as a preflight.
     case answered(HTTPResponse)
+    /// The store is to be asked for the client secret with this hash; then it is judged again.
+    case undecided(SHA256Digest)
     /// Its route's service answers it, for the caller.
     case admitted(Route, Caller)
 }
@@ -89,14 +91,16 @@ extension Shard {
 
     /// Judges a request by its head, counts a refusal, and makes the answer where the verdict is
     /// one.
+    /// - Parameter answer: what the store has said about its client secret; nil: it was not asked.
     func judge(
-        _ request: HTTPRequest, isBodyDue: Bool = false, on connection: Connection
+        _ request: HTTPRequest, isBodyDue: Bool = false, after answer: SecretAnswer? = nil,
+        on connection: Connection
     ) -> JudgedRequest {
         let source = source(of: request, on: connection)
         let verdict = RequestGate.judge(
             request, from: source, isBodyDue: isBodyDue, policy: admission.policy, routes: routes
         ) { () throws(RefusalReason) in
-            try caller(sending: request, from: source.client)
+            try sender(of: request, from: source.client, after: answer)
         }
         switch verdict {
         case .refused(let reason):
@@ -112,6 +116,10 @@ extension Shard {
         case .denied(let reason, let route):
             let refusal = credentialRefusal(reason, on: connection)
             return .answered(share(refusal, with: request, of: route))
+        case .undecided(let digest, let route):
+            guard secretLookups.isFull else { return .undecided(digest) }
+            return .answered(
+                share(RouteFailure.tooManySecrets.response, with: request, of: route))
         case .admitted(let route, let caller): return .admitted(route, caller)
         }
     }

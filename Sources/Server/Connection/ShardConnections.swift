@@ -74,7 +74,7 @@ extension Shard {
             close(connection)
         case .http where connection.hasOutput || connection.http?.isPaused == true:
             perform(.watch, on: connection)
-        case .http where connection.http?.asksShards == true:
+        case .http where connection.http?.asksElsewhere == true:
             perform(.watch, on: connection)
         case .lingering where connection.hasOutput:
             perform(.watch, on: connection)

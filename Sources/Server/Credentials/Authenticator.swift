@@ -60,13 +60,28 @@ package final class Authenticator: Sendable {
     /// nothing more.
     package func replace(_ rules: CredentialRules) { self.rules.withLock { $0 = rules } }
 
+    /// A key of the server.
+    func key(of digest: SHA256Digest) -> APIKey? { rules.withLock { $0.keys.key(of: digest) } }
+
+    /// The hash of a credential that has the form of a client secret and that this node does not
+    /// know: another one may have made it. Nil for every other credential.
+    func unknownSecret(in credential: RequestCredential, at now: Instant) -> SHA256Digest? {
+        guard case .bearer(let text) = credential, ClientSecrets.isSecret(text) else { return nil }
+        let digest = SHA256Digest(of: text)
+        guard secrets.entry(of: digest, at: now) == nil, key(of: digest) == nil else { return nil }
+        return digest
+    }
+
     /// The caller with a credential.
     /// - Parameters:
+    ///   - found: the entry of this credential that another node has made, also where the table has
+    ///     no room for it.
     ///   - now: for secrets, which expire by the server's own clock.
     ///   - wallSeconds: seconds since 1970, for tokens.
     /// - Throws: why the credential is not accepted.
     func caller(
-        of credential: RequestCredential, at now: Instant, wallSeconds: Int
+        of credential: RequestCredential, found: ClientSecrets.Entry? = nil, at now: Instant,
+        wallSeconds: Int
     ) throws(RefusalReason) -> Caller {
         // Most clients send a credential also where none is needed, as their libraries want one.
         guard case .bearer(let text) = credential else {
@@ -81,7 +96,9 @@ package final class Authenticator: Sendable {
                 access: key.isOperator ? .operator : .key, principal: digest,
                 subject: key.name, allowance: key.allowance)
         }
-        if text.hasPrefix(ClientSecrets.prefix), let entry = secrets.entry(of: digest, at: now) {
+        if text.hasPrefix(ClientSecrets.prefix),
+            let entry = secrets.entry(of: digest, at: now) ?? found
+        {
             // With a removed key its secrets are invalid.
             let isValid = !isOn || entry.key.map { rules.keys.key(of: $0) != nil } ?? false
             guard isValid else { throw .unknownCredential }

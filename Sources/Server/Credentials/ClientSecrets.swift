@@ -1,5 +1,6 @@
 // Client secrets (`ek_…`): short-lived credentials that an application gets for its users'
-// browsers, each with the session that it opens. One table for all shards, in memory.
+// browsers, each with the session that it opens. One table for all shards, in memory. Secrets that
+// other nodes have made get a place in it when they are first presented (ShardSecrets).
 //
 // A table, and not a signed text with the session inside, for its size: a secret is sent as a
 // subprotocol or a header. A session with instructions and tools has tens of kilobytes, and proxies
@@ -51,6 +52,18 @@ package final class ClientSecrets: Sendable {
         fileprivate let owner: SecretOwner
         /// The bytes that it counts.
         fileprivate let bytes: Int
+
+        /// - Parameter bodyBytes: of the request that described the session; its memory grows with
+        ///   them.
+        init(
+            key: SHA256Digest?, caller: Caller, end: Instant, owner: SecretOwner, bodyBytes: Int
+        ) {
+            self.key = key
+            self.caller = caller
+            self.end = end
+            self.owner = owner
+            bytes = ClientSecrets.entryBytes + 2 * bodyBytes
+        }
     }
 
     /// Entries and their bytes, of all owners or of one.
@@ -114,6 +127,12 @@ package final class ClientSecrets: Sendable {
     private let maxEntries: Int
     private let table = Mutex(Table())
 
+    /// Whether a text has the form of a secret.
+    static func isSecret(_ text: String) -> Bool {
+        text.hasPrefix(prefix)
+            && Base64URL.decode(text.utf8.dropFirst(prefix.utf8.count))?.count == randomBytes
+    }
+
     /// Creates an empty table.
     package init(maxEntries: Int) { self.maxEntries = maxEntries }
 
@@ -121,20 +140,22 @@ package final class ClientSecrets: Sendable {
     package var count: Int { table.withLock { $0.entries.count } }
 
     /// Makes a secret.
-    /// - Parameters:
-    ///   - random: `randomBytes` secret random bytes.
-    ///   - bodyBytes: of the request that described the session; its memory grows with them.
+    /// - Parameter random: `randomBytes` secret random bytes.
     /// - Throws: where the owner has used up its share.
     func issue(
-        _ random: [UInt8], to owner: SecretOwner, key: SHA256Digest?, caller: Caller,
-        bodyBytes: Int, until end: Instant, at now: Instant
+        _ random: [UInt8], _ entry: Entry, at now: Instant
     ) throws(ClientSecretsFull) -> String {
         precondition(random.count == Self.randomBytes)
         let secret = Self.prefix + Base64URL.text(of: random)
-        let entry = Entry(
-            key: key, caller: caller, end: end, owner: owner,
-            bytes: Self.entryBytes + 2 * bodyBytes)
-        let digest = SHA256Digest(of: secret)
+        try keep(entry, of: SHA256Digest(of: secret), at: now)
+        return secret
+    }
+
+    /// Keeps the entry of a secret until its end. A secret that has an entry keeps that one.
+    /// - Throws: where the owner has used up its share.
+    func keep(
+        _ entry: Entry, of digest: SHA256Digest, at now: Instant
+    ) throws(ClientSecretsFull) {
         let next: Instant? = table.withLock { table in
             var removed = 0
             while removed < Self.removedPerCall || !hasRoom(table, for: entry),
@@ -142,11 +163,12 @@ package final class ClientSecrets: Sendable {
             {
                 removed += 1
             }
+            guard table.entries[digest] == nil else { return nil }
             guard hasRoom(table, for: entry) else { return table.ends.next ?? now }
             table.insert(entry, digest)
             return nil
         }
-        guard let next else { return secret }
+        guard let next else { return }
         let seconds = ((next - now).wholeMilliseconds + 999) / 1_000
         throw ClientSecretsFull(retryAfterSeconds: min(max(seconds, 1), Self.maxRetrySeconds))
     }

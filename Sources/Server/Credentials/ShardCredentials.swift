@@ -1,31 +1,39 @@
 // Credentials on a shard's connections: the caller of a request, the limits of its sessions, client
 // secrets, and sessions whose time is over. Authenticator knows the credentials, RequestGate
-// decides whether a caller may use a route.
+// decides whether a caller may use a route, ShardSecrets asks for secrets of other nodes.
 
 import Codec
 import Session
 
 extension Shard {
-    /// The caller that sends a request; an attempt that fails is counted.
-    /// - Parameter address: the client's, with the fields of trusted proxies.
-    func caller(
-        sending request: HTTPRequest, from address: NetworkAddress
-    ) throws(RefusalReason) -> Caller {
-        let isLimited = !admission.isUnlimited(address)
+    /// Who sends a request; an attempt that fails is counted.
+    /// - Parameters:
+    ///   - address: the client's, with the fields of trusted proxies.
+    ///   - answer: what the store has said about its client secret; the attempt was counted when
+    ///     the store was asked.
+    func sender(
+        of request: HTTPRequest, from address: NetworkAddress, after answer: SecretAnswer?
+    ) throws(RefusalReason) -> RequestSender {
+        let isLimited = answer == nil && !admission.isUnlimited(address)
+        let isExhausted =
+            isLimited && services.authenticator.failures.isExhausted(address, at: now)
         // Before the credential is looked at: a client that guesses must not learn of a success.
-        if isLimited, services.authenticator.failures.isExhausted(address, at: now) {
-            throw .failedAttempts
-        }
+        if isExhausted, services.authenticator.isOn { throw .failedAttempts }
         do throws(RefusalReason) {
             if let pass = request.header(NodePass.field) {
                 let caller = services.nodes.caller(
                     passedBy: pass, in: request, at: services.wallSeconds())
                 guard let caller else { throw RefusalReason.unknownCredential }
-                return caller
+                return .known(caller)
             }
-            return try services.authenticator.caller(
-                of: RequestCredential(request.fields), at: now,
-                wallSeconds: services.wallSeconds())
+            let credential = RequestCredential(request.fields)
+            if answer == nil, !isExhausted, let digest = secretToAskFor(credential) {
+                return .unknownSecret(digest)
+            }
+            return .known(
+                try services.authenticator.caller(
+                    of: credential, found: answer?.entry, at: now,
+                    wallSeconds: services.wallSeconds()))
         } catch {
             if isLimited, error.isFailedAttempt {
                 services.authenticator.failures.spend(address, at: now)
@@ -86,32 +94,53 @@ extension Shard {
         let wanted: ClientSecretRequest
         let parameters: SessionParameters
         do throws(ClientEventError) {
-            wanted = try ClientSecretRequest(body: request.body, in: form)
-            parameters = try sessionContext.parameters(
-                SessionParameters(model: wanted.model ?? ""), changedBy: wanted.session)
+            (wanted, parameters) = try session(askedForBy: request.body, in: form)
         } catch {
             return HTTPResponse(badRequest: form.wording(of: error))
         }
         guard wanted.model.map(caller.allowance.allows(model:)) ?? true else {
             return credentialRefusal(.model, on: connection)
         }
-        let holder = Caller(
-            access: .session, principal: caller.principal, subject: caller.subject,
-            allowance: caller.allowance, session: parameters)
-        let client = source(of: request, on: connection).client
+        let owner = SecretOwner(caller, at: source(of: request, on: connection).client)
+        let expiresAt = services.wallSeconds() + wanted.seconds
         do {
             let secret = try services.authenticator.secrets.issue(
                 services.makeRandomBytes(ClientSecrets.randomBytes),
-                to: SecretOwner(caller, at: client), key: caller.principal, caller: holder,
-                bodyBytes: request.body.count, until: now + .seconds(wanted.seconds), at: now)
+                entry(
+                    for: caller, parameters, owner: owner, bodyBytes: request.body.count,
+                    seconds: wanted.seconds), at: now)
             metrics.add(.clientSecretsIssued)
-            return answer(
-                secret, in: form, expiresAt: services.wallSeconds() + wanted.seconds,
-                with: parameters)
+            share(
+                SecretRecord(form: form, owner: owner, end: expiresAt, body: request.body),
+                of: secret, seconds: wanted.seconds)
+            return answer(secret, in: form, expiresAt: expiresAt, with: parameters)
         } catch {
             return credentialRefusal(
                 .clientSecrets, retryAfterSeconds: error.retryAfterSeconds, on: connection)
         }
+    }
+
+    /// The session that a request for a secret describes.
+    func session(
+        askedForBy body: [UInt8], in form: ClientSecretForm
+    ) throws(ClientEventError) -> (ClientSecretRequest, SessionParameters) {
+        let wanted = try ClientSecretRequest(body: body, in: form)
+        let parameters = try sessionContext.parameters(
+            SessionParameters(model: wanted.model ?? ""), changedBy: wanted.session)
+        return (wanted, parameters)
+    }
+
+    /// The entry of a secret that a caller asks for, or has asked for at another node.
+    func entry(
+        for caller: Caller, _ parameters: SessionParameters, owner: SecretOwner, bodyBytes: Int,
+        seconds: Int
+    ) -> ClientSecrets.Entry {
+        let holder = Caller(
+            access: .session, principal: caller.principal, subject: caller.subject,
+            allowance: caller.allowance, session: parameters)
+        return ClientSecrets.Entry(
+            key: caller.principal, caller: holder, end: now + .seconds(seconds), owner: owner,
+            bodyBytes: bodyBytes)
     }
 
     private func answer(

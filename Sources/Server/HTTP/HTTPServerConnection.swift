@@ -17,10 +17,13 @@
 //   idle, receiving  the bytes are no request                       failed        ended
 //   idle, receiving  bytes come while too much output waits         pause         paused
 //   receiving        a long body is due, or the client waits        judgeHead     receiving
+//   receiving        `beginJudging`: the verdict comes later                      judging
+//   judging          `endJudging`: the rest of the request is wanted              receiving
 //   receiving        the judged client waits for 100 Continue       sendContinue  receiving
 //   serving          `beginAnswer`: the answer comes later                        answering
 //   serving          `endAnswer`: the answer is queued                            idle, ended
 //   answering        `endAnswer`: all of the answer is queued                     idle, ended
+//   answering        `beginServing`: its sender was found out                     serving
 //   paused           `resume`: the output has left                                idle, receiving
 //   any              `end`: the connection is upgraded or closes                  ended
 //
@@ -40,6 +43,8 @@ final class HTTPServerConnection {
         case idle
         /// The beginning of a request has been parsed.
         case receiving(IncompleteRequest)
+        /// Nothing is read until the sender of an incomplete request was found out.
+        case judging(IncompleteRequest)
         /// A whole request has been handed out and is not answered yet.
         case serving
         /// The answer is completed in a later tick.
@@ -60,6 +65,8 @@ final class HTTPServerConnection {
         case call(CallID)
         /// The session that the client comes back for, while the store is asked.
         case claim
+        /// The store is asked who sends the request; then it is served or refused.
+        case sender
     }
 
     /// A step that the shell performs.
@@ -147,7 +154,7 @@ final class HTTPServerConnection {
     var isParsing: Bool {
         switch phase {
         case .idle, .receiving: true
-        case .serving, .answering, .paused, .ended: false
+        case .judging, .serving, .answering, .paused, .ended: false
         }
     }
 
@@ -159,7 +166,7 @@ final class HTTPServerConnection {
     var hasHadRequest: Bool {
         switch phase {
         case .serving, .answering: true
-        case .idle, .receiving, .paused, .ended: isKeptAlive
+        case .idle, .receiving, .judging, .paused, .ended: isKeptAlive
         }
     }
 
@@ -180,22 +187,40 @@ final class HTTPServerConnection {
     /// Whether the store is being asked for the client's session.
     var isClaiming: Bool { if case .answering(.claim) = phase { true } else { false } }
 
-    /// Whether shards, or the store, are being asked for the answer.
-    var asksShards: Bool { survey != nil || call != nil || isClaiming }
+    /// Whether the store is being asked who sends the request.
+    var awaitsSender: Bool {
+        switch phase {
+        case .judging, .answering(.sender): true
+        case .idle, .receiving, .serving, .answering, .paused, .ended: false
+        }
+    }
+
+    /// Whether shards, other nodes or the store are being asked for the answer, or for the sender.
+    var asksElsewhere: Bool {
+        switch phase {
+        case .judging, .answering(.survey), .answering(.call), .answering(.claim),
+            .answering(.sender):
+            true
+        case .idle, .receiving, .serving, .answering(.reply), .paused, .ended: false
+        }
+    }
+
+    private var isJudging: Bool { if case .judging = phase { true } else { false } }
 
     /// Whether what was read must be used before more is read.
     var mustStopReading: Bool {
-        isPaused || (isAnswering && pending.count >= Self.maxPendingBehindAnswer)
+        isPaused || isJudging || (isAnswering && pending.count >= Self.maxPendingBehindAnswer)
     }
 
     /// Bytes of the object, of the request that it has a part of, and of its answer. The request's
     /// fields count as the bytes that they came in, which are `pending`.
     var heldBytes: Int {
         switch phase {
-        case .receiving, .paused(.some): Self.objectBytes + IncompleteRequest.objectBytes
+        case .receiving, .judging, .paused(.some):
+            Self.objectBytes + IncompleteRequest.objectBytes
         case .answering(.reply): Self.objectBytes + TextAnswer.objectBytes
         case .idle, .serving, .answering(.survey), .answering(.call), .answering(.claim),
-            .paused(nil), .ended:
+            .answering(.sender), .paused(nil), .ended:
             Self.objectBytes
         }
     }
@@ -244,7 +269,7 @@ final class HTTPServerConnection {
         case .receiving(let request):
             if Int(request.parsedBytes) == input.count { return step(of: request, input.count) }
             incomplete = request
-        case .serving, .answering, .paused, .ended: return nil
+        case .judging, .serving, .answering, .paused, .ended: return nil
         }
         if queuedBytes > configuration.maxWriteBytesPerTick {
             phase = .paused(incomplete)
@@ -296,9 +321,34 @@ final class HTTPServerConnection {
         return .sendContinue
     }
 
-    /// A request that was read elsewhere is to be answered here: the connection has come over from
-    /// another shard.
+    /// A request is to be answered that was handed out before: the connection has come over from
+    /// another shard, or the sender was found out.
     func beginServing() { phase = .serving }
+
+    /// The verdict on the head that was handed out comes later.
+    func beginJudging() {
+        guard case .receiving(let request) = phase else {
+            return assertionFailure("no request is received")
+        }
+        phase = .judging(request)
+    }
+
+    /// The rest of the request is wanted.
+    func endJudging() {
+        guard case .judging(let request) = phase else {
+            return assertionFailure("no request is judged")
+        }
+        phase = .receiving(request)
+    }
+
+    /// Hands out the bytes behind a request; `putBack` returns those that were not used.
+    func takePending() -> [UInt8] {
+        defer { pending = [] }
+        return pending
+    }
+
+    /// Takes bytes back that came behind a request.
+    func putBack(_ bytes: [UInt8]) { pending = bytes }
 
     // MARK: Outcomes
 
@@ -312,10 +362,13 @@ final class HTTPServerConnection {
     /// - Parameter keepsConnection: whether the answer has promised that, and it still may.
     func endAnswer(keepsConnection: Bool, at now: Instant) {
         switch phase {
-        case .serving, .answering(.survey), .answering(.call), .answering(.claim): break
+        case .serving, .answering(.survey), .answering(.call), .answering(.claim),
+            .answering(.sender):
+            break
         // Requests that have waited behind a reply have their time from here on.
         case .answering(.reply): requestStart = now
-        case .idle, .receiving, .paused, .ended: return assertionFailure("no request is served")
+        case .idle, .receiving, .judging, .paused, .ended:
+            return assertionFailure("no request is served")
         }
         isKeptAlive = keepsConnection
         phase = keepsConnection ? .idle : .ended
@@ -344,8 +397,9 @@ final class HTTPServerConnection {
     ) -> Instant {
         switch phase {
         case .answering(.reply(let reply)): reply.deadline(configuration)
-        // Both end sooner, with an answer.
-        case .answering(.survey), .answering(.call), .answering(.claim):
+        // All of them end sooner, with an answer.
+        case .answering(.survey), .answering(.call), .answering(.claim), .answering(.sender),
+            .judging:
             requestStart + configuration.headerTimeout + NodeRequest.patience + Survey.patience
         case .idle, .receiving, .serving, .paused, .ended:
             if pending.isEmpty && hasHadRequest {

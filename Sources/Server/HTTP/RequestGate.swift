@@ -53,8 +53,18 @@ enum RequestVerdict {
     case preflight(Route)
     /// Its credential does not open the route.
     case denied(RefusalReason, Route)
+    /// Its credential may be a client secret of another node, with this hash: its sender is to be
+    /// found out before it is judged again.
+    case undecided(SHA256Digest, Route)
     /// The route's service answers it, for the caller.
     case admitted(Route, Caller)
+}
+
+/// Who sends a request.
+enum RequestSender {
+    case known(Caller)
+    /// The holder of a client secret that another node may have made.
+    case unknownSecret(SHA256Digest)
 }
 
 /// The rules of requests.
@@ -70,7 +80,7 @@ enum RequestGate {
     ///     wrong credential counts as a failed attempt.
     static func judge(
         _ request: HTTPRequest, from source: RequestSource, isBodyDue: Bool = false,
-        policy: RequestPolicy, routes: Routes, identify: () throws(RefusalReason) -> Caller
+        policy: RequestPolicy, routes: Routes, identify: () throws(RefusalReason) -> RequestSender
     ) -> RequestVerdict {
         // The request's own Host, not a proxy's field for it: a page that was rebound to the
         // proxy's machine could send any value in that field. Health probes come with any Host.
@@ -92,9 +102,12 @@ enum RequestGate {
                 ? .failed(RouteFailure(HTTPError.bodyTooLarge), route) : .admitted(route, .visitor)
         }
         do throws(RefusalReason) {
-            let caller = try identify()
-            guard caller.access >= route.access else { throw .insufficientCredential }
-            return .admitted(route, caller)
+            switch try identify() {
+            case .unknownSecret(let digest): return .undecided(digest, route)
+            case .known(let caller):
+                guard caller.access >= route.access else { throw .insufficientCredential }
+                return .admitted(route, caller)
+            }
         } catch {
             return .denied(error, route)
         }

@@ -77,8 +77,10 @@ extension Shard {
             switch event {
             case .request(let request): answer(request, followedBy: rest, on: connection)
             case .judgeHead(let head):
-                if case .answered(let refusal) = judge(head, isBodyDue: true, on: connection) {
-                    refuse(refusal, on: connection)
+                switch judge(head, isBodyDue: true, on: connection) {
+                case .answered(let refusal): refuse(refusal, on: connection)
+                case .undecided(let digest): askForSecret(digest, head: head, on: connection)
+                case .admitted: break
                 }
             case .sendContinue:
                 scratch.removeAll()
@@ -100,8 +102,17 @@ extension Shard {
         on connection: Connection
     ) {
         metrics.add(.requests)
-        switch judge(request, on: connection) {
+        perform(judge(request, on: connection), request, followedBy: rest, on: connection)
+    }
+
+    /// Does what the verdict on a whole request asks.
+    func perform(
+        _ verdict: JudgedRequest, _ request: HTTPRequest,
+        followedBy rest: UnsafeMutableRawBufferPointer, on connection: Connection
+    ) {
+        switch verdict {
         case .answered(let response): send(response, to: request, on: connection)
+        case .undecided(let digest): askForSecret(digest, of: request, on: connection)
         case .admitted(let route, let caller):
             serve(request, on: route, to: caller, followedBy: rest, on: connection)
         }

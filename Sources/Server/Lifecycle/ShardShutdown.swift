@@ -119,7 +119,7 @@ extension Shard {
             guard let http = connection.http else { return nil }
             let isAwaited =
                 connection.hasOutput || !http.pending.isEmpty || http.reply != nil
-                || http.asksShards
+                || http.asksElsewhere
                 || !http.hasHadRequest
                     && peerClock < connection.activityStart + Shutdown.firstRequestGrace
             return isAwaited ? .awaited : .keptAlive

@@ -20,6 +20,7 @@
 //   MemoryReturn    when freed memory goes back to the system               Memory/
 //   SurveyTable     questions of operators                                  Observation/
 //   SidebandTable   calls, and connections that have joined a session       Sideband/
+//   SecretLookups   requests whose client secret another node may have made Credentials/
 //   TickMeter       what is measured of each tick                           Observation/
 //   Shutdown        the progress of the shard's end                         Lifecycle/
 //
@@ -104,6 +105,8 @@ package final class Shard<Backend: IO> {
     var surveys = SurveyTable()
     /// Calls, and connections that have joined a session.
     var sidebands = SidebandTable()
+    /// Requests whose client secret another node may have made.
+    var secretLookups = SecretLookups()
     /// The time of day at which sessions end.
     var calendar = SessionCalendar()
 

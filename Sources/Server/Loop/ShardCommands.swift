@@ -37,6 +37,8 @@ enum ShardCommand: Sendable {
     case fenced(sessionID: String, fence: UInt64)
     /// Something has changed that is reported to servers with a common store.
     case planReport
+    /// The store has answered a question for a client secret.
+    case noteSecret(Result<[UInt8], RedisError>, for: SecretLookupID)
 }
 
 /// A shard's commands: the mailbox, and the list into which it is emptied.
@@ -136,6 +138,7 @@ extension Shard {
         case .welcome(let client): welcome(client)
         case .fenced(let sessionID, let fence): handleFenced(sessionID, fence: fence)
         case .planReport: planReport()
+        case .noteSecret(let record, let id): handleSecret(record, for: id)
         }
     }
 }

@@ -141,6 +141,14 @@ extension MetricFamily {
             ]),
         .counter(
             "parley_client_secrets_issued_total", "Client secrets issued.", .clientSecretsIssued),
+        .counters(
+            "parley_client_secret_lookups_total",
+            "Client secrets that this server did not know and asked the store for; failed: without "
+                + "an answer, or with one that cannot be read.", "outcome",
+            [
+                ("found", .secretsFound), ("missing", .secretsMissing),
+                ("failed", .secretsFailed),
+            ]),
         .counter("parley_sessions_started_total", "Sessions started.", .sessionsStarted),
         .counter(
             "parley_sessions_refused_total", "Upgrades answered with 503.", .sessionsRefused

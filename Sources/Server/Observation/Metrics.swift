@@ -17,7 +17,8 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case authLimited, refusedModel, refusedCredentialSessions, refusedClientSecrets, refusedQuota
     case quotaRefusedConnections, quotaRefusedEvents, quotaRefusedAudio, quotaRefusedTurns
     case quotaRefusedTokens
-    case clientSecretsIssued, sessionsExpired, sessionsFailed
+    case clientSecretsIssued, secretsFound, secretsMissing, secretsFailed
+    case sessionsExpired, sessionsFailed
     case sessionsStarted, sessionsRefused
     case sidebandsOpen, sidebandsJoined, sidebandsCutOff, sidebandEventsIn, sidebandEventsOut
     case callsHungUp
@@ -60,7 +61,7 @@ package typealias SessionCounter = KeyPath<SessionCounters, Int>
 package enum ShardHistogram: Int, CaseIterable, Sendable {
     case transcript, firstToken, firstAudio, eventLoopLag, eventLoopTick, sessionScan, deltaDelay
     case storeWrite, storeClaim, storeRelease, storeRemove, storeHeartbeat, storeUse
-    case storePlaces
+    case storePlaces, storeShare, storeFind
 }
 
 /// Buckets whose upper bounds double, and one more for what is beyond.

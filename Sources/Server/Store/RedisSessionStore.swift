@@ -10,9 +10,9 @@ import Codec
 import Session
 
 /// An operation of the store, as metrics name it; `use` reports the use of quotas, `places` the
-/// sessions of keys.
+/// sessions of keys, `share` and `find` are of client secrets.
 enum StoreOperation: String, CaseIterable {
-    case write, claim, release, remove, heartbeat, use, places
+    case write, claim, release, remove, heartbeat, use, places, share, find
 
     var histogram: ShardHistogram {
         switch self {
@@ -23,6 +23,8 @@ enum StoreOperation: String, CaseIterable {
         case .heartbeat: .storeHeartbeat
         case .use: .storeUse
         case .places: .storePlaces
+        case .share: .storeShare
+        case .find: .storeFind
         }
     }
 }

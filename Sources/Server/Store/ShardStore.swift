@@ -7,6 +7,8 @@ import Session
 final class ShardStore {
     /// Where state is kept.
     let sessions: any SessionStore
+    /// Where client secrets are left for other nodes; nil: nowhere.
+    var secrets: (any SharedSecrets)?
     /// The connection to Redis; nil: there is none.
     let link: StoreLink?
     fileprivate let heartbeat: NodeHeartbeat?
@@ -33,6 +35,7 @@ final class ShardStore {
         self.link = link
         let node = services.nodes.name
         sessions = RedisSessionStore(over: link, node: node, metrics: metrics)
+        secrets = RedisSharedSecrets(over: link)
         guard services.index == 0 else {
             (heartbeat, registry, quotas, places) = (nil, nil, nil, nil)
             return

@@ -7,6 +7,7 @@
 //   parley:nodes       sorted set of the nodes that are alive, by the time of their last heartbeat
 //   parley:quota:…     a bucket that servers share; QuotaReports has its script
 //   parley:places:…    hash of a principal's sessions by node; PlaceReports has its script
+//   parley:secret:…    a client secret by its hash; RedisSharedSecrets needs no script
 //
 // The claim's script derives the keys of the owner from the record, which one Redis server allows
 // and a Redis Cluster does not.

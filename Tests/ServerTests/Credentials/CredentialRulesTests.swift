@@ -196,9 +196,10 @@ import Testing
         seconds: Int = 60, at now: Instant
     ) throws(ClientSecretsFull) -> String {
         let random = (0..<ClientSecrets.randomBytes).map { UInt8(truncatingIfNeeded: number >> $0) }
-        return try secrets.issue(
-            random, to: .address(NetworkAddress(v4: owner)), key: nil, caller: .anonymous,
-            bodyBytes: bytes, until: now + .seconds(seconds), at: now)
+        let entry = ClientSecrets.Entry(
+            key: nil, caller: .anonymous, end: now + .seconds(seconds),
+            owner: .address(NetworkAddress(v4: owner)), bodyBytes: bytes)
+        return try secrets.issue(random, entry, at: now)
     }
 
     /// Issues secrets until the owner is refused; returns how many there were.

@@ -18,6 +18,8 @@ private final class HTTPDriver {
     var queuedBytes = 0
     /// Whether each request is answered at once.
     var answersAtOnce = false
+    /// Whether the verdict on a head comes later.
+    var judgesLater = false
     /// The last whole request.
     private(set) var request: HTTPRequest?
 
@@ -62,7 +64,9 @@ private final class HTTPDriver {
                 events.append("request \(request.path) \(request.body.count)")
                 self.request = request
                 if answersAtOnce { http.endAnswer(keepsConnection: true, at: now) }
-            case .judgeHead(let head): events.append("judgeHead \(head.path)")
+            case .judgeHead(let head):
+                events.append("judgeHead \(head.path)")
+                if judgesLater { http.beginJudging() }
             case .sendContinue: events.append("sendContinue")
             case .pause: events.append("pause")
             case .failed(let error): events.append("failed \(error)")
@@ -81,6 +85,8 @@ private final class HTTPDriver {
         case .answering(.survey): "answering survey"
         case .answering(.call): "answering call"
         case .answering(.claim): "answering claim"
+        case .answering(.sender): "answering sender"
+        case .judging: "judging"
         case .paused(nil): "paused"
         case .paused(.some): "paused within a request"
         case .ended: "ended"
@@ -323,19 +329,46 @@ private struct Transition: CustomTestStringConvertible {
         let driver = HTTPDriver()
         #expect(driver.receive(Transition.whole) == ["request /a 0"])
         driver.http.beginAnswer(.call(3))
-        #expect(driver.http.call == 3 && driver.http.asksShards && driver.http.survey == nil)
+        #expect(driver.http.call == 3 && driver.http.asksElsewhere && driver.http.survey == nil)
         #expect(driver.phase == "answering call")
         driver.http.endAnswer(keepsConnection: true, at: driver.now)
-        #expect(driver.phase == "idle" && !driver.http.asksShards)
+        #expect(driver.phase == "idle" && !driver.http.asksElsewhere)
         #expect(driver.receive(Transition.whole) == ["request /a 0"])
         driver.http.beginAnswer(.claim)
-        #expect(driver.http.isClaiming && driver.http.asksShards && driver.http.call == nil)
+        #expect(driver.http.isClaiming && driver.http.asksElsewhere && driver.http.call == nil)
         #expect(driver.phase == "answering claim")
         driver.http.endAnswer(keepsConnection: true, at: driver.now)
         #expect(driver.receive(Transition.whole) == ["request /a 0"])
         driver.http.beginAnswer(.call(4))
         driver.http.end()
         #expect(driver.phase == "ended" && driver.http.call == nil)
+    }
+
+    @Test func aHeadWhoseVerdictComesLaterIsJudgedOnce() {
+        let driver = HTTPDriver()
+        driver.judgesLater = true
+        #expect(driver.receive(Transition.waiting) == ["judgeHead /b"])
+        #expect(driver.phase == "judging" && driver.http.awaitsSender)
+        #expect(driver.http.mustStopReading && driver.http.asksElsewhere)
+        #expect(driver.receive("x") == [])
+        driver.http.endJudging()
+        #expect(driver.phase == "receiving" && !driver.http.asksElsewhere)
+        #expect(driver.usePending() == ["sendContinue"])
+        #expect(driver.receive("yz") == ["request /b 3"])
+    }
+
+    @Test func aRequestIsServedOnceItsSenderIsFoundOut() {
+        let driver = HTTPDriver()
+        #expect(driver.receive(Transition.whole + Transition.part) == ["request /a 0"])
+        driver.http.beginAnswer(.sender)
+        #expect(driver.phase == "answering sender" && driver.http.awaitsSender)
+        driver.http.beginServing()
+        let rest = driver.http.takePending()
+        #expect(rest == Array(Transition.part.utf8) && driver.http.pending.isEmpty)
+        driver.http.putBack(rest)
+        driver.http.endAnswer(keepsConnection: true, at: driver.now)
+        #expect(driver.usePending() == [] && driver.phase == "receiving")
+        #expect(driver.receive(Transition.rest) == ["request /a 0"])
     }
 
     @Test func readingStopsWhereTooMuchWaits() {

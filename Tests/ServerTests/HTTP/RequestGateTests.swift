@@ -34,6 +34,8 @@ import Testing
     private enum Sender {
         case caller(RouteAccess)
         case unknown(RefusalReason)
+        /// The holder of a client secret that another node may have made.
+        case secret(SHA256Digest)
         /// A rule before the credential answers.
         case notAsked
     }
@@ -55,7 +57,8 @@ import Testing
             routes: Self.routes
         ) { () throws(RefusalReason) in
             switch sender {
-            case .caller(let access): return Caller(access: access)
+            case .caller(let access): return .known(Caller(access: access))
+            case .secret(let digest): return .unknownSecret(digest)
             case .unknown(let reason): throw reason
             case .notAsked:
                 Issue.record("The credential was looked at.")
@@ -66,6 +69,7 @@ import Testing
         case .refused(let reason): return "\(reason)"
         case .failed(let failure, _): return "\(failure.status)"
         case .denied(let reason, _): return "\(reason)"
+        case .undecided: return "undecided"
         case .preflight, .admitted: return "passed"
         }
     }
@@ -235,6 +239,9 @@ import Testing
             BadRequest(
                 rule: "credential", method: .post, origin: own, type: "application/json",
                 sender: .caller(.session), verdict: "insufficientCredential"),
+            BadRequest(
+                rule: "credential", method: .post, origin: own, type: "application/json",
+                sender: .secret(SHA256Digest(of: "ek_")), verdict: "undecided"),
             BadRequest(
                 rule: "none", method: .post, origin: own, type: "application/json",
                 sender: .caller(.key), verdict: "passed"),
