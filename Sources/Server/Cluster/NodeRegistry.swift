@@ -54,17 +54,17 @@ final class NodeRegistry {
     }
 
     /// Keys: the three above. Arguments: node, record, lifetime in milliseconds, a new secret.
-    /// Answers with the secret and the records of all nodes that are alive.
+    /// Answers with the secret and the records of all nodes that are alive. Heartbeats take dead nodes
+    /// out of the sorted set too, so that each record is looked up there.
     private static let script = RedisScript(
         """
         local time = redis.call('TIME')
         local now = time[1] * 1000 + math.floor(time[2] / 1000)
         redis.call('ZADD', KEYS[1], now, ARGV[1])
         redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
-        local gone = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[3]))
-        for _, node in ipairs(gone) do
-            redis.call('ZREM', KEYS[1], node)
-            redis.call('HDEL', KEYS[2], node)
+        redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now - tonumber(ARGV[3]))
+        for _, node in ipairs(redis.call('HKEYS', KEYS[2])) do
+            if not redis.call('ZSCORE', KEYS[1], node) then redis.call('HDEL', KEYS[2], node) end
         end
         redis.call('SET', KEYS[3], ARGV[4], 'NX')
         local answer = redis.call('HVALS', KEYS[2])
