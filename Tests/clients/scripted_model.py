@@ -2,10 +2,10 @@
 
 The last user message decides the answer. `weather` calls a function, once for each city in the
 message. `call NAME ARGUMENTS and NAME ARGUMENTS` makes these calls. `story` is long and slow and
-never ends, so that it can be interrupted at any time. `limit` stops at the token limit, `die` cuts
-the stream off, `refuse` answers 500, and `escapes` contains terminal control characters. Any other
-message is repeated. A conversation that begins with `halfway` always gets HALVES, with a wait
-between the two."""
+never ends, so that it can be interrupted at any time. `number N` says N different words slowly.
+`limit` stops at the token limit, `die` cuts the stream off, `refuse` answers 500, and `escapes`
+contains terminal control characters. Any other message is repeated. A conversation that begins with
+`halfway` always gets HALVES, with a wait between the two."""
 
 import http.server
 import itertools
@@ -97,6 +97,8 @@ class ScriptedModel:
                     self.stream(said(["This ", "breaks "]), breaks=True)
                 elif "escapes" in text:
                     self.stream(said(ESCAPES))
+                elif text.startswith("number "):
+                    self.stream(said(numbered(int(text.split()[1]))), pause=0.01)
                 elif "story" in text:
                     self.stream(story(), pause=0.02)
                 else:
@@ -141,6 +143,11 @@ class ScriptedModel:
 def said(pieces, separator=""):
     """Deltas of a text."""
     return [{"content": piece + separator} for piece in pieces]
+
+
+def numbered(count):
+    """The words of `number COUNT`."""
+    return [f"w{index} " for index in range(count)]
 
 
 def called(name, arguments):

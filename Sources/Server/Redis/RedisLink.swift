@@ -42,6 +42,8 @@ final class RedisLink {
     /// More may be there to read than one report allows.
     private(set) var hasMore = false
     private(set) var counts = RedisCounts()
+    /// Is called each time the server begins to answer, at the start and after a loss.
+    var onReady: (() -> Void)?
 
     init(
         to address: RedisAddress, purpose: String, limits: RedisLimits, authorities: String?,
@@ -204,6 +206,7 @@ final class RedisLink {
         case .becomeReady:
             logger.info("redis answers", metadata: ["server": "\(address)"])
             client.noteUnsent()
+            onReady?()
         case .becomeAway(let reason):
             counts.losses += 1
             logger.warning(

@@ -55,6 +55,17 @@ extension Shard {
         }
     }
 
+    /// The store answers again. It may have lost its data, so that each session's next change comes
+    /// soon, also where nothing happens: a record that is missing is then written whole.
+    func reviewRecords() {
+        for token in storedSessions.values {
+            guard let connection = connections[token], let stored = connection.live?.resume?.stored
+            else { continue }
+            stored.noteStoreIsBack(at: now + services.drawDelay(StoredSession.reviewTime))
+            perform(.rearm, on: connection)
+        }
+    }
+
     private func change(
         of live: LiveSession, _ resume: ResumeState, _ stored: StoredSession,
         _ step: StoredSession.Step, log: ResumeLog? = nil

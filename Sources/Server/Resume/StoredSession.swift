@@ -17,6 +17,10 @@ final class StoredSession {
     /// Time in which changes at a boundary gather. 20 ms: the events of one turn are one change.
     static let gathering = Duration.milliseconds(20)
 
+    /// Time in which all records are looked at after the store was away. 5 s: 10,000 sessions write
+    /// 2,000 heads a second meanwhile.
+    static let reviewTime = Duration.seconds(5)
+
     /// The fence of its owner, which is this server.
     let fence: UInt64
     /// The digest of the key or subject whose session it is, as hexadecimal digits; nil: whoever has
@@ -92,6 +96,12 @@ final class StoredSession {
         hasNewHandle = true
         parts.insert(.head)
         plan(now)
+    }
+
+    /// The store was away, and may have lost the record.
+    func noteStoreIsBack(at time: Instant) {
+        parts.insert(.head)
+        plan(time)
     }
 
     private func plan(_ time: Instant) { due = due.map { min($0, time) } ?? time }

@@ -40,6 +40,8 @@ final class StoreLink {
     private var link: RedisLink?
     /// Commands without an outcome.
     private(set) var pending = 0
+    /// Is called each time the server begins to answer.
+    var onReady: (() -> Void)?
 
     init(client: RedisClient, address: RedisAddress, metrics: ShardMetrics) {
         (self.client, self.address, self.metrics) = (client, address, metrics)
@@ -54,6 +56,7 @@ final class StoreLink {
             return
         }
         link = made
+        made.onReady = { [weak self] in self?.onReady?() }
         made.open()
     }
 

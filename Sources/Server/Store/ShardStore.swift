@@ -64,6 +64,7 @@ final class ShardStore {
 extension Shard {
     /// Connects to the store, if it is a server. On the shard's thread.
     func openStore() {
+        store.link?.onReady = { [unowned self] in reviewRecords() }
         store.link?.open()
         beatHeart()
         guard store.places != nil else { return }

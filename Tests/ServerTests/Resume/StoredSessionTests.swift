@@ -83,6 +83,14 @@ import Testing
         #expect(step.isWhole && step.items == nil && step.hasHandle)
     }
 
+    @Test func aStoreThatIsBackGetsTheHeadAtLeast() {
+        settle()
+        stored.noteStoreIsBack(at: Self.time(3_000))
+        #expect(stored.deadline == Self.time(3_000))
+        let step = stored.takeStep()
+        #expect(!step.isWhole && step.parts == .head)
+    }
+
     @Test func anotherOwnerIsNoticed() {
         _ = stored.takeStep()
         #expect(!stored.handle(.fenced, at: Self.time(10)))

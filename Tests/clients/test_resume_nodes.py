@@ -1,0 +1,240 @@
+"""Sessions that go on at another server: two servers, one real Redis, and clients whose server is
+killed, restarted, or left for another."""
+
+import asyncio
+import contextlib
+
+import pytest
+import websockets
+from parley_server import HANG_GUARD, ParleyServer
+from redis_server import RedisServer
+from resuming_caller import RESTART, TAKEN_OVER, Caller
+
+pytestmark = pytest.mark.skipif(
+    not RedisServer.INSTALLED, reason="redis-server is not installed")
+
+TOOL = {
+    "type": "function", "name": "get_weather", "description": "Tells the weather.",
+    "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+}
+
+
+@contextlib.contextmanager
+def cluster(model, redis, *options):
+    """Two servers of one Redis."""
+    arguments = [
+        "--store", redis.url, "--llm", model.url, "--model", "scripted", "--shards", "2", *options]
+    with ParleyServer(*arguments, PARLEY_LLM_KEY="the-key") as first:
+        with ParleyServer(*arguments, PARLEY_LLM_KEY="the-key") as second:
+            yield first, second
+
+
+@pytest.fixture
+def redis():
+    with RedisServer() as server:
+        yield server
+
+
+def run(test):
+    asyncio.run(asyncio.wait_for(test, HANG_GUARD))
+
+
+def kill(server):
+    """SIGKILL."""
+    server.process.kill()
+    server.process.wait()
+    server.expected_status = -9
+
+
+async def is_stored(redis, caller, done):
+    """Waits until the store has an item of a conversation in its final form."""
+    key = f"parley:{{{caller.session['id']}}}"
+    while b'"completed"' not in (await asyncio.to_thread(redis.hget, key, f"item:{done}") or b""):
+        await asyncio.sleep(0.02)
+
+
+async def reply(caller):
+    """Waits for the end of a reply; returns its text, and the id of its last item."""
+    done = await caller.until("response.done")
+    item = done["response"]["output"][-1]
+    part = item["content"][0]
+    return part.get("text", part.get("transcript")), item["id"]
+
+
+def numbers(count):
+    return "".join(f"w{number} " for number in range(count))
+
+
+def test_a_killed_server_costs_no_conversation(model, redis):
+    with cluster(model, redis) as (first, second):
+        async def test():
+            caller = Caller(first)
+            await caller.open()
+            await caller.configure(output_modalities=["text"], instructions="Be brief.")
+            await caller.ask("Remember blue.")
+            text, item = await reply(caller)
+            assert text == "You said: Remember blue."
+            await is_stored(raw(redis), caller, item)
+            await caller.ask("number 400")
+            while caller.words().count("w") < 100:
+                await caller.next()
+            session, known = caller.session["id"], len(model.requests)
+            await asyncio.to_thread(kill, first)
+            with pytest.raises(websockets.ConnectionClosedError):
+                while True:
+                    await caller.connection.recv()
+            caller.server = second
+            resumed = await caller.come_back()
+            assert resumed["type"] == "parley.resumed"
+            assert resumed["session"]["id"] == session
+            assert resumed["session"]["instructions"] == "Be brief."
+            # Its model had not finished, and is asked again. What the client has of it is taken back.
+            text, _ = await reply(caller)
+            assert text == numbers(400)
+            assert len(model.requests) == known + 1
+            told = [each["content"] for each in model.requests[-1]["body"]["messages"]]
+            assert told[1:] == ["Remember blue.", "You said: Remember blue.", "number 400"]
+            await caller.ask("And now?")
+            assert (await reply(caller))[0] == "You said: And now?"
+            await caller.close()
+
+        run(test())
+
+
+def raw(redis):
+    """A connection whose answers are bytes."""
+    return type(redis.client)(port=redis.port, protocol=2)
+
+
+def test_a_restart_cuts_no_spoken_reply_short(model, redis):
+    with cluster(model, redis, "--drain-delay-ms", "0", "--drain-jitter-ms", "0") as (first, second):
+        async def test():
+            caller = Caller(first)
+            await caller.open()
+            await caller.configure(audio={"output": {"transport": "binary"}})
+            await caller.ask("number 60")
+            while len(caller.packets) < 100:
+                await caller.next()
+            first.process.terminate()
+            caller.server = second
+            with pytest.raises(websockets.ConnectionClosed) as closed:
+                while True:
+                    await caller.next()
+            assert closed.value.rcvd.code == RESTART
+            assert caller.count("parley.going_away") == 1
+            resumed = await caller.come_back()
+            assert resumed["recovered"]
+            while caller.count("response.done") < 2:
+                await caller.next()
+            await asyncio.to_thread(first.process.wait, HANG_GUARD)
+            ends = [event["response"] for event in caller.events if event["type"] == "response.done"]
+            assert [end["status"] for end in ends] == ["incomplete", "completed"]
+            assert ends[0]["status_details"]["reason"] == "handed_over"
+            # What was sent is heard to its end, and the rest is said once.
+            cut = [event["transcript"] for event in caller.events
+                   if event["type"] == "conversation.item.truncated" and "transcript" in event]
+            rest = ends[1]["output"][0]["content"][0]["transcript"]
+            assert len(cut) == 1 and rest
+            assert f"{cut[0]} {rest}".split() == numbers(60).split()
+            await caller.close()
+
+        run(test())
+
+
+def test_a_call_that_is_not_answered_is_answered_elsewhere(model, redis):
+    with cluster(model, redis) as (first, second):
+        async def test():
+            caller = Caller(first)
+            await caller.open()
+            await caller.configure(output_modalities=["text"], tools=[TOOL])
+            await caller.ask("What is the weather in Bergen?")
+            done = await caller.until("response.done")
+            call = done["response"]["output"][0]
+            assert call["type"] == "function_call"
+            await is_stored(raw(redis), caller, call["id"])
+            await asyncio.to_thread(kill, first)
+            caller.server = second
+            await caller.come_back()
+            await caller.send("conversation.item.create", item={
+                "type": "function_call_output", "call_id": call["call_id"], "output": "rain"})
+            await caller.send("response.create")
+            assert (await reply(caller))[0] == "The answer is rain."
+            await caller.close()
+
+        run(test())
+
+
+def test_a_client_that_leaves_its_server_for_another_has_one_session(model, redis):
+    with cluster(model, redis) as (first, second):
+        async def test():
+            caller = Caller(first)
+            await caller.open()
+            await caller.configure(output_modalities=["text"])
+            await caller.ask("One.")
+            _, item = await reply(caller)
+            await is_stored(raw(redis), caller, item)
+            old, session = caller.connection, caller.session["id"]
+            caller.server = second
+            resumed = await caller.come_back()
+            assert resumed["session"]["id"] == session
+            await caller.ask("Two.")
+            assert (await reply(caller))[0] == "You said: Two."
+            # Nothing happens at the first server: its heartbeat tells it.
+            with pytest.raises(websockets.ConnectionClosed) as closed:
+                while True:
+                    await old.recv()
+            assert closed.value.rcvd.code == TAKEN_OVER
+            assert int(first.metric("parley_resumes_taken_over_total")) == 1
+            assert int(first.metric("parley_sessions")) == 0
+            await caller.close()
+
+        run(test())
+
+
+def test_without_redis_a_session_lives_on_and_cannot_be_taken_along(model, redis):
+    with cluster(model, redis) as (first, second):
+        async def test():
+            caller, other = Caller(first), Caller(second)
+            await caller.open()
+            await caller.configure(output_modalities=["text"])
+            redis.suspend()
+            await caller.ask("One.")
+            assert (await reply(caller))[0] == "You said: One."
+            other.resume, other.offset = caller.resume, 0
+            resumed = await other.come_back()
+            assert not resumed["recovered"]
+            assert resumed["session"]["id"] != caller.session["id"]
+            await caller.ask("Two.")
+            assert (await reply(caller))[0] == "You said: Two."
+            # At its own server it comes back as ever.
+            await caller.cut()
+            assert (await caller.come_back())["recovered"]
+            redis.resume()
+            await caller.close()
+            await other.close()
+
+        run(test())
+
+
+def test_a_redis_that_comes_back_empty_learns_of_sessions_at_rest(model, redis):
+    with cluster(model, redis) as (first, second):
+        async def test():
+            caller = Caller(first)
+            await caller.open()
+            await caller.configure(output_modalities=["text"])
+            await caller.ask("Remember blue.")
+            _, item = await reply(caller)
+            await is_stored(raw(redis), caller, item)
+            await asyncio.to_thread(redis.stop)
+            await asyncio.to_thread(redis.start)
+            # Without any event of the session.
+            await is_stored(raw(redis), caller, item)
+            await asyncio.to_thread(kill, first)
+            caller.server = second
+            assert (await caller.come_back())["session"]["id"] == caller.session["id"]
+            await caller.ask("And now?")
+            assert (await reply(caller))[0] == "You said: And now?"
+            assert "Remember blue." in str(model.requests[-1]["body"]["messages"])
+            await caller.close()
+
+        run(test())
