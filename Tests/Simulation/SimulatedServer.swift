@@ -66,13 +66,15 @@ package final class SimulatedServer {
     ///   - first: the first shard, if this is another one of the same server. Each has its own
     ///     kernel and clock.
     ///   - store: outlives the server, which may share it with others.
+    ///   - change: changes the shard's services.
     package init(
         configuration: ServerConfiguration = ServerConfiguration(),
         agents: AgentSet = AgentSet(model: SilentModel()), seed: UInt64 = 1,
         faults: SimulatedFaults = SimulatedFaults(), pool: any ComputePool = InlineComputePool(),
         voiceActivityModel: VoiceActivityModel? = nil, log: LogRecord = LogRecord(),
         tls: TLSContext? = nil, credentials: CredentialRules = CredentialRules(),
-        shards: Int = 1, besides first: SimulatedServer? = nil, store: SimulatedStore? = nil
+        shards: Int = 1, besides first: SimulatedServer? = nil, store: SimulatedStore? = nil,
+        _ change: (inout ShardServices) -> Void = { _ in }
     ) throws {
         io = SimulatedIO(seed: seed, faults: faults)
         metrics = first?.metrics ?? ServerMetrics(shards: shards, workers: { WorkerCounts() })
@@ -106,6 +108,7 @@ package final class SimulatedServer {
             .nanoseconds(Int64.random(in: 0...max(0, limit.wholeNanoseconds), using: &delays))
         }
         if let store { services.makeSessionStore = store.view }
+        change(&services)
         shard = Shard(io: io, services: services)
         try shard.listen(on: SimulatedIO.listener)
     }

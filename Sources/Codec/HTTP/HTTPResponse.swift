@@ -112,7 +112,8 @@ public enum HTTPResponseHead {
         writer.append("\r\n")
     }
 
-    static func writeFields(_ fields: HTTPFields, into writer: inout ByteWriter) {
+    /// Writes fields, each on a line of its own.
+    public static func writeFields(_ fields: HTTPFields, into writer: inout ByteWriter) {
         for (name, value) in fields {
             writer.append(name)
             writer.append(": ")

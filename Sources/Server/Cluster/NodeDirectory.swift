@@ -37,6 +37,9 @@ package final class NodeDirectory: Sendable {
     /// Those that can be asked.
     var others: [NodeRecord] { state.withLock { $0.key == nil ? [] : $0.others } }
 
+    /// The other node with a name.
+    func node(named name: String) -> NodeRecord? { others.first { $0.name == name } }
+
     /// A request to another node.
     /// - Parameter target: path and query, in characters that a URL may have.
     /// - Returns: nil where the node cannot be reached.
@@ -48,7 +51,7 @@ package final class NodeDirectory: Sendable {
             let pass = NodePass(for: caller, at: wallSeconds)
                 .text(for: method, target, to: node.name, by: key)
         else { return nil }
-        return NodeRequest(method: method, url: url + target, pass: pass)
+        return NodeRequest(node: node.name, method: method, url: url + target, pass: pass)
     }
 
     /// The caller whose request another node passes on; nil: the pass is not good.
@@ -56,6 +59,7 @@ package final class NodeDirectory: Sendable {
         guard let key = state.withLock({ $0.key }),
             let pass = NodePass(text, for: request, to: name, by: key, at: wallSeconds)
         else { return nil }
-        return Caller(access: pass.access, principal: pass.principal, isNode: true)
+        return Caller(
+            access: pass.access, principal: pass.principal, secret: pass.secret, isNode: true)
     }
 }

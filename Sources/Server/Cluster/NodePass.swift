@@ -1,13 +1,13 @@
 // What one node of a cluster may ask of another, as a signed field of the request: who wants it, and
 // until when. It takes the place of the caller's credential, which only the first node has seen.
 //
-//   Parley-Node: ACCESS.PRINCIPAL.END.CODE
+//   Parley-Node: ACCESS.PRINCIPAL.SECRET.END.CODE
 //
-// CODE is the HMAC (SHA-256) of these three, of the receiver's name and of the request line, by a
-// secret that the nodes share. So a pass is good for one request of one node, for some seconds. A
+// CODE is the HMAC (SHA-256) of these four, of the receiver's name and of the request line, by a
+// secret that the nodes share. SECRET is the hash of the caller's client secret, if it has one. So a pass is good for one request of one node, for some seconds. A
 // second use of it does what the first has done.
 //
-// Invariant: a pass gives nobody more than a key's access, or an operator's where an operator asked.
+// Invariant: a pass gives nobody more access than the caller has.
 
 import Codec
 
@@ -24,6 +24,8 @@ struct NodePass: Equatable {
     let access: RouteAccess
     /// Whose sessions it may reach; nil: callers are not told apart.
     let principal: SHA256Digest?
+    /// Whose chats it may resume, beside the principal's own.
+    let secret: SHA256Digest?
     /// Seconds since 1970.
     let end: Int
 
@@ -31,6 +33,7 @@ struct NodePass: Equatable {
     init(for caller: Caller, at wallSeconds: Int) {
         access = caller.access
         principal = caller.principal
+        secret = caller.secret
         end = wallSeconds + Self.lifetimeSeconds
     }
 
@@ -56,34 +59,40 @@ struct NodePass: Equatable {
     ) {
         guard text.utf8.count <= Self.maxBytes else { return nil }
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
-        guard parts.count == 4, let code = Base64URL.decode(parts[3].utf8) else { return nil }
-        let facts = parts[..<3].joined(separator: ".")
-        let target = request.path + (request.query.map { "?" + $0 } ?? "")
-        guard key.verifies(code, of: Self.signed(facts, request.method, target, node)) else {
+        guard parts.count == 5, let code = Base64URL.decode(parts[4].utf8) else { return nil }
+        let facts = parts[..<4].joined(separator: ".")
+        guard key.verifies(code, of: Self.signed(facts, request.method, request.target, node))
+        else {
             return nil
         }
         guard let number = Int(parts[0]), let access = RouteAccess(rawValue: number),
-            access >= .key, let end = Int(parts[2]), end >= wallSeconds,
-            end <= wallSeconds.addingReportingOverflow(2 * Self.lifetimeSeconds).partialValue
+            access >= .session, let end = Int(parts[3]), end >= wallSeconds,
+            end <= wallSeconds.addingReportingOverflow(2 * Self.lifetimeSeconds).partialValue,
+            let principal = Self.digest(in: parts[1]), let secret = Self.digest(in: parts[2])
         else { return nil }
-        if parts[1] == "-" {
-            principal = nil
-        } else {
-            guard let digest = SHA256Digest(hexadecimal: parts[1]) else { return nil }
-            principal = digest
-        }
-        self.access = access
-        self.end = end
+        (self.access, self.principal, self.secret, self.end) = (access, principal, secret, end)
     }
 
     private var facts: String {
-        "\(access.rawValue).\(principal.map { $0.hexadecimal() } ?? "-").\(end)"
+        let hashes = [principal, secret].map { $0?.hexadecimal() ?? "-" }.joined(separator: ".")
+        return "\(access.rawValue).\(hashes).\(end)"
+    }
+
+    /// The hash in a part; the outer nil: it is none.
+    private static func digest(in part: Substring) -> SHA256Digest?? {
+        if part == "-" { return .some(nil) }
+        return SHA256Digest(hexadecimal: part).map { .some($0) }
     }
 
     /// The text that is signed. No part of it can hold a line's end.
     private static func signed(
         _ facts: String, _ method: HTTPMethod, _ target: String, _ node: String
     ) -> [UInt8] {
-        Array("parley node 1\n\(node)\n\(method.name) \(target)\n\(facts)".utf8)
+        Array("parley node 2\n\(node)\n\(method.name) \(target)\n\(facts)".utf8)
     }
+}
+
+extension HTTPRequest {
+    /// Path and query, as they came.
+    var target: String { path + (query.map { "?" + $0 } ?? "") }
 }

@@ -11,11 +11,13 @@ struct NodeAnswer: Equatable, Sendable {
     /// HTTP status; 0: the node did not answer in time, or with too much.
     let status: Int
     let body: [UInt8]
+    /// The node's name; empty without an answer.
+    var node = ""
 
     static let none = NodeAnswer(status: 0, body: [])
 }
 
-/// A request to another node.
+/// A question for another node, or one for the caller's request: `pass` stands for the credential.
 struct NodeRequest: Sendable {
     /// Time for an answer. 2 s: the node itself waits 1 s for its shards.
     static let patience = Duration.seconds(2)
@@ -24,6 +26,8 @@ struct NodeRequest: Sendable {
     /// Bytes of an answer. 1 MiB: a thousand sessions are a third of that.
     static let maxAnswerBytes = 1 << 20
 
+    /// The receiver's name.
+    let node: String
     let method: HTTPMethod
     let url: String
     let pass: String
@@ -41,7 +45,7 @@ struct NodeRequest: Sendable {
                 guard body.count + chunk.count <= Self.maxAnswerBytes else { return .none }
                 body += chunk
             }
-            return NodeAnswer(status: response.status, body: body)
+            return NodeAnswer(status: response.status, body: body, node: node)
         } catch {
             return .none
         }

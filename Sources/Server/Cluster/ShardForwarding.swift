@@ -1,6 +1,7 @@
-// Requests for a session that may be at another node: to hang it up, and to list sessions. The node
-// that was asked puts the question to its own shards and to all other nodes at once; a node that was
-// asked by another asks its shards only.
+// Requests for what may be at another node: to hang a session up, to list sessions, and to find the
+// node of a session or of a chat's reply. The node that was asked puts the question to its own shards
+// and to all other nodes at once; a node that was asked by another asks its shards only. ShardRelays
+// passes on what takes longer than an answer.
 //
 // Invariant: a question is passed on once. The client gets one answer, also where nodes are away.
 
@@ -39,6 +40,30 @@ extension Shard {
         }
     }
 
+    /// Asks the other nodes which of them has something.
+    func askNodesForPlace(of wanted: NodePlace, for caller: Caller, as id: CallID) {
+        askNodes(.get, wanted.target, for: caller) { [postToThisShard] answers in
+            postToThisShard(.answer(CallAnswer(toFind: answers), to: id))
+        }
+    }
+
+    /// Answers a node that looks for something; for others nothing is there.
+    /// - Returns: the answer where it comes at once; nil: the shards are asked.
+    func beginFinding(
+        _ request: HTTPRequest, by caller: Caller, on connection: Connection
+    ) -> HTTPResponse? {
+        guard caller.isNode, let wanted = NodePlace(target: request.path) else {
+            return RouteFailure.nothing(at: request.path).response
+        }
+        switch wanted {
+        case .session(let id): return beginFinding(id, request, by: caller, on: connection)
+        case .chat(let id):
+            let hasReply = services.replies.log(of: ChatKey(of: caller, id: id)) != nil
+            return hasReply
+                ? HTTPResponse(status: 200) : RouteFailure.nothing(at: request.path).response
+        }
+    }
+
     /// Asks the other nodes for their sessions.
     func askNodesForSessions(_ query: SessionQuery, for caller: Caller, as id: SurveyID) {
         askNodes(.get, query.target, for: caller) { [mailbox = inbox.mailbox] answers in
@@ -57,6 +82,82 @@ extension CallAnswer {
         } else {
             self = .away
         }
+    }
+
+    /// What nodes say together: one of them has it, none has it, or some do not answer.
+    init(toFind answers: [NodeAnswer]) {
+        if let answer = answers.first(where: { $0.status == 200 }) {
+            self = .elsewhere(answer.node)
+        } else if answers.allSatisfy({ $0.status == 404 }) {
+            self = .missing
+        } else {
+            self = .away
+        }
+    }
+}
+
+/// What one node looks for at others.
+enum NodePlace: Equatable, Sendable {
+    case session(String)
+    /// The newest reply of a chat of the caller's.
+    case chat(String)
+
+    /// Nil where the path is no other node's question.
+    init?(target: String) {
+        let parts = target.split(separator: "/", omittingEmptySubsequences: false)
+        guard parts.count == 4, parts[1] == "nodes",
+            let id = HTTPRequest.percentDecoded(parts[3])
+        else { return nil }
+        switch parts[2] {
+        case "sessions": self = .session(id)
+        case "chats": self = .chat(id)
+        default: return nil
+        }
+    }
+
+    /// The path of the question.
+    var target: String {
+        switch self {
+        case .session(let id): "/nodes/sessions/\(Self.encoded(id))"
+        case .chat(let id): "/nodes/chats/\(Self.encoded(id))"
+        }
+    }
+
+    private static func encoded(_ id: String) -> String {
+        var text = ""
+        for byte in id.utf8 {
+            if byte.isASCIIAlphanumeric || byte == UInt8(ascii: "_") || byte == UInt8(ascii: "-") {
+                text.unicodeScalars.append(Unicode.Scalar(byte))
+            } else {
+                let digits = String(byte, radix: 16, uppercase: true)
+                text += digits.count == 1 ? "%0" + digits : "%" + digits
+            }
+        }
+        return text
+    }
+}
+
+extension Route {
+    /// The questions of other nodes. Nothing is there for anybody else.
+    static let nodes = [
+        Route(
+            path: "/nodes/sessions/{id}", methods: [.get], access: .key, pages: .sameOrigin,
+            summary: "For other nodes: whether this one has a session of the caller's.",
+            service: .find, content: { .find }),
+        Route(
+            path: "/nodes/chats/{id}", methods: [.get], access: .session, pages: .sameOrigin,
+            summary: "For other nodes: whether this one has a reply of the caller's chat.",
+            service: .find, content: { .find }),
+    ]
+}
+
+extension RouteContent {
+    fileprivate static var find: RouteContent {
+        RouteContent(
+            answers: [
+                RouteAnswer(status: 200, "It is here. The body is empty."),
+                RouteAnswer(status: 404, "It is not here.", .failure),
+            ])
     }
 }
 

@@ -68,7 +68,7 @@ extension Shard {
     func handleEnd(of connection: Connection) {
         connection.hasEnded = true
         switch connection.state {
-        case .http where connection.http?.reply != nil:
+        case .http where connection.http?.reply != nil || connection.http?.relay != nil:
             // A client that closes its side while a reply is on its way does not want the rest: it
             // is the only way in which a browser and an SDK cancel.
             close(connection)
@@ -146,6 +146,9 @@ extension Shard {
         case .http where connection.http?.reply != nil:
             if connection.interest.contains(.writes) { perform(.watch, on: connection) }
             handleAnswerFlushed(on: connection)
+        case .http where connection.http?.relay != nil:
+            if connection.interest.contains(.writes) { perform(.watch, on: connection) }
+            handleRelayFlushed(on: connection)
         case .http where connection.http?.isPaused == true:
             resumeHTTP(connection)
         case .http where connection.hasEnded, .lingering where connection.hasEnded:

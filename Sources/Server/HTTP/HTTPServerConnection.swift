@@ -67,6 +67,8 @@ final class HTTPServerConnection {
         case claim
         /// The store is asked who sends the request; then it is served or refused.
         case sender
+        /// Another node answers, byte by byte.
+        case relay(NodeRelay)
     }
 
     /// A step that the shell performs.
@@ -88,6 +90,8 @@ final class HTTPServerConnection {
     enum Overdue {
         /// The reply was silent, or its reader is.
         case reply(TextAnswer)
+        /// The other node was silent, or the client does not read.
+        case relay(NodeRelay)
         /// A request is incomplete and took too long.
         case slowRequest
         /// The connection is idle, or does not read.
@@ -184,6 +188,9 @@ final class HTTPServerConnection {
     /// The question for one session that is being asked, while there is one.
     var call: CallID? { if case .answering(.call(let call)) = phase { call } else { nil } }
 
+    /// The request that another node answers, while there is one.
+    var relay: NodeRelay? { if case .answering(.relay(let relay)) = phase { relay } else { nil } }
+
     /// Whether the store is being asked for the client's session.
     var isClaiming: Bool { if case .answering(.claim) = phase { true } else { false } }
 
@@ -201,7 +208,8 @@ final class HTTPServerConnection {
         case .judging, .answering(.survey), .answering(.call), .answering(.claim),
             .answering(.sender):
             true
-        case .idle, .receiving, .serving, .answering(.reply), .paused, .ended: false
+        case .idle, .receiving, .serving, .answering(.reply), .answering(.relay), .paused, .ended:
+            false
         }
     }
 
@@ -219,6 +227,7 @@ final class HTTPServerConnection {
         case .receiving, .judging, .paused(.some):
             Self.objectBytes + IncompleteRequest.objectBytes
         case .answering(.reply): Self.objectBytes + TextAnswer.objectBytes
+        case .answering(.relay(let relay)): Self.objectBytes + relay.heldBytes
         case .idle, .serving, .answering(.survey), .answering(.call), .answering(.claim),
             .answering(.sender), .paused(nil), .ended:
             Self.objectBytes
@@ -366,7 +375,7 @@ final class HTTPServerConnection {
             .answering(.sender):
             break
         // Requests that have waited behind a reply have their time from here on.
-        case .answering(.reply): requestStart = now
+        case .answering(.reply), .answering(.relay): requestStart = now
         case .idle, .receiving, .judging, .paused, .ended:
             return assertionFailure("no request is served")
         }
@@ -397,6 +406,7 @@ final class HTTPServerConnection {
     ) -> Instant {
         switch phase {
         case .answering(.reply(let reply)): reply.deadline(configuration)
+        case .answering(.relay(let relay)): relay.deadline(configuration)
         // All of them end sooner, with an answer.
         case .answering(.survey), .answering(.call), .answering(.claim), .answering(.sender),
             .judging:
@@ -426,6 +436,7 @@ final class HTTPServerConnection {
     /// The meaning of a `deadline` that has passed.
     var overdue: Overdue {
         if let reply { return .reply(reply) }
+        if let relay { return .relay(relay) }
         return pending.isEmpty || mustStopReading ? .idleConnection : .slowRequest
     }
 }

@@ -139,6 +139,8 @@ enum RouteService: Sendable {
     case survey
     /// A session ends, once its shard was found.
     case hangUp
+    /// Whether something is at this node, for another one.
+    case find
     /// The connection becomes a WebSocket.
     case webSocket(WebSocketService)
     /// A model's reply, later and perhaps in pieces.
@@ -248,7 +250,8 @@ struct Routes: Sendable {
                         RouteContent(answers: [RouteAnswer(status: 101, "It is a WebSocket now.")])
                     }))
         }
-        return table + Route.calls + Route.administration + StaticFile.all.map(\.route)
+        return table + Route.calls + Route.administration + Route.nodes
+            + StaticFile.all.map(\.route)
     }
 
     /// The routes for applications.

@@ -21,6 +21,7 @@ extension Shard {
             http.append(bytes)
             if http.isParsing { answerPending(on: connection) }
         }
+        if http.relay != nil { continueRelay(on: connection) }
         if http.isAnswering { perform(.watch, on: connection) }
     }
 
@@ -42,6 +43,7 @@ extension Shard {
     func handleHTTPTimeout(of connection: Connection) {
         switch connection.http?.overdue {
         case .reply(let answer): handleAnswerSilence(answer, on: connection)
+        case .relay(let relay): handleTimeout(of: relay, on: connection)
         case .slowRequest:
             metrics.add(.slowRequestCloses)
             refuse(RouteFailure.timeout.response, on: connection)
@@ -137,6 +139,10 @@ extension Shard {
             if let response = beginHangup(request, by: caller, on: connection) {
                 send(response, to: request, on: connection)
             }
+        case .find:
+            if let response = beginFinding(request, by: caller, on: connection) {
+                send(response, to: request, on: connection)
+            }
         case .webSocket(let service):
             upgrade(request, to: service, by: caller, followedBy: rest, on: connection)
         case .text(let front):
@@ -147,7 +153,7 @@ extension Shard {
             {
                 let shared = share(response, with: request, of: route)
                 send(shared, to: request, on: connection)
-            } else {
+            } else if connection.http?.reply != nil {
                 noteAnswer(200, to: request, sentBy: connection.http?.client)
             }
         }

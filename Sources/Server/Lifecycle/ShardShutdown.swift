@@ -56,8 +56,12 @@ extension Shard {
                     metrics.add(outcome.metric)
                     handOver(live, on: connection)
                 }
-                closeWebSocket(
-                    connection, .serviceRestart, reason: "The server restarts: come back.")
+                let reason: StaticString = "The server restarts: come back."
+                if connection.http?.relay != nil {
+                    endRelay(of: connection, .serviceRestart, reason: reason)
+                } else {
+                    closeWebSocket(connection, .serviceRestart, reason: reason)
+                }
             case .stop: closeAll(with: code)
             case .cutOff: connections.forEach(close)
             }
@@ -77,6 +81,8 @@ extension Shard {
             switch connection.state {
             case .webSocket: closeWebSocket(connection, code, reason: "The server is stopping.")
             case .proxyHeader, .detached: close(connection)
+            case .http where connection.http?.relay != nil:
+                endRelay(of: connection, code, reason: "The server is stopping.")
             case .http where !connection.hasOutput: close(connection)
             case .http: linger(connection)
             case .closing, .lingering, .closed: break
@@ -117,9 +123,11 @@ extension Shard {
             return peerClock < connection.phaseStart + Shutdown.firstRequestGrace ? .awaited : nil
         case .http:
             guard let http = connection.http else { return nil }
+            // The session is at another node, and its end is not to be waited for here.
+            if let relay = http.relay, relay.isWebSocket { return .webSocket(isBusy: false) }
             let isAwaited =
                 connection.hasOutput || !http.pending.isEmpty || http.reply != nil
-                || http.asksElsewhere
+                || http.relay != nil || http.asksElsewhere
                 || !http.hasHadRequest
                     && peerClock < connection.activityStart + Shutdown.firstRequestGrace
             return isAwaited ? .awaited : .keptAlive

@@ -33,6 +33,8 @@ package struct EventToken: Hashable, Sendable {
         case textRequest
         /// A file descriptor of a connection to a Redis server.
         case redis
+        /// A file descriptor of a connection to another node.
+        case relay
     }
 
     /// The largest index, 2²⁸ − 1.

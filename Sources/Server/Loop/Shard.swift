@@ -20,6 +20,7 @@
 //   MemoryReturn    when freed memory goes back to the system               Memory/
 //   SurveyTable     questions of operators                                  Observation/
 //   SidebandTable   calls, and connections that have joined a session       Sideband/
+//   NodeRelays      requests that other nodes answer                        Cluster/
 //   SecretLookups   requests whose client secret another node may have made Credentials/
 //   TickMeter       what is measured of each tick                           Observation/
 //   Shutdown        the progress of the shard's end                         Lifecycle/
@@ -122,6 +123,9 @@ package final class Shard<Backend: IO> {
     /// Nil where services make none.
     let redis: RedisClient?
     let store: ShardStore
+    let relayPort: UpstreamPort<Backend>
+    /// Requests that other nodes answer.
+    let relays: NodeRelays
     /// Connections of the sessions that are written to a shared store, by the session's id.
     var storedSessions: [String: EventToken] = [:]
 
@@ -167,6 +171,8 @@ package final class Shard<Backend: IO> {
         redisPort = UpstreamPort(io: io, kind: .redis)
         redis = services.makeRedis?(redisPort, executor.task)
         store = ShardStore(services, redis: redis, now: { io.now })
+        relayPort = UpstreamPort(io: io, kind: .relay)
+        relays = NodeRelays(loop: relayPort, authorities: configuration.serviceCA)
         let host = ShardAgentHost(
             gate: gate, pool: services.pool, upstream: upstream, redis: redis)
         agentLink = AgentLink(agents: services.agents, host: host, gate: gate, logger: logger)
@@ -294,7 +300,8 @@ package final class Shard<Backend: IO> {
             || gate.hasDeliveries || surveys.isScanning || sidebands.hasWork
             || redis?.hasUnsent == true
         if hasWork { return now }
-        let clients = earlier(upstreamPort.deadline, redisPort.deadline)
+        let clients = earlier(
+            upstreamPort.deadline, earlier(redisPort.deadline, relayPort.deadline))
         return earlier(deadlines.next, earlier(gate.nextDeadline, clients))
     }
 
@@ -324,6 +331,11 @@ package final class Shard<Backend: IO> {
             guard let redis, let descriptor = redisPort.descriptor(of: report.token)
             else { return }
             redis.handleReady(
+                fd: descriptor, readable: report.isReadable, writable: report.isWritable,
+                failed: report.hasFailed)
+        case .relay:
+            guard let descriptor = relayPort.descriptor(of: report.token) else { return }
+            handleRelayReady(
                 fd: descriptor, readable: report.isReadable, writable: report.isWritable,
                 failed: report.hasFailed)
         case .textRequest, nil:
@@ -357,6 +369,7 @@ package final class Shard<Backend: IO> {
         }
         if upstreamPort.takeExpired(at: now) { upstream?.handleTimer() }
         if redisPort.takeExpired(at: now) { redis?.handleTimer() }
+        if relayPort.takeExpired(at: now) { handleRelayTimer() }
     }
 
     /// Deliveries whose room is kept for the next tick. 256: a delta for each report of a tick, and

@@ -138,7 +138,9 @@ extension Shard {
             // Neither the rest of its message nor its Close is worth waiting for.
             linger(connection)
             connection.webSocket = nil
-        case .http where connection.output.isEmpty && connection.http?.reply == nil:
+        case .http
+        where connection.output.isEmpty && connection.http?.reply == nil
+            && connection.http?.relay == nil:
             let isTooLarge = reason.metric == .memoryClosesConnection
             let failure = isTooLarge ? routes.tooMuchMemory : routes.shortOfMemory
             refuse(failure.response, on: connection)

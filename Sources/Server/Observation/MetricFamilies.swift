@@ -197,6 +197,13 @@ extension MetricFamily {
         .counters(
             "parley_sideband_events_total", "Events from and to sidebands.", "direction",
             [("received", .sidebandEventsIn), ("sent", .sidebandEventsOut)]),
+        .gauge(
+            "parley_relays", "Open connections whose request another server answers.",
+            .relaysOpen),
+        .counter("parley_relays_total", "Requests passed on to another server.", .relaysBegun),
+        .counter(
+            "parley_relays_failed_total",
+            "Requests passed on that the other server did not answer.", .relaysFailed),
         .counters(
             "parley_drained_sessions_total",
             "Sessions closed for a restart, by the outcome of the turn in flight.", "outcome",

@@ -22,6 +22,7 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case sessionsStarted, sessionsRefused
     case sidebandsOpen, sidebandsJoined, sidebandsCutOff, sidebandEventsIn, sidebandEventsOut
     case callsHungUp
+    case relaysOpen, relaysBegun, relaysFailed
     case sessionsResumable, sessionsDetached, sessionsDetachedTotal, detachmentsRefused
     case resumesRecovered, resumesRestored, resumesUnknown, resumesMissed, resumesTakenOver
     case sessionsHandedOver

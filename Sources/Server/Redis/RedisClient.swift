@@ -17,7 +17,7 @@ import Synchronization
 /// The shard's own code takes a link and sends commands with handlers. Agents take `commands`, whose
 /// `send` may be called from any async context: off the loop's thread it hops to it. That
 /// confinement is why `@unchecked Sendable` holds: other threads only carry the reference.
-package final class RedisClient: @unchecked Sendable, RedisSocketOwner {
+package final class RedisClient: @unchecked Sendable, OutgoingSocketOwner {
     /// Links of one shard. 16: a store, and some agents with two links each.
     static let maxLinks = 16
 
@@ -38,7 +38,7 @@ package final class RedisClient: @unchecked Sendable, RedisSocketOwner {
     private var links: [Key: RedisLink] = [:]
     /// The links in the order in which they were made.
     private(set) var orderedLinks: [RedisLink] = []
-    private var descriptors: [Int32: RedisSocket] = [:]
+    private var descriptors: [Int32: OutgoingSocket] = [:]
     private var owners: [ObjectIdentifier: RedisLink] = [:]
     private var armedTimer: Instant?
     private var isShutDown = false
@@ -137,13 +137,13 @@ package final class RedisClient: @unchecked Sendable, RedisSocketOwner {
 
     func noteUnsent() { hasUnsent = true }
 
-    func noteOwner(_ link: RedisLink, of socket: RedisSocket?) {
+    func noteOwner(_ link: RedisLink, of socket: OutgoingSocket?) {
         // A link has one socket at a time.
         owners = owners.filter { $0.value !== link }
         if let socket { owners[ObjectIdentifier(socket)] = link }
     }
 
-    func watch(fd: Int32, readable: Bool, writable: Bool, of socket: RedisSocket) {
+    func watch(fd: Int32, readable: Bool, writable: Bool, of socket: OutgoingSocket) {
         descriptors[fd] = socket
         loop.watch(fd: fd, readable: readable, writable: writable)
     }

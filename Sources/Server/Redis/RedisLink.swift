@@ -37,7 +37,7 @@ final class RedisLink {
     private let logger: Logger
     private let authorities: String?
     private var pipeline: RedisPipeline<Handler>
-    private var socket: RedisSocket?
+    private var socket: OutgoingSocket?
     private var isDraining = false
     /// More may be there to read than one report allows.
     private(set) var hasMore = false
@@ -185,7 +185,7 @@ final class RedisLink {
     private func perform(_ action: RedisAction<Handler>) {
         switch action {
         case .connect:
-            socket = RedisSocket(to: address, authorities: authorities, owner: client)
+            socket = OutgoingSocket(to: address.socketURL, authorities: authorities, owner: client)
             client.noteOwner(self, of: socket)
             if case .failed(let reason)? = socket?.state {
                 pipeline.handleLoss(reason, at: client.now)
@@ -212,5 +212,13 @@ final class RedisLink {
             logger.warning(
                 "redis is away", metadata: ["server": "\(address)", "reason": "\(reason)"])
         }
+    }
+}
+
+extension RedisAddress {
+    /// Where its socket leads.
+    fileprivate var socketURL: String {
+        let name = host.contains(":") ? "[\(host)]" : host
+        return "\(isSecure ? "https" : "http")://\(name):\(port)"
     }
 }

@@ -1,6 +1,7 @@
 // Requests for one session of the server, wherever it lives: to hang it up, or to join it. The shard
 // that was asked puts the question to all shards; the one that has the session acts at once, and
-// the answer comes back. No shard waits for another.
+// the answer comes back. No shard waits for another. Other nodes are asked at the same time
+// (ShardForwarding); one that has the session to be joined gets the request (ShardRelays).
 //
 // Invariant: a session that does not exist and one of another owner give the same answer. A key may
 // reach the sessions of its own principal, an operator's any; nobody else may ask.
@@ -47,13 +48,53 @@ extension Shard {
         guard !isTooLate(connection) else { return routes.stopping.response }
         guard !isShortOfMemory() else { return routes.shortOfMemory.response }
         let client = source(of: request, on: connection).client
-        do throws(QuotaRefusal) {
-            try quotas(of: caller, at: client)?.openConnection(at: now)
-        } catch {
-            return refuse(error, of: client)
+        if caller.isNode {
+            // The node that passes the request on has counted its caller.
+            releaseAddressPlace(of: connection)
+        } else {
+            do throws(QuotaRefusal) {
+                try quotas(of: caller, at: client)?.openConnection(at: now)
+            } catch {
+                return refuse(error, of: client)
+            }
         }
         let link = SidebandLink(observer: connection.token, tools: tools, post: postToThisShard)
         return ask(for: sessionID, wish: .join(upgrade, link), request, by: caller, on: connection)
+    }
+
+    /// Answers another node that looks for a session.
+    func beginFinding(
+        _ sessionID: String, _ request: HTTPRequest, by caller: Caller, on connection: Connection
+    ) -> HTTPResponse? {
+        ask(for: sessionID, wish: .find, request, by: caller, on: connection)
+    }
+
+    /// Looks for a chat's reply at the other nodes: this one has none.
+    /// - Returns: the answer where it comes at once; nil: the nodes are asked.
+    func beginFinding(
+        chat: String, _ request: HTTPRequest, by caller: Caller, on connection: Connection
+    ) -> HTTPResponse? {
+        guard asksNodes(caller) else { return AwaitedCall.Wish.chat.missing }
+        guard !sidebands.isFull else { return RouteFailure.tooManyCalls.response }
+        let id = begin(
+            .chat, request, by: caller, asking: 1, within: NodeRequest.wholePatience,
+            on: connection)
+        askNodesForPlace(of: .chat(chat), for: caller, as: id)
+        return nil
+    }
+
+    private func begin(
+        _ wish: AwaitedCall.Wish, _ request: HTTPRequest, by caller: Caller, asking shards: Int,
+        within patience: Duration, on connection: Connection
+    ) -> CallID {
+        let id = sidebands.takeID()
+        sidebands.insert(
+            AwaitedCall(
+                id: id, wish: wish, request: request, caller: caller, token: connection.token,
+                shards: shards))
+        connection.http?.beginAnswer(.call(id))
+        _ = deadlines.schedule(.call(id), at: now + patience)
+        return id
     }
 
     private func ask(
@@ -66,21 +107,20 @@ extension Shard {
         }
         guard !sidebands.isFull else { return RouteFailure.tooManyCalls.response }
         let shards = services.directory.all
-        let id = sidebands.takeID()
-        // A sideband reaches the sessions of its own node only.
-        let asksNodes = wish.isHangUp && asksNodes(caller) && SessionQuery.isPlain(sessionID)
-        sidebands.insert(
-            AwaitedCall(
-                id: id, wish: wish, request: request, token: connection.token,
-                shards: shards.count + (asksNodes ? 1 : 0)))
-        connection.http?.beginAnswer(.call(id))
-        let patience = asksNodes ? NodeRequest.wholePatience : AwaitedCall.patience
-        _ = deadlines.schedule(.call(id), at: now + patience)
-        if asksNodes { askNodesToHangUp(sessionID, for: caller, as: id) }
+        let asksNodes = asksNodes(caller) && SessionQuery.isPlain(sessionID)
+        let id = begin(
+            wish, request, by: caller, asking: shards.count + (asksNodes ? 1 : 0),
+            within: asksNodes ? NodeRequest.wholePatience : AwaitedCall.patience, on: connection)
+        if asksNodes, wish.isHangUp {
+            askNodesToHangUp(sessionID, for: caller, as: id)
+        } else if asksNodes {
+            askNodesForPlace(of: .session(sessionID), for: caller, as: id)
+        }
         let purpose: CallQuestion.Purpose =
             switch wish {
             case .join(_, let link): .join(link)
             case .hangUp: .hangUp
+            case .find, .chat: .find
             }
         let question = CallQuestion(
             sessionID: sessionID,
@@ -117,16 +157,22 @@ extension Shard {
         switch answer {
         case .missing:
             guard let call = sidebands.noteMissing(id) else { return }
-            reply((call.isUncertain ? RouteFailure.shardsAway : .noSession).response, to: call)
+            reply(
+                call.isUncertain ? RouteFailure.shardsAway.response : call.wish.missing, to: call)
         case .away:
             guard let call = sidebands.noteMissing(id, isUncertain: true) else { return }
             reply(RouteFailure.shardsAway.response, to: call)
         case .refused(let failure):
             guard let call = sidebands.remove(id) else { return }
             reply(failure.response, to: call)
-        case .hungUp:
+        case .hungUp, .found:
             guard let call = sidebands.remove(id) else { return }
             reply(HTTPResponse(status: 200), to: call)
+        case .elsewhere(let node):
+            guard let call = sidebands.remove(id), let connection = connection(awaiting: call)
+            else { return }
+            connection.http?.beginServing()
+            beginRelay(of: call.request, to: node, for: call.caller, on: connection)
         case .joined(let place, let link): handleJoined(place, link, sidebands.remove(id))
         }
     }
@@ -148,7 +194,15 @@ extension Shard {
 
     private func reply(_ response: HTTPResponse, to call: AwaitedCall) {
         guard let connection = connection(awaiting: call) else { return }
-        send(response, to: call.request, on: connection)
+        answerLate(response, to: call.request, on: connection)
+    }
+
+    /// Answers a request that had to wait.
+    func answerLate(
+        _ response: HTTPResponse, to request: HTTPRequest, on connection: Connection
+    ) {
+        let route = routes.route(at: request.path)
+        send(share(response, with: request, of: route), to: request, on: connection)
         releaseProxiedPlace(of: connection)
         if connection.state == .http { answerWaiting(on: connection) }
     }
@@ -191,6 +245,7 @@ extension Shard {
             metrics.add(.callsHungUp)
             closeWebSocket(connection, .normalClosure, reason: "The call was hung up.")
             question.answer(.hungUp)
+        case .find: question.answer(.found)
         case .join(let link):
             join(link, to: live, of: connection, answer: question.answer)
         }

@@ -28,6 +28,8 @@ struct CallQuestion: Sendable {
         case join(SidebandLink)
         /// It ends.
         case hangUp
+        /// Nothing: another node asks where it is.
+        case find
     }
 
     /// `sess_…`, as the client wrote it.
@@ -49,6 +51,10 @@ enum CallAnswer: Sendable {
     case joined(SessionPlace, SidebandLink)
     /// The session has ended.
     case hungUp
+    /// It is here, for another node.
+    case found
+    /// Another node has it; its name.
+    case elsewhere(String)
     /// The session is there, and cannot be joined.
     case refused(RouteFailure)
 }

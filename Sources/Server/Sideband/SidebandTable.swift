@@ -7,7 +7,7 @@
 import Codec
 import Session
 
-/// A request that waits until the shards have looked for a session.
+/// A request that waits until the shards, or the nodes, have looked for what it is about.
 struct AwaitedCall {
     /// What the client wants.
     enum Wish {
@@ -15,8 +15,20 @@ struct AwaitedCall {
         case join(WebSocketUpgrade, SidebandLink)
         /// To end it.
         case hangUp
+        /// To know whether it is here: the client is another node.
+        case find
+        /// The reply of a chat, again. It is at another node, if at all.
+        case chat
 
         var isHangUp: Bool { if case .hangUp = self { true } else { false } }
+        /// The answer where nothing was found.
+        var missing: HTTPResponse {
+            if case .chat = self {
+                HTTPResponse(status: 204)
+            } else {
+                RouteFailure.noSession.response
+            }
+        }
     }
 
     /// Time that shards have to answer. 1 s, as for a survey.
@@ -25,6 +37,7 @@ struct AwaitedCall {
     let id: CallID
     let wish: Wish
     let request: HTTPRequest
+    let caller: Caller
     /// The connection of the client that asked.
     let token: EventToken
     /// Shards that have not answered. All other nodes together count as one more.

@@ -10,7 +10,7 @@ import Session
 
 extension Shard {
     /// Bytes in the send buffer at which no more of an answer is added.
-    private var answerWindow: Int {
+    var answerWindow: Int {
         min(configuration.maxWriteBytesPerTick, configuration.softQueuedOutputBytes)
     }
 
@@ -79,8 +79,9 @@ extension Shard {
         answerWaiting(on: connection)
     }
 
-    /// The connection closes: its answer loses this reader.
+    /// The connection closes: its answer loses this reader, or its relay ends.
     func abandonAnswer(of connection: Connection) {
+        if let relay = connection.http?.relay { end(relay) }
         guard let answer = connection.http?.end() else { return }
         answer.log.removeReader(answer.reader)
     }

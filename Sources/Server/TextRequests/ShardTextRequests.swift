@@ -139,10 +139,15 @@ extension Shard {
     private func resumeText(
         _ request: HTTPRequest, by caller: Caller, fields: HTTPFields, on connection: Connection
     ) -> HTTPResponse? {
-        let id = routes.route(at: request.path)?.parameter(of: request.path)
-        let key = id.map { ChatKey(of: caller, id: $0) }
-        guard let chat = key, let log = services.replies.log(of: chat)
-        else { return HTTPResponse(status: 204) }
+        guard let id = routes.route(at: request.path)?.parameter(of: request.path) else {
+            return HTTPResponse(status: 204)
+        }
+        let chat = ChatKey(of: caller, id: id)
+        guard let log = services.replies.log(of: chat) else {
+            return beginFinding(chat: id, request, by: caller, on: connection)
+        }
+        // The node that passes the request on has counted its client.
+        if caller.isNode { releaseAddressPlace(of: connection) }
         metrics.add(.textRepliesResumed)
         let style = TextAnswer.Style.uiMessages(UIMessageStreamWriter(messageID: log.messageID))
         show(log, of: chat, as: style, request, fields: fields, on: connection)

@@ -1,5 +1,5 @@
-// The event loop of a shard, for the clients that talk to other services: UpstreamHTTP and
-// RedisClient. Each has a port with tokens of its own kind, and one timer. No protocol lives here.
+// The event loop of a shard, for the clients that talk to other services: UpstreamHTTP, RedisClient
+// and NodeRelays. Each has a port with tokens of its own kind, and one timer. No protocol lives here.
 
 import Session
 

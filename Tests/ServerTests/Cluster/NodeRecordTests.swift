@@ -50,7 +50,7 @@ import Testing
             directory.request(
                 .get, "/admin/sessions?scope=node", to: directory.others[0], for: caller, at: 100))
         #expect(request.url == "http://10.0.0.5:8080/admin/sessions?scope=node")
-        #expect(request.pass.hasPrefix("3.-.110."))
+        #expect(request.pass.hasPrefix("3.-.-.110."))
     }
 
     // MARK: Answers
@@ -109,6 +109,27 @@ import Testing
         #expect(outcome([missing, missing]) == "missing" && outcome([]) == "missing")
         #expect(outcome([missing, .none]) == "away")
     }
+
+    @Test func oneNodeIsFoundOrNoneIfAllHaveAnswered() {
+        let found = NodeAnswer(status: 200, body: [], node: "node_c")
+        let missing = NodeAnswer(status: 404, body: [], node: "node_b")
+        let odd = NodeAnswer(status: 401, body: [], node: "node_d")
+        func outcome(_ answers: [NodeAnswer]) -> String { "\(CallAnswer(toFind: answers))" }
+        #expect(outcome([missing, .none, found]) == #"elsewhere("node_c")"#)
+        #expect(outcome([missing]) == "missing" && outcome([]) == "missing")
+        #expect(outcome([missing, .none]) == "away" && outcome([odd]) == "away")
+    }
+
+    @Test(arguments: ["chat-1_a", "a/b", "a b?c=%41", "é\u{0}", "..", "%2F"])
+    func aPlaceReadsBackFromItsPath(id: String) throws {
+        for place in [NodePlace.session(id), .chat(id)] {
+            #expect(NodePlace(target: place.target) == place)
+            #expect(place.target.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != 0x3F })
+        }
+    }
+
+    @Test(arguments: ["", "/", "/nodes/chats", "/nodes/x/a", "/nodes/chats/a/b", "/x/chats/a"])
+    func otherPathsNameNoPlace(path: String) { #expect(NodePlace(target: path) == nil) }
 
     @Test func onlyIDsThatAPathCanHoldArePassedOn() {
         #expect(SessionQuery.isPlain("sess_4zkhMYaodJ") && SessionQuery.isPlain("conn_1-2"))

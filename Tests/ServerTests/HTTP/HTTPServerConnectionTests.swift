@@ -86,6 +86,7 @@ private final class HTTPDriver {
         case .answering(.call): "answering call"
         case .answering(.claim): "answering claim"
         case .answering(.sender): "answering sender"
+        case .answering(.relay): "answering relay"
         case .judging: "judging"
         case .paused(nil): "paused"
         case .paused(.some): "paused within a request"
@@ -100,6 +101,7 @@ private final class HTTPDriver {
     var overdue: String {
         switch http.overdue {
         case .reply: "reply"
+        case .relay: "relay"
         case .slowRequest: "slow request"
         case .idleConnection: "idle"
         }

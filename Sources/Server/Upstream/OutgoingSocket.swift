@@ -1,5 +1,5 @@
-// A stream of bytes to a Redis server on the shard's event loop. libcurl resolves the name, connects
-// and makes TLS; then its socket is read and written here. No RESP lives here.
+// A stream of bytes to a Redis server or another node on the shard's event loop. libcurl resolves the
+// name, connects and makes TLS; then its socket is read and written here. No protocol lives here.
 //
 // libcurl has all of that and does none of it in a way that blocks. The alternative was a resolver
 // on the worker threads and a second user of OpenSSL's client side.
@@ -13,17 +13,17 @@ import Codec
 import Session
 
 /// The owner of sockets: the loop, and the table that leads its reports to a socket.
-protocol RedisSocketOwner: AnyObject {
+protocol OutgoingSocketOwner: AnyObject {
     /// The loop's time.
     var now: Instant { get }
     /// Watches a descriptor of a socket, or changes what it is watched for.
-    func watch(fd: Int32, readable: Bool, writable: Bool, of socket: RedisSocket)
+    func watch(fd: Int32, readable: Bool, writable: Bool, of socket: OutgoingSocket)
     /// Ends the watch.
     func unwatch(fd: Int32)
 }
 
 /// One connection, in the making or open.
-final class RedisSocket {
+final class OutgoingSocket {
     /// What has become of the connection.
     enum State: Equatable {
         case connecting
@@ -43,18 +43,25 @@ final class RedisSocket {
     private(set) var state = State.connecting
     /// When libcurl wants a call of `handleTimer()`; nil: not.
     private(set) var deadline: Instant?
-    private unowned let owner: any RedisSocketOwner
+    private unowned let owner: any OutgoingSocketOwner
     private var multi: UnsafeMutableRawPointer?
     private var easy: UnsafeMutableRawPointer?
     private let errorText: UnsafeMutablePointer<CChar>
     /// The descriptor of the open connection; −1 before.
     private var descriptor: Int32 = -1
     private var waitsForRoom = false
+    /// Whether the loop reports bytes that come. While it does not, they wait in the kernel, and then
+    /// at the peer.
+    var isReading = true {
+        didSet { if isReading != oldValue { review() } }
+    }
 
     /// Begins to connect.
-    /// - Parameter authorities: PEM file of the authorities that the server's certificate is checked
-    ///   against; nil: the system's.
-    init(to address: RedisAddress, authorities: String?, owner: any RedisSocketOwner) {
+    /// - Parameters:
+    ///   - url: `http://HOST:PORT`, or with `https` for TLS; nothing is sent but what `send` gets.
+    ///   - authorities: PEM file of the authorities that the server's certificate is checked
+    ///     against; nil: the system's.
+    init(to url: String, authorities: String?, owner: any OutgoingSocketOwner) {
         self.owner = owner
         errorText = .allocate(capacity: Int(CURL_ERROR_SIZE))
         errorText.initialize(repeating: 0, count: Int(CURL_ERROR_SIZE))
@@ -66,15 +73,15 @@ final class RedisSocket {
             return
         }
         (self.multi, self.easy) = (multi, easy)
-        configure(easy, address, authorities)
+        configure(easy, url, authorities)
         parley_curl_multi_set_callbacks(
             multi,
             { _, fd, what, context, _ in
-                RedisSocket.from(context).handleInterest(fd: fd, what: what)
+                OutgoingSocket.from(context).handleInterest(fd: fd, what: what)
                 return 0
             },
             { _, milliseconds, context in
-                RedisSocket.from(context).handleCurlTimer(milliseconds: milliseconds)
+                OutgoingSocket.from(context).handleCurlTimer(milliseconds: milliseconds)
                 return 0
             },
             Unmanaged.passUnretained(self).toOpaque())
@@ -111,7 +118,7 @@ final class RedisSocket {
     }
 
     private func configure(
-        _ easy: UnsafeMutableRawPointer, _ address: RedisAddress, _ authorities: String?
+        _ easy: UnsafeMutableRawPointer, _ url: String, _ authorities: String?
     ) {
         func set(_ option: CURLoption, _ number: Int) {
             let result = parley_curl_set_long(easy, option, number)
@@ -121,8 +128,7 @@ final class RedisSocket {
             _ = text.withCString { parley_curl_set_pointer(easy, option, $0) }
         }
         parley_curl_set_pointer(easy, CURLOPT_ERRORBUFFER, errorText)
-        let host = address.host.contains(":") ? "[\(address.host)]" : address.host
-        set(CURLOPT_URL, "\(address.isSecure ? "https" : "http")://\(host):\(address.port)/")
+        set(CURLOPT_URL, url)
         set(CURLOPT_CONNECT_ONLY, 1)
         set(CURLOPT_PROXY, "")
         set(CURLOPT_NOSIGNAL, 1)
@@ -177,7 +183,7 @@ final class RedisSocket {
         }
         descriptor = fd
         state = .open
-        owner.watch(fd: fd, readable: true, writable: false, of: self)
+        review()
     }
 
     private func handleInterest(fd: Int32, what: Int32) {
@@ -197,8 +203,8 @@ final class RedisSocket {
         deadline = milliseconds < 0 ? nil : owner.now + .milliseconds(milliseconds)
     }
 
-    private static func from(_ context: UnsafeMutableRawPointer?) -> RedisSocket {
-        Unmanaged<RedisSocket>.fromOpaque(context!).takeUnretainedValue()
+    private static func from(_ context: UnsafeMutableRawPointer?) -> OutgoingSocket {
+        Unmanaged<OutgoingSocket>.fromOpaque(context!).takeUnretainedValue()
     }
 
     // MARK: Bytes
@@ -227,8 +233,19 @@ final class RedisSocket {
         let isBlocked = result == CURLE_AGAIN || count < bytes.count
         if isBlocked != waitsForRoom {
             waitsForRoom = isBlocked
-            owner.watch(fd: descriptor, readable: true, writable: isBlocked, of: self)
+            review()
         }
         return count
+    }
+
+    /// Watches for what can be used now. A descriptor that is watched for nothing would still report
+    /// a peer that is gone, again and again.
+    private func review() {
+        guard state == .open, descriptor >= 0 else { return }
+        if isReading || waitsForRoom {
+            owner.watch(fd: descriptor, readable: isReading, writable: waitsForRoom, of: self)
+        } else {
+            owner.unwatch(fd: descriptor)
+        }
     }
 }

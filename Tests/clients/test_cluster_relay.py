@@ -1,0 +1,242 @@
+"""Sidebands and the replies of chats on several servers that share a Redis: a client that asks one
+node gets what is at another."""
+
+import asyncio
+import contextlib
+import http.client
+import json
+import ssl
+
+import pytest
+from parley_server import HANG_GUARD, ParleyServer
+from realtime_session import TOOL, run
+from redis_server import RedisServer
+from test_cluster import until
+from test_sideband import KEY, LOOKUP, OPERATOR, OTHER, called, opened, refusal, session_id
+from test_tls import SecureServer
+from test_ui_messages import part
+from websockets.exceptions import ConnectionClosed
+
+pytestmark = pytest.mark.skipif(
+    not RedisServer.INSTALLED, reason="redis-server is not installed")
+
+
+@contextlib.contextmanager
+def cluster(folder, model, make=ParleyServer, *arguments):
+    """Two servers with the same keys and a Redis, each of which knows the other."""
+    keys = folder / "keys"
+    keys.write_text(f"{KEY} name=app\n{OTHER}\n{OPERATOR} operator\n")
+    with RedisServer() as redis, contextlib.ExitStack() as stack:
+        nodes = [
+            make(
+                "--store", redis.url, "--llm", model.url, "--model", "scripted",
+                "--api-keys-file", str(keys), "--shards", "2", *arguments,
+                PARLEY_LLM_KEY="the-key")
+            for _ in range(2)]
+        for node in nodes:
+            stack.enter_context(node)
+        until(lambda: all(figure(node, "nodes") == 2 for node in nodes))
+        yield nodes
+
+
+@pytest.fixture
+def nodes(tmp_path, model):
+    with cluster(tmp_path, model) as started:
+        yield started
+
+
+def figure(node, name):
+    """A member of the list of sessions."""
+    page = node.get("/admin/sessions", {"Authorization": f"Bearer {OPERATOR}"})[2]
+    return json.loads(page).get(name)
+
+
+def metric(node, name):
+    page = node.get("/metrics", {"Authorization": f"Bearer {OPERATOR}"})[2].decode()
+    return int(next(line.split()[-1] for line in page.splitlines() if line.startswith(f"{name} ")))
+
+
+async def private_call(near, far):
+    """A sideband at one node serves a function of a session at the other."""
+    async with (
+        called(far) as client,
+        opened(
+            near, call_id=session_id(client), extra_query={"tools": "lookup_order"}
+        ) as sideband,
+    ):
+        assert sideband.events[0].session.id == session_id(client)
+        await sideband.update(tools=[TOOL, LOOKUP])
+        await client.say('call lookup_order {"number": 7}')
+        await client.respond()
+        call = await sideband.until("response.function_call_arguments.done")
+        assert call.name == "lookup_order" and json.loads(call.arguments) == {"number": 7}
+        await sideband.until("response.done")
+        await sideband.connection.conversation.item.create(item={
+            "type": "function_call_output", "call_id": call.call_id, "output": "shipped",
+        })
+        await sideband.connection.response.create()
+        done = await client.until("response.done")
+        assert done.response.output[0].content[0].text == "The answer is shipped."
+        shown = "".join(event.model_dump_json() for event in client.events)
+        assert "function_call" not in shown and call.call_id not in shown
+        assert await asyncio.to_thread(metric, near, "parley_relays") == 1
+
+
+def test_a_sideband_serves_a_session_of_another_node(nodes):
+    run(private_call(nodes[0], nodes[1]))
+    until(lambda: metric(nodes[0], "parley_relays") == 0)
+    assert metric(nodes[0], "parley_relays_total") == 1
+    assert metric(nodes[0], "parley_relays_failed_total") == 0
+
+
+def test_who_may_join_at_another_node(nodes):
+    async def test():
+        async with called(nodes[1]) as client:
+            call_id = session_id(client)
+            assert await refusal(nodes[0], OTHER, call_id) == (404, "session_not_found")
+            assert await refusal(nodes[0], KEY, "sess_0000000000") == (404, "session_not_found")
+            assert await refusal(nodes[0], "sk-wrong", call_id) == (401, "invalid_api_key")
+            async with opened(nodes[0], OPERATOR, call_id=call_id):
+                pass
+            async with opened(nodes[0], call_id=call_id, extra_query={"tools": "a"}):
+                assert await refusal(
+                    nodes[0], KEY, call_id, tools="a") == (409, "tools_taken")
+
+    run(test())
+    assert nodes[1].get("/nodes/sessions/sess_a", {"Authorization": f"Bearer {KEY}"})[0] == 404
+
+
+async def end(sideband):
+    """The code with which a sideband is closed."""
+    with pytest.raises(ConnectionClosed) as closed:
+        while True:
+            await sideband.connection.recv()
+    return closed.value.rcvd and closed.value.rcvd.code
+
+
+def test_the_sessions_end_ends_the_sideband(nodes):
+    async def test():
+        async with called(nodes[1]) as client:
+            async with opened(nodes[0], call_id=session_id(client)) as sideband:
+                await client.connection.close()
+                assert await end(sideband) == 1000
+
+    run(test())
+    until(lambda: metric(nodes[0], "parley_relays") == 0)
+
+
+def test_a_node_that_is_killed_ends_the_sideband(nodes):
+    async def test():
+        async with called(nodes[1]) as client:
+            async with opened(nodes[0], call_id=session_id(client)) as sideband:
+                nodes[1].process.kill()
+                nodes[1].expected_status = -9
+                assert await end(sideband) == 1012
+
+    with contextlib.suppress(ConnectionClosed):
+        run(test())
+    until(lambda: metric(nodes[0], "parley_relays") == 0)
+    assert nodes[0].get("/healthz")[0] == 200
+
+
+def test_a_node_that_restarts_ends_its_sidebands_and_not_the_session(nodes):
+    async def test():
+        async with called(nodes[1]) as client:
+            async with opened(nodes[0], call_id=session_id(client)) as sideband:
+                nodes[0].process.terminate()
+                assert await end(sideband) == 1012
+            await client.say("Hello")
+            await client.respond()
+
+    run(test())
+    assert nodes[0].process.wait(HANG_GUARD) == 0
+
+
+# Chats
+
+
+def ask(node, method, path, body=None, key=KEY, context=None):
+    make = http.client.HTTPSConnection if context else http.client.HTTPConnection
+    options = {"context": context} if context else {}
+    connection = make("127.0.0.1", node.port, timeout=HANG_GUARD, **options)
+    headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
+    connection.request(method, path, body, headers)
+    return connection.getresponse()
+
+
+def say(node, text, **options):
+    message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": text}]}
+    body = {"id": "chat 1/2", "trigger": "submit-message", "messages": [message]}
+    return ask(node, "POST", "/api/chat", json.dumps(body), **options)
+
+
+def resume(node, **options):
+    return ask(node, "GET", "/api/chat/chat%201%2F2/stream", **options)
+
+
+def deltas(answer):
+    """The text of a stream, which must have an end."""
+    read = [part(line) for line in answer if line.startswith(b"data: ")]
+    assert read.pop() is None
+    return "".join(value["delta"] for value in read if value["type"] == "text-delta")
+
+
+def lose_and_resume(near, far, **options):
+    """A reply that begins at one node is read at the other, from its start."""
+    first = say(far, "Tell me a story", **options)
+    start = [next(first) for _ in range(8)]
+    assert any(b"text-delta" in line for line in start)
+    answer = resume(near, **options)
+    assert answer.status == 200 and answer.headers["connection"] == "close"
+    first.close()
+    text = deltas(answer)
+    begun = [part(line) for line in start if line.startswith(b"data: ")]
+    begun = "".join(value["delta"] for value in begun if value["type"] == "text-delta")
+    assert begun and text.startswith(begun) and len(text) > len(begun)
+    # It was delivered.
+    assert resume(near, **options).status == 204
+
+
+def test_a_reply_is_read_again_at_another_node(nodes):
+    lose_and_resume(nodes[0], nodes[1])
+    assert resume(nodes[0]).status == 204 and resume(nodes[1]).status == 204
+
+
+def test_a_reply_is_its_callers_at_every_node(nodes):
+    first = say(nodes[1], "Tell me a story")
+    next(first)
+    assert resume(nodes[0], key=OTHER).status == 204
+    assert resume(nodes[0]).status == 200
+
+
+def test_a_node_that_is_killed_breaks_the_reply_off(nodes):
+    first = say(nodes[1], "Tell me a story")
+    next(first)
+    answer = resume(nodes[0])
+    next(answer)
+    nodes[1].process.kill()
+    nodes[1].expected_status = -9
+    with pytest.raises(http.client.IncompleteRead):
+        answer.read()
+
+
+# TLS
+
+
+def test_nodes_talk_over_tls(tmp_path, model):
+    bundle = tmp_path / "authorities.pem"
+    made = []
+
+    def make(*arguments, **environment):
+        folder = tmp_path / f"node{len(made)}"
+        folder.mkdir()
+        server = SecureServer(folder, *arguments)
+        server.environment |= environment
+        made.append(server)
+        bundle.write_bytes(b"".join(server.certificate.read_bytes() for server in made))
+        return server
+
+    with cluster(tmp_path, model, make, "--service-ca", str(bundle)) as secure:
+        trusted = ssl.create_default_context(cafile=bundle)
+        lose_and_resume(secure[0], secure[1], context=trusted)
+        assert metric(secure[0], "parley_relays_total") == 1
