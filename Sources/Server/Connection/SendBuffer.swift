@@ -218,6 +218,17 @@ struct SendBuffer {
         while !isEmpty { removeFirst(front.count, pool: pool) }
     }
 
+    /// Copies everything out, for a connection that leaves the shard, and gives all chunks back.
+    mutating func takeAll(into pool: ChunkPool) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(count)
+        while !isEmpty {
+            bytes += front
+            removeFirst(front.count, pool: pool)
+        }
+        return bytes
+    }
+
     private mutating func chunkWithRoom(pool: ChunkPool) -> Chunk {
         if let tail {
             let last = Chunk(memory: tail)

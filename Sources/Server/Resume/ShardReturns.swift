@@ -19,6 +19,10 @@ struct ReturningClient: Sendable {
 
     let handle: IOHandle
     let wire: Wire
+    /// Records that the socket has not taken yet: after a handshake, the tickets of TLS.
+    let records: [UInt8]
+    /// Answers to earlier requests that the socket has not taken yet.
+    let output: [UInt8]
     let client: NetworkAddress
     let addressPlace: AddressPlace
     /// What the client has sent behind its request.
@@ -37,7 +41,7 @@ extension Shard {
         _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller,
         followedBy rest: UnsafeMutableRawBufferPointer, on connection: Connection
     ) {
-        if claim.handle.shard != services.index, !connection.hasOutput,
+        if claim.handle.shard != services.index,
             let post = services.directory.post(to: claim.handle.shard)
         {
             return post(
@@ -55,6 +59,8 @@ extension Shard {
         io.unwatch(connection.handle)
         let client = ReturningClient(
             handle: connection.handle, wire: .init(tls: connection.tls),
+            records: connection.tls?.unsent.takeAll(into: chunks) ?? [],
+            output: connection.output.takeAll(into: chunks),
             client: connection.http?.client ?? .unspecified,
             addressPlace: connection.addressPlace, pending: pending, request: request,
             caller: caller, claim: claim)
@@ -77,14 +83,18 @@ extension Shard {
         let connection = Connection(token: token, handle: client.handle, at: peerClock)
         connection.addressPlace = client.addressPlace
         connection.http?.client = client.client
-        if let tls = client.wire.tls { wire?.adopt(tls) }
+        if let tls = client.wire.tls {
+            wire?.adopt(tls)
+            client.records.withUnsafeBytes { tls.unsent.append($0, pool: chunks) }
+        }
         connection.tls = client.wire.tls
+        client.output.withUnsafeBytes { connection.output.append($0, pool: chunks) }
         connections.insert(connection)
         connection.deadline = deadlines.schedule(
             .connection(token.index),
             at: time(ofPeerTime: connection.protocolDeadline(configuration)))
         connection.http?.beginServing()
-        perform(.settle, on: connection)
+        perform(connection.hasOutput ? [.settle, .flush] : .settle, on: connection)
         var pending = client.pending
         pending.withUnsafeMutableBytes { connection.http?.keep($0) }
         comeBack(client.claim, client.request, by: client.caller, on: connection)

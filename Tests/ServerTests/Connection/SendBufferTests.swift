@@ -33,6 +33,20 @@ import Testing
         #expect(buffer.front.isEmpty)
     }
 
+    @Test func movesItsBytesToAnotherPool() {
+        let (pool, other) = (ChunkPool(), ChunkPool())
+        var (buffer, moved) = (SendBuffer(), SendBuffer())
+        let bytes = (0..<3 * ChunkPool.chunkBytes).map { UInt8(truncatingIfNeeded: $0 &* 7) }
+        bytes.withUnsafeBytes { buffer.append($0, pool: pool) }
+        buffer.removeFirst(10, pool: pool)
+        let taken = buffer.takeAll(into: pool)
+        #expect(taken.elementsEqual(bytes[10...]))
+        #expect(buffer.isEmpty && pool.chunksInUse == 0)
+        taken.withUnsafeBytes { moved.append($0, pool: other) }
+        #expect(moved.count == taken.count && other.chunksInUse > 0)
+        moved.removeAll(into: other)
+    }
+
     @Test func reusesChunksOnceItIsEmpty() {
         let pool = ChunkPool(maxIdleChunks: 2)
         var buffer = SendBuffer()
