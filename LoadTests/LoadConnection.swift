@@ -18,7 +18,7 @@ final class LoadServer {
     let address: ServerAddress
     /// One key for all connections: a random key for each would test nothing more.
     fileprivate let key = WebSocketHandshake.makeKey()
-    fileprivate let request: [UInt8]
+    private let request: [UInt8]
     fileprivate let tls: LoadTLSContext?
     /// The buffer in which frames are built.
     fileprivate var frames = ByteWriter(capacity: 4_096)
@@ -29,10 +29,24 @@ final class LoadServer {
     init(_ address: ServerAddress) throws(LoadFailure) {
         self.address = address
         tls = address.isSecure ? try LoadTLSContext() : nil
+        request = Self.request(address.target, address, key)
+    }
+
+    private static func request(
+        _ target: String, _ address: ServerAddress, _ key: String
+    ) -> [UInt8] {
         var writer = ByteWriter(capacity: 512)
         WebSocketHandshake.writeRequest(
-            target: address.target, host: address.authority, key: key, into: &writer)
-        request = writer.copiedBytes
+            target: target, host: address.authority, key: key, into: &writer)
+        return writer.copiedBytes
+    }
+
+    /// The upgrade request.
+    /// - Parameter query: added to the address; nil: the request that most connections share.
+    fileprivate func request(adding query: String?) -> [UInt8] {
+        guard let query else { return request }
+        let separator = address.target.contains("?") ? "&" : "?"
+        return Self.request(address.target + separator + query, address, key)
     }
 
     /// The number of the next connection.
@@ -59,6 +73,7 @@ final class LoadConnection {
     let descriptor: Int32
     private(set) var state = State.connecting
     private let server: LoadServer
+    private let query: String?
     private let tls: LoadTLS?
     private var framing = WebSocketConnection(role: .client)
     private var unsent: [UInt8] = []
@@ -70,11 +85,13 @@ final class LoadConnection {
     ///   - offset: added to the connection's number, which selects its source address, so that
     ///     several processes use different ones.
     ///   - receiveBytes: size of the socket's receive buffer; nil: the kernel's default.
+    ///   - query: added to the server's address.
     /// - Throws: `LoadFailure` when the connection is refused at once, or no descriptor is free.
     init(
-        to server: LoadServer, offset: Int = 0, receiveBytes: Int32? = nil
+        to server: LoadServer, offset: Int = 0, receiveBytes: Int32? = nil, query: String? = nil
     ) throws(LoadFailure) {
         self.server = server
+        self.query = query
         descriptor = try server.address.beginConnecting(
             number: offset + server.nextNumber(), receiveBytes: receiveBytes)
         if let context = server.tls {
@@ -123,7 +140,7 @@ final class LoadConnection {
     private func beginUpgrade() {
         state = .upgrading
         upgrade = Upgrade()
-        server.request.withUnsafeBytes { write($0) }
+        server.request(adding: query).withUnsafeBytes { write($0) }
     }
 
     // MARK: Sending

@@ -18,7 +18,7 @@ struct RunCommand: ParsableCommand {
               barge-in      every reply is interrupted by speech
               slow-readers  some never read what they are sent (counted as lost after 5 s)
               churn         sessions stay for seconds, come and go
-              reconnect     all are cut off at once and come back
+              reconnect     all are cut off at once and come back; with --resume to their sessions
             or a file (`parley-load fields` lists its fields), or the name of one in \
             LoadTests/scenarios.
 
@@ -42,6 +42,7 @@ struct RunCommand: ParsableCommand {
             --set 'turn-every=11 s' --seconds 60 --output .build/load/chat
               parley-load run mixed --set 'replies=false' --seconds 120
               parley-load run idle --tls --sessions 10000
+              parley-load run reconnect --resume --sessions 5000
               parley-load run chat --target ws://127.0.0.1:9000 --pid 4711 --name 'Node 24, ws'
               parley-load run my-evening.yaml
             """)
@@ -54,6 +55,9 @@ struct RunCommand: ParsableCommand {
 
     @Option(help: "Seconds of the measured part (as --set 'duration=N s').")
     var seconds: Double?
+
+    @Flag(help: "Ask for sessions that can be resumed (as --set resume=true).")
+    var resume = false
 
     @Option(
         name: .customLong("set"), parsing: .singleValue,
@@ -68,6 +72,7 @@ struct RunCommand: ParsableCommand {
             var plan = try ScenarioFile.scenario(scenario)
             if let sessions { try ScenarioFile.apply("sessions=\(sessions)", to: &plan) }
             if let seconds { try ScenarioFile.apply("duration=\(seconds) s", to: &plan) }
+            if resume { try ScenarioFile.apply("resume=true", to: &plan) }
             for setting in settings { try ScenarioFile.apply(setting, to: &plan) }
             try ScenarioFile.check(plan)
             let result = try load.run(plan)

@@ -143,6 +143,14 @@ struct MarkdownReport {
                         + grouped(counts.latePackets)
                 ))
         }
+        if counts.recovered + counts.restored + counts.begunAnew > 0 {
+            rows.append(
+                (
+                    "came back: events recovered / conversation restored / session lost",
+                    [counts.recovered, counts.restored, counts.begunAnew]
+                        .map { grouped($0) }.joined(separator: " / ")
+                ))
+        }
         if counts.interruptions > 0 {
             rows.append(("interruptions", grouped(counts.interruptions)))
         }

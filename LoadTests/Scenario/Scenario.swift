@@ -72,6 +72,8 @@ struct Scenario: Codable, Equatable, Sendable {
     var lifetime = 2.0
     /// The time over which the connections are opened again (`reconnect`).
     var jitter = 2.0
+    /// Whether sessions can be resumed, and come back to their own (`reconnect`).
+    var resume = false
     /// The path of the upgrade request; nil: /debug/echo for echoes, otherwise /v1/realtime.
     var path: String?
     /// Seed of all random numbers.
@@ -127,6 +129,8 @@ struct Scenario: Codable, Equatable, Sendable {
         if kind == .slowReaders { small.kind = .echo }
         (small.tokens, small.tokenRate, small.firstToken, small.turnEvery) = (10, 100, 0.05, 1)
         small.ramp = 0
+        // All are back before its end, so that no session waits for its client afterwards.
+        small.jitter = min(jitter, 0.1)
         small.seconds = all.speaking > 0 ? 3 : 1.5
         return small
     }

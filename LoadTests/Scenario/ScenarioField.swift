@@ -95,6 +95,9 @@ struct ScenarioField {
                 name: "jitter", storage: .duration(\.jitter, 0.001...600),
                 meaning: "the time over which they come back (reconnect)"),
             ScenarioField(
+                name: "resume", storage: .flag(\.resume),
+                meaning: "whether sessions can be resumed, and are (reconnect)"),
+            ScenarioField(
                 name: "path", storage: .path(\.path),
                 meaning: "asked for where the target's URL has none"),
             ScenarioField(

@@ -98,6 +98,11 @@ struct LoadCounts: Codable, Equatable, Sendable {
     var lost = 0
     /// Slow readers that the server closed, as it should. They are not in `lost`.
     var slowClosed = 0
+    /// Sessions that came back to everything that they had missed, to their conversation, or to
+    /// another session (`reconnect` with `resume`).
+    var recovered = 0
+    var restored = 0
+    var begunAnew = 0
     var messagesSent = 0
     var messagesReceived = 0
     var bytesReceived = 0
@@ -122,8 +127,9 @@ struct LoadCounts: Codable, Equatable, Sendable {
 
     private static var fields: [WritableKeyPath<LoadCounts, Int>] {
         [
-            \.begun, \.opened, \.lost, \.slowClosed, \.messagesSent, \.messagesReceived,
-            \.bytesReceived, \.turnsBegun, \.turnsCompleted, \.turnsCancelled, \.turnsFailed,
+            \.begun, \.opened, \.lost, \.slowClosed, \.recovered, \.restored, \.begunAnew,
+            \.messagesSent, \.messagesReceived, \.bytesReceived, \.turnsBegun, \.turnsCompleted,
+            \.turnsCancelled, \.turnsFailed,
             \.turnsNeverBegun, \.deltas, \.transcripts, \.interruptions, \.audioPackets,
             \.latePackets,
         ]

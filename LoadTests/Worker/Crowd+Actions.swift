@@ -166,8 +166,15 @@ extension Crowd {
     private func handle(
         _ event: UnsafeRawBufferPointer, of session: LoadSession, at now: Int64
     ) {
+        if session.place != nil, let offset = ServerEventHead.offset(of: event) {
+            session.place?.offset = offset
+        }
         switch ServerEventHead(event, parser) {
-        case .sessionCreated: configure(session)
+        case .sessionCreated:
+            if scenario.resume { session.place = LoadPlace(try? parser.parse(event)) }
+            configure(session)
+        case .resumed: handleReturn(event, of: session)
+        case .resumeUpdated: session.place?.renew(try? parser.parse(event))
         case .sessionUpdated: becomeReady(session)
         case .textDelta(let start): handleDelta(event, start, of: session, at: now)
         case .responseCreated: session.speaker?.handleResponse()
@@ -189,6 +196,15 @@ extension Crowd {
             countError("error event: \(String(decoding: event.prefix(200), as: UTF8.self))")
         case .other: break
         }
+    }
+
+    private func handleReturn(_ event: UnsafeRawBufferPointer, of session: LoadSession) {
+        switch session.place?.handleReturn(try? parser.parse(event)) {
+        case .recovered?: counts.recovered += 1
+        case .restored?: counts.restored += 1
+        case .anew?, nil: counts.begunAnew += 1
+        }
+        becomeReady(session)
     }
 
     private func configure(_ session: LoadSession) {

@@ -192,7 +192,8 @@ final class Crowd {
         do throws(LoadFailure) {
             let connection = try LoadConnection(
                 to: servers[session.server], offset: order.worker * 8_000,
-                receiveBytes: session.role == .slow ? 4_096 : nil)
+                receiveBytes: session.role == .slow ? 4_096 : nil,
+                query: scenario.resume ? session.place?.query ?? "resume=true" : nil)
             session.connection = connection
             session.phase = .opening
             session.watchesWritability = true
@@ -233,12 +234,13 @@ final class Crowd {
         if session.phase == .ready { open -= 1 } else { unsettled -= 1 }
         session.connection?.sendClose()
         session.connection = nil
+        session.place = nil
         comeBack(session, at: due)
         session.nextDue = due + lifetime()
         connect(session)
     }
 
-    /// Cuts the connection; the session connects again later.
+    /// Cuts the connection, without a Close; the session connects again later.
     func dropOut(_ session: LoadSession, backAt time: Int64) {
         open -= 1
         session.connection = nil
@@ -266,6 +268,7 @@ final class Crowd {
             counts.turnsFailed += 1
         }
         session.connection = nil
+        session.place = nil
         session.phase = .gone
         wheel.cancel(session.index)
         if scenario.kind == .churn, let window {

@@ -35,6 +35,8 @@ final class LoadSession {
     var watchesWritability = false
     var chat: ChatTurns?
     var speaker: Speaker?
+    /// Its way back; nil: there is none.
+    var place: LoadPlace?
 
     init(index: Int, role: Role, server: Int, begun: Int64) {
         self.index = index

@@ -14,6 +14,8 @@ enum ServerEventHead: Equatable {
     /// A piece of a reply's text, and the offset of the text in the event.
     case textDelta(at: Int)
     case transcript, speechStarted
+    /// What the session has come back to, and a new handle to come back with.
+    case resumed, resumeUpdated
     case error
     /// Any other type.
     case other
@@ -41,9 +43,26 @@ enum ServerEventHead: Equatable {
             self = .transcript
         } else if isType("input_audio_buffer.speech_started\"") {
             self = .speechStarted
+        } else if isType("parley.resumed\"") {
+            self = .resumed
+        } else if isType("parley.resume.updated\"") {
+            self = .resumeUpdated
         } else {
             self = isType("error\"") ? .error : .other
         }
+    }
+
+    /// The number of an event of a session that can be resumed; nil: it has none. It stands before
+    /// the event's own members.
+    static func offset(of event: UnsafeRawBufferPointer) -> Int? {
+        let key: StaticString = "\"offset\":"
+        guard let found = find(key, in: event, before: 256) else { return nil }
+        var value = 0
+        for byte in event[(found + key.utf8CodeUnitCount)...].prefix(18) {
+            guard (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) else { break }
+            value = value * 10 + Int(byte - UInt8(ascii: "0"))
+        }
+        return value
     }
 
     /// Calls `body` with every send time in a delta's text: decimal nanoseconds, separated by

@@ -26,6 +26,8 @@ import Testing
         #expect(
             head(#"{"type":"response.done","response":{"status":"failed"}}"#) == .responseFailed)
         #expect(head(#"{"type":"error","error":{}}"#) == .error)
+        #expect(head(#"{"type":"parley.resumed","recovered":true}"#) == .resumed)
+        #expect(head(#"{"type":"parley.resume.updated"}"#) == .resumeUpdated)
         #expect(head("{}") == .other)
         #expect(head("") == .other)
     }
@@ -39,6 +41,37 @@ import Testing
         let event = #"{"type":"response.done","response":\#(response)}"#
         #expect(head(event) == (isCompleted ? .responseCompleted : .responseFailed))
         #expect(head(String(event.dropLast())) == .responseFailed)
+    }
+
+    @Test(
+        arguments: [
+            (#"{"type":"session.created","event_id":"e","offset":1,"session":{}}"#, 1),
+            (#"{"type":"response.done","offset":1234567}"#, 1_234_567),
+            (#"{"type":"parley.resumed","session":{}}"#, nil), ("", nil), (#"{"offset":"#, 0),
+        ] as [(String, Int?)]) func theNumberOfAnEventIsRead(event: String, offset: Int?)
+    {
+        let found = Array(event.utf8).withUnsafeBytes { ServerEventHead.offset(of: $0) }
+        #expect(found == offset)
+    }
+
+    @Test func aPlaceFollowsItsSession() throws {
+        func event(_ id: String, epoch: Int, _ more: String) -> String {
+            #"{"session":{"id":"\#(id)"},"resume":{"handle":"\#(id).h","epoch":\#(epoch)},\#(more)}"#
+        }
+        var place = try #require(LoadPlace(try parser.parse(event("s1", epoch: 5, #""offset":1"#))))
+        place.offset = 9
+        place.renew(try parser.parse(#"{"resume":{"handle":"s1.new","epoch":5}}"#))
+        #expect(place.query == "resume=s1.new&epoch=5&offset=9")
+        func back(_ id: String, epoch: Int, recovered: Bool) throws -> LoadPlace.Return {
+            place.handleReturn(
+                try parser.parse(event(id, epoch: epoch, #""recovered":\#(recovered)"#)))
+        }
+        #expect(try back("s1", epoch: 5, recovered: true) == .recovered)
+        #expect(place.query == "resume=s1.h&epoch=5&offset=9")
+        #expect(try back("s1", epoch: 6, recovered: false) == .restored)
+        #expect(place.query == "resume=s1.h&epoch=6&offset=0")
+        #expect(try back("s2", epoch: 7, recovered: false) == .anew)
+        #expect(place.query == "resume=s2.h&epoch=7&offset=0")
     }
 
     /// The send times that the generator finds in a delta's text; nil for any other event.
