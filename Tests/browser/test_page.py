@@ -2,7 +2,8 @@
 
 import re
 
-from parley_server import ParleyServer
+from cutting_proxy import CuttingProxy
+from parley_server import HANG_GUARD, ParleyServer
 from playwright.sync_api import expect
 
 # The recording is 2.8 s long and repeats: a stretch of twice that contains all its words in
@@ -146,6 +147,64 @@ def test_replies_can_be_silent(page):
     page.keyboard.press("Enter")
     expect(agent_turn(page)).to_contain_text("You are welcome.")
     expect(page.get_by_text("first words after").last).to_be_visible()
+
+
+def watch_playback(page):
+    """Makes the page keep how many milliseconds of audio it has begun to play, and how many pieces it
+    has stopped."""
+    page.evaluate("""() => {
+        window.playedMs = 0;
+        window.stoppedPieces = 0;
+        const { start, stop } = AudioBufferSourceNode.prototype;
+        AudioBufferSourceNode.prototype.start = function (...when) {
+            window.playedMs += Math.round(this.buffer.duration * 1000);
+            return start.apply(this, when);
+        };
+        AudioBufferSourceNode.prototype.stop = function (...when) {
+            window.stoppedPieces += 1;
+            return stop.apply(this, when);
+        };
+    }""")
+
+
+def hear_a_count(page):
+    """Asks for a spoken reply. Returns its text, and the length of the audio that was played, once it
+    is over."""
+    watch_playback(page)
+    page.get_by_label("Message").fill("Please count to 8")
+    page.keyboard.press("Enter")
+    stop = page.get_by_role("button", name="Stop the reply")
+    expect(stop).to_be_visible()
+    yield
+    expect(page.get_by_text("Connected", exact=True)).to_be_visible()
+    expect(stop).to_be_hidden()
+    expect(page.locator(".turn.agent")).to_have_count(1)
+    assert page.evaluate("window.stoppedPieces") == 0
+    yield agent_turn(page).locator(".text").inner_text(), page.evaluate("window.playedMs")
+
+
+def test_a_reply_goes_on_after_a_lost_connection(browser, page, parley):
+    listening = hear_a_count(page)
+    next(listening)
+    expected = next(listening)
+    # 20 ms of audio take about 1,500 bytes: the network is down after a second of the reply.
+    with CuttingProxy(parley.port, cuts=[75_000], stays_closed=True) as proxy:
+        context = browser.new_context()
+        context.set_default_timeout(1000 * HANG_GUARD)
+        cut = context.new_page()
+        cut.goto(f"http://127.0.0.1:{proxy.port}/")
+        cut.get_by_text("Connected", exact=True).wait_for()
+        listening = hear_a_count(cut)
+        next(listening)
+        expect(cut.get_by_text("Connection lost. Coming back…")).to_be_visible()
+        expect(cut.get_by_role("button", name="Send")).to_be_disabled()
+        proxy.is_closed = False
+        assert next(listening) == expected
+        assert proxy.connections == 2 and "audio_end_ms=" in proxy.requests[1]
+        cut.get_by_label("Message").fill("This page is new")
+        cut.keyboard.press("Enter")
+        expect(agent_turn(cut)).to_contain_text("You said: This page is new")
+        context.close()
 
 
 def test_a_server_with_keys_asks_for_one(browser):

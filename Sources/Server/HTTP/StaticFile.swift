@@ -14,6 +14,7 @@ struct StaticFile: Sendable {
         StaticFile("/", html, PackageResources.index_html, "A page to talk to the server."),
         StaticFile("/style.css", css, PackageResources.style_css, "The page's style."),
         StaticFile("/app.js", script, PackageResources.app_js, "The page's program."),
+        StaticFile("/resume.js", script, PackageResources.resume_js, "The page's connection."),
         StaticFile("/audio.js", script, PackageResources.audio_js, "The page's audio."),
         StaticFile("/capture.js", script, PackageResources.capture_js, "The page's microphone."),
     ]

@@ -1,7 +1,9 @@
-// The demo page: one realtime session, typed or spoken. audio.js records and plays sound. The page
-// uses the same protocol as every other client, at /v1/realtime of its own server.
+// The demo page: one realtime session, typed or spoken. audio.js records and plays sound, and resume.js
+// has the connection. The page uses the same protocol as every other client, at /v1/realtime of its own
+// server.
 
 import { Microphone, Player, audioContext, base64 } from "/audio.js";
+import { ResumableSocket } from "/resume.js";
 
 const find = (id) => document.getElementById(id);
 const view = {
@@ -15,10 +17,19 @@ const player = new Player();
 const microphone = new Microphone();
 
 /** The connection, and the state of its conversation. */
-let socket = null;
+const socket = new ResumableSocket();
 let retrySeconds = 1;
+/** The turn that was sent last: its events, and what the server is known to have of it. */
+let sentTurn = null;
+/** The id of the event that asks, after a return, whether the server has the turn. */
+let search = null;
+let returns = 0;
+/** Whether the conversation is being told from its beginning, after events were lost. */
+let isRetold = false;
 /** The key that the user typed, if the server requires one. It is kept in memory only. */
 let key = "";
+/** Close code: another connection has the session. */
+const takenOver = 4409;
 /** Bubbles of the conversation by item id. */
 const turns = new Map();
 let activeResponse = null;
@@ -38,27 +49,55 @@ function connect() {
   // A browser can set no header on a WebSocket, so the key is sent as a subprotocol.
   const protocols = key ? ["realtime", `openai-insecure-api-key.${key}`] : ["realtime"];
   try {
-    socket = new WebSocket(`${scheme}://${location.host}/v1/realtime`, protocols);
+    socket.open(`${scheme}://${location.host}/v1/realtime`, protocols);
   } catch {
     askForKey("A browser cannot send this key: it has signs that are not allowed there.");
+  }
+}
+
+socket.onEvent = (event) => handlers[event.type]?.(event);
+socket.played = () => player.kept;
+
+socket.onLost = () => {
+  if (isHolding) showNotice("The connection was lost while you spoke. Please say it again.");
+  release({ commits: false });
+  disable();
+  showState("reconnecting", "Connection lost. Coming back…");
+};
+
+socket.onReturn = (what) => {
+  if (what === "anew") {
+    reset();
+    addAside("The server has lost the conversation: a new one begins");
+  }
+  isRetold = what === "retold";
+  if (isRetold) activeResponse = null;
+  // The server may have missed the settings.
+  configure();
+  // The answer comes after everything that was missed. A spoken turn has no item of the page's: the
+  // answer is an error.
+  returns += 1;
+  search = `find-${returns}`;
+  const item_id = sentTurn?.event.item?.id ?? search;
+  send({ type: "conversation.item.retrieve", event_id: search, item_id });
+};
+
+socket.onEnd = async ({ code, reason, wasOpen }) => {
+  reset();
+  const refusal = wasOpen ? null : await tellRefusal();
+  if (refusal) {
+    askForKey(key ? refusal : "");
     return;
   }
-  let wasOpen = false;
-  socket.onopen = () => { wasOpen = true; };
-  socket.onmessage = ({ data }) => handle(JSON.parse(data));
-  socket.onclose = async ({ code, reason }) => {
-    reset();
-    const refusal = wasOpen ? null : await tellRefusal();
-    if (refusal) {
-      askForKey(key ? refusal : "");
-      return;
-    }
-    const why = reason || (code === 1006 ? "the server cannot be reached" : `code ${code}`);
-    showState("disconnected", `Disconnected: ${why}. Trying again in ${retrySeconds} s`);
-    setTimeout(connect, retrySeconds * 1000);
-    retrySeconds = Math.min(retrySeconds * 2, 15);
-  };
-}
+  if (code === takenOver) {
+    showState("disconnected", "The conversation goes on elsewhere");
+    return;
+  }
+  const why = reason || (code === 1006 ? "the server cannot be reached" : `code ${code}`);
+  showState("disconnected", `Disconnected: ${why}. Trying again in ${retrySeconds} s`);
+  setTimeout(connect, retrySeconds * 1000);
+  retrySeconds = Math.min(retrySeconds * 2, 15);
+};
 
 /**
  * Returns the server's message if it refuses the page's key, otherwise null. A WebSocket does not
@@ -85,7 +124,26 @@ function askForKey(problem) {
 }
 
 function send(event) {
-  if (socket?.readyState === WebSocket.OPEN) socket.send(JSON.stringify(event));
+  socket.send(event);
+}
+
+/** Sends a turn of the user, and asks for the answer. */
+function sendTurn(event) {
+  sentTurn = { event, isKnown: false, isAnswered: false };
+  search = null;
+  send(event);
+  send({ type: "response.create" });
+  turnEnd = performance.now();
+}
+
+/** Everything that was missed has come: what the server does not know was lost on its way there. */
+function catchUp() {
+  if (!search) return;
+  search = null;
+  if (stopped.has(activeResponse)) send({ type: "response.cancel" });
+  if (!sentTurn || sentTurn.isAnswered) return;
+  if (!sentTurn.isKnown) send(sentTurn.event);
+  send({ type: "response.create" });
 }
 
 function configure() {
@@ -109,9 +167,17 @@ function reset() {
   turns.clear();
   stopped.clear();
   activeResponse = null;
+  sentTurn = null;
+  isRetold = false;
+  search = null;
   release({ commits: false });
   player.stop();
+  player.forget();
   view.stop.hidden = true;
+  disable();
+}
+
+function disable() {
   for (const control of [view.talk, view.send]) control.disabled = true;
 }
 
@@ -128,6 +194,7 @@ const handlers = {
     configure();
   },
   "session.updated"() {
+    isRetold = false;
     showState("connected", "Connected");
     for (const control of [view.talk, view.send]) control.disabled = false;
   },
@@ -140,6 +207,7 @@ const handlers = {
     turnEnd = performance.now();
   },
   "input_audio_buffer.committed"({ item_id }) {
+    if (sentTurn?.event.type === "input_audio_buffer.commit") sentTurn.isKnown = true;
     turn(item_id, "user");
   },
   "conversation.item.input_audio_transcription.delta"({ item_id, delta }) {
@@ -152,7 +220,22 @@ const handlers = {
     settle(item_id, "user", "(not understood)");
     showNotice(error?.message ?? "The transcription failed.");
   },
+  "conversation.item.added"({ item }) {
+    if (sentTurn && sentTurn.event.item?.id === item.id) sentTurn.isKnown = true;
+    if (!isRetold || item.type !== "message") return;
+    // The answer to the last turn is behind it.
+    if (sentTurn) sentTurn.isAnswered = item.role === "assistant";
+    settle(item.id, speaker(item), words(item));
+    if (item.status === "in_progress") turn(item.id, speaker(item)).classList.add("pending");
+  },
+  "conversation.item.done"({ item }) {
+    if (isRetold && item.type === "message") settle(item.id, speaker(item), words(item));
+  },
+  "conversation.item.retrieved"({ item }) {
+    if (item.id === sentTurn?.event.item?.id) catchUp();
+  },
   "response.created"({ response }) {
+    if (sentTurn) sentTurn.isAnswered = true;
     activeResponse = response.id;
     view.stop.hidden = false;
   },
@@ -192,16 +275,26 @@ const handlers = {
     }
   },
   "error"({ error }) {
+    if (error.event_id?.startsWith("find-")) {
+      if (error.event_id === search) catchUp();
+      return;
+    }
     // The reply may have ended before the server received the request to cancel it.
     if (error.code !== "response_cancel_not_active") showNotice(error.message);
   },
 };
 
-function handle(event) {
-  handlers[event.type]?.(event);
+// ---- The conversation on the page ----
+
+/** Whose bubble an item has. */
+function speaker({ role }) {
+  return role === "assistant" ? "agent" : "user";
 }
 
-// ---- The conversation on the page ----
+/** The words of an item. */
+function words({ content }) {
+  return (content ?? []).map((part) => part.transcript ?? part.text ?? "").join(" ");
+}
 
 function turn(itemID, who) {
   let element = turns.get(itemID);
@@ -299,12 +392,10 @@ function say(text) {
   cancelReply();
   const id = `item_${crypto.getRandomValues(new Uint32Array(2)).join("")}`.slice(0, 24);
   settle(id, "user", text);
-  send({
+  sendTurn({
     type: "conversation.item.create",
     item: { id, type: "message", role: "user", content: [{ type: "input_text", text }] },
   });
-  send({ type: "response.create" });
-  turnEnd = performance.now();
 }
 
 async function hold() {
@@ -333,9 +424,7 @@ function release({ commits }) {
   showTalking(false);
   // The protocol requires at least 100 ms of audio in a turn; a shorter press was accidental.
   if (commits && sentPieces >= 5) {
-    send({ type: "input_audio_buffer.commit" });
-    send({ type: "response.create" });
-    turnEnd = performance.now();
+    sendTurn({ type: "input_audio_buffer.commit" });
   } else if (commits) {
     showNotice("Hold the button while you speak.");
   }

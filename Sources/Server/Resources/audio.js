@@ -17,6 +17,8 @@ export class Player {
   #end = 0;
   /** The pieces being played or waiting: item, position in it in seconds, start, duration. */
   #pieces = [];
+  /** The item that came last, and how much of it was played or will be. */
+  #kept = null;
 
   /** Called when everything has been played. */
   onEnd = () => {};
@@ -24,11 +26,12 @@ export class Player {
   /**
    * @param {string} base64 little-endian 16-bit samples
    * @param {string} item whose audio it is
-   * @param {number} [startMs] its position in the item, if it does not follow the previous piece:
-   *   waiting pieces are then dropped
+   * @param {number} [startMs] its position in the item, where the server names it: waiting pieces are
+   *   dropped, unless it follows them
    */
   play(base64, item, startMs) {
-    if (startMs !== undefined) this.stop();
+    const follows = this.#kept?.item === item ? this.#kept.ms : 0;
+    if (startMs !== undefined && Math.abs(startMs - follows) >= 1) this.stop();
     const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
     const view = new DataView(bytes.buffer);
     const count = bytes.length >> 1;
@@ -45,9 +48,8 @@ export class Player {
     source.start(start);
     this.#end = start + buffer.duration;
     this.#sources.add(source);
-    const last = this.#pieces.at(-1);
-    const follows = last?.item === item ? last.position + last.duration : 0;
-    const position = startMs === undefined ? follows : startMs / 1000;
+    const position = (startMs ?? follows) / 1000;
+    this.#kept = { item, ms: (position + buffer.duration) * 1000 };
     this.#pieces.push({ item, position, start, duration: buffer.duration });
     source.onended = () => {
       this.#sources.delete(source);
@@ -71,9 +73,21 @@ export class Player {
     return { item: piece.item, ms: Math.floor((piece.position + seconds) * 1000) };
   }
 
+  /** The audio that need not be sent again: the item that came last, and how many milliseconds of it
+   *  were played or will be. Null before the first. */
+  get kept() {
+    return this.#kept && { item: this.#kept.item, ms: Math.floor(this.#kept.ms + 0.001) };
+  }
+
+  /** Another conversation begins. */
+  forget() {
+    this.#kept = null;
+  }
+
   /** Stops playing at once, drops the waiting pieces, and returns the position played. */
   stop() {
     const { heard } = this;
+    if (heard) this.#kept = heard;
     for (const source of this.#sources) {
       source.onended = null;
       source.stop();

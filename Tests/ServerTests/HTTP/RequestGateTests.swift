@@ -86,7 +86,7 @@ import Testing
         #expect(
             open.map(\.path) == [
                 "/healthz", "/readyz", "/.well-known/jwks.json", "/", "/style.css", "/app.js",
-                "/audio.js", "/capture.js",
+                "/resume.js", "/audio.js", "/capture.js",
             ])
         for route in open {
             guard case .anyPage(let reason) = route.pages else { continue }
