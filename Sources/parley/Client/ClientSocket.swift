@@ -71,11 +71,27 @@ final class ClientSocket {
         // 20 ms packets must leave at once.
         var yes: Int32 = 1
         setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, socklen_t(4))
+        noticeLoss(of: descriptor)
         if Glibc.connect(descriptor, address.ai_addr, address.ai_addrlen) == 0 {
             return descriptor
         }
         defer { close(descriptor) }
         return -errno
+    }
+
+    /// Lets the kernel notice that the network is gone, after about 20 s, while nothing is sent too
+    /// (tcp(7)). By default it would take hours.
+    private static func noticeLoss(of descriptor: Int32) {
+        let options: [(level: Int32, name: Int32, value: Int32)] = [
+            (SOL_SOCKET, SO_KEEPALIVE, 1), (Int32(IPPROTO_TCP), TCP_KEEPIDLE, 10),
+            (Int32(IPPROTO_TCP), TCP_KEEPINTVL, 5), (Int32(IPPROTO_TCP), TCP_KEEPCNT, 2),
+            // Milliseconds.
+            (Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, 20_000),
+        ]
+        for option in options {
+            var value = option.value
+            setsockopt(descriptor, option.level, option.name, &value, socklen_t(4))
+        }
     }
 
     /// Waits until the socket or another descriptor can be read, or until a time.
@@ -84,19 +100,21 @@ final class ClientSocket {
     func wait(
         alsoFor other: Int32? = nil, until deadline: Double
     ) throws(CommandFailure) -> Readiness {
-        var entries = [pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)]
-        if let other { entries.append(pollfd(fd: other, events: Int16(POLLIN), revents: 0)) }
+        var entries = [descriptor, other ?? -1, Interruption.descriptor].map {
+            pollfd(fd: $0, events: Int16(POLLIN), revents: 0)
+        }
         let isPending = tls?.hasPending == true
         let left = isPending ? 0 : min(max(0, deadline - monotonicSeconds()), 86_400)
         // Rounded up: a wait of part of a millisecond must not become a spin.
         let status = poll(&entries, nfds_t(entries.count), Int32((left * 1_000).rounded(.up)))
+        try Interruption.check()
         if status < 0 && errno != EINTR {
             throw CommandFailure(description: "poll: \(String(cString: strerror(errno)))")
         }
         // Hang-ups and errors count as readable: the read tells which.
         return Readiness(
             isSocketReadable: isPending || status > 0 && entries[0].revents != 0,
-            isOtherReadable: status > 0 && entries.count > 1 && entries[1].revents != 0)
+            isOtherReadable: status > 0 && entries[1].revents != 0)
     }
 
     /// Reads the bytes that have come, as many as fit; 0 when the peer has closed, nil when only

@@ -13,6 +13,14 @@ enum ServerMessage {
     case binary([UInt8])
 }
 
+/// How a connection has ended.
+enum ConnectionEnd: Equatable {
+    /// Without a Close.
+    case lost
+    /// With a Close of the server's; nil: it had no code.
+    case closed(WebSocketCloseCode?)
+}
+
 /// One connection to a realtime server.
 final class RealtimeClient {
     private let socket: ClientSocket
@@ -21,6 +29,10 @@ final class RealtimeClient {
     private let parser = JSONParser()
     private var messages: [(isText: Bool, bytes: [UInt8])] = []
     private var closing: CommandFailure?
+    /// How the connection has ended, once reading has shown it; nil: it is open, or the server broke
+    /// its rules.
+    private(set) var end: ConnectionEnd?
+    private var isOpen = false
     private var readBuffer = UnsafeMutableRawBufferPointer.allocate(
         byteCount: 64 << 10, alignment: 16)
 
@@ -35,9 +47,13 @@ final class RealtimeClient {
         if url.isSecure { try socket.secure(host: url.host, trust: trust) }
         framing = WebSocketConnection(role: .client, limits: WebSocketLimits())
         try upgrade(to: url, key: key)
+        isOpen = true
     }
 
-    deinit { readBuffer.deallocate() }
+    deinit {
+        if isOpen, end == nil { close() }
+        readBuffer.deallocate()
+    }
 
     /// Sends an event.
     /// - Parameter writeMembers: writes what the event has besides its type.
@@ -96,8 +112,9 @@ final class RealtimeClient {
             let body = String(decoding: response.body.prefix(300), as: UTF8.self)
             let reason = body.split(separator: "\n").first.map { ": \($0)" } ?? ""
             throw CommandFailure(
-                description: "\(url.authority) refused the session with \(response.status)\(reason)"
-            )
+                description:
+                    "\(url.authority) refused the session with \(response.status)\(reason)",
+                httpStatus: response.status)
         }
         do throws(WebSocketHandshakeError) {
             try WebSocketHandshake.validate(response, key: nonce)
@@ -121,10 +138,38 @@ final class RealtimeClient {
         try socket.write(writer)
     }
 
+    /// Seconds that the server may take to answer a Close.
+    private static let closePatience = 1.0
+
+    /// Ends the session: without a Close, one that can be resumed would wait for its client. What the
+    /// server had sent is read, because a socket that is closed with unread bytes is reset, and the
+    /// Close might be lost.
+    private func close() {
+        writer.removeAll()
+        framing.close(.normalClosure, mask: .random(in: 0 ... .max), into: &writer)
+        let deadline = monotonicSeconds() + Self.closePatience
+        do throws(CommandFailure) {
+            try socket.write(writer)
+            while try socket.wait(until: deadline).isSocketReadable {
+                if try socket.read(into: readBuffer) == 0 { return }
+            }
+        } catch {
+            // The connection is lost, and the session ends after its time.
+        }
+    }
+
     private func readMessages() throws(CommandFailure) {
-        guard let count = try socket.read(into: readBuffer) else { return }
+        var count = 0
+        do throws(CommandFailure) {
+            guard let read = try socket.read(into: readBuffer) else { return }
+            count = read
+        } catch {
+            end = end ?? .lost
+            throw error
+        }
         if count == 0 {
-            closing = CommandFailure(description: "the server closed the connection")
+            end = end ?? .lost
+            closing = closing ?? CommandFailure(description: "the server closed the connection")
             return
         }
         try parse(UnsafeMutableRawBufferPointer(rebasing: readBuffer[..<count]))
@@ -159,6 +204,12 @@ final class RealtimeClient {
             writer.removeAll()
             framing.close(code, mask: .random(in: 0 ... .max), into: &writer)
             try? socket.write(writer)
+            end = .closed(code)
+            guard code != .takenOver else {
+                closing = CommandFailure(
+                    description: "another connection has taken the session over")
+                return
+            }
             let why = String(decoding: reason, as: UTF8.self)
             let number = code.map { " with \($0.rawValue)" } ?? ""
             closing = CommandFailure(

@@ -9,7 +9,7 @@ struct RealtimeURL: Equatable {
     /// 1…65535.
     let port: Int
     /// Path and query, for the request line.
-    let target: String
+    private(set) var target: String
 
     /// Reads a URL and adds `?model=` where it names none. A fragment is left out, as it never
     /// reaches a server.
@@ -72,6 +72,15 @@ struct RealtimeURL: Equatable {
         return escaped(shownPath + "?" + fields.joined(separator: "&")) {
             (0x21...0x7E).contains($0)
         }
+    }
+
+    /// The address with further fields in its query.
+    func adding(_ fields: [(name: String, value: String)]) -> RealtimeURL {
+        var url = self
+        for (name, value) in fields {
+            url.target += "&\(name)=" + Self.escaped(value) { Self.unreserved.contains($0) }
+        }
+        return url
     }
 
     /// Bytes that need no escape anywhere (RFC 3986 §2.3).

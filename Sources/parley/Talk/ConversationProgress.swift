@@ -24,6 +24,8 @@ enum ConversationNotice: Equatable {
     case functionCall(name: String, arguments: String)
     /// A response ended; `reason` is set unless it is `completed`.
     case responseDone(status: String, reason: String?)
+    /// Whether the server has the line that was sent last: the answer to a search for its item.
+    case lineIsKnown(Bool)
     /// An error event, or a failed transcription.
     case failed(String)
     /// An event that means nothing to a person.
@@ -32,6 +34,9 @@ enum ConversationNotice: Equatable {
 
 /// The state of the turns of one conversation.
 struct ConversationProgress {
+    /// Why a response ends whose rest another server says, in a response of its own.
+    static let handedOver = "handed_over"
+
     /// Whether the server hears speech now.
     private(set) var isSpeechHeard = false
     /// Committed items whose transcript has not come.
@@ -44,6 +49,12 @@ struct ConversationProgress {
     /// The streamed parts of transcripts that are not complete. The complete text repeats or
     /// corrects them.
     private var streamed: [String: String] = [:]
+    /// The item of the line that was sent last.
+    private var lineID: String?
+    /// The messages of the agent that are complete.
+    private var completeReplies: Set<String> = []
+    /// Whether the conversation is being told from its beginning, after events were lost.
+    private var isRetold = false
 
     /// Whether the last turn is over: heard, transcribed, answered, and nothing is under way.
     var isTurnOver: Bool {
@@ -58,10 +69,27 @@ struct ConversationProgress {
     }
 
     /// A turn of typed text was sent: it needs no transcript.
-    mutating func handleTextSent() {
+    /// - Parameter itemID: the id that the client gave it, if any.
+    mutating func handleTextSent(itemID: String? = nil) {
         turnCount += 1
         hasResponse = false
+        lineID = itemID
     }
+
+    /// The id of the event that searches for the line's item: an error that names it is the answer.
+    static func searchID(of itemID: String) -> String { "find_" + itemID }
+
+    /// Events were lost. The items follow, and responses in flight as far as they have come.
+    mutating func beginRetelling() {
+        isRetold = true
+        isSpeechHeard = false
+        isResponding = false
+        untranscribedItems = []
+        streamed = [:]
+    }
+
+    /// Everything that was missed has come.
+    mutating func endRetelling() { isRetold = false }
 
     /// Follows one event.
     mutating func handle(type: String, body: JSONValue) -> ConversationNotice {
@@ -92,10 +120,34 @@ struct ConversationProgress {
         case "conversation.item.input_audio_transcription.failed":
             untranscribedItems.remove(itemID)
             return .failed("the transcription failed: \(message(of: body))")
-        case "error": return .failed(message(of: body))
+        case "conversation.item.added": handleItem(body["item"])
+        case "conversation.item.retrieved":
+            if let lineID, body["item"]?["id"]?.string == lineID { return .lineIsKnown(true) }
+        case "conversation.item.done": return handleCompleteItem(body["item"])
+        case "error":
+            let cause = body["error"]?["event_id"]?.string
+            if let lineID, cause == Self.searchID(of: lineID) { return .lineIsKnown(false) }
+            return .failed(message(of: body))
         default: return handleResponseEvent(type: type, body: body, delta: delta, itemID: itemID)
         }
         return .other
+    }
+
+    private mutating func handleItem(_ item: JSONValue?) {
+        guard isRetold, let role = item?["role"]?.string else { return }
+        // The answer to the last turn is behind it.
+        hasResponse = role == "assistant"
+    }
+
+    private mutating func handleCompleteItem(_ item: JSONValue?) -> ConversationNotice {
+        guard let item, item["role"]?.string == "assistant", let id = item["id"]?.string,
+            completeReplies.insert(id).inserted, isRetold
+        else { return .other }
+        // Its end was missed, so that all of it is news.
+        let texts = item["content"]?.elements.map { parts in
+            parts.map { $0["transcript"]?.string ?? $0["text"]?.string ?? "" }
+        }
+        return .replyText(texts?.joined() ?? "")
     }
 
     private mutating func handleResponseEvent(
@@ -116,7 +168,11 @@ struct ConversationProgress {
                 arguments: body["arguments"]?.string ?? "")
         case "response.done":
             isResponding = false
-            return responseDone(body["response"])
+            let notice = responseDone(body["response"])
+            if case .responseDone(_, let reason) = notice, reason == Self.handedOver {
+                hasResponse = false
+            }
+            return notice
         default: break
         }
         return .other

@@ -31,6 +31,8 @@ final class MicrophoneConversation {
         guard let recorder = SoundProgram("arecord", .output, rate: rate) else {
             throw CommandFailure(description: "arecord cannot be started")
         }
+        conversation.endsWithSession = false
+        conversation.awayNote = "What you say now is not heard."
         conversation.onReplyAudio = { [player] in player.play($0) }
         conversation.onSpeechStarted = { [player] in player.stop() }
         conversation.printer.showNote("speak; Ctrl-C ends")
@@ -42,9 +44,16 @@ final class MicrophoneConversation {
         var bytes: [UInt8] = []
         var buffer = [UInt8](repeating: 0, count: 16_384)
         let packetBytes = encoder.packetSamples * 2
+        var secondsAway = 0.0
         while true {
             let isReadable = try conversation.client.wait(
                 alsoFor: descriptor, until: monotonicSeconds() + 10)
+            if conversation.client.secondsAway > secondsAway {
+                secondsAway = conversation.client.secondsAway
+                drop(from: descriptor)
+                bytes = []
+                continue
+            }
             if isReadable {
                 let count = read(descriptor, &buffer, buffer.count)
                 guard count > 0 else {
@@ -62,6 +71,15 @@ final class MicrophoneConversation {
             while conversation.client.hasMessage { try conversation.step(until: 0) }
         }
     }
+}
+
+/// Drops what waits in a pipe.
+private func drop(from descriptor: Int32) {
+    var buffer = [UInt8](repeating: 0, count: 16_384)
+    var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+    while poll(&entry, 1, 0) > 0, entry.revents & Int16(POLLIN) != 0,
+        read(descriptor, &buffer, buffer.count) > 0
+    {}
 }
 
 /// Plays samples through aplay, and can stop at once.

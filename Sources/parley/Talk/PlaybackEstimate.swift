@@ -12,6 +12,9 @@ struct PlaybackEstimate {
     private var received = 0
     /// When they will have been played, in seconds.
     private var playedOut = 0.0
+    /// The item that came last, and how much of it was played or will be: not what was waiting when
+    /// playing stopped. Nil: none came.
+    private(set) var kept: ResumePlace.Played?
 
     init(rate: SampleRate) { self.rate = rate }
 
@@ -19,6 +22,7 @@ struct PlaybackEstimate {
     mutating func handle(_ samples: Int, of itemID: String, end: Int, at now: Double) {
         self.itemID = itemID
         received = end
+        kept = .init(itemID: itemID, milliseconds: rate.milliseconds(ofSamples: end))
         playedOut = max(playedOut, now) + Double(samples) / Double(rate.hertz)
     }
 
@@ -28,6 +32,8 @@ struct PlaybackEstimate {
         guard playedOut > now else { return nil }
         let ahead = Int((playedOut - now) * Double(rate.hertz))
         playedOut = now
-        return (itemID, rate.milliseconds(ofSamples: max(0, received - ahead)))
+        let heard = rate.milliseconds(ofSamples: max(0, received - ahead))
+        kept = .init(itemID: itemID, milliseconds: heard)
+        return (itemID, heard)
     }
 }

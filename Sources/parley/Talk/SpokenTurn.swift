@@ -26,11 +26,15 @@ struct SpokenTurn {
     func run() throws {
         var encoder = try PacketEncoder(format: conversation.parameters.format)
         let rate = Double(recording.rate.hertz)
-        let start = monotonicSeconds()
-        let end = start + Double(recording.samples.count) / rate
+        var start = monotonicSeconds()
+        var end: Double { start + Double(recording.samples.count) / rate }
+        var secondsAway = conversation.client.secondsAway
         conversation.beginTurn()
         var sent = 0
         while !isOver(after: end) && conversation.failures.isEmpty {
+            // The recording waits for a connection that was lost.
+            start += conversation.client.secondsAway - secondsAway
+            secondsAway = conversation.client.secondsAway
             try checkPatience(after: end)
             // A packet is complete, and can be sent, when its last sample has been recorded.
             let due = start + Double(sent + encoder.packetSamples) / rate

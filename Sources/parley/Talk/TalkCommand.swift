@@ -40,6 +40,9 @@ struct TalkCommand: ParsableCommand {
             speech: the time at which the last loud 10 ms of the recording were sent (within 26 dB \
             of the loudest).
 
+            A connection that breaks is made again, where the server is a Parley: the conversation \
+            goes on with what was missed, and with the reply where it broke off.
+
             The exit status is 1 when the server, a turn or a file fails, and 64 when the options \
             do not fit together.
             """)
@@ -73,6 +76,9 @@ struct TalkCommand: ParsableCommand {
     @Option(help: "Instructions for the model.")
     var instructions: String?
 
+    @Flag(inversion: .prefixedNo, help: "Come back to the session after a lost connection.")
+    var resume = true
+
     @Flag(name: .customLong("json"), help: "Print every event as one JSON line.")
     var printsJSON = false
 
@@ -85,12 +91,14 @@ struct TalkCommand: ParsableCommand {
     }
 
     func run() throws {
+        Interruption.watch()
         try reportingFailure {
             let address = try RealtimeURL(url, model: model)
             // Files are read first: a mistyped name should not cost a connection.
             let spoken = try recordings.map { try Recording(path: $0, format: format) }
             let conversation = try TalkConversation(
-                client: RealtimeClient(url: address, key: access.key, trust: access.trust),
+                client: ResumableClient(
+                    url: address, key: access.key, trust: access.trust, asks: resume),
                 printer: TalkPrinter(printsJSON: printsJSON),
                 parameters: TalkParameters(
                     format: format, transport: transport, instructions: instructions,

@@ -60,9 +60,9 @@ struct TurnMarks {
     var reply = ""
 }
 
-/// Drives one connection through its conversation.
+/// Drives one session through its conversation.
 final class TalkConversation {
-    let client: RealtimeClient
+    let client: ResumableClient
     let parameters: TalkParameters
     var printer: TalkPrinter
     private(set) var progress = ConversationProgress()
@@ -74,20 +74,30 @@ final class TalkConversation {
     var onReplyAudio: ([Int16]) -> Void = { _ in }
     /// Is called when the server hears speech: playback must stop.
     var onSpeechStarted: () -> Void = {}
+    /// What becomes of the user's turn while the connection is lost, for a person; empty: it waits.
+    var awayNote = ""
+    /// Whether the program ends with its session, rather than begin anew.
+    var endsWithSession = true
     private var reply: ReplyAudio
     private var playback: PlaybackEstimate
     private var isReady = false
+    /// The line that was sent last, where the session can be resumed.
+    private var line: (itemID: String, text: String)?
+    /// Whether the client has come back, and has asked whether the server has the line.
+    private var isSearching = false
 
     /// Configures the session, and returns once the server has agreed.
     init(
-        client: RealtimeClient, printer: TalkPrinter, parameters: TalkParameters
+        client: ResumableClient, printer: TalkPrinter, parameters: TalkParameters
     ) throws {
         self.client = client
         self.printer = printer
         self.parameters = parameters
         playback = PlaybackEstimate(rate: parameters.format.sampleRate)
         reply = try ReplyAudio(format: parameters.format)
-        try client.send(event: "session.update") { parameters.writeSessionUpdate(to: &$0) }
+        client.onLoss = { [weak self] in self?.noteLoss() }
+        client.playedAudio = { [weak self] in self?.playback.kept }
+        try configure()
         let deadline = monotonicSeconds() + 10
         while !isReady {
             guard monotonicSeconds() < deadline else {
@@ -108,8 +118,24 @@ final class TalkConversation {
     /// Sends a line of text and asks for its answer.
     func send(line: String) throws {
         beginTurn()
+        // An id of the client's own tells after a lost connection whether the line has arrived.
+        let itemID = client.canComeBack ? makeItemID() : nil
+        self.line = itemID.map { ($0, line) }
+        isSearching = false
+        try send(line, itemID: itemID)
+        try client.send(event: "response.create")
+        progress.handleTextSent(itemID: itemID)
+    }
+
+    private func makeItemID() -> String {
+        let digits = String(UInt64.random(in: 0 ... .max), radix: 16)
+        return "item_" + String(repeating: "0", count: 16 - digits.count) + digits
+    }
+
+    private func send(_ line: String, itemID: String?) throws {
         try client.send(event: "conversation.item.create") { json in
             json.object("item") { json in
+                if let itemID { json.member("id", itemID) }
                 json.member("type", "message")
                 json.member("role", "user")
                 json.array("content") { json in
@@ -120,14 +146,13 @@ final class TalkConversation {
                 }
             }
         }
-        try client.send(event: "response.create")
-        progress.handleTextSent()
     }
 
     /// Waits for one message until a time and follows it; returns early when none came.
     func step(until deadline: Double) throws {
         guard let message = try client.receive(until: deadline) else { return }
         let now = monotonicSeconds()
+        if let back = client.takeReturn() { try goOn(after: back) }
         switch message {
         case .binary(let bytes):
             // Messages of an unknown kind are for other clients (PROTOCOL.md, binary output).
@@ -142,7 +167,11 @@ final class TalkConversation {
 
     private func follow(_ notice: ConversationNotice, at now: Double) throws {
         switch notice {
-        case .sessionUpdated: isReady = true
+        case .sessionUpdated:
+            isReady = true
+            progress.endRetelling()
+        case .lineIsKnown(let isKnown):
+            try sendWhatWasLost(isLineKnown: isKnown)
         case .speechStarted:
             onSpeechStarted()
             try acknowledge(at: now)
@@ -179,6 +208,54 @@ final class TalkConversation {
         }
     }
 
+    // MARK: A lost connection
+
+    private func configure() throws {
+        try client.send(event: "session.update") { parameters.writeSessionUpdate(to: &$0) }
+    }
+
+    private func noteLoss() {
+        printer.showNote(
+            "connection lost; coming back…" + (awayNote.isEmpty ? "" : " \(awayNote)"))
+    }
+
+    /// The client has come back. It sends the settings again, because they may have been lost, and
+    /// asks for the line that is not answered yet. The answer comes after everything that was missed.
+    private func goOn(after back: ResumePlace.Return) throws {
+        switch back {
+        case .recovered: printer.showNote("back")
+        case .retold:
+            progress.beginRetelling()
+            marks.reply = ""
+            printer.showNote("back; the reply in progress follows again")
+        case .anew:
+            let news = "the session is lost: the server has begun the conversation anew"
+            guard !endsWithSession else { throw CommandFailure(description: news) }
+            printer.showNote(news)
+            progress = ConversationProgress()
+            line = nil
+        }
+        try configure()
+        isSearching = line != nil && !progress.isTurnOver
+        guard isSearching, let line else { return }
+        try client.send(event: "conversation.item.retrieve") { json in
+            json.member("event_id", ConversationProgress.searchID(of: line.itemID))
+            json.member("item_id", line.itemID)
+        }
+    }
+
+    /// Everything that was missed has come. What the server does not know was lost on its way there.
+    /// The answer to a search on an earlier connection may come first, and is as good: the line was
+    /// sent before it, and not again since.
+    private func sendWhatWasLost(isLineKnown: Bool) throws {
+        guard isSearching, let line else { return }
+        isSearching = false
+        if !isLineKnown { try send(line.text, itemID: line.itemID) }
+        if !progress.hasResponse { try client.send(event: "response.create") }
+    }
+
+    // MARK: Replies
+
     private func play(_ samples: [Int16], at now: Double) {
         let end = reply.itemEnd
         playback.handle(samples.count, of: end.id, end: end.samples, at: now)
@@ -201,7 +278,9 @@ final class TalkConversation {
     private func finishResponse(status: String, reason: String?) throws {
         printer.endLine()
         guard let reason else { return }
-        if status == "cancelled" {
+        if reason == ConversationProgress.handedOver {
+            printer.showNote("the server restarts; the rest of the reply follows")
+        } else if status == "cancelled" {
             printer.showNote("the reply was cancelled: \(reason)")
         } else {
             failures.append("the response ended as \(status): \(reason)")

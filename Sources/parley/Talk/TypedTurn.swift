@@ -41,6 +41,7 @@ struct TypedChat {
     /// Reads lines and answers, one after the other. A line typed during a reply waits for its end.
     /// - Throws: a `CommandFailure` when the connection is lost.
     consuming func run() throws {
+        conversation.endsWithSession = false
         if isatty(STDIN_FILENO) == 1 {
             conversation.printer.showNote("type and press Enter; Ctrl-D ends")
         }

@@ -30,6 +30,13 @@ import Testing
         #expect(url.isSecure && url.host == "h" && url.port == port)
     }
 
+    @Test func fieldsAreAddedToTheQuery() throws {
+        let url = try RealtimeURL("ws://h/?model=m", model: "")
+        #expect(
+            url.adding([("resume", "sess_a.b-_"), ("item_id", "a b")]).target
+                == "/v1/realtime?model=m&resume=sess_a.b-_&item_id=a%20b")
+    }
+
     @Test func namesOfModelsAreEscaped() throws {
         #expect(try RealtimeURL("ws://h/", model: "a b&c").target == "/v1/realtime?model=a%20b%26c")
     }
@@ -94,6 +101,69 @@ import Testing
             ]
         #expect(try !progress(after: events).isTurnOver)
         #expect(try progress(after: events + ["response.created", "response.done"]).isTurnOver)
+    }
+
+    private func handle(_ json: String, in progress: inout ConversationProgress) throws
+        -> ConversationNotice
+    {
+        let body = try parser.parse(json)
+        return progress.handle(type: body["type"]?.string ?? "", body: body)
+    }
+
+    private func item(_ id: String, _ role: String, _ text: String) -> String {
+        """
+        "item":{"id":"\(id)","type":"message","role":"\(role)","content":[{"text":"\(text)"}]}
+        """
+    }
+
+    @Test func theAnswerToASearchTellsWhetherTheServerHasTheLine() throws {
+        var progress = ConversationProgress()
+        func retrieved(_ id: String) throws -> ConversationNotice {
+            let type = #""type":"conversation.item.retrieved""#
+            return try handle("{\(type),\(item(id, "user", "a"))}", in: &progress)
+        }
+        func refused(_ event: String) throws -> ConversationNotice {
+            let error = #"{"type":"error","error":{"message":"none","event_id":"\#(event)"}}"#
+            return try handle(error, in: &progress)
+        }
+        #expect(try retrieved("mine") == .other)
+        progress.handleTextSent(itemID: "mine")
+        #expect(try retrieved("mine") == .lineIsKnown(true))
+        #expect(try retrieved("other") == .other)
+        #expect(try refused(ConversationProgress.searchID(of: "mine")) == .lineIsKnown(false))
+        #expect(try refused(ConversationProgress.searchID(of: "other")) == .failed("none"))
+    }
+
+    @Test(arguments: [true, false])
+    func aConversationThatIsToldAgainTellsWhetherTheLastTurnWasAnswered(isAnswered: Bool) throws {
+        var progress = ConversationProgress()
+        let first = #"{"type":"conversation.item.done",\#(item("a1", "assistant", "old"))}"#
+        #expect(try handle(first, in: &progress) == .other)
+        progress.handleTextSent(itemID: "u2")
+        _ = try handle(#"{"type":"response.created"}"#, in: &progress)
+        progress.beginRetelling()
+        var shown: [ConversationNotice] = []
+        let roles = ["user", "assistant", "user", "assistant"].dropLast(isAnswered ? 0 : 1)
+        for (id, role) in zip(["u1", "a1", "u2", "a2"], roles) {
+            for type in ["added", "done"] {
+                let event = #"{"type":"conversation.item.\#(type)",\#(item(id, role, "new"))}"#
+                shown.append(try handle(event, in: &progress))
+            }
+        }
+        progress.endRetelling()
+        #expect(shown.filter { $0 != .other } == (isAnswered ? [.replyText("new")] : []))
+        #expect(progress.isTurnOver == isAnswered && progress.hasResponse == isAnswered)
+    }
+
+    @Test func aTurnIsNotOverWhereAnotherServerSaysTheRest() throws {
+        var progress = ConversationProgress()
+        progress.handleTextSent()
+        let done = #"{"type":"response.done","response":{"status":"incomplete","status_details":"#
+        for (reason, isOver) in [("handed_over", false), ("interrupted_by_restart", true)] {
+            _ = try handle(#"{"type":"response.created"}"#, in: &progress)
+            _ = try handle(done + #"{"reason":"\#(reason)"}}}"#, in: &progress)
+            #expect(progress.isTurnOver == isOver)
+        }
     }
 
     @Test(arguments: ["hel", "hello"])
@@ -185,6 +255,17 @@ import Testing
         let heard = playback.stop(at: 1.75)
         #expect(heard?.itemID == "a" && heard?.milliseconds == 750)
         #expect(playback.stop(at: 1.75) == nil, "it is silent")
+    }
+
+    @Test func whatWaitedWhenPlayingStoppedIsNotKept() throws {
+        var playback = PlaybackEstimate(rate: .hz24000)
+        #expect(playback.kept == nil)
+        playback.handle(24_000, of: "a", end: 24_000, at: 1)
+        #expect(playback.kept == .init(itemID: "a", milliseconds: 1_000))
+        _ = playback.stop(at: 1.25)
+        #expect(playback.kept == .init(itemID: "a", milliseconds: 250))
+        playback.handle(2_400, of: "a", end: 8_400, at: 2)
+        #expect(playback.kept == .init(itemID: "a", milliseconds: 350))
     }
 }
 
