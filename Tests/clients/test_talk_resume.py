@@ -2,10 +2,13 @@
 twice. A server that is no Parley is not bothered."""
 
 import asyncio
+import base64
 import contextlib
 import json
+import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 import urllib.parse
@@ -118,6 +121,55 @@ def test_a_recording_waits_for_the_connection(parley, speech, tmp_path):
     assert turn["heard"] and turn["reply"]
 
 
+def test_the_loudspeaker_gets_every_sample_of_a_reply_once(parley, speech, tmp_path):
+    sound_programs(tmp_path, speech)
+    options = ["--mic", "--json", "--format", "pcm"]
+    # In base64, 20 ms of the reply are 1.5 kB.
+    with (
+        CuttingProxy(parley.port, cuts=[40_000] * 2) as proxy,
+        Talk(
+            proxy.realtime_url, *options, PATH=f"{tmp_path}:{os.environ['PATH']}") as conversation,
+    ):
+        conversation.until("response.done")
+        conversation.process.send_signal(signal.SIGINT)
+        status, _, errors = conversation.end()
+        assert (status, errors) == (130, "parley: interrupted\n")
+        assert proxy.connections == 3
+    events = [json.loads(line) for line in conversation.lines]
+    sounds = [event for event in events if event["type"] == "response.output_audio.delta"]
+    assert len({event["item_id"] for event in sounds}) == 1
+    heard = b""
+    for event in sounds:
+        assert event.get("audio_start_ms", len(heard) // 48) == len(heard) // 48
+        heard += base64.b64decode(event["delta"])
+    starts = [event["audio_start_ms"] for event in sounds if "audio_start_ms" in event]
+    assert starts and starts[-1] > 0
+    assert (tmp_path / "played.raw").read_bytes() == heard
+    (transcript,) = (
+        event["transcript"] for event in events
+        if event["type"] == "response.output_audio_transcript.done")
+    assert "forward" in transcript
+
+
+def sound_programs(folder, speech):
+    """Stand-ins of arecord, which records the speech and then silence, and of aplay, which plays to
+    the end of what it gets."""
+    (folder / "speech.raw").write_bytes(speech)
+    (folder / "arecord").write_text(f"""#!{sys.executable}
+import sys, time
+speech = open({str(folder / "speech.raw")!r}, "rb").read()
+begin, position = time.monotonic(), 0
+while True:
+    sys.stdout.buffer.write(speech[position : position + 960].ljust(960, bytes(1)))
+    sys.stdout.buffer.flush()
+    position += 960
+    time.sleep(max(0, begin + position / 48000 - time.monotonic()))
+""")
+    (folder / "aplay").write_text(f"#!/bin/sh\ntrap '' TERM\nexec cat >> {folder / 'played.raw'}\n")
+    for name in ("arecord", "aplay"):
+        (folder / name).chmod(0o755)
+
+
 # ---- The end of a session ----
 
 
@@ -140,10 +192,12 @@ def test_a_session_does_not_wait_for_a_client_that_has_ended(model, end):
 class Talk:
     """A chat whose output is read while it runs."""
 
-    def __init__(self, url, *arguments):
+    def __init__(self, url, *arguments, **environment):
         self.process = subprocess.Popen(
             [BINARY, "talk", "--url", url, *arguments], stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | environment)
+        self.lines = []
         self.guard = threading.Timer(HANG_GUARD, self.process.kill)
         self.guard.start()
 
@@ -162,6 +216,7 @@ class Talk:
     def until(self, text):
         """Reads to the first line with the text."""
         for line in self.process.stdout:
+            self.lines.append(line)
             if text in line:
                 return line
         raise AssertionError(f"no {text!r}: {self.process.stderr.read()}")
