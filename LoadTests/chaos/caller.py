@@ -307,7 +307,9 @@ class Caller:
         self.begin(event["session"]["id"], event["resume"])
         if not event["recovered"]:
             # The conversation comes again, item by item.
-            self.awaited_items = set(self.items) if is_same else set()
+            # An unfinished reply may be taken back, and said anew.
+            whole = {item_id for item_id, item in self.items.items() if item["status"] == "completed"}
+            self.awaited_items = whole if is_same else set()
             self.items, self.active, self.offset = {}, set(), 0
         if not is_same:
             asyncio.ensure_future(self.configure())

@@ -8,14 +8,13 @@ import http.client
 import json
 import re
 import struct
-import urllib.parse
 
 import pytest
-import websockets
 from event_schema import server_event
 from openai import AsyncOpenAI
 from parley_server import HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
 from realtime_session import Session
+from resuming_caller import TAKEN_OVER, Caller
 from scripted_model import numbered
 from test_tls import SecureServer
 from websockets.client import ClientProtocol
@@ -25,7 +24,6 @@ from websockets.uri import parse_uri
 
 KEY = "sk-app-0123456789abcdef"
 OTHER = "sk-other-0123456789abcdef"
-TAKEN_OVER = 4409
 WORDS = 120
 
 
@@ -50,100 +48,10 @@ def plain(model):
         yield made
 
 
-class Caller:
-    """A client that can come back: it keeps its handle, its place and what it has received."""
-
-    def __init__(self, server, key=None):
-        self.server = server
-        self.options = dict(PATIENT_WEBSOCKET)
-        if key:
-            self.options["additional_headers"] = {"Authorization": f"Bearer {key}"}
-        if isinstance(server, SecureServer):
-            self.options["ssl"] = server.context()
-        self.connection = None
-        self.resume = None
-        self.offset = 0
-        self.session = None
-        self.events = []
-        self.packets = []
-
-    async def open(self, query="resume=true"):
-        """Connects, and returns the first event."""
-        self.connection = await websockets.connect(
-            f"{self.server.realtime_url}?{query}", **self.options)
-        return await self.next()
-
-    async def come_back(self, **more):
-        """Connects with the handle, and returns the first event."""
-        return await self.open(self.query(**more))
-
-    def query(self, **more):
-        """The query of a return."""
-        return urllib.parse.urlencode({
-            "resume": self.resume["handle"], "epoch": self.resume["epoch"], "offset": self.offset,
-        } | more)
-
-    async def send(self, kind, **fields):
-        await self.connection.send(json.dumps({"type": kind, **fields}))
-
-    async def next(self):
-        """The next event, or the bytes of the next binary message."""
-        async with asyncio.timeout(HANG_GUARD):
-            return self.note(await self.connection.recv())
-
-    def note(self, message):
-        if isinstance(message, bytes):
-            self.packets.append(message)
-            return message
-        event = server_event(message)
-        if event["type"] == "parley.resumed" and not event["recovered"]:
-            self.offset = 0
-        self.resume = event.get("resume", self.resume)
-        self.session = event.get("session", self.session)
-        if "offset" in event:
-            assert event["offset"] == self.offset + 1, event
-            self.offset = event["offset"]
-        else:
-            assert event["type"] in ("parley.resumed", "response.output_audio.delta"), event
-        self.events.append(event)
-        return event
-
-    async def until(self, kind):
-        while True:
-            event = await self.next()
-            if isinstance(event, dict):
-                assert event["type"] != "error", event
-                if event["type"] == kind:
-                    return event
-
-    async def cut(self):
-        """Breaks the TCP connection. What had arrived and was not read is lost."""
-        self.connection.transport.abort()
-        await self.connection.wait_closed()
-
-    async def configure(self, **session):
-        await self.send("session.update", session={"type": "realtime", **session})
-        await self.until("session.updated")
-
-    async def ask(self, text):
-        await self.send("conversation.item.create", item={
-            "type": "message", "role": "user",
-            "content": [{"type": "input_text", "text": text}],
-        })
-        await self.send("response.create")
-
-    async def close(self):
-        await self.connection.close()
-
-    def words(self):
-        return "".join(
-            event["delta"] for event in self.events
-            if event["type"] in (
-                "response.output_text.delta", "response.output_audio_transcript.delta")
-        )
-
-    def count(self, kind):
-        return sum(event["type"] == kind for event in self.events)
+def caller_at(server, key=None):
+    """A client of a server with or without TLS."""
+    options = {"ssl": server.context()} if isinstance(server, SecureServer) else {}
+    return Caller(server, key, **options)
 
 
 def outcomes(server, outcome):
@@ -166,7 +74,7 @@ def run(test):
 
 def test_every_word_comes_once_however_often_the_connection_breaks(server):
     async def conversation():
-        caller = Caller(server)
+        caller = caller_at(server)
         created = await caller.open()
         assert created["type"] == "session.created" and created["offset"] == 1
         session = created["session"]["id"]
@@ -197,7 +105,7 @@ def test_every_word_comes_once_however_often_the_connection_breaks(server):
 
 def test_many_callers_come_back_at_the_same_time(server):
     async def one():
-        caller = Caller(server)
+        caller = caller_at(server)
         await caller.open()
         await caller.configure(output_modalities=["text"])
         await caller.ask("number 60")
@@ -221,7 +129,7 @@ def test_many_callers_come_back_at_the_same_time(server):
 def test_what_the_client_sends_with_its_request_is_handled(server):
     """Messages that come in one piece with the request follow the socket to its shard."""
     async def conversation():
-        caller = Caller(server)
+        caller = caller_at(server)
         await caller.open()
         await caller.configure(output_modalities=["text"])
         for number in range(1, 9):
@@ -324,7 +232,7 @@ class Wire:
 
 def test_the_second_connection_takes_the_session_over(server):
     async def conversation():
-        first, second = Caller(server), Caller(server)
+        first, second = caller_at(server), caller_at(server)
         await first.open()
         await first.configure(output_modalities=["text"])
         await first.ask("number 40")
@@ -346,10 +254,10 @@ def test_the_second_connection_takes_the_session_over(server):
 
 def test_of_many_who_come_back_at_once_one_has_the_session(server):
     async def conversation():
-        first = Caller(server)
+        first = caller_at(server)
         await first.open()
         await first.cut()
-        rivals = [Caller(server) for _ in range(12)]
+        rivals = [caller_at(server) for _ in range(12)]
         for rival in rivals:
             rival.resume, rival.offset = first.resume, first.offset
 
@@ -534,7 +442,7 @@ def test_a_handle_opens_nothing_to_another_key(model, tmp_path):
     keys.write_text(f"{KEY}\n{OTHER}\n")
 
     async def conversation(server):
-        caller, thief = Caller(server, KEY), Caller(server, OTHER)
+        caller, thief = caller_at(server, KEY), caller_at(server, OTHER)
         await caller.open()
         await caller.cut()
         thief.resume, thief.offset = caller.resume, caller.offset

@@ -3,10 +3,12 @@ killed, restarted, or left for another."""
 
 import asyncio
 import contextlib
+import json
+import time
 
 import pytest
 import websockets
-from parley_server import HANG_GUARD, ParleyServer
+from parley_server import HANG_GUARD, ParleyServer, free_port
 from redis_server import RedisServer
 from resuming_caller import RESTART, TAKEN_OVER, Caller
 
@@ -22,11 +24,18 @@ TOOL = {
 @contextlib.contextmanager
 def cluster(model, redis, *options):
     """Two servers of one Redis."""
-    arguments = [
-        "--store", redis.url, "--llm", model.url, "--model", "scripted", "--shards", "2", *options]
-    with ParleyServer(*arguments, PARLEY_LLM_KEY="the-key") as first:
-        with ParleyServer(*arguments, PARLEY_LLM_KEY="the-key") as second:
+    made = arguments(model, redis, *options)
+    with ParleyServer(*made, PARLEY_LLM_KEY="the-key") as first:
+        with ParleyServer(*made, PARLEY_LLM_KEY="the-key") as second:
+            for server in (first, second):
+                while json.loads(server.get("/admin/sessions")[2])["nodes"] < 2:
+                    time.sleep(0.05)
             yield first, second
+
+
+def arguments(model, redis, *options):
+    return [
+        "--store", redis.url, "--llm", model.url, "--model", "scripted", "--shards", "2", *options]
 
 
 @pytest.fixture
@@ -164,54 +173,89 @@ def test_a_call_that_is_not_answered_is_answered_elsewhere(model, redis):
         run(test())
 
 
-def test_a_client_that_leaves_its_server_for_another_has_one_session(model, redis):
+def test_a_client_that_reaches_another_server_misses_nothing(model, redis):
     with cluster(model, redis) as (first, second):
         async def test():
             caller = Caller(first)
             await caller.open()
             await caller.configure(output_modalities=["text"])
-            await caller.ask("One.")
-            _, item = await reply(caller)
-            await is_stored(raw(redis), caller, item)
-            old, session = caller.connection, caller.session["id"]
+            await caller.ask("number 100")
+            while caller.words().count("w") < 20:
+                await caller.next()
+            old, known = caller.connection, len(model.requests)
             caller.server = second
-            resumed = await caller.come_back()
-            assert resumed["session"]["id"] == session
-            await caller.ask("Two.")
-            assert (await reply(caller))[0] == "You said: Two."
-            # Nothing happens at the first server: its heartbeat tells it.
+            assert (await caller.come_back())["recovered"]
+            assert (await reply(caller))[0] == caller.words() == numbers(100)
+            assert len(model.requests) == known
             with pytest.raises(websockets.ConnectionClosed) as closed:
                 while True:
                     await old.recv()
             assert closed.value.rcvd.code == TAKEN_OVER
-            assert int(first.metric("parley_resumes_taken_over_total")) == 1
-            assert int(first.metric("parley_sessions")) == 0
+            # The session stays where it was, and is led through the other server.
+            assert int(first.metric("parley_sessions")) == 1
+            assert int(second.metric("parley_sessions")) == 0
+            await caller.cut()
+            assert (await caller.come_back())["recovered"]
+            await caller.ask("Two.")
+            assert (await reply(caller))[0] == "You said: Two."
             await caller.close()
 
         run(test())
 
 
-def test_without_redis_a_session_lives_on_and_cannot_be_taken_along(model, redis):
+def test_a_server_that_others_cannot_reach_loses_the_session(model, redis):
+    with ParleyServer(*arguments(model, redis, "--node-url", f"http://127.0.0.1:{free_port()}"),
+                      PARLEY_LLM_KEY="the-key") as first:
+        with ParleyServer(*arguments(model, redis), PARLEY_LLM_KEY="the-key") as second:
+            async def test():
+                caller = Caller(first)
+                await caller.open()
+                await caller.configure(output_modalities=["text"])
+                await caller.ask("One.")
+                _, item = await reply(caller)
+                await is_stored(raw(redis), caller, item)
+                old, session = caller.connection, caller.session["id"]
+                caller.server = second
+                resumed = await caller.come_back()
+                assert resumed["session"]["id"] == session
+                await caller.ask("Two.")
+                assert (await reply(caller))[0] == "You said: Two."
+                # Nothing happens at the first server: its heartbeat tells it.
+                with pytest.raises(websockets.ConnectionClosed) as closed:
+                    while True:
+                        await old.recv()
+                assert closed.value.rcvd.code == TAKEN_OVER
+                assert int(first.metric("parley_resumes_taken_over_total")) == 1
+                assert int(first.metric("parley_sessions")) == 0
+                await caller.close()
+
+            run(test())
+
+
+def test_without_redis_a_session_lives_on_and_is_reached_from_everywhere(model, redis):
     with cluster(model, redis) as (first, second):
         async def test():
-            caller, other = Caller(first), Caller(second)
+            caller, stranger = Caller(first), Caller(second)
             await caller.open()
             await caller.configure(output_modalities=["text"])
             redis.suspend()
             await caller.ask("One.")
             assert (await reply(caller))[0] == "You said: One."
-            other.resume, other.offset = caller.resume, 0
-            resumed = await other.come_back()
+            for server in [second, first]:
+                await caller.cut()
+                caller.server = server
+                assert (await caller.come_back())["recovered"]
+                await caller.ask("Two.")
+                assert (await reply(caller))[0] == "You said: Two."
+            # What nobody knows begins anew.
+            stranger.resume = caller.resume | {
+                "handle": "sess_0123456789" + caller.resume["handle"][15:]}
+            resumed = await stranger.come_back()
             assert not resumed["recovered"]
             assert resumed["session"]["id"] != caller.session["id"]
-            await caller.ask("Two.")
-            assert (await reply(caller))[0] == "You said: Two."
-            # At its own server it comes back as ever.
-            await caller.cut()
-            assert (await caller.come_back())["recovered"]
             redis.resume()
             await caller.close()
-            await other.close()
+            await stranger.close()
 
         run(test())
 

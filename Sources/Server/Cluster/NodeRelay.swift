@@ -45,6 +45,8 @@ final class NodeRelay {
     /// they would be another request.
     let forwardsInput: Bool
     let stream: any RelayStream
+    /// What is done for the client where the node has not answered; nil: it is told.
+    let fallback: ((Connection) -> Void)?
     /// Bytes of the request that have not left.
     private(set) var unsentHead: [UInt8]
     private var answer: RelayedAnswer
@@ -57,11 +59,14 @@ final class NodeRelay {
     /// - Parameters:
     ///   - head: the request, as the other node gets it.
     ///   - fields: of the answer, beside those of the other node.
+    ///   - fallback: what is done for the client where the node has not answered.
     init(
         of request: HTTPRequest, head: [UInt8], over stream: any RelayStream,
-        adding fields: HTTPFields, for connection: EventToken, at now: Instant
+        adding fields: HTTPFields, for connection: EventToken,
+        otherwise fallback: ((Connection) -> Void)?, at now: Instant
     ) {
         (self.request, self.stream, self.connection) = (request, stream, connection)
+        self.fallback = fallback
         unsentHead = head
         forwardsInput = WebSocketHandshake.isRequested(by: request)
         answer = RelayedAnswer(adding: fields)

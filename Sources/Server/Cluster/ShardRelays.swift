@@ -11,27 +11,35 @@ extension Shard {
     // MARK: The beginning
 
     /// Passes a request on to the node that has what it is about.
+    /// - Parameter fallback: what is done where that node has not answered, instead of telling the
+    ///   client; the request is being served then.
     func beginRelay(
-        of request: HTTPRequest, to name: String, for caller: Caller, on connection: Connection
+        of request: HTTPRequest, to name: String, for caller: Caller, on connection: Connection,
+        otherwise fallback: ((Connection) -> Void)? = nil
     ) {
         guard !shutdown.isStopping, !isTooLate(connection) else {
             return answerLate(routes.stopping.response, to: request, on: connection)
         }
         guard !relays.isFull else {
+            if let fallback { return fallback(connection) }
             return answerLate(RouteFailure.tooManyRelays.response, to: request, on: connection)
         }
         guard let node = services.nodes.node(named: name), let url = node.url,
             let passed = services.nodes.request(
                 request.method, request.target, to: node, for: caller,
                 at: services.wallSeconds())
-        else { return answerLate(RouteFailure.nodeAway.response, to: request, on: connection) }
+        else {
+            if let fallback { return fallback(connection) }
+            return answerLate(RouteFailure.nodeAway.response, to: request, on: connection)
+        }
         var fields = HTTPFields()
         if routes.route(at: request.path)?.servesOtherOrigins == true {
             admission.crossOrigin.permit(request, in: &fields)
         }
         let relay = NodeRelay(
             of: request, head: Self.head(of: request, to: url, by: passed.pass),
-            over: relays.connect(url), adding: fields, for: connection.token, at: peerClock)
+            over: relays.connect(url), adding: fields, for: connection.token,
+            otherwise: fallback, at: peerClock)
         relays.insert(relay)
         metrics.add(.relaysBegun)
         metrics.set(.relaysOpen, to: relays.count)
@@ -179,6 +187,11 @@ extension Shard {
         }
         metrics.add(.relaysFailed)
         end(relay)
+        if let fallback = relay.fallback {
+            connection.http?.beginServing()
+            perform(.settle, on: connection)
+            return fallback(connection)
+        }
         perform(.settle, on: connection)
         answerLate(RouteFailure.nodeAway.response, to: relay.request, on: connection)
     }

@@ -5,7 +5,7 @@
 //   idle ─ open ─▶ connecting ─▶ preparing ─▶ ready
 //                    ▲   │           │          │      a loss, a reply that is no RESP2, or a
 //                    │   ▼           ▼          ▼      command without a reply in time
-//                  waiting (a random part of 100 ms, 200 ms … 5 s)
+//                  waiting (a random part of 100 ms, 200 ms … 1 s)
 //
 // A server that is away must not be felt: from a loss until the connection is ready again, every
 // command is refused at once. Commands wait only before the first connection, and no longer than
@@ -32,8 +32,8 @@ package struct RedisLimits: Equatable, Sendable {
     package var connectTimeout = Duration.seconds(2)
     /// The longest first pause after a loss; it doubles with each failure. 100 ms.
     package var firstPause = Duration.milliseconds(100)
-    /// The longest pause. 5 s.
-    package var longestPause = Duration.seconds(5)
+    /// The longest pause. 1 s: a server that was cut off soon learns which of its sessions others have.
+    package var longestPause = Duration.seconds(1)
 
     /// The defaults.
     package init() {}

@@ -66,9 +66,15 @@ final class ResumeState {
     /// The state of a session that goes on from another process.
     /// - Parameters:
     ///   - random: bytes for the secret: `ResumeSecret.byteCount`.
+    ///   - shown: the secret that the client has come with. It stays good until the next renewal: the
+    ///     client may lose this connection before it has got the new one.
     ///   - log: the events that its client may have missed.
-    init(random: [UInt8], epoch: UInt32, log: ResumeLog, window: Duration, at now: Instant) {
+    init(
+        random: [UInt8], shown: ResumeSecret, epoch: UInt32, log: ResumeLog, window: Duration,
+        at now: Instant
+    ) {
         secret = ResumeSecret(random)
+        previous = shown
         (self.epoch, self.log, self.window) = (epoch, log, window)
         renewal = now + window
     }

@@ -83,6 +83,22 @@ extension Shard {
         return nil
     }
 
+    /// Looks for a session at the other nodes, as the store does not say where it is.
+    /// - Returns: whether they are asked.
+    func beginFinding(
+        _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller, on connection: Connection
+    ) -> Bool {
+        let sessionID = claim.handle.sessionID
+        guard asksNodes(caller), !sidebands.isFull, SessionQuery.isPlain(sessionID) else {
+            return false
+        }
+        let id = begin(
+            .resume(claim), request, by: caller, asking: 1, within: NodeRequest.wholePatience,
+            on: connection)
+        askNodesForPlace(of: .session(sessionID), for: caller, as: id)
+        return true
+    }
+
     private func begin(
         _ wish: AwaitedCall.Wish, _ request: HTTPRequest, by caller: Caller, asking shards: Int,
         within patience: Duration, on connection: Connection
@@ -120,7 +136,7 @@ extension Shard {
             switch wish {
             case .join(_, let link): .join(link)
             case .hangUp: .hangUp
-            case .find, .chat: .find
+            case .find, .chat, .resume: .find
             }
         let question = CallQuestion(
             sessionID: sessionID,
@@ -172,7 +188,12 @@ extension Shard {
             guard let call = sidebands.remove(id), let connection = connection(awaiting: call)
             else { return }
             connection.http?.beginServing()
-            beginRelay(of: call.request, to: node, for: call.caller, on: connection)
+            var fallback: ((Connection) -> Void)?
+            if case .resume(let claim) = call.wish {
+                fallback = { [self] in beginAnew(claim, call.request, by: call.caller, on: $0) }
+            }
+            beginRelay(
+                of: call.request, to: node, for: call.caller, on: connection, otherwise: fallback)
         case .joined(let place, let link): handleJoined(place, link, sidebands.remove(id))
         }
     }
@@ -194,6 +215,10 @@ extension Shard {
 
     private func reply(_ response: HTTPResponse, to call: AwaitedCall) {
         guard let connection = connection(awaiting: call) else { return }
+        if case .resume(let claim) = call.wish {
+            connection.http?.beginServing()
+            return beginAnew(claim, call.request, by: call.caller, on: connection)
+        }
         answerLate(response, to: call.request, on: connection)
     }
 

@@ -19,6 +19,9 @@ struct AwaitedCall {
         case find
         /// The reply of a chat, again. It is at another node, if at all.
         case chat
+        /// To come back to it, while the store does not say where it is. It is at another node, if at
+        /// all; else a new session begins.
+        case resume(ResumeClaim)
 
         var isHangUp: Bool { if case .hangUp = self { true } else { false } }
         /// The answer where nothing was found.

@@ -64,7 +64,11 @@ final class ShardStore {
 extension Shard {
     /// Connects to the store, if it is a server. On the shard's thread.
     func openStore() {
-        store.link?.onReady = { [unowned self] in reviewRecords() }
+        store.link?.onReady = { [unowned self] in
+            // A server that was cut off learns at once which sessions others have taken.
+            store.heartbeat?.beat()
+            reviewRecords()
+        }
         store.link?.open()
         beatHeart()
         guard store.places != nil else { return }

@@ -147,7 +147,7 @@ struct RedisPipelineTests {
         }
         #expect(
             world.draws.limits.map(\.wholeMilliseconds)
-                == [100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000])
+                == [100, 200, 400, 800, 1_000, 1_000, 1_000, 1_000])
         let log = world.take()
         #expect(log.filter { $0 == "connect" }.count == 9)
         #expect(log.filter { $0.hasPrefix("away") }.count == 1)

@@ -116,6 +116,19 @@ import Testing
         #expect(lastReply(again) == "1 2 ")
     }
 
+    @Test func aClientThatHasNotGotTheNewHandleComesWithTheOldOne() throws {
+        let client = first.open()
+        run(for: .seconds(1))
+        first.server.shard.stop(.goingAway)
+        run()
+        let unlucky = try second.comeBack(from: client, at: client.offsets.last)
+        second.cut(unlucky)
+        run(for: .seconds(1))
+        let again = try second.comeBack(from: client, at: client.offsets.last)
+        let ids = [client, again].map { $0.parsed.first?["session"]?["id"]?.string }
+        #expect(ids[0] == ids[1] && second.sessionCount == 1)
+    }
+
     // MARK: One owner
 
     @Test func ofTwoOwnersTheOlderEnds() throws {

@@ -1,0 +1,193 @@
+// A client that comes back with a handle whose session is not here. The store knows where it is:
+//
+//   nobody has it                  it is claimed, and goes on here from what was saved
+//   another server that is alive   the client's connection is relayed there: nothing is missed
+//   that server cannot be reached  it is claimed all the same, and the server loses it
+//   unknown                        a new session begins
+//
+// While the store is away the other servers are asked, and only the client of a session that none of
+// them has begins anew.
+//
+// Invariant: nothing here waits for the store. A client that has left meanwhile costs no session: the
+// claim is given up, and may be made again.
+
+import Codec
+import Session
+
+/// A session that this server has claimed, before it goes on here.
+struct ClaimedSession {
+    let saved: SavedSession
+    let resume: SavedResume
+    let log: ResumeLog
+    let fence: UInt64
+    let claim: ResumeClaim
+}
+
+extension Shard {
+    /// A client asks for a session that is not here.
+    /// - Parameter force: also from a server that is alive.
+    func beginClaim(
+        _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller, force: Bool = false,
+        on connection: Connection
+    ) {
+        connection.http?.beginAnswer(.claim)
+        let principal = caller.principal?.hexadecimal()
+        // A session that was made resumable by an update knows no owner.
+        let owners: [String?] = principal == nil ? [nil] : [principal, nil]
+        let token = connection.token
+        take(claim.handle, of: owners[...], force: force) { [self] outcome in
+            endClaim(outcome, claim, request, by: caller, at: token)
+        }
+    }
+
+    /// Claims a session that may have one of several owners.
+    private func take(
+        _ handle: ResumeHandle, of owners: ArraySlice<String?>, force: Bool,
+        then: @escaping (ClaimOutcome) -> Void
+    ) {
+        guard let owner = owners.first else { return then(.missing) }
+        store.sessions.claim(
+            SessionClaim(
+                sessionID: handle.sessionID, proof: handle.secret.proof(for: owner).bytes,
+                force: force, lifetime: recordLifetime)
+        ) { [self] outcome in
+            guard outcome == .missing else { return then(outcome) }
+            take(handle, of: owners.dropFirst(), force: force, then: then)
+        }
+    }
+
+    /// The store has answered.
+    private func endClaim(
+        _ outcome: ClaimOutcome, _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller,
+        at token: EventToken
+    ) {
+        guard let connection = connections[token], connection.state == .http,
+            connection.http?.isClaiming == true
+        else {
+            // The client has left. It may come back with the same handle.
+            if case .claimed(_, let fence) = outcome {
+                store.sessions.release(
+                    claim.handle.sessionID, fence: fence, lifetime: configuration.resumeWindow)
+            }
+            return
+        }
+        if case .heldBy(let node) = outcome {
+            connection.http?.beginServing()
+            return pass(claim, request, by: caller, to: node, on: connection)
+        }
+        if outcome == .unavailable {
+            connection.http?.beginServing()
+            if beginFinding(claim, request, by: caller, on: connection) { return }
+        }
+        if case .claimed(_, let fence) = outcome {
+            // Where this server has had it, it ends at once.
+            for post in services.directory.all {
+                post(.fenced(sessionID: claim.handle.sessionID, fence: fence))
+            }
+            handleFenced(claim.handle.sessionID, fence: fence)
+        }
+        goOn(claim, claimedSession(outcome, claim), request, by: caller, on: connection)
+    }
+
+    /// Another server that is alive has the session: the client is led there. A request that came from
+    /// another server is not passed on.
+    private func pass(
+        _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller, to node: String,
+        on connection: Connection
+    ) {
+        let claimAnyway = { [self] (connection: Connection) in
+            beginClaim(claim, request, by: caller, force: true, on: connection)
+        }
+        guard node != services.nodes.name, !caller.isNode else { return claimAnyway(connection) }
+        beginRelay(
+            of: request, to: node, for: caller, on: connection, otherwise: claimAnyway)
+    }
+
+    /// The client's session is not found: it gets a new one, and is told so.
+    func beginAnew(
+        _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller, on connection: Connection
+    ) {
+        goOn(claim, nil, request, by: caller, on: connection)
+    }
+
+    /// Upgrades the client's connection.
+    /// - Parameter claimed: the session that it has come back to; nil: a new one begins.
+    private func goOn(
+        _ claim: ResumeClaim, _ claimed: ClaimedSession?, _ request: HTTPRequest,
+        by caller: Caller, on connection: Connection
+    ) {
+        let peer = connection.http?.client
+        var rest = connection.http?.pending ?? []
+        if claimed == nil { metrics.add(.resumesUnknown) }
+        startSession(
+            for: request, by: caller, resume: .comeBack(claim), claimed: claimed, on: connection)
+        if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
+        releaseProxiedPlace(of: connection)
+        guard connection.state == .webSocket else {
+            if let claimed {
+                store.sessions.release(
+                    claimed.saved.id, fence: claimed.fence, lifetime: configuration.resumeWindow)
+            }
+            if connection.state == .http { answerWaiting(on: connection) }
+            return
+        }
+        perform([.settle, .rearm, .watch], on: connection)
+        guard !rest.isEmpty else { return }
+        rest.withUnsafeMutableBytes { receiveMessages($0, on: connection) }
+    }
+
+    private func claimedSession(_ outcome: ClaimOutcome, _ claim: ResumeClaim) -> ClaimedSession? {
+        guard case .claimed(let fields, let fence) = outcome else { return nil }
+        do throws(SavedSessionError) {
+            let saved = try SavedSession(fields: fields)
+            guard let resume = SavedResume(fields[SavedResume.name]) else {
+                throw .missing(SavedResume.name)
+            }
+            let log = ResumeLog(
+                lines: fields[SavedResume.logName] ?? [], first: resume.first,
+                limit: configuration.maxResumeBytes)
+            return ClaimedSession(
+                saved: saved, resume: resume, log: log, fence: fence, claim: claim)
+        } catch {
+            logger.warning(
+                "a saved session cannot be read",
+                metadata: ["session": "\(claim.handle.sessionID)", "reason": "\(error)"])
+            return nil
+        }
+    }
+
+    /// The session that was claimed goes on.
+    func goOn(with claimed: ClaimedSession, _ live: LiveSession, on connection: Connection) {
+        let resume = ResumeState(
+            random: services.makeRandomBytes(ResumeSecret.byteCount),
+            shown: claimed.claim.handle.secret, epoch: claimed.resume.epoch, log: claimed.log,
+            window: configuration.resumeWindow, at: now)
+        resume.principal = claimed.resume.principal
+        live.resume = resume
+        // No number of an event id is used twice in the session, whoever has it.
+        live.eventNumber = claimed.fence << 32 | 1
+        live.session.isResumable = true
+        metrics.add(.sessionsResumable)
+        let isRecovered = resume.attach(from: claimed.claim.position, at: now)
+        metrics.add(isRecovered ? .resumesRecovered : .resumesRestored)
+        if !isRecovered {
+            resume.beginEpoch(services.makeRandomBytes(ResumeState.epochByteCount))
+        }
+        beginStoring(
+            live, resume, fence: claimed.fence, principal: claimed.resume.principal,
+            on: connection)
+        sendResumed(live, resume, recovered: isRecovered, from: claimed.claim, on: connection)
+        step(live, of: connection) {
+            $0.startRestored(
+                claimed.saved, played: claimed.claim.played, announcesItems: !isRecovered, at: now)
+        }
+    }
+}
+
+extension ResumeSecret {
+    /// What proves the right to claim a session, without revealing the secret.
+    /// - Parameter principal: whose session it is, as hexadecimal digits; nil: nobody's.
+    func proof(for principal: String?) -> SHA256Digest {
+        (bytes + Array((principal ?? "").utf8)).withUnsafeBytes { SHA256Digest(of: $0) }
+    }
+}
