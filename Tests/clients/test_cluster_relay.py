@@ -11,7 +11,9 @@ import pytest
 from parley_server import HANG_GUARD, ParleyServer
 from realtime_session import TOOL, run
 from redis_server import RedisServer
+from scripted_model import HALVES
 from test_cluster import until
+from test_cluster_secrets import make_secret
 from test_sideband import KEY, LOOKUP, OPERATOR, OTHER, called, opened, refusal, session_id
 from test_tls import SecureServer
 from test_ui_messages import part
@@ -77,6 +79,7 @@ async def private_call(near, far):
         await sideband.connection.response.create()
         done = await client.until("response.done")
         assert done.response.output[0].content[0].text == "The answer is shipped."
+        await sideband.until("response.done")
         shown = "".join(event.model_dump_json() for event in client.events)
         assert "function_call" not in shown and call.call_id not in shown
         assert await asyncio.to_thread(metric, near, "parley_relays") == 1
@@ -164,10 +167,15 @@ def ask(node, method, path, body=None, key=KEY, context=None):
     return connection.getresponse()
 
 
-def say(node, text, **options):
-    message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": text}]}
-    body = {"id": "chat 1/2", "trigger": "submit-message", "messages": [message]}
-    return ask(node, "POST", "/api/chat", json.dumps(body), **options)
+def begin(node, model, **options):
+    """A reply of which the first half is said; the second waits for `model.second_half`."""
+    model.second_half.clear()
+    message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hello"}]}
+    body = {"id": "chat 1/2", "trigger": "submit-message", "system": "Stop halfway.",
+            "messages": [message]}
+    answer = ask(node, "POST", "/api/chat", json.dumps(body), **options)
+    assert answer.status == 200 and any(b'be. "' in line for line in answer)
+    return answer
 
 
 def resume(node, **options):
@@ -181,43 +189,52 @@ def deltas(answer):
     return "".join(value["delta"] for value in read if value["type"] == "text-delta")
 
 
-def lose_and_resume(near, far, **options):
+def lose_and_resume(near, far, model, **options):
     """A reply that begins at one node is read at the other, from its start."""
-    first = say(far, "Tell me a story", **options)
-    start = [next(first) for _ in range(8)]
-    assert any(b"text-delta" in line for line in start)
+    first = begin(far, model, **options)
     answer = resume(near, **options)
     assert answer.status == 200 and answer.headers["connection"] == "close"
     first.close()
-    text = deltas(answer)
-    begun = [part(line) for line in start if line.startswith(b"data: ")]
-    begun = "".join(value["delta"] for value in begun if value["type"] == "text-delta")
-    assert begun and text.startswith(begun) and len(text) > len(begun)
+    model.second_half.set()
+    assert deltas(answer) == "".join(HALVES)
     # It was delivered.
     assert resume(near, **options).status == 204
 
 
-def test_a_reply_is_read_again_at_another_node(nodes):
-    lose_and_resume(nodes[0], nodes[1])
+def test_a_reply_is_read_again_at_another_node(nodes, model):
+    lose_and_resume(nodes[0], nodes[1], model)
     assert resume(nodes[0]).status == 204 and resume(nodes[1]).status == 204
 
 
-def test_a_reply_is_its_callers_at_every_node(nodes):
-    first = say(nodes[1], "Tell me a story")
-    next(first)
+def test_a_reply_is_its_callers_at_every_node(nodes, model):
+    first = begin(nodes[1], model)
     assert resume(nodes[0], key=OTHER).status == 204
     assert resume(nodes[0]).status == 200
+    model.second_half.set()
+    assert first.read().endswith(b"data: [DONE]\n\n")
 
 
-def test_a_node_that_is_killed_breaks_the_reply_off(nodes):
-    first = say(nodes[1], "Tell me a story")
-    next(first)
+def test_the_users_of_an_application_have_chats_of_their_own(nodes, model):
+    page, other = (make_secret(nodes[1], key=KEY) for _ in range(2))
+    first = begin(nodes[1], model, key=page)
+    assert resume(nodes[0], key=other).status == 204
+    assert resume(nodes[0]).status == 204
+    answer = resume(nodes[0], key=page)
+    first.close()
+    model.second_half.set()
+    assert answer.status == 200 and deltas(answer) == "".join(HALVES)
+
+
+def test_a_node_that_is_killed_breaks_the_reply_off(nodes, model):
+    first = begin(nodes[1], model)
     answer = resume(nodes[0])
-    next(answer)
+    first.close()
+    assert any(b'be. "' in line for line in answer)
     nodes[1].process.kill()
     nodes[1].expected_status = -9
     with pytest.raises(http.client.IncompleteRead):
         answer.read()
+    model.second_half.set()
 
 
 # TLS
@@ -238,5 +255,5 @@ def test_nodes_talk_over_tls(tmp_path, model):
 
     with cluster(tmp_path, model, make, "--service-ca", str(bundle)) as secure:
         trusted = ssl.create_default_context(cafile=bundle)
-        lose_and_resume(secure[0], secure[1], context=trusted)
+        lose_and_resume(secure[0], secure[1], model, context=trusted)
         assert metric(secure[0], "parley_relays_total") == 1

@@ -74,7 +74,9 @@ extension Shard {
     func beginFinding(
         chat: String, _ request: HTTPRequest, by caller: Caller, on connection: Connection
     ) -> HTTPResponse? {
-        guard asksNodes(caller) else { return AwaitedCall.Wish.chat.missing }
+        guard asksNodes(caller), configuration.maxResumableReplies > 0 else {
+            return AwaitedCall.Wish.chat.missing
+        }
         guard !sidebands.isFull else { return RouteFailure.tooManyCalls.response }
         let id = begin(
             .chat, request, by: caller, asking: 1, within: NodeRequest.wholePatience,
