@@ -120,7 +120,7 @@ class Caller:
         query = {
             "handle": self.resume["handle"], "epoch": self.resume["epoch"], "offset": self.offset,
         }
-        if self.turn and self.audio_end:
+        if self.audio_end:
             item_id, end = list(self.audio_end.items())[-1]
             query |= {"item_id": item_id, "audio_end_ms": int(end)}
         return query
@@ -409,8 +409,19 @@ class Caller:
         while time.monotonic() < until() and not self.is_over:
             number += 1
             await self.is_back.wait()
+            await self.listen()
             await self.hold_turn(number)
             await asyncio.sleep(self.draw.uniform(2, 5))
+
+    async def listen(self):
+        """Waits for the end of a reply that goes on by itself after a return."""
+        deadline = time.monotonic() + PATIENCE
+        while self.active and not self.is_over and time.monotonic() < deadline:
+            self.changed.clear()
+            try:
+                await asyncio.wait_for(self.changed.wait(), 0.5)
+            except TimeoutError:
+                pass
 
     async def hold_turn(self, number):
         turn = Turn(self.kind, time.monotonic())

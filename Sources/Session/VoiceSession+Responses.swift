@@ -64,17 +64,12 @@ extension VoiceSession {
     func begin(_ overrides: ResponseParameters, speechEnd: Instant?, asked: Instant? = nil) {
         userTurn.handleResponseBegun(isInConversation: overrides.isInConversation)
         if overrides.isInConversation { tools?.continuations.handleResponseBegun() }
-        let voice = overrides.voice ?? parameters.voice
-        var description = ResponseDescription(
-            id: claimResponseID(isInConversation: overrides.isInConversation),
-            conversationID: overrides.isInConversation ? conversationID : nil,
-            outputModality: overrides.outputModality ?? parameters.outputModality,
-            outputFormat: overrides.outputFormat ?? parameters.outputFormat, voice: voice,
-            maxOutputTokens: overrides.maxOutputTokens(orOf: parameters),
-            metadata: overrides.metadata)
-        description.temperature = overrides.temperature ?? parameters.temperature
+        let description = describe(
+            overrides, as: claimResponseID(isInConversation: overrides.isInConversation))
         let speaker = ResponseSpeaker(
-            of: description, voice: SpeechRequest(text: "", voice: voice, speed: parameters.speed),
+            of: description,
+            voice: SpeechRequest(
+                text: "", voice: description.voice, speed: parameters.speed),
             opus: overrides.outputOpus ?? parameters.outputOpus,
             transport: parameters.outputTransport,
             playout: beginPlayout(isInConversation: overrides.isInConversation),
@@ -89,6 +84,19 @@ extension VoiceSession {
                 .unavailable(
                     message: "This server has no speech synthesis: ask for the modality text."))
         }
+    }
+
+    /// A response that begins.
+    func describe(_ overrides: ResponseParameters, as id: String) -> ResponseDescription {
+        var description = ResponseDescription(
+            id: id, conversationID: overrides.isInConversation ? conversationID : nil,
+            outputModality: overrides.outputModality ?? parameters.outputModality,
+            outputFormat: overrides.outputFormat ?? parameters.outputFormat,
+            voice: overrides.voice ?? parameters.voice,
+            maxOutputTokens: overrides.maxOutputTokens(orOf: parameters),
+            metadata: overrides.metadata)
+        description.temperature = overrides.temperature ?? parameters.temperature
+        return description
     }
 
     /// Responses in the conversation are heard one after another and share a timeline. Each other

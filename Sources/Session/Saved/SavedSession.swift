@@ -3,8 +3,8 @@
 // follow), the settings, the order of the items, what agents want back, and one field for each item.
 // VoiceSession+Saving makes the state, VoiceSession+Restoring uses it.
 //
-// Not in it: audio of the user that no turn has taken or that is being recognised, responses outside
-// of the conversation, questions about calls that the client has not answered, and the connections of
+// Not in it: audio of the user that no turn has taken or that is being recognised, what responses
+// outside of the conversation have said, questions about calls that the client has not answered, and the connections of
 // MCP servers, which are made anew.
 //
 // Invariant: a state that was read has only values within their ranges. An item that is missing or
@@ -20,6 +20,8 @@ public struct SavedSession: Equatable, Sendable {
     static let maxFieldBytes = 16 << 20
     /// The most items that are read; `JSONLimits.maxValues` is as many.
     private static let maxItems = 1 << 16
+    /// The most responses in flight that are read.
+    private static let maxResponses = 256
     private static let headName = "head"
     private static let settingsName = "settings"
     private static let orderName = "order"
@@ -45,6 +47,10 @@ public struct SavedSession: Equatable, Sendable {
     var awaitedIDs: [String] = []
     /// What agents want back, the newest last.
     var memory: [AgentMemory.Kept] = []
+    /// The response in flight in the conversation, which ends with this process.
+    var responseID: String?
+    /// Responses in flight outside of it, which end too.
+    var otherResponseIDs: [String] = []
     /// What the client has not heard; nil: it has heard all.
     var reply: UnheardReply?
     /// The items that this state has, by id. Of a state that was read these are all.
@@ -125,6 +131,8 @@ public struct SavedSession: Equatable, Sendable {
         json.member("is_quiet", isQuiet)
         json.member("is_turn_unanswered", isTurnUnanswered)
         json.texts("awaited", awaitedIDs)
+        if let responseID { json.member("response", responseID) }
+        json.texts("other_responses", otherResponseIDs)
         guard let reply else { return }
         json.key("reply")
         reply.write(into: &json)
@@ -173,6 +181,8 @@ public struct SavedSession: Equatable, Sendable {
         isQuiet = try fields.bool("is_quiet")
         isTurnUnanswered = try fields.bool("is_turn_unanswered")
         awaitedIDs = try fields.ids("awaited", atMost: Self.maxItems)
+        if fields.object["response"] != nil { responseID = try fields.id("response") }
+        otherResponseIDs = try fields.ids("other_responses", atMost: Self.maxResponses)
         if let reply = fields.object["reply"], !reply.isNull {
             self.reply = try UnheardReply(try SavedFields(reply, "reply"))
         }

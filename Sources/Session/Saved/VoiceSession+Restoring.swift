@@ -46,7 +46,7 @@ extension VoiceSession {
             isLost ? parts.filter { !reply.itemIDs.contains($0.itemID) } : parts,
             announces: !announcesItems)
         let hasLostCall = settleItems(announces: !announcesItems)
-        if announcesItems { announceItems() }
+        if announcesItems { announceItems() } else { endLostResponses(of: saved) }
         announceLostWords(saved.awaitedIDs)
         if !parameters.mcpTools.isEmpty { madeTools().handleUpdate(at: now) }
         if saved.isQuiet {
@@ -113,6 +113,23 @@ extension VoiceSession {
             emit(.conversationItemDone(saved.item, previousItemID: previousItemID))
         }
         return hasLostCall
+    }
+
+    /// The client that keeps its items waits for the end of the responses that it has seen begin.
+    private func endLostResponses(of saved: SavedSession) {
+        var aside = ResponseParameters()
+        aside.isInConversation = false
+        let lost =
+            (saved.responseID.map { [describe(saved.reply?.overrides ?? .init(), as: $0)] } ?? [])
+            + saved.otherResponseIDs.map { describe(aside, as: $0) }
+        for var description in lost {
+            description.status = .incomplete(reason: "interrupted_by_restart")
+            if description.id == saved.responseID {
+                description.output = (saved.reply?.itemIDs ?? []).compactMap(conversation.item)
+            }
+            description.usage = ResponseUsage()
+            emit(.responseDone(description))
+        }
     }
 
     private func announceLostWords(_ itemIDs: [String]) {

@@ -21,6 +21,13 @@ extension VoiceSession {
         saved.isTurnUnanswered = userTurn.hasUnansweredWords || tools?.isBusy == true
         saved.awaitedIDs = userTurn.awaited.map(\.itemID)
         saved.memory = conversation.memory
+        for response in responses where response.stage != .done {
+            if response.isInConversation {
+                saved.responseID = response.id
+            } else {
+                saved.otherResponseIDs.append(response.id)
+            }
+        }
         saved.reply = playback == nil ? activeReply : playback?.unheardReply(at: now)
         for itemID in saved.itemIDs where wanted?.contains(itemID) ?? true {
             saved.items[itemID] =

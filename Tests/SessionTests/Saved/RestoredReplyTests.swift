@@ -256,6 +256,31 @@ import Testing
         #expect(types.first == "conversation.item.truncated")
         #expect(second.events.first?["audio_end_ms"] as? Int == 3_000)
         #expect(types.dropFirst().first == "conversation.item.done")
+        // The response that the client has seen begin ends, before another one begins.
+        let ended = try #require(second.events.dropFirst(2).first)
+        let response = try #require(ended["response"] as? [String: Any])
+        let begun = first.events.first { $0["type"] as? String == "response.created" }
+        #expect(ended["type"] as? String == "response.done")
+        #expect(
+            response["id"] as? String == (begun?["response"] as? [String: Any])?["id"] as? String)
+        #expect(response["status"] as? String == "incomplete")
+        #expect((response["output"] as? [[String: Any]])?.map { $0["id"] as? String } == [item])
+        #expect(reasons(second).first == "interrupted_by_restart")
+        #expect(types[3] == "response.created")
+    }
+
+    @Test func aResponseBesideTheConversationEndsWithItsProcess() throws {
+        let first = talk()
+        var aside = ResponseParameters()
+        aside.isInConversation = false
+        first.send(.responseCreate(aside), at: 100)
+        first.run(until: 200)
+        let saved = try first.save()
+        #expect(saved.otherResponseIDs.count == 1)
+        let second = try restore(saved, played: nil, announcesItems: false)
+        let done = second.events.filter { $0["type"] as? String == "response.done" }
+        let ids = done.compactMap { ($0["response"] as? [String: Any])?["id"] as? String }
+        #expect(ids.prefix(2) == [try #require(saved.responseID), saved.otherResponseIDs[0]])
     }
 
     /// One process after another dies at a random moment, with a state up to a second old; some end

@@ -141,6 +141,8 @@ import Testing
         state.isQuiet = true
         state.isTurnUnanswered = true
         state.awaitedIDs = ["item_2"]
+        state.responseID = "resp_1"
+        state.otherResponseIDs = ["resp_2", "resp_3"]
         state.memory = [
             .init(provider: "p", text: "t", lastItemID: "item_6", wasHeard: true),
             .init(provider: "p", text: "u", lastItemID: "item_spoken", wasHeard: false),
