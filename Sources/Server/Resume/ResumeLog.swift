@@ -37,6 +37,13 @@ struct ResumeLog {
         tidy()
     }
 
+    /// Numbers an event that never has to be sent again.
+    /// - Precondition: `isEmpty`.
+    mutating func skip() {
+        precondition(isEmpty)
+        first += 1
+    }
+
     /// The client has all events up to this one.
     mutating func forget(through offset: UInt64) {
         while first <= offset, !isEmpty { forgetOldest() }

@@ -124,6 +124,10 @@ final class ResumeState {
         }
     }
 
+    /// The first event of a session is sent. It is not kept, because a client that has not got it has
+    /// no handle.
+    func noteFirst() { log.skip() }
+
     /// The last event that a ping has asked about; 0: none is under way.
     private var askedOffset: UInt64 = 0
     private var isAsked: Bool { askedOffset > 0 }

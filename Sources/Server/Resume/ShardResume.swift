@@ -82,8 +82,12 @@ extension Shard {
     func keep(_ event: ServerEvent, of live: LiveSession, on connection: Connection) -> Bool {
         live.resume?.stored?.note(event, at: now)
         if let resume = live.resume, event.isNumbered {
-            scratch.withUnsafeBytes {
-                resume.note($0, limit: configuration.maxResumeBytes, at: now)
+            if case .sessionCreated = event, resume.log.isEmpty {
+                resume.noteFirst()
+            } else {
+                scratch.withUnsafeBytes {
+                    resume.note($0, limit: configuration.maxResumeBytes, at: now)
+                }
             }
             perform([.settle, .rearm], on: connection)
         }

@@ -60,13 +60,16 @@ enum StoreScripts {
             end
         end
         if not known or bytes > tonumber(ARGV[6]) then return {'missing'} end
-        local alive = owner ~= '' and owner ~= ARGV[2]
-            and redis.call('EXISTS', 'parley:node:' .. owner) == 1
-        if alive and ARGV[3] == '0' then return {'held', owner} end
+        local other = owner ~= '' and owner ~= ARGV[2]
+        if other and ARGV[3] == '0'
+            and redis.call('EXISTS', 'parley:node:' .. owner) == 1 then
+            return {'held', owner}
+        end
         local next = string.format('%.0f', fence + 1)
         redis.call('HSET', KEYS[1], 'owner', ARGV[2], 'fence', next)
         redis.call('PEXPIRE', KEYS[1], ARGV[4])
-        if alive then
+        if other then
+            -- An owner that does not seem to be alive may be cut off, and come back.
             local inbox = 'parley:inbox:' .. owner
             redis.call('RPUSH', inbox, 'fenced ' .. next .. ' ' .. ARGV[5])
             redis.call('LTRIM', inbox, -10000, -1)

@@ -295,4 +295,21 @@ struct RedisSessionStoreTests {
         try one.beat()
         #expect(one.record.list == [])
     }
+
+    @Test("a server that was cut off learns which of its sessions others have claimed meanwhile")
+    func cutOff() throws {
+        let server = try RedisServerProcess()
+        let one = try StoreNode("one", at: server.url)
+        let two = try StoreNode("two", at: server.url)
+        _ = try one.write("s", fence: 0)
+        // It has no heartbeat, so that it does not count as alive.
+        guard case .claimed(_, 2) = try two.claim("s") else {
+            Issue.record("the session is not claimed")
+            return
+        }
+        try one.beat()
+        #expect(one.record.list == ["s 2"])
+        try one.beat()
+        #expect(one.record.list == ["s 2"], "it is told once")
+    }
 }
