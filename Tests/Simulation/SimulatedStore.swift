@@ -18,6 +18,8 @@ package final class SimulatedStore {
     package var mood = Mood.quick
     /// Sessions that were written, in order.
     package private(set) var writes: [SessionChange] = []
+    /// Writes that were tried.
+    package private(set) var attempts = 0
     private let records = MemorySessionRecords(maxBytes: 1 << 30)
     private var untold: [() -> Void] = []
 
@@ -65,9 +67,11 @@ package final class SimulatedStore {
         }
 
         var isShared: Bool { true }
+        var isReachable: Bool { store.mood != .away }
         var pendingChanges: Int { store.untold.count }
 
         func write(_ change: SessionChange, then: @escaping (StoreWriteOutcome) -> Void) {
+            store.attempts += 1
             if store.mood != .away { store.writes.append(change) }
             store.carryOut(failure: .failed, then) { inner.write(change, then: $0) }
         }

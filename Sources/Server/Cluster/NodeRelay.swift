@@ -45,7 +45,7 @@ final class NodeRelay {
     /// they would be another request.
     let forwardsInput: Bool
     let stream: any RelayStream
-    /// What is done for the client where the node has not answered; nil: it is told.
+    /// What is done for the client where the node does not answer with a WebSocket; nil: it is told.
     let fallback: ((Connection) -> Void)?
     /// Bytes of the request that have not left.
     private(set) var unsentHead: [UInt8]

@@ -11,8 +11,8 @@ extension Shard {
     // MARK: The beginning
 
     /// Passes a request on to the node that has what it is about.
-    /// - Parameter fallback: what is done where that node has not answered, instead of telling the
-    ///   client; the request is being served then.
+    /// - Parameter fallback: what is done where that node does not answer with a WebSocket, instead of
+    ///   telling the client; the request is being served then.
     func beginRelay(
         of request: HTTPRequest, to name: String, for caller: Caller, on connection: Connection,
         otherwise fallback: ((Connection) -> Void)? = nil
@@ -158,6 +158,10 @@ extension Shard {
                 } catch {
                     return lose(relay, because: "its answer is none", on: connection)
                 }
+                if let status = relay.status, status != 101, relay.fallback != nil {
+                    scratch.removeAll()
+                    return fallBack(from: relay, on: connection)
+                }
                 enqueueScratch(on: connection)
                 if isFirst, relay.status != nil { noteStart(of: relay, on: connection) }
             case .nothing:
@@ -185,15 +189,21 @@ extension Shard {
             return endRelay(
                 of: connection, .serviceRestart, reason: "The session's server is gone: come back.")
         }
+        guard relay.fallback == nil else { return fallBack(from: relay, on: connection) }
         metrics.add(.relaysFailed)
         end(relay)
-        if let fallback = relay.fallback {
-            connection.http?.beginServing()
-            perform(.settle, on: connection)
-            return fallback(connection)
-        }
         perform(.settle, on: connection)
         answerLate(RouteFailure.nodeAway.response, to: relay.request, on: connection)
+    }
+
+    /// The other node has not answered, or has refused: this one does something else for the client,
+    /// which has seen nothing of it.
+    private func fallBack(from relay: NodeRelay, on connection: Connection) {
+        metrics.add(.relaysFailed)
+        end(relay)
+        connection.http?.beginServing()
+        perform(.settle, on: connection)
+        relay.fallback?(connection)
     }
 
     /// Ends a client's relay. A WebSocket whose last frame is whole gets a Close first, unless it has

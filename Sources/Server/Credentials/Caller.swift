@@ -37,7 +37,7 @@ final class SessionGrant {
     static let objectBytes = HeapBlock.object(SessionGrant.self)
 
     /// When the session must end; nil: never.
-    let end: Instant?
+    private(set) var end: Instant?
     /// The caller's name for agents, or nil.
     let subject: String?
     /// What the session may use, or nil: as much as it likes.
@@ -55,6 +55,9 @@ final class SessionGrant {
         self.principal = principal
         self.places = places
     }
+
+    /// The session has begun in another process: it ends when it would have ended there.
+    func shorten(to other: Instant) { end = end.map { min($0, other) } }
 
     /// Bytes of it.
     var heldBytes: Int { Self.objectBytes + subject.heapBytes + (quotas?.heldBytes ?? 0) }

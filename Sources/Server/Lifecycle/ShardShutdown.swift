@@ -49,7 +49,9 @@ extension Shard {
             case .schedule(let step, let due):
                 _ = deadlines.schedule(.shutdown(step), at: due)
                 if case .closeSession(let token) = step { warn(token, closedAt: due) }
-            case .closeListeners: stopListening()
+            case .closeListeners:
+                stopListening()
+                handOverDetached()
             case .close(let token, let outcome):
                 guard let connection = connections[token] else { continue }
                 if let live = connection.live {

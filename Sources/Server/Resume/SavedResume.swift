@@ -21,6 +21,8 @@ struct SavedResume: Equatable {
     /// Whose session it is, as hexadecimal digits of a digest; nil: whoever has the handle.
     var principal: String?
     var dialect = RealtimeDialect.ga
+    /// When the session must end, in seconds since 1970; nil: never.
+    var end: Int?
 
     /// The field.
     var bytes: [UInt8] {
@@ -30,13 +32,16 @@ struct SavedResume: Equatable {
         json.member("first", Int(clamping: first))
         if let principal { json.member("principal", principal) }
         json.member("beta", dialect == .beta)
+        if let end { json.member("end", end) }
         json.endObject()
         return json.finish().copiedBytes
     }
 
-    init(epoch: UInt32, first: UInt64, principal: String?, dialect: RealtimeDialect) {
+    init(
+        epoch: UInt32, first: UInt64, principal: String?, dialect: RealtimeDialect, end: Int?
+    ) {
         (self.epoch, self.first) = (epoch, first)
-        (self.principal, self.dialect) = (principal, dialect)
+        (self.principal, self.dialect, self.end) = (principal, dialect, end)
     }
 
     /// Reads the field; nil: it is none.
@@ -49,6 +54,7 @@ struct SavedResume: Equatable {
         self.epoch = UInt32(epoch)
         self.first = UInt64(first)
         principal = object["principal"]?.string
+        end = object["end"]?.int
         dialect = object["beta"]?.bool == true ? .beta : .ga
     }
 }

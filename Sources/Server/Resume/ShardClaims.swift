@@ -30,6 +30,10 @@ extension Shard {
         _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller, force: Bool = false,
         on connection: Connection
     ) {
+        // The server that passes the request on claims the session itself: it knows the caller's limits.
+        guard !caller.isNode else {
+            return answerLate(RouteFailure.noSession.response, to: request, on: connection)
+        }
         connection.http?.beginAnswer(.claim)
         let principal = caller.principal?.hexadecimal()
         // A session that was made resumable by an update knows no owner.
@@ -77,7 +81,7 @@ extension Shard {
         }
         if outcome == .unavailable {
             connection.http?.beginServing()
-            if beginFinding(claim, request, by: caller, on: connection) { return }
+            guard !beginFinding(claim, request, by: caller, on: connection) else { return }
         }
         if case .claimed(_, let fence) = outcome {
             // Where this server has had it, it ends at once.
@@ -89,8 +93,7 @@ extension Shard {
         goOn(claim, claimedSession(outcome, claim), request, by: caller, on: connection)
     }
 
-    /// Another server that is alive has the session: the client is led there. A request that came from
-    /// another server is not passed on.
+    /// Another server that is alive has the session: the client is led there.
     private func pass(
         _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller, to node: String,
         on connection: Connection
@@ -98,7 +101,7 @@ extension Shard {
         let claimAnyway = { [self] (connection: Connection) in
             beginClaim(claim, request, by: caller, force: true, on: connection)
         }
-        guard node != services.nodes.name, !caller.isNode else { return claimAnyway(connection) }
+        guard node != services.nodes.name else { return claimAnyway(connection) }
         beginRelay(
             of: request, to: node, for: caller, on: connection, otherwise: claimAnyway)
     }
@@ -140,6 +143,7 @@ extension Shard {
         guard case .claimed(let fields, let fence) = outcome else { return nil }
         do throws(SavedSessionError) {
             let saved = try SavedSession(fields: fields)
+            guard saved.id == claim.handle.sessionID else { throw .malformed("id") }
             guard let resume = SavedResume(fields[SavedResume.name]) else {
                 throw .missing(SavedResume.name)
             }
@@ -168,6 +172,15 @@ extension Shard {
         live.eventNumber = claimed.fence << 32 | 1
         live.session.isResumable = true
         metrics.add(.sessionsResumable)
+        if let end = claimed.resume.end {
+            let left = min(max(0, end - services.wallSeconds()), 1 << 32)
+            live.grant?.shorten(to: now + .seconds(left))
+        }
+        // In memory, what goes on has no record.
+        if !store.sessions.isShared {
+            store.sessions.remove(live.session.id, fence: claimed.fence)
+        }
+        storedSessions[live.session.id] = connection.token
         let isRecovered = resume.attach(from: claimed.claim.position, at: now)
         metrics.add(isRecovered ? .resumesRecovered : .resumesRestored)
         if !isRecovered {

@@ -11,7 +11,16 @@ import Session
 extension Shard {
     /// A connection is lost: neither side has ended it.
     func lose(_ connection: Connection) {
-        if !detach(connection) { close(connection) }
+        guard !detach(connection) else { return }
+        keepLastState(of: connection)
+        close(connection)
+    }
+
+    /// The session of a connection ends here, and its client may still come back: to what is kept of it.
+    func keepLastState(of connection: Connection) {
+        guard let live = connection.live, let resume = live.resume else { return }
+        if let backlog = connection.backlog { noteUnsentAudio(backlog, to: live.session) }
+        keepLastState(of: live, resume, at: now)
     }
 
     /// Lets a session go on without its connection.
@@ -21,7 +30,7 @@ extension Shard {
     /// session is told in the next tick.
     func detach(_ connection: Connection) -> Bool {
         guard connection.state == .webSocket, let live = connection.live,
-            let resume = live.resume, !shutdown.isStopping, reservePlaceOfDetached()
+            let resume = live.resume, !isToGoOnElsewhere(resume), reservePlaceOfDetached()
         else { return false }
         metrics.add(.sessionsDetachedTotal)
         releaseAgents(of: connection)
@@ -39,6 +48,22 @@ extension Shard {
         resume.detach(at: now)
         perform([.settle, .rearm], on: connection)
         return true
+    }
+
+    /// Whether a session does not wait here any more, because this server ends.
+    private func isToGoOnElsewhere(_ resume: ResumeState) -> Bool {
+        shutdown.isStopping || shutdown.hasClosedListeners && resume.stored != nil
+    }
+
+    /// The server does not listen any more: sessions that wait for their client wait in the store.
+    func handOverDetached() {
+        connections.forEach { connection in
+            guard connection.state == .detached, let live = connection.live,
+                live.resume?.stored != nil
+            else { return }
+            handOver(live, on: connection)
+            if connection.state == .detached { close(connection) }
+        }
     }
 
     private func reservePlaceOfDetached() -> Bool {

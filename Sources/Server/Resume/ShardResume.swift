@@ -32,6 +32,7 @@ extension Shard {
     func forgetResume(of live: LiveSession, on connection: Connection) {
         guard let resume = live.resume else { return }
         forgetStored(live, resume)
+        forgetPlace(of: live, at: connection.token)
         live.resume = nil
         metrics.add(.sessionsResumable, -1)
         if connection.state == .detached { releasePlaceOfDetached() }
@@ -80,7 +81,6 @@ extension Shard {
     /// - Returns: whether the client is there to get it.
     @inline(never)
     func keep(_ event: ServerEvent, of live: LiveSession, on connection: Connection) -> Bool {
-        live.resume?.stored?.note(event, at: now)
         if let resume = live.resume, event.isNumbered {
             if case .sessionCreated = event, resume.log.isEmpty {
                 resume.noteFirst()

@@ -47,7 +47,8 @@ extension Shard {
             return post(
                 .welcome(takeOut(connection, claim, request, by: caller, pending: Array(rest))))
         }
-        comeBack(claim, request, by: caller, on: connection)
+        if caller.isNode { releaseAddressPlace(of: connection) }
+        _ = comeBack(claim, request, by: caller, on: connection)
         if connection.state == .webSocket, !rest.isEmpty { receiveMessages(rest, on: connection) }
     }
 
@@ -97,32 +98,46 @@ extension Shard {
         perform(connection.hasOutput ? [.settle, .flush] : .settle, on: connection)
         var pending = client.pending
         pending.withUnsafeMutableBytes { connection.http?.keep($0) }
-        comeBack(client.claim, client.request, by: client.caller, on: connection)
-        guard connection.state == .webSocket, !pending.isEmpty else { return }
+        let isBack = comeBack(client.claim, client.request, by: client.caller, on: connection)
+        guard isBack, connection.state == .webSocket, !pending.isEmpty else { return }
         pending.withUnsafeMutableBytes { receiveMessages($0, on: connection) }
     }
 
     // MARK: The return
 
-    /// Gives the client its session back, or a new one.
+    /// Gives the client its session back, or looks for it elsewhere.
+    /// - Returns: whether it was here.
     private func comeBack(
         _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller,
         on connection: Connection
-    ) {
+    ) -> Bool {
         let peer = connection.http?.client
-        if let seat = connections[claim.handle.token], let live = seat.live,
-            let resume = live.resume, live.session.id == claim.handle.sessionID,
-            resume.accepts(claim.handle.secret), owns(caller, live)
-        {
-            guard let upgrade = validUpgrade(of: request, on: connection) else { return }
-            seatClient(of: connection, at: seat, upgrade)
-            guard connection.live === live, connection.state == .webSocket else { return }
-            greet(live, resume, claim, on: connection)
-        } else {
-            return beginClaim(claim, request, by: caller, on: connection)
+        guard let seat = seat(of: claim, for: caller), let live = seat.live,
+            let resume = live.resume
+        else {
+            beginClaim(claim, request, by: caller, on: connection)
+            return false
         }
+        guard let upgrade = validUpgrade(of: request, on: connection) else { return true }
+        seatClient(of: connection, at: seat, upgrade)
+        guard connection.live === live, connection.state == .webSocket else { return true }
+        greet(live, resume, claim, on: connection)
         if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
         releaseProxiedPlace(of: connection)
+        return true
+    }
+
+    /// The place of a session on this shard: where the handle says, or where its id leads, because the
+    /// handle of a session that came from another process may be older than its place.
+    private func seat(of claim: ResumeClaim, for caller: Caller) -> Connection? {
+        let id = claim.handle.sessionID
+        return [claim.handle.token, storedSessions[id]].lazy.compactMap { $0 }
+            .compactMap { self.connections[$0] }
+            .first { seat in
+                guard let live = seat.live, let resume = live.resume else { return false }
+                return live.session.id == id && resume.accepts(claim.handle.secret)
+                    && self.owns(caller, live)
+            }
     }
 
     /// Whether the session is the caller's. Where callers are told apart, a handle alone opens none.
@@ -139,6 +154,9 @@ extension Shard {
         if seat.state == .detached {
             releasePlaceOfDetached()
         } else {
+            if let live = seat.live, let backlog = seat.backlog {
+                noteUnsentAudio(backlog, to: live.session)
+            }
             releaseAgents(of: seat)
             metrics.add(.resumesTakenOver)
         }
@@ -191,8 +209,12 @@ extension Shard {
         from claim: ResumeClaim, on connection: Connection
     ) {
         let session = live.session
+        // Functions of sidebands are not shown to the client.
+        let parameters =
+            sidebands.observations[connection.token]?.privateCalls
+            .view(of: session.parameters, for: []) ?? session.parameters
         send(
-            .resumed(id: session.id, session.parameters, recovered: isRecovered), of: live,
+            .resumed(id: session.id, parameters, recovered: isRecovered), of: live,
             on: connection)
         guard isRecovered, let position = claim.position else { return }
         resume.log.forEach(after: position.offset) { _ = send(.text, $0, on: connection) }

@@ -32,9 +32,17 @@ extension Shard {
     /// Writes what has changed of a session, if that is due.
     func reviewStored(_ live: LiveSession, _ resume: ResumeState, on connection: Connection) {
         guard let stored = resume.stored, let due = stored.deadline, due <= now else { return }
+        guard store.sessions.isReachable else { return stored.postpone() }
         let step = stored.takeStep()
         let token = connection.token
-        store.sessions.write(change(of: live, resume, stored, step)) { [self] outcome in
+        let change = change(of: live, resume, stored, step)
+        guard change.byteCount <= StoredSession.maxBytes else {
+            logger.warning(
+                "a session is too large to be stored",
+                metadata: ["session": "\(live.session.id)", "bytes": "\(change.byteCount)"])
+            return forgetStored(live, resume)
+        }
+        store.sessions.write(change) { [self] outcome in
             guard let connection = connections[token], let live = connection.live,
                 live.resume?.stored === stored
             else { return }
@@ -65,7 +73,10 @@ extension Shard {
         var fields = saved.fields(step.parts)
         let own = SavedResume(
             epoch: resume.epoch, first: log?.first ?? resume.log.next,
-            principal: stored.principal, dialect: live.dialect)
+            principal: stored.principal, dialect: live.dialect,
+            end: live.grant?.end.map {
+                calendar.seconds(at: $0, now: now, wallSeconds: services.wallSeconds())
+            })
         fields.append((SavedResume.name, own.bytes))
         if let log { fields.append((SavedResume.logName, log.lines)) }
         if step.hasHandle {
@@ -95,7 +106,6 @@ extension Shard {
     ) {
         let step = stored.takeStep(whole: true)
         resume.stored = nil
-        storedSessions[live.session.id] = nil
         store.sessions.write(change(of: live, resume, stored, step, log: resume.log)) { _ in }
         store.sessions.release(live.session.id, fence: stored.fence, lifetime: lifetime)
     }
@@ -110,7 +120,6 @@ extension Shard {
     func forgetStored(_ live: LiveSession, _ resume: ResumeState) {
         guard let stored = resume.stored else { return }
         resume.stored = nil
-        storedSessions[live.session.id] = nil
         store.sessions.remove(live.session.id, fence: stored.fence)
     }
 
@@ -123,13 +132,15 @@ extension Shard {
         loseOwnership(of: connection)
     }
 
+    /// A session is not where its id leads any more.
+    func forgetPlace(of live: LiveSession, at token: EventToken) {
+        if storedSessions[live.session.id] == token { storedSessions[live.session.id] = nil }
+    }
+
     private func loseOwnership(of connection: Connection) {
         guard let live = connection.live, let resume = live.resume else { return }
         metrics.add(.resumesTakenOver)
         resume.stored = nil
-        if storedSessions[live.session.id] == connection.token {
-            storedSessions[live.session.id] = nil
-        }
         closeWebSocket(connection, .takenOver, reason: "The session goes on at another connection.")
     }
 }

@@ -17,6 +17,11 @@ final class StoredSession {
     /// Time in which changes at a boundary gather. 20 ms: the events of one turn are one change.
     static let gathering = Duration.milliseconds(20)
 
+    /// Time after which a change that has failed is made again. 5 s: all of the state is then written.
+    static let retryPause = Duration.seconds(5)
+    /// Bytes of a change that is written. 4 MiB: half of what may wait on the way to the store. A
+    /// session with more is not stored any more.
+    static let maxBytes = 4 << 20
     /// Time in which all records are looked at after the store was away. 5 s: 10,000 sessions write
     /// 2,000 heads a second meanwhile.
     static let reviewTime = Duration.seconds(5)
@@ -141,10 +146,16 @@ final class StoredSession {
         switch outcome {
         case .written: break
         case .fenced: return false
-        case .missing, .failed:
+        case .missing:
             isWhole = true
             plan(now + Self.interval)
+        case .failed:
+            isWhole = true
+            plan(now + Self.retryPause)
         }
         return true
     }
+
+    /// The store is away: what has changed waits for `noteStoreIsBack`.
+    func postpone() { due = nil }
 }

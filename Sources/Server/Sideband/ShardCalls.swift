@@ -85,14 +85,17 @@ extension Shard {
         return nil
     }
 
-    /// Looks for a session at the other nodes, as the store does not say where it is.
-    /// - Returns: whether they are asked.
+    /// Looks for a session at the other nodes, as the store does not say where it is. Where too much is
+    /// asked, the client is to try again: its session may be there.
+    /// - Returns: false: there is no other node.
     func beginFinding(
         _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller, on connection: Connection
     ) -> Bool {
         let sessionID = claim.handle.sessionID
-        guard asksNodes(caller), !sidebands.isFull, SessionQuery.isPlain(sessionID) else {
-            return false
+        guard asksNodes(caller), SessionQuery.isPlain(sessionID) else { return false }
+        guard !sidebands.isFull else {
+            answerLate(RouteFailure.tooManyCalls.response, to: request, on: connection)
+            return true
         }
         let id = begin(
             .resume(claim), request, by: caller, asking: 1, within: NodeRequest.wholePatience,
@@ -175,6 +178,11 @@ extension Shard {
         switch answer {
         case .missing:
             guard let call = sidebands.noteMissing(id) else { return }
+            if case .resume(let claim) = call.wish, !call.isUncertain {
+                guard let connection = connection(awaiting: call) else { return }
+                connection.http?.beginServing()
+                return beginAnew(claim, call.request, by: call.caller, on: connection)
+            }
             reply(
                 call.isUncertain ? RouteFailure.shardsAway.response : call.wish.missing, to: call)
         case .away:
@@ -217,10 +225,6 @@ extension Shard {
 
     private func reply(_ response: HTTPResponse, to call: AwaitedCall) {
         guard let connection = connection(awaiting: call) else { return }
-        if case .resume(let claim) = call.wish {
-            connection.http?.beginServing()
-            return beginAnew(claim, call.request, by: call.caller, on: connection)
-        }
         answerLate(response, to: call.request, on: connection)
     }
 

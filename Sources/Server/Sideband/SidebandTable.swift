@@ -95,10 +95,10 @@ struct JoinedSideband {
 
 /// The calls and sidebands of one shard.
 struct SidebandTable {
-    /// Questions under way at one shard. 64: they take milliseconds.
-    static let maxCalls = 64
-    /// Searches under way at one shard. 256: those of four shards that ask all that they may.
-    static let maxSearches = 256
+    /// Questions under way at one shard. 256: they take milliseconds, and 2 s where a node is away.
+    static let maxCalls = 256
+    /// Searches under way at one shard. 1,024: those of four shards that ask all that they may.
+    static let maxSearches = 1_024
     /// Slots looked at in a tick. 1,024, as of SessionScan.
     static let slotsPerTick = 1_024
 

@@ -108,6 +108,7 @@ final class RedisSessionStore: SessionStore {
     }
 
     var isShared: Bool { true }
+    var isReachable: Bool { link.isReady }
     var pendingChanges: Int { link.pending }
 
     func write(_ change: SessionChange, then: @escaping (StoreWriteOutcome) -> Void) {

@@ -315,6 +315,7 @@ extension Shard {
     /// Shows an event to the sidebands of the session, and to its client.
     private func show(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
         live.noteTurn(event, at: now)
+        live.resume?.stored?.note(event, at: now)
         guard connection.isObserved else { return send(event, of: live, on: connection) }
         if let shown = observe(event, of: live, on: connection) {
             send(shown, of: live, on: connection)

@@ -68,6 +68,7 @@ public final class MemorySessionRecords: Sendable {
                     fields: fields, fence: change.fence, isOwned: true,
                     expiry: now + change.lifetime, use: 0, bytes: bytes),
                 as: change.sessionID)
+            state.removeExpired(at: now)
             while state.bytes > maxBytes { state.removeOldest() }
             return .written
         }
@@ -149,6 +150,18 @@ extension MemorySessionRecords.State {
         bytes -= records.removeValue(forKey: sessionID)?.bytes ?? 0
     }
 
+    /// Removes the records at the front of the order that have expired.
+    fileprivate mutating func removeExpired(at now: Instant) {
+        while firstInOrder < order.count {
+            let (use, sessionID) = order[firstInOrder]
+            if let record = records[sessionID], record.use == use {
+                guard record.expiry <= now else { return }
+                remove(sessionID)
+            }
+            firstInOrder += 1
+        }
+    }
+
     fileprivate mutating func removeOldest() {
         while firstInOrder < order.count {
             let (use, sessionID) = order[firstInOrder]
@@ -171,6 +184,8 @@ public final class MemorySessionStore: SessionStore {
 
     /// False: the records end with the process.
     public var isShared: Bool { false }
+    /// Always.
+    public var isReachable: Bool { true }
     /// None: every outcome is known at once.
     public var pendingChanges: Int { 0 }
 

@@ -103,6 +103,8 @@ public enum ClaimOutcome: Equatable, Sendable {
 public protocol SessionStore: AnyObject {
     /// Whether sessions outlive this process in it: then state is written as it happens.
     var isShared: Bool { get }
+    /// Whether it answers. A change that is made while it does not fails.
+    var isReachable: Bool { get }
     /// Changes whose outcome is not known. A server that ends waits for them.
     var pendingChanges: Int { get }
 

@@ -198,6 +198,53 @@ import Testing
         #expect(world.server.metrics.total(of: .resumesUnknown) == 0)
     }
 
+    @Test func twoLateReturnsLeadToOneSession() throws {
+        let world = try ResumeWorld()
+        let client = world.open()
+        world.count(to: 3, client)
+        #expect(world.server.run(for: .seconds(2)))
+        world.cut(client)
+        #expect(world.server.run(for: .seconds(130)))
+        let one = try world.comeBack(from: client, at: client.offsets.last)
+        let two = try world.comeBack(from: client, at: client.offsets.last)
+        #expect(two.parsed.first?["recovered"]?.bool == true)
+        #expect(one.closeCode == 4_409 && world.sessionCount == 1)
+        // What was said since is kept for the next time too.
+        world.count(to: 2, two)
+        #expect(world.server.run(for: .seconds(2)))
+        world.cut(two)
+        #expect(world.server.run(for: .seconds(130)))
+        let three = try world.comeBack(from: two, at: nil)
+        #expect(three.parsed.contains { $0["item"]?.raw.text.contains("1 2 \"") == true })
+        three.close()
+        #expect(world.server.run())
+        let four = try world.comeBack(from: two, at: nil)
+        #expect(four.eventTypes.prefix(2) == ["parley.resumed", "session.created"])
+    }
+
+    @Test func aShardThatWasLateLosesNoClient() throws {
+        let world = try ResumeWorld()
+        let client = world.open()
+        world.server.io.suspend(for: .seconds(3))
+        #expect(world.server.run(for: .seconds(1)))
+        world.cut(client)
+        #expect(world.detachedCount == 1)
+        let again = try world.comeBack(from: client, at: client.offsets.last)
+        #expect(again.parsed.first?["recovered"]?.bool == true)
+    }
+
+    @Test func whereTooManyWaitTheLastStateIsKept() throws {
+        let world = try ResumeWorld { $0.maxDetachedSessions = 1 }
+        let clients = [world.open(), world.open()]
+        for client in clients { world.cut(client) }
+        #expect(world.detachedCount == 1 && world.sessionCount == 1)
+        for client in clients {
+            let again = try world.comeBack(from: client, at: client.offsets.last)
+            #expect(again.parsed.first?["recovered"]?.bool == true)
+        }
+        #expect(world.sessionCount == 2)
+    }
+
     @Test func afterTenWindowsASessionIsUnknown() throws {
         let world = try ResumeWorld()
         let client = world.open()

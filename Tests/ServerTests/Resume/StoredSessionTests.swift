@@ -72,13 +72,13 @@ import Testing
         #expect(step.items == ["item_2"])
     }
 
-    @Test(arguments: [StoreWriteOutcome.failed, .missing])
-    func whatTheStoreHasLostIsWrittenWhole(_ outcome: StoreWriteOutcome) {
+    @Test(arguments: [(StoreWriteOutcome.missing, 2_000), (.failed, 6_000)])
+    func whatTheStoreHasLostIsWrittenWhole(_ outcome: StoreWriteOutcome, due: Int) {
         settle()
         stored.note(Self.delta, at: Self.time(0))
         _ = stored.takeStep()
         #expect(stored.handle(outcome, at: Self.time(1_000)))
-        #expect(stored.deadline == Self.time(2_000))
+        #expect(stored.deadline == Self.time(due))
         let step = stored.takeStep()
         #expect(step.isWhole && step.items == nil && step.hasHandle)
     }
@@ -109,7 +109,8 @@ import Testing
     @Test(arguments: [RealtimeDialect.ga, .beta], [String?.none, "00ff"])
     func theFieldIsReadBack(dialect: RealtimeDialect, principal: String?) {
         let resume = SavedResume(
-            epoch: .max, first: 1 << 40, principal: principal, dialect: dialect)
+            epoch: .max, first: 1 << 40, principal: principal, dialect: dialect,
+            end: principal == nil ? nil : 1_800_000_000)
         #expect(SavedResume(resume.bytes) == resume)
     }
 
