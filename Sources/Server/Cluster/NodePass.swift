@@ -4,8 +4,9 @@
 //   Parley-Node: ACCESS.PRINCIPAL.SECRET.END.CODE
 //
 // CODE is the HMAC (SHA-256) of these four, of the receiver's name and of the request line, by a
-// secret that the nodes share. SECRET is the hash of the caller's client secret, if it has one. So a pass is good for one request of one node, for some seconds. A
-// second use of it does what the first has done.
+// secret that the nodes share. SECRET is the hash of the caller's client secret, if it has one. So
+// a pass is good for one request of one node, for some seconds. A second use of it does what the
+// first has done.
 //
 // Invariant: a pass gives nobody more access than the caller has.
 

@@ -52,13 +52,22 @@ struct NodeRequest: Sendable {
     }
 
     /// The answers to several requests, in any order.
+    /// - Parameter isEnough: whether an answer makes the others needless. Requests that have none
+    ///   yet are cancelled then, so that a node that is away delays nobody.
     static func answers(
-        to requests: [NodeRequest], by client: any UpstreamClient
+        to requests: [NodeRequest], by client: any UpstreamClient,
+        until isEnough: (NodeAnswer) -> Bool = { _ in false }
     ) async -> [NodeAnswer] {
         await withTaskGroup(of: NodeAnswer.self) { group in
             for request in requests { group.addTask { await request.answer(by: client) } }
             var answers: [NodeAnswer] = []
-            for await answer in group { answers.append(answer) }
+            for await answer in group {
+                answers.append(answer)
+                if isEnough(answer) {
+                    group.cancelAll()
+                    break
+                }
+            }
             return answers
         }
     }

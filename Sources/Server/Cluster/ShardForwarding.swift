@@ -1,7 +1,8 @@
 // Requests for what may be at another node: to hang a session up, to list sessions, and to find the
 // node of a session or of a chat's reply. The node that was asked puts the question to its own shards
 // and to all other nodes at once; a node that was asked by another asks its shards only. ShardRelays
-// passes on what takes longer than an answer.
+// passes on what takes longer than an answer. The first node that has a session decides; only lists
+// of sessions wait for all.
 //
 // Invariant: a question is passed on once. The client gets one answer, also where nodes are away.
 
@@ -17,9 +18,10 @@ extension Shard {
     /// Puts a question to all other nodes.
     /// - Parameters:
     ///   - target: path and query.
-    ///   - then: takes their answers, one for each node. Any thread.
+    ///   - isOne: whether one node at most has what is asked for, so that its answer is enough.
+    ///   - then: takes their answers, one for each node at most. Any thread.
     func askNodes(
-        _ method: HTTPMethod, _ target: String, for caller: Caller,
+        _ method: HTTPMethod, _ target: String, forOne isOne: Bool, for caller: Caller,
         then: @escaping @Sendable ([NodeAnswer]) -> Void
     ) {
         guard let upstream else { return then([]) }
@@ -28,21 +30,22 @@ extension Shard {
             services.nodes.request(method, target, to: $0, for: caller, at: seconds)
         }
         Task(executorPreference: gate.executor.task) {
-            then(await NodeRequest.answers(to: requests, by: upstream))
+            then(
+                await NodeRequest.answers(to: requests, by: upstream) { isOne && $0.status == 200 })
         }
     }
 
     /// Asks the other nodes to hang a session up. Their answer counts as that of one more shard.
     func askNodesToHangUp(_ sessionID: String, for caller: Caller, as id: CallID) {
         let path = "/v1/realtime/calls/\(sessionID)/hangup"
-        askNodes(.post, path, for: caller) { [postToThisShard] answers in
+        askNodes(.post, path, forOne: true, for: caller) { [postToThisShard] answers in
             postToThisShard(.answer(CallAnswer(toHangUp: answers), to: id))
         }
     }
 
     /// Asks the other nodes which of them has something.
     func askNodesForPlace(of wanted: NodePlace, for caller: Caller, as id: CallID) {
-        askNodes(.get, wanted.target, for: caller) { [postToThisShard] answers in
+        askNodes(.get, wanted.target, forOne: true, for: caller) { [postToThisShard] answers in
             postToThisShard(.answer(CallAnswer(toFind: answers), to: id))
         }
     }
@@ -66,7 +69,8 @@ extension Shard {
 
     /// Asks the other nodes for their sessions.
     func askNodesForSessions(_ query: SessionQuery, for caller: Caller, as id: SurveyID) {
-        askNodes(.get, query.target, for: caller) { [mailbox = inbox.mailbox] answers in
+        askNodes(.get, query.target, forOne: query.id != nil, for: caller) {
+            [mailbox = inbox.mailbox] answers in
             mailbox.post(.noteNodes(answers, for: id))
         }
     }
@@ -138,7 +142,7 @@ enum NodePlace: Equatable, Sendable {
 }
 
 extension Route {
-    /// The questions of other nodes. Nothing is there for anybody else.
+    /// The questions of other nodes. Any other client is answered as if the paths did not exist.
     static let nodes = [
         Route(
             path: "/nodes/sessions/{id}", methods: [.get], access: .key, pages: .sameOrigin,

@@ -156,7 +156,7 @@ extension Shard {
                         UnsafeRawBufferPointer(rebasing: relays.buffer[..<count]),
                         into: &scratch, at: peerClock)
                 } catch {
-                    return lose(relay, because: "its answer is none", on: connection)
+                    return lose(relay, because: "its answer is not HTTP", on: connection)
                 }
                 if let status = relay.status, status != 101, relay.fallback != nil {
                     scratch.removeAll()
