@@ -2,11 +2,13 @@
 // and the end of a session, and only where a principal's sessions are limited.
 //
 // Where servers share a store, each reports the places that were taken or given back, and learns
-// how many the others have. What others have given since the last report is not known, so that several
-// servers at once may give more than the limit.
+// how many the others have. It reports principals that have a session here, and follows some that
+// have none: the limited keys of its file, and those whose last session here ended lately. What
+// others have given since the last report is not known, nor anything of a principal that is not
+// followed. So several servers may give more than the limit.
 //
-// Invariant: a principal has an entry only while it has a session, so that there are never more
-// entries than sessions. What others have is known of such principals only.
+// Invariant: `taken` has a principal only while it has a session, and what others have is known of
+// such principals and of at most `maxFollowed` more.
 
 import Codec
 import Synchronization
@@ -18,11 +20,17 @@ typealias PlaceReport = [(principal: SHA256Digest, count: Int)]
 package final class SessionPlaces: Sendable {
     /// Principals of one report; the others wait for the next. 500: the script takes about 1 ms.
     static let maxReport = 500
+    /// Principals without a session here that are followed; the oldest goes first. 500: as many as
+    /// one report has.
+    static let maxFollowed = maxReport
 
     private struct State {
         var taken: [SHA256Digest: Int] = [:]
         /// Places that other servers have given.
         var others: [SHA256Digest: Int] = [:]
+        /// Principals that are asked about also without a session here, oldest first.
+        var followed: [SHA256Digest] = []
+        var isFollowed: Set<SHA256Digest> = []
         /// Principals to report, in the order in which their counts changed.
         var changed: [SHA256Digest] = []
         var isChanged: Set<SHA256Digest> = []
@@ -35,6 +43,22 @@ package final class SessionPlaces: Sendable {
             changed.append(principal)
             return changed.count == 1 ? wake : nil
         }
+
+        func isKnown(_ principal: SHA256Digest) -> Bool {
+            taken[principal] != nil || isFollowed.contains(principal)
+        }
+
+        /// All principals that are asked about.
+        var known: Set<SHA256Digest> { isFollowed.union(taken.keys) }
+
+        mutating func follow(_ principal: SHA256Digest) {
+            guard wake != nil, isFollowed.insert(principal).inserted else { return }
+            followed.append(principal)
+            guard followed.count > SessionPlaces.maxFollowed else { return }
+            let oldest = followed.removeFirst()
+            isFollowed.remove(oldest)
+            if taken[oldest] == nil { others[oldest] = nil }
+        }
     }
 
     private let state = Mutex(State())
@@ -45,15 +69,17 @@ package final class SessionPlaces: Sendable {
     /// Principals that have a session now.
     package var count: Int { state.withLock { $0.taken.count } }
 
-    /// Takes a place; false where the principal has that many already.
-    func take(_ principal: SHA256Digest, atMost limit: Int) -> Bool {
-        let (isTaken, wake) = state.withLock { state in
+    /// Takes a place. Where others have the last one, they are asked anew: it may be free by now.
+    /// - Parameter isMoved: whether the session comes from another server, which may count it yet.
+    /// - Returns: false where the principal has that many already.
+    func take(_ principal: SHA256Digest, atMost limit: Int, isMoved: Bool = false) -> Bool {
+        let (isTaken, wake) = state.withLock { state -> (Bool, (@Sendable () -> Void)?) in
             let open = state.taken[principal] ?? 0
-            guard open + (state.others[principal] ?? 0) < limit else {
-                return (false, nil as (@Sendable () -> Void)?)
-            }
-            state.taken[principal] = open + 1
-            return (true, state.note(principal))
+            guard open < limit else { return (false, nil) }
+            let others = max(0, (state.others[principal] ?? 0) - (isMoved ? 1 : 0))
+            let isFree = others < limit - open
+            if isFree { state.taken[principal] = open + 1 }
+            return (isFree, state.note(principal))
         }
         wake?()
         return isTaken
@@ -66,7 +92,7 @@ package final class SessionPlaces: Sendable {
                 preconditionFailure("released twice")
             }
             state.taken[principal] = open > 1 ? open - 1 : nil
-            if open == 1 { state.others[principal] = nil }
+            if open == 1 { state.follow(principal) }
             return state.note(principal)
         }
         wake?()
@@ -77,6 +103,23 @@ package final class SessionPlaces: Sendable {
     /// Reports changes from now on.
     /// - Parameter wake: is called when there is something to report, on any thread.
     func share(_ wake: @escaping @Sendable () -> Void) { state.withLock { $0.wake = wake } }
+
+    /// Asks also about principals that have no session here. Nothing is done where there is no
+    /// other server.
+    func follow(_ principals: [SHA256Digest]) {
+        state.withLock { state in
+            for principal in principals.prefix(Self.maxFollowed) { state.follow(principal) }
+        }
+    }
+
+    /// Whether one report has all principals that are asked about.
+    var fitsOneReport: Bool {
+        state.withLock { $0.taken.count <= Self.maxReport && $0.known.count <= Self.maxReport }
+    }
+
+    /// The others cannot be asked: from now on this server's own sessions count, until a report is
+    /// made again.
+    func forgetOthers() { state.withLock { $0.others = [:] } }
 
     /// Whether there is something to report.
     var hasChanges: Bool { state.withLock { !$0.changed.isEmpty } }
@@ -107,7 +150,7 @@ package final class SessionPlaces: Sendable {
     func apply(_ others: [Int], of report: PlaceReport) {
         state.withLock { state in
             for ((principal, _), count) in zip(report, others) {
-                state.others[principal] = state.taken[principal] == nil ? nil : count
+                state.others[principal] = state.isKnown(principal) ? count : nil
             }
         }
     }
@@ -116,7 +159,7 @@ package final class SessionPlaces: Sendable {
     func renew() {
         let wake = state.withLock { state in
             // In an order that does not depend on the process.
-            let principals = state.taken.keys.filter { !state.isChanged.contains($0) }
+            let principals = state.known.filter { !state.isChanged.contains($0) }
                 .sorted { $0.bytes.lexicographicallyPrecedes($1.bytes) }
             return principals.reduce(nil as (@Sendable () -> Void)?) { wake, principal in
                 state.note(principal) ?? wake

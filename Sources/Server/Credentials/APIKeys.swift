@@ -97,6 +97,11 @@ package struct APIKeys: Sendable {
         return found
     }
 
+    /// The hashes of those keys whose limits fulfil a condition, in the order in which they came.
+    func digests(where isWanted: (SessionAllowance) -> Bool) -> [SHA256Digest] {
+        keys.filter { isWanted($0.allowance) }.map(\.digest)
+    }
+
     /// Whether a text can be sent in a header, as a key must be.
     private func objection(to key: String) -> String? {
         guard key.utf8.count <= RequestCredential.maxBytes,

@@ -46,10 +46,13 @@ package final class Authenticator: Sendable {
     /// request is refused.
     let isOn: Bool
     private let rules: Mutex<CredentialRules>
+    /// Sessions of a key that has no limit of its own; 0: as many as it likes.
+    private let maxSessionsPerKey: Int
 
     /// Creates one for the limits of a configuration.
     package init(_ configuration: ServerConfiguration, rules: CredentialRules) {
         self.rules = Mutex(rules)
+        maxSessionsPerKey = configuration.maxSessionsPerKey
         isOn = configuration.asksForCredentials || rules.keys.count > 0 || rules.tokens != nil
         secrets = ClientSecrets(maxEntries: configuration.maxClientSecrets)
         failures = AddressLimits(
@@ -58,7 +61,22 @@ package final class Authenticator: Sendable {
 
     /// Replaces keys and rules. Open sessions go on; client secrets made with a removed key open
     /// nothing more.
-    package func replace(_ rules: CredentialRules) { self.rules.withLock { $0 = rules } }
+    package func replace(_ rules: CredentialRules) {
+        self.rules.withLock { $0 = rules }
+        places.follow(limitedKeys)
+    }
+
+    /// Reports places to other servers from now on, and asks about those of the server's own keys.
+    /// - Parameter wake: is called when there is something to report, on any thread.
+    func sharePlaces(_ wake: @escaping @Sendable () -> Void) {
+        places.share(wake)
+        places.follow(limitedKeys)
+    }
+
+    /// The keys whose sessions are limited.
+    private var limitedKeys: [SHA256Digest] {
+        rules.withLock { $0.keys.digests { ($0.maxSessions ?? maxSessionsPerKey) > 0 } }
+    }
 
     /// A key of the server.
     func key(of digest: SHA256Digest) -> APIKey? { rules.withLock { $0.keys.key(of: digest) } }

@@ -67,12 +67,14 @@ final class SessionGrant {
 
 extension Caller {
     /// Takes a place for a session.
-    /// - Parameter quotas: what the session may use; nil: as much as it likes.
+    /// - Parameters:
+    ///   - quotas: what the session may use; nil: as much as it likes.
+    ///   - isMoved: whether the session comes from another server.
     /// - Returns: nil where there is nothing to limit or to name.
     /// - Throws: `.credentialSessions`.
     func grant(
         from places: SessionPlaces, _ quotas: SessionQuotas?,
-        _ configuration: ServerConfiguration, at now: Instant
+        _ configuration: ServerConfiguration, isMoved: Bool = false, at now: Instant
     ) throws(RefusalReason) -> SessionGrant? {
         let seconds = allowance.maxSessionSeconds ?? configuration.maxSessionSeconds
         let end = seconds > 0 ? now + .seconds(seconds) : nil
@@ -82,7 +84,9 @@ extension Caller {
             return SessionGrant(
                 end: end, subject: subject, quotas: quotas, principal: nil, places: places)
         }
-        guard places.take(principal, atMost: most) else { throw .credentialSessions }
+        guard places.take(principal, atMost: most, isMoved: isMoved) else {
+            throw .credentialSessions
+        }
         return SessionGrant(
             end: end, subject: subject, quotas: quotas, principal: principal, places: places)
     }

@@ -64,9 +64,11 @@ extension Shard {
     /// - Parameters:
     ///   - asked: the parameters of the request; those of a client secret come before them.
     ///   - client: the caller's address.
+    ///   - isMoved: whether the session comes from another server.
     /// - Throws: the credential's limit that is reached.
     func admit(
-        _ caller: Caller, at client: NetworkAddress, to asked: SessionParameters
+        _ caller: Caller, at client: NetworkAddress, to asked: SessionParameters,
+        isMoved: Bool = false
     ) throws(RefusalReason) -> (SessionParameters, SessionGrant?) {
         var parameters = caller.session ?? asked
         if parameters.kind == .realtime, parameters.model.isEmpty {
@@ -80,7 +82,7 @@ extension Shard {
         guard caller.allowance.allows(model: model) else { throw .model }
         let grant = try caller.grant(
             from: services.authenticator.places, quotas(of: caller, at: client), configuration,
-            at: now)
+            isMoved: isMoved, at: now)
         return (parameters, grant)
     }
 

@@ -79,7 +79,8 @@ extension Shard {
         let client = source(of: request, on: connection).client
         let (parameters, grant): (SessionParameters, SessionGrant?)
         do {
-            (parameters, grant) = try admit(caller, at: client, to: routes.session(for: request))
+            (parameters, grant) = try admit(
+                caller, at: client, to: routes.session(for: request), isMoved: claimed != nil)
         } catch {
             return send(credentialRefusal(error, on: connection), to: request, on: connection)
         }

@@ -28,10 +28,11 @@ final class PlaceReports {
     var hasChanges: Bool { places.hasChanges }
 
     /// Has everything reported again from time to time.
-    func handleHeartbeat() {
+    /// - Parameter isReachable: false: the store is away.
+    func handleHeartbeat(isReachable: Bool) {
+        if !isReachable { places.forgetOthers() }
         beats += 1
-        let areFew = places.count <= SessionPlaces.maxReport
-        if areFew || beats.isMultiple(of: Self.beatsPerRenewal) { places.renew() }
+        if beats.isMultiple(of: Self.beatsPerRenewal) || places.fitsOneReport { places.renew() }
     }
 
     /// Reports what has changed, unless a report has no outcome yet.

@@ -50,7 +50,7 @@ final class ShardStore {
                 for post in directory.all { post(.fenced(sessionID: sessionID, fence: fence)) }
             },
             onNodes: { count in
-                places.handleHeartbeat()
+                places.handleHeartbeat(isReachable: count != nil)
                 table?.noteReachable(count != nil)
                 if let count { table?.noteServers(count) }
             })
@@ -76,7 +76,7 @@ extension Shard {
             mailbox.post(.planReport)
         }
         (services.quotas as? SharedQuotaTable)?.onUse(plan)
-        services.authenticator.places.share(plan)
+        services.authenticator.sharePlaces(plan)
     }
 
     /// Shows other servers that this one is alive, now and from now on.
