@@ -7,6 +7,8 @@
 //
 // While the common buckets are away, each server goes on with its share: a quota divided by the
 // number of servers that were last alive. What is used meanwhile is reported when they are back.
+// A report also says what this server knows of each bucket: that counts where the common bucket is
+// lost.
 //
 // Invariant: a use is counted once in the own table, and is in `waiting` until a report takes it.
 
@@ -27,6 +29,19 @@ struct SharedUse: Equatable {
     var quota: Quota
     /// Units; less than 0 where more was given back than used.
     var count: Int
+    /// Units that the own table has charged beside: of a share each costs as much as one for every
+    /// server.
+    var surcharge = 0
+
+    /// Adds another use. One that would be too great does not count.
+    mutating func add(_ other: SharedUse) {
+        let (count, isGreat) = count.addingReportingOverflow(other.count)
+        let (surcharge, isTooGreat) = surcharge.addingReportingOverflow(other.surcharge)
+        let isCounted = !isGreat && !isTooGreat
+        self = SharedUse(
+            quota: other.quota, count: isCounted ? count : self.count,
+            surcharge: isCounted ? surcharge : self.surcharge)
+    }
 }
 
 /// A report: buckets in order, with their use.
@@ -86,7 +101,7 @@ package final class SharedQuotaTable: QuotaStore {
 
     /// The report was not made: its uses wait again.
     func putBack(_ report: SharedReport) {
-        for (bucket, use) in report { note(use.count, bucket: bucket, quota: use.quota) }
+        for (bucket, use) in report { note(use, of: bucket) }
     }
 
     /// The report was made.
@@ -99,27 +114,38 @@ package final class SharedQuotaTable: QuotaStore {
         }
     }
 
+    /// The microseconds until a bucket of a report is full, by the own table. What is used between
+    /// the report and this call counts as well.
+    func missing(in bucket: SharedBucket, after use: SharedUse, at now: Instant) -> Double {
+        let account = QuotaAccount(subject: bucket.subject, quotas: [use.quota])
+        let reset = table.balance(of: bucket.unit, in: [account], at: now)?.reset ?? .zero
+        let surcharge = Double(use.surcharge) * use.quota.unitMicroseconds
+        return max(0, Double(reset.wholeNanoseconds) / 1_000 - surcharge)
+    }
+
     private func note(_ count: Int, of unit: QuotaUnit, in accounts: [QuotaAccount]) {
         guard count != 0 else { return }
+        let beside = isAlone.load(ordering: .relaxed) ? servers.load(ordering: .relaxed) - 1 : 0
+        let (surcharge, isTooGreat) = count.multipliedReportingOverflow(by: beside)
         for account in accounts {
             for quota in account.quotas where quota.unit == unit {
                 let bucket = SharedBucket(
                     subject: account.subject, unit: unit, period: quota.period)
-                note(count, bucket: bucket, quota: quota)
+                let use = SharedUse(
+                    quota: quota, count: count, surcharge: isTooGreat ? 0 : surcharge)
+                note(use, of: bucket)
             }
         }
     }
 
-    private func note(_ count: Int, bucket: SharedBucket, quota: Quota) {
+    private func note(_ use: SharedUse, of bucket: SharedBucket) {
         let isFirst = state.withLock { state -> Bool in
-            if let use = state.waiting[bucket] {
-                let sum = use.count.addingReportingOverflow(count)
-                state.waiting[bucket] = SharedUse(
-                    quota: quota, count: sum.overflow ? use.count : sum.partialValue)
+            if state.waiting[bucket] != nil {
+                state.waiting[bucket]?.add(use)
                 return false
             }
             guard state.order.count < Self.maxWaiting else { return false }
-            state.waiting[bucket] = SharedUse(quota: quota, count: count)
+            state.waiting[bucket] = use
             state.order.append(bucket)
             return state.order.count == 1
         }
@@ -168,4 +194,9 @@ package final class SharedQuotaTable: QuotaStore {
     package func balance(
         of unit: QuotaUnit, in accounts: [QuotaAccount], at now: Instant
     ) -> QuotaBalance? { table.balance(of: unit, in: shares(of: accounts), at: now) }
+}
+
+extension Quota {
+    /// Microseconds in which one unit fills up, which may be less than one.
+    var unitMicroseconds: Double { Double(period.seconds) * 1_000_000 / Double(amount) }
 }

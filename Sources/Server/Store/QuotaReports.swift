@@ -28,11 +28,13 @@ final class QuotaReports {
         isUnderWay = true
         let command = RedisCommand(
             StoreScripts.use, keys: report.map { StoreScripts.quota(of: $0.bucket) },
-            arguments: report.flatMap { _, use in
-                let span = use.quota.period.seconds * 1_000_000
-                // Microseconds of one unit, which may be less than one.
-                return ["\(Double(span) / Double(use.quota.amount))", "\(span)", "\(use.count)"]
-                    .map { Array($0.utf8) }
+            arguments: report.flatMap { bucket, use in
+                let quota = use.quota
+                let missing = table.missing(in: bucket, after: use, at: now())
+                return [
+                    "\(quota.unitMicroseconds)", "\(quota.period.seconds * 1_000_000)",
+                    "\(use.count)", "\(missing)",
+                ].map { Array($0.utf8) }
             })
         link.send(.use, command) { [self] result in
             isUnderWay = false
@@ -67,20 +69,25 @@ extension StoreScripts {
     }
 
     /// Keys: buckets. Arguments, for each of them: microseconds of one unit, microseconds of all
-    /// units, units used. Answers with the microseconds until each is full. A bucket is the time at
-    /// which it will be full, as in TokenBucket; its debt is at most what it holds.
+    /// units, units used, microseconds until it is full by what the server knows. Answers with the
+    /// microseconds until each is full. A bucket is the time at which it will be full, as in
+    /// TokenBucket; its debt is at most what it holds. Where there is none, it is full or was lost:
+    /// then what the server knows counts, which has the units used already.
     static let use = RedisScript(
         """
         local time = redis.call('TIME')
         local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
         local answer = {}
         for i = 1, #KEYS do
-            local unit, span = tonumber(ARGV[3 * i - 2]), tonumber(ARGV[3 * i - 1])
-            local count = tonumber(ARGV[3 * i])
-            local full = tonumber(redis.call('GET', KEYS[i]) or '0') or 0
-            if full ~= full then full = 0 end
-            if count > 0 then full = math.max(full, now) end
-            full = full + unit * count
+            local unit, span = tonumber(ARGV[4 * i - 3]), tonumber(ARGV[4 * i - 2])
+            local count, known = tonumber(ARGV[4 * i - 1]), tonumber(ARGV[4 * i])
+            local full = tonumber(redis.call('GET', KEYS[i]) or '')
+            if full == nil or full ~= full then
+                full = now + known
+            else
+                if count > 0 then full = math.max(full, now) end
+                full = full + unit * count
+            end
             full = math.max(math.min(full, now + 2 * span), now)
             if full > now then
                 redis.call('SET', KEYS[i], string.format('%.3f', full),

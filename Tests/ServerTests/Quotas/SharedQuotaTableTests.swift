@@ -95,7 +95,29 @@ struct SharedQuotaTableTests {
         table.noteReachable(true)
         #expect(
             table.takeReport().first?.use
-                == SharedUse(quota: Quota(.turns, 60, per: .minute), count: 20))
+                == SharedUse(quota: Quota(.turns, 60, per: .minute), count: 20, surcharge: 38))
+    }
+
+    @Test("what a server knows of a bucket has what was used alone at its true price")
+    func knownAlone() throws {
+        let table = SharedQuotaTable()
+        let quotas = account("turns=60/minute")
+        table.noteServers(3)
+        _ = try table.take(5, of: .turns, from: quotas, at: start)
+        table.noteReachable(false)
+        _ = try table.take(4, of: .turns, from: quotas, at: start)
+        table.refund(1, of: .turns, to: quotas)
+        let (bucket, use) = try #require(table.takeReport().first)
+        let later = start + .seconds(2)
+        #expect(table.missing(in: bucket, after: use, at: start) == 8_000_000)
+        #expect(table.missing(in: bucket, after: use, at: later) == 6_000_000)
+        #expect(table.missing(in: bucket, after: use, at: start + .seconds(60)) == 0)
+        // A peer's greatest numbers are no reason to stop.
+        let greatest = SharedUse(quota: use.quota, count: 1, surcharge: .max)
+        #expect(table.missing(in: bucket, after: greatest, at: start) == 0)
+        var sum = greatest
+        sum.add(greatest)
+        #expect(sum == greatest)
     }
 }
 
@@ -219,10 +241,45 @@ struct QuotaReportTests {
         for _ in 0..<3 { places[1].release(key) }
         try report(1)
         #expect(places[1].count == 0 && !places[1].hasChanges)
+        // Without a session here, the key is still asked about.
+        _ = try one.world.reply(to: alive, over: try one.world.link(server.url))
+        places[0].renew()
+        try report(0)
+        for _ in 0..<2 { #expect(places[0].take(key, atMost: 3)) }
+        try report(0)
+        reports[1].handleHeartbeat(isReachable: true)
+        try report(1)
+        #expect(!places[1].take(key, atMost: 3))
+        server.kill()
+        reports[1].handleHeartbeat(isReachable: false)
+        #expect(places[1].take(key, atMost: 3))
     }
 
-    @Test("a bucket that something else has damaged counts as full")
-    func damaged() throws {
+    @Test("common buckets that are lost come back with what a server knows of them")
+    func emptied() throws {
+        let server = try RedisServerProcess()
+        let (one, two) = (try Node(server.url), try Node(server.url))
+        let quotas = account("turns=100/day")
+        for (node, count) in [(one, 30), (two, 50)] {
+            _ = try node.table.take(count, of: .turns, from: quotas, at: start)
+            try node.report()
+        }
+        let link = try one.world.link(server.url)
+        _ = try one.world.reply(to: RedisCommand("FLUSHALL"), over: link).get()
+        _ = try two.table.take(1, of: .turns, from: quotas, at: start)
+        try two.report()
+        #expect(two.remaining(quotas) == 19)
+        _ = try one.table.take(1, of: .turns, from: quotas, at: start)
+        try one.report()
+        #expect(one.remaining(quotas) == 18)
+    }
+
+    /// Values of a bucket, and what is left after one more turn of 100: what the server knows where
+    /// the value is no time, otherwise what the value says, within the bucket.
+    @Test(
+        "a bucket that something else has damaged is what the server knows, or full, or empty",
+        arguments: [("text", 98), ("", 98), ("nan", 98), ("-1e300", 99), ("1e300", 0)])
+    func damaged(value: String, left: Int) throws {
         let server = try RedisServerProcess()
         let one = try Node(server.url)
         let quotas = account("turns=100/day")
@@ -231,12 +288,11 @@ struct QuotaReportTests {
         try one.report()
         let key = try #require(
             try one.world.reply(to: RedisCommand("KEYS", "*"), over: link).get().array?.first?.text)
-        for value in ["text", "-1e300", "1e300", "nan", ""] {
-            _ = try one.world.reply(to: RedisCommand("SET", key, value), over: link)
-            one.table.charge(1, of: .turns, to: quotas, at: start)
-            try one.report()
-            let remaining = try #require(one.remaining(quotas))
-            #expect((0...100).contains(remaining))
-        }
+        _ = try one.world.reply(to: RedisCommand("SET", key, value), over: link).get()
+        one.table.charge(1, of: .turns, to: quotas, at: start)
+        try one.report()
+        #expect(one.remaining(quotas) == left)
+        let isExhausted = one.table.exhausted(.turns, in: quotas, at: start) != nil
+        #expect(isExhausted == (left == 0))
     }
 }
