@@ -1,10 +1,14 @@
 """Several servers that share a Redis: each finds the sessions of all."""
 
 import asyncio
+import base64
 import contextlib
+import hashlib
+import hmac
 import http.client
 import json
 import os
+import signal
 import socket
 import subprocess
 import time
@@ -13,18 +17,26 @@ import pytest
 from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ROOT, ParleyServer
 from redis_server import RedisServer
 from websockets.asyncio.client import connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 KEY = "sk-operator-0123456789"
 OTHER = "sk-other-0123456789"
+SINGLE = "sk-single-0123456789"
 
 
 @pytest.fixture
-def nodes(tmp_path):
+def redis():
+    with RedisServer() as server:
+        yield server
+
+
+@pytest.fixture
+def nodes(tmp_path, redis):
     """Three servers with the same keys, each of which knows the others."""
     keys = tmp_path / "keys"
-    keys.write_text(f"{KEY} name=boss operator\n{OTHER} name=other\n")
-    with RedisServer() as redis, contextlib.ExitStack() as stack:
+    keys.write_text(
+        f"{KEY} name=boss operator\n{OTHER} name=other\n{SINGLE} name=single max-sessions=1\n")
+    with contextlib.ExitStack() as stack:
         started = [
             stack.enter_context(
                 ParleyServer("--store", redis.url, "--api-keys-file", str(keys)))
@@ -117,11 +129,89 @@ def test_a_node_that_is_gone_is_uncertain_and_then_forgotten(nodes):
     assert hang_up(nodes[0], "sess_nobody") == 404
 
 
-def test_a_pass_cannot_be_made_up(nodes):
-    for value in ["", "3.-.9999999999.AAAA", "...", "3.-.1." + "A" * 43]:
-        status, _ = ask(nodes[0], "/admin/sessions", key="sk-none-0123456789",
-                        **{"Parley-Node": value})
-        assert status == 401
+def test_a_session_is_found_while_another_node_is_silent(nodes):
+    nodes[2].process.send_signal(signal.SIGSTOP)
+    nodes[2].expected_status = -9
+    try:
+        async def test():
+            async with session(nodes[1]) as (first, _), session(nodes[1]) as (second, link):
+                status, row = await asyncio.to_thread(ask, nodes[0], f"/admin/sessions/{first}")
+                assert status == 200 and row["id"] == first
+                assert await asyncio.to_thread(hang_up, nodes[0], second) == 200
+                with pytest.raises(ConnectionClosed):
+                    while True:
+                        await link.recv()
+                url = f"{nodes[0].realtime_url}?call_id={first}"
+                headers = {"Authorization": f"Bearer {KEY}"}
+                async with connect(url, additional_headers=headers,
+                                   **PATIENT_WEBSOCKET) as sideband:
+                    created = json.loads(await sideband.recv())
+                    assert created["session"]["id"] == first
+
+        run(test())
+    finally:
+        nodes[2].process.kill()
+        nodes[2].process.wait()
+
+
+def test_a_keys_sessions_are_limited_over_all_nodes(nodes):
+    def is_admitted(node):
+        async def test():
+            async with session(node, SINGLE):
+                pass
+
+        try:
+            asyncio.run(asyncio.wait_for(test(), HANG_GUARD))
+            return True
+        except InvalidStatus as refusal:
+            assert refusal.response.status_code == 429
+            return False
+
+    async def test():
+        async with session(nodes[0], SINGLE):
+            # No other has seen the key; each learns of the session from its next report.
+            for node in nodes[1:]:
+                await asyncio.to_thread(until, lambda node=node: not is_admitted(node))
+                assert not await asyncio.to_thread(is_admitted, node)
+        for node in nodes[1:]:
+            await asyncio.to_thread(until, lambda node=node: is_admitted(node))
+
+    run(test())
+
+
+def test_a_pass_cannot_be_made_up(nodes, redis):
+    script = ("return (redis.call('GET', 'parley:node-secret'):gsub('.', "
+              "function(c) return string.format('%02x', c:byte()) end))")
+    secret = bytes.fromhex(redis.command("EVAL", script, "0"))
+    target = "/admin/sessions?scope=node"
+    lines = redis.command("HGETALL", "parley:node-records").splitlines()
+    [receiver] = [
+        name for name, record in zip(lines[::2], lines[1::2], strict=True)
+        if f":{nodes[0].port}" in record]
+
+    def sign(facts, secret=secret, receiver=receiver, target=target, method="GET"):
+        text = f"parley node 2\n{receiver}\n{method} {target}\n{facts}"
+        code = hmac.new(secret, text.encode(), hashlib.sha256).digest()
+        return facts + "." + base64.urlsafe_b64encode(code).decode().rstrip("=")
+
+    def status(value, **options):
+        return ask(nodes[0], target, **{"Parley-Node": value}, **options)[0]
+
+    now = int(time.time())
+    facts = f"3.-.-.{now + 10}"
+    good = sign(facts)
+    assert status(good, key="sk-none-0123456789") == 200
+    # The request has an operator's key, which would do without a pass.
+    assert ask(nodes[0], target)[0] == 200
+    code = good.rsplit(".", 1)[1]
+    flipped = ("B" if code[0] == "A" else "A") + code[1:]
+    for value in [
+            f"{facts}.{flipped}", f"{facts}.{'A' * 43}", f"{facts}.", facts, "", "....",
+            sign(facts, secret=bytes(32)), sign(facts, receiver="another"),
+            sign(facts, target="/admin/sessions"), sign(facts, method="POST"),
+            f"3.-.-.{now + 11}.{code}", sign(f"3.-.-.{now - 60}"),
+            sign(f"3.-.-.{now + 3600}"), sign(f"0.-.-.{now + 10}"), sign(f"3.-.{now + 10}")]:
+        assert status(value) == 401, value
 
 
 # scripts/cluster.sh
