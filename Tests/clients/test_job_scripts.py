@@ -23,7 +23,7 @@ class Queue:
     """A stream of jobs, and the scripts."""
 
     def __init__(self, client):
-        self.redis = client
+        self.redis, self.entries = client, {}
         folders = ["Sources/Agents/Jobs/Scripts", "examples/worker/lua"]
         self.scripts = {
             file.stem: client.register_script(file.read_text(encoding="utf-8"))
@@ -61,16 +61,18 @@ class Queue:
             args=[GROUP, worker, entry, job, lease, *arguments])
 
     def begins(self, job, entry, worker="a", lease=LEASE_MS):
+        self.entries[job] = entry
         return self.run("begin", job, entry, worker, lease=lease)
 
     def says(self, job, number, text, worker="a"):
-        return self.run("say", job, "", worker, number, "type", "text", "text", text)
+        return self.run(
+            "say", job, self.entries[job], worker, number, "type", "text", "text", text)
 
     def finishes(self, job, number, entry, worker="a"):
         return self.run("finish", job, entry, worker, number, "type", "end")
 
     def beats(self, job, worker="a"):
-        return self.run("beat", job, "", worker)
+        return self.run("beat", job, self.entries[job], worker)
 
     def sights(self, *jobs, idle=0):
         """What watch.lua tells of jobs, given with their entries."""
@@ -161,8 +163,8 @@ def test_a_worker_that_is_alive_keeps_its_job(queue):
     queue.redis.xclaim(STREAM, GROUP, "a", 0, [entry], idle=3_600_000)
     assert queue.sights(("t.1", asked), idle=1) == ["running"]
     lost = [STREAM, queue.lease("t.1")]
-    assert queue.claim(lost, GROUP, asked, 60_000, *queue.fields("t.2")) is None
-    assert queue.bury([*lost, "jobs:dead"], GROUP, asked, "attempts", 10, 60_000) == 0
+    assert queue.claim(lost, GROUP, asked, 0, 60_000, *queue.fields("t.2")) is None
+    assert queue.bury([*lost, "jobs:dead"], GROUP, asked, 0, "attempts", 10, 60_000) == 0
     assert queue.says("t.1", 1, "still here") == GO_ON
     assert queue.redis.xlen(STREAM) == 1 and not queue.redis.exists("jobs:dead")
 
@@ -173,7 +175,8 @@ def test_the_job_of_a_dead_worker_is_given_to_another(queue, begins):
     entry = queue.begun("t.1") if begins else queue.taken("a")[0]
     queue.loses_heart("t.1")
     assert queue.sights(("t.1", asked), idle=0) == ["lost"]
-    again = queue.claim([STREAM, queue.lease("t.1")], GROUP, asked, 60_000, *queue.fields("t.2"))
+    again = queue.claim(
+        [STREAM, queue.lease("t.1")], GROUP, asked, 0, 60_000, *queue.fields("t.2"))
     assert queue.sights(("t.1", asked), ("t.2", again)) == ["gone", "waiting"]
     # The first was only asleep: it is not heard any more.
     assert queue.begins("t.1", entry) == STOP
@@ -181,6 +184,18 @@ def test_the_job_of_a_dead_worker_is_given_to_another(queue, begins):
     assert queue.finishes("t.1", 1, entry) == STOP and queue.said() == []
     second = queue.begun("t.2", "b")
     assert queue.finishes("t.2", 1, second, "b") == 1 and queue.is_empty()
+
+
+def test_a_job_that_was_answered_after_all_is_not_run_again(queue):
+    """Its worker has woken after the server saw it lost, and before the server claims its job."""
+    asked = queue.asked("t.1")
+    entry, _ = queue.taken("a")
+    assert queue.sights(("t.1", asked)) == ["lost"]
+    assert queue.begins("t.1", entry) == GO_ON and queue.finishes("t.1", 1, entry) == 1
+    lost = [STREAM, queue.lease("t.1")]
+    assert queue.claim(lost, GROUP, asked, 0, 60_000, *queue.fields("t.2")) is None
+    assert queue.bury([*lost, "jobs:dead"], GROUP, asked, 0, "attempts", 10, 60_000) == 0
+    assert queue.is_empty() and not queue.redis.exists("jobs:dead")
 
 
 def test_a_lease_runs_out_without_a_heartbeat(queue):
@@ -198,7 +213,7 @@ def test_a_job_that_is_given_up_becomes_a_dead_letter(queue):
     queue.begun("t.1")
     queue.loses_heart("t.1")
     keys = [STREAM, queue.lease("t.1"), "jobs:dead"]
-    assert queue.bury(keys, GROUP, asked, "attempts", 10, 60_000) == 1
+    assert queue.bury(keys, GROUP, asked, 0, "attempts", 10, 60_000) == 1
     (_, letter), = queue.redis.xrange("jobs:dead")
     assert letter["reason"] == "attempts" and letter["worker"] == "a"
     assert letter["job"] == "t.1" and letter["request"] == "{}"
@@ -251,16 +266,26 @@ def test_a_worker_is_told_to_wait(queue):
     assert queue.hold([queue.lease("t.9")], 1) == 0 and not queue.redis.exists(queue.lease("t.9"))
 
 
-def test_nobody_works_for_a_server_that_is_gone(queue):
+@pytest.mark.parametrize("word", ["says", "beats"])
+def test_nobody_works_for_a_server_that_is_gone(queue, word):
+    """The workers themselves remove its jobs."""
     queue.asked("t.1")
     queue.asked("t.2")
     queue.begun("t.1")
     queue.redis.delete(REPLY)
-    assert queue.says("t.1", 1, "one") == STOP and not queue.redis.exists(REPLY)
+    assert (queue.says("t.1", 1, "one") if word == "says" else queue.beats("t.1")) == STOP
+    assert not queue.redis.exists(REPLY) and queue.redis.xlen(STREAM) == 1
     entry, _ = queue.taken("b")
     assert queue.begins("t.2", entry, "b") == STOP
-    assert queue.redis.xlen(STREAM) == 1
-    assert queue.tidy([STREAM], GROUP, 10, 60_000) == 1 and queue.is_empty()
+    assert queue.is_empty()
+
+
+def test_what_a_server_and_its_worker_have_left_is_tidied(queue):
+    queue.asked("t.1")
+    queue.asked("t.2")
+    queue.begun("t.1")
+    queue.redis.delete(REPLY)
+    assert queue.tidy([STREAM], GROUP, 10, 60_000) == 2 and queue.is_empty()
 
 
 def test_tidying_loses_no_job_of_a_server_that_lives(queue):
@@ -305,6 +330,8 @@ def test_an_empty_redis_has_lost_the_job_and_gets_it_again(queue):
         [STREAM, REPLY, queue.lease("t.1")], GROUP, 60_000, "5-0", 1, asked)
     assert (last, state) == ("0-1", "gone") and queue.redis.exists(REPLY)
     assert queue.begins("t.1", asked) == queue.says("t.1", 1, "one") == STOP
-    assert queue.claim([STREAM, queue.lease("t.1")], GROUP, asked, 60_000, *queue.fields("t.2"))
+    lost, again = [STREAM, queue.lease("t.1")], queue.fields("t.2")
+    assert queue.claim(lost, GROUP, asked, 0, 60_000, *again) is None
+    assert queue.claim(lost, GROUP, asked, 1, 60_000, *again)
     queue.finishes("t.2", 1, queue.begun("t.2"))
     assert queue.is_empty()

@@ -358,6 +358,67 @@ def test_a_worker_that_is_asked_to_end_finishes_its_turn(redis, workers, parley)
     run(test())
 
 
+def expire_replies(redis):
+    """The reply streams of servers that are gone end now; they would within 30 s."""
+    streams = redis.client.keys(f"{STREAM}:replies:*")
+    assert streams and all(0 < redis.client.pttl(stream) <= 30_000 for stream in streams)
+    redis.client.delete(*streams)
+
+
+def kill(server):
+    server.expected_status = -signal.SIGKILL
+    server.process.kill()
+    server.process.wait()
+
+
+@pytest.mark.parametrize("words", ["never answer", "tell me a story"])
+def test_a_worker_removes_the_job_of_a_server_that_was_killed(redis, workers, words):
+    async def test(server):
+        async with connect(server) as session:
+            await begin(session, words)
+            if "story" in words:
+                await session.until("response.output_text.delta")
+            await workers.until("began")
+            kill(server)
+        assert redis.client.xlen(STREAM) == 1
+        expire_replies(redis)
+        await workers.until("stopped")
+        await until(lambda: is_empty(redis))
+        assert not redis.client.exists(DEAD)
+
+    workers.start()
+    with served(redis) as server:
+        run(test(server))
+
+
+def test_the_next_server_removes_what_a_server_and_its_worker_have_left(redis, workers):
+    async def leave(server):
+        async with connect(server) as session:
+            await begin(session, "never answer")
+            workers.kill(workers.owner(await workers.until("began")))
+            kill(server)
+        expire_replies(redis)
+
+    async def test(server):
+        workers.start()
+        async with connect(server) as session:
+            # The first turns may find the stream full.
+            deadline = time.monotonic() + HANG_GUARD
+            while (response := await turn(session, "hello")).status != "completed":
+                assert response.status_details.error.code == "rate_limit_exceeded"
+                assert time.monotonic() < deadline
+            assert text(response) == ["You said: hello "]
+            await until(lambda: is_empty(redis))
+
+    workers.start()
+    fields = f"{PATIENT} max-jobs=1"
+    with served(redis, fields) as server:
+        run(leave(server))
+    assert redis.client.xlen(STREAM) == 1
+    with served(redis, fields) as server:
+        run(test(server))
+
+
 @pytest.mark.parametrize("way", ["stopped", "empty"])
 def test_a_redis_that_goes_away_fails_turns_and_serves_later_ones(redis, workers, parley, way):
     async def test():
@@ -427,21 +488,73 @@ def test_a_client_that_does_not_read_holds_its_worker(redis, workers, parley):
     run(test())
 
 
-@pytest.mark.skipif(
-    not (ROOT / ".build/debug/worker").exists(), reason="`swift build` makes the worker in Swift")
-def test_the_worker_in_swift_answers_turns(redis, parley):
+@pytest.fixture
+def swift_worker(redis):
+    program = ROOT / ".build/debug/worker"
+    if not program.exists():
+        pytest.skip("`swift build` makes the worker in Swift")
+    process = subprocess.Popen([program, redis.url])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def consumers(redis):
+    """The names of the workers."""
+    if not redis.client.exists(STREAM):
+        return []
+    groups = [group["name"] for group in redis.client.xinfo_groups(STREAM)]
+    return [consumer["name"] for group in groups
+            for consumer in redis.client.xinfo_consumers(STREAM, group)]
+
+
+def test_the_worker_in_swift_answers_turns(redis, parley, swift_worker):
     async def test():
         async with connect(parley) as session:
             for words in ["hello there", "and again"]:
                 assert text(await turn(session, words)) == [f"You said: {words} "]
             await until(lambda: is_empty(redis))
+            # The random part: in containers, hosts and processes may be called the same.
+            name, = consumers(redis)
+            assert name.startswith(f"{socket.gethostname()}:{swift_worker.pid}:")
+            assert int(name.rpartition(":")[2], 16) >= 0
 
-    process = subprocess.Popen([ROOT / ".build/debug/worker", redis.url])
-    try:
-        run(test())
-    finally:
-        process.kill()
-        process.wait()
+    run(test())
+
+
+@pytest.mark.parametrize("request_body", ["rubbish", "{}", '{"messages": []}'])
+def test_the_worker_in_swift_says_that_it_cannot_answer(redis, swift_worker, request_body):
+    script = ROOT / "Sources/Agents/Jobs/Scripts/ask.lua"
+    ask = redis.client.register_script(script.read_text(encoding="utf-8"))
+    replies = f"{STREAM}:replies:test"
+    fields = {"job": "t.1", "reply": replies, "lease": f"{STREAM}:lease:t.1", "lease_ms": 60_000,
+              "request": request_body}
+    ask(keys=[STREAM, replies],
+        args=[GROUP, 10, 60_000, 60_000, *(word for field in fields.items() for word in field)])
+    (_, ((_, piece),)), = redis.client.xread({replies: "0-1"}, block=int(HANG_GUARD * 1000))
+    assert piece["type"] == "error" and piece["n"] == "1" and piece["message"]
+    assert is_empty(redis) and swift_worker.poll() is None
+
+
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_the_worker_in_swift_that_is_asked_to_end_finishes_its_turn(
+        redis, parley, swift_worker, is_busy):
+    words = "word " * 5_000
+
+    async def test():
+        async with connect(parley) as session:
+            if is_busy:
+                await begin(session, words)
+                await session.until("response.output_text.delta")
+            else:
+                await until(lambda: consumers(redis))
+            swift_worker.send_signal(signal.SIGTERM)
+            if is_busy:
+                assert text(await done(session)) == [f"You said: {words}"]
+            assert await asyncio.to_thread(swift_worker.wait, HANG_GUARD) == 0
+            await until(lambda: not redis.client.exists(STREAM) or redis.client.xlen(STREAM) == 0)
+
+    run(test())
 
 
 def test_figures(redis, workers, parley, figure):

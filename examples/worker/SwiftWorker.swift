@@ -1,17 +1,29 @@
 // An example of a worker in Swift: it answers turns of Parley from a Redis stream, as worker.py does.
 // Change `answer`. Run it with `swift run -c release worker redis://127.0.0.1:6379`, and Parley with
-// `--llm redis://127.0.0.1:6379 --llm-kind redis-stream`. docs/agents.md describes the entries.
+// `--llm redis://127.0.0.1:6379 --llm-kind redis-stream`. SIGTERM lets it finish its turn, and it takes
+// no other. docs/agents.md describes the entries.
 
 import Codec
 import Foundation
 import Synchronization
 
-/// The reply to a chat-completions request, in the pieces in which it is said.
-func answer(_ request: JSONValue) -> [String] {
-    var question = ""
+/// Whether SIGTERM has come.
+private let isStopping = Atomic(false)
+
+/// Why the agent cannot answer.
+enum AgentFailure: Error {
+    /// Nobody has said anything.
+    case noQuestion
+}
+
+/// The reply to a chat-completions request, in the pieces in which it is said. Where it throws, the turn
+/// fails and the worker goes on.
+func answer(_ request: JSONValue) throws -> [String] {
+    var question: String?
     if let messages = request["messages"]?.elements {
         for message in messages { question = message["content"]?.string ?? question }
     }
+    guard let question else { throw AgentFailure.noQuestion }
     return "You said: \(question)".split(separator: " ").map { "\($0) " }
 }
 
@@ -60,11 +72,18 @@ struct Job: Sendable {
         try run(Self.scripts.beat, on: redis)
     }
 
-    /// Answers the turn.
+    /// Answers the turn. An error of the agent is the end of the answer, one of Redis is thrown.
     func work(on redis: RedisConnection) throws {
-        let request = try JSONParser().parse(fields["request"] ?? [])
+        let pieces: [String]
+        do {
+            pieces = try answer(JSONParser().parse(fields["request"] ?? []))
+        } catch {
+            print("worker: \(error)")
+            try run(Self.scripts.finish, ["1", "type", "error", "message", "\(error)"], on: redis)
+            return
+        }
         var number = 0
-        for text in answer(request) {
+        for text in pieces {
             number += 1
             var wish = try run(
                 Self.scripts.say, ["\(number)", "type", "text", "text", text], on: redis)
@@ -112,16 +131,25 @@ struct Worker: Sendable {
     let address: RedisAddress
     let stream = "parley:jobs"
     let group = "workers"
-    let name = "swift:\(getpid())"
+    let name = "\(hostName()):\(getpid()):\(String(UInt32.random(in: .min ... .max), radix: 16))"
     let heart = Heart()
 
+    /// The name of the machine. Processes of several containers often have one number, so each worker's
+    /// name also has a random part.
+    private static func hostName() -> String {
+        var name = [CChar](repeating: 0, count: 256)
+        guard gethostname(&name, name.count - 1) == 0 else { return "swift" }
+        return String(decoding: name.prefix { $0 != 0 }.map(UInt8.init(bitPattern:)), as: UTF8.self)
+    }
+
+    /// Serves until SIGTERM comes.
     func serve() throws {
         let redis = try RedisConnection(to: address)
-        while true {
+        while !isStopping.load(ordering: .relaxed) {
             do {
                 let taken = try redis.run(
                     RedisCommand(
-                        "XREADGROUP", "GROUP", group, name, "COUNT", "1", "BLOCK", "5000",
+                        "XREADGROUP", "GROUP", group, name, "COUNT", "1", "BLOCK", "1000",
                         "STREAMS", stream, ">"))
                 for entry in taken.array?.first?.array?.last?.array ?? [] {
                     guard let pair = entry.array, pair.count == 2, let id = pair[0].text,
@@ -150,9 +178,12 @@ struct Worker: Sendable {
             print("usage: worker redis://[user:password@]host[:6379][/database]")
             exit(2)
         }
+        // The handler finds the flag made.
+        isStopping.store(false, ordering: .relaxed)
+        signal(SIGTERM) { _ in isStopping.store(true, ordering: .relaxed) }
         let worker = Worker(address: address)
         worker.heart.start(address)
-        while true {
+        while !isStopping.load(ordering: .relaxed) {
             do {
                 try worker.serve()
             } catch {

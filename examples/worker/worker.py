@@ -12,6 +12,7 @@ import itertools
 import json
 import os
 import pathlib
+import secrets
 import signal
 import socket
 import threading
@@ -107,7 +108,7 @@ def main(arguments=None):
     for number in range(options.jobs):
         threading.Thread(target=serve, args=[options.url, stopping], kwargs={
             "stream": options.stream, "group": options.group,
-            "name": f"{socket.gethostname()}:{os.getpid()}:{number}"}).start()
+            "name": f"{socket.gethostname()}:{os.getpid()}:{number}:{secrets.token_hex(4)}"}).start()
 
 
 if __name__ == "__main__":

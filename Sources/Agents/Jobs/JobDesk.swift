@@ -34,12 +34,14 @@ final class JobDesk: Sendable {
         /// When the reply stream was read last, or the task began to.
         var lastRead = Instant(nanoseconds: 0)
         var isWatching = false
+        /// When what others have left was removed last; nil: never.
+        var tidied: Instant?
         var jobs: UInt64 = 0
     }
 
     /// Why Redis did not do what was asked.
     enum Refusal: Error {
-        /// The worker whose job was claimed is alive.
+        /// The worker whose job was claimed is alive, or has answered.
         case isAlive
     }
 
@@ -238,29 +240,44 @@ final class JobDesk: Sendable {
     /// Looks after the jobs while one is open.
     private func watch(on host: any AgentHost) async {
         let start = await host.now()
-        var (heard, watched, tidied) = (start, start, start)
+        var (heard, watched) = (start, start)
         while true {
-            try? await host.sleep(for: Self.tick)
             let now = await host.now()
+            await tidy(at: now)
             update { $0.handleTime(now) }
             let isOver = state.withLock { state in
                 state.isWatching = !state.board.isEmpty
                 return !state.isWatching
             }
             if isOver { return }
-            guard watched + Self.watchInterval <= now else { continue }
-            watched = now
-            if await look() {
-                heard = now
-            } else if heard + scripts.queue.lease <= now {
-                update {
-                    $0.failAll(.upstream(status: 0, message: "Redis does not answer."))
+            if watched + Self.watchInterval <= now {
+                watched = now
+                if await look() {
+                    heard = now
+                } else if heard + scripts.queue.lease <= now {
+                    update {
+                        $0.failAll(.upstream(status: 0, message: "Redis does not answer."))
+                    }
                 }
+                failUnread(at: now)
             }
-            failUnread(at: now)
-            guard tidied + Self.tidyInterval <= now else { continue }
-            tidied = now
-            _ = try? await commands.send(scripts.tidy())
+            try? await host.sleep(for: Self.tick)
+        }
+    }
+
+    /// Removes what others have left, where that was not done a moment ago. The time outlives `watch`,
+    /// which ends with each turn of a server that has few; turns that a full stream refuses tidy too.
+    private func tidy(at now: Instant) async {
+        let isDue = state.withLock { state in
+            if let tidied = state.tidied, tidied + Self.tidyInterval > now { return false }
+            state.tidied = now
+            return true
+        }
+        guard isDue else { return }
+        // Where all jobs that were looked at are removed, the next ones may be left too.
+        for _ in 0...(scripts.queue.maxJobs / JobScripts.tidied) {
+            let removed = try? await commands.send(scripts.tidy()).integer
+            guard removed == Int64(JobScripts.tidied) else { return }
         }
     }
 

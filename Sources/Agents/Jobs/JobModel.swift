@@ -25,8 +25,13 @@ final class JobModel: LanguageModel {
     private let request: JobRequest
     /// Writes the conversations.
     private let form: ChatCompletions
-    /// By shard.
-    private let desks = Mutex<[ObjectIdentifier: JobDesk]>([:])
+    /// The desks by shard, and how many were begun.
+    private struct Desks {
+        var byShard: [ObjectIdentifier: JobDesk] = [:]
+        var count = 0
+    }
+
+    private let desks = Mutex(Desks())
     private let losses = Mutex(Losses())
     /// The name of this server's reply streams.
     private let reader = String(UInt64.random(in: .min ... .max), radix: 36)
@@ -70,20 +75,23 @@ final class JobModel: LanguageModel {
     /// The desk of the shard that a task runs on.
     private func desk(on host: any AgentHost) throws(AgentError) -> JobDesk {
         let shard = host.shard
-        if let desk = desks.withLock({ $0[shard] }) { return desk }
+        let (desk, number) = desks.withLock { desks in
+            if desks.byShard[shard] == nil { desks.count += 1 }
+            return (desks.byShard[shard], desks.count)
+        }
+        if let desk { return desk }
         guard let address else {
             throw .unavailable(message: "The address of the agents' Redis cannot be read.")
         }
         // XREAD waits, so each provider needs a link of its own for it.
-        let number = desks.withLock { $0.count }
         let scripts = JobScripts(
             queue: service.jobs, replies: service.jobs.replies(to: "\(reader)-\(number)"))
-        let desk = JobDesk(
+        let new = JobDesk(
             scripts: scripts, commands: try host.redis(at: address, for: "jobs"),
             replies: try host.redis(at: address, for: "replies-\(service.name)"))
         return desks.withLock { desks in
-            let first = desks[shard] ?? desk
-            desks[shard] = first
+            let first = desks.byShard[shard] ?? new
+            desks.byShard[shard] = first
             return first
         }
     }
@@ -117,8 +125,10 @@ final class JobModel: LanguageModel {
                 turn.isOver = true
                 return
             case .failed(let error): throw error
-            case .lost:
-                if let next = try await repeatLost(job, of: &turn, at: desk, on: host) {
+            case .lost, .gone:
+                let lost = LostJob(
+                    name: job, entry: desk.entry(of: job) ?? "", isGone: news.end == .gone)
+                if let next = try await repeatLost(lost, of: &turn, at: desk, on: host) {
                     job = next
                 }
             }
@@ -126,14 +136,13 @@ final class JobModel: LanguageModel {
     }
 
     /// The worker of a run seems to have died: the turn is run again, or fails.
-    /// - Returns: the name of the next run; nil where the worker is alive.
+    /// - Returns: the name of the next run; nil where the worker is alive, or has answered.
     private func repeatLost(
-        _ job: String, of turn: inout JobTurn, at desk: JobDesk, on host: any AgentHost
+        _ job: LostJob, of turn: inout JobTurn, at desk: JobDesk, on host: any AgentHost
     ) async throws -> String? {
-        let entry = desk.entry(of: job) ?? ""
         guard !turn.hasDelivered, turn.run < service.jobs.attempts else {
             let reason = turn.hasDelivered ? "spoken" : "attempts"
-            let answer = try await desk.send(desk.scripts.bury(job, entry, reason: reason))
+            let answer = try await desk.send(desk.scripts.bury(job, reason: reason))
             guard answer.integer != 0 else { return nil }
             turn.isOver = true
             losses.withLock { $0.lost += 1 }
@@ -142,7 +151,7 @@ final class JobModel: LanguageModel {
         turn.run += 1
         let next = desk.makeName(of: turn.name)
         do {
-            try await open(next, of: turn, instead: (job, entry), at: desk, on: host)
+            try await open(next, of: turn, instead: job, at: desk, on: host)
         } catch JobDesk.Refusal.isAlive {
             turn.run -= 1
             return nil
@@ -151,15 +160,15 @@ final class JobModel: LanguageModel {
             throw error
         }
         losses.withLock { $0.repeats += 1 }
-        desk.close(job, isOver: true)
+        desk.close(job.name, isOver: true)
         return next
     }
 
     /// Asks for one run.
-    /// - Parameter instead: the run whose worker has died, and its entry.
+    /// - Parameter instead: the run whose worker has died.
     private func open(
-        _ job: String, of turn: JobTurn, instead lost: (job: String, entry: String)?,
-        at desk: JobDesk, on host: any AgentHost
+        _ job: String, of turn: JobTurn, instead lost: LostJob?, at desk: JobDesk,
+        on host: any AgentHost
     ) async throws {
         let request = turn.request
         let model = service.model ?? request.model
@@ -179,7 +188,7 @@ final class JobModel: LanguageModel {
         let limit = service.totalTimeout ?? .seconds(600)
         let command =
             if let lost {
-                desk.scripts.claim(lost.job, lost.entry, as: fields, within: limit)
+                desk.scripts.claim(lost, as: fields, within: limit)
             } else {
                 desk.scripts.ask(fields, within: limit)
             }

@@ -32,6 +32,8 @@ enum JobEnd: Equatable {
     case failed(AgentError)
     /// The heart of its worker has stopped, as it seems. The run goes on where it beats after all.
     case lost
+    /// Redis does not have the job any more, and no piece has ended it.
+    case gone
 }
 
 /// The deltas and the end that a run has had since the last time.
@@ -120,7 +122,7 @@ struct JobRun {
             return false
         }
         // A worker that says something is alive.
-        if news.end == .lost { news.end = nil }
+        if news.end == .lost || news.end == .gone { news.end = nil }
         lastPiece = now
         switch piece.content {
         case .deltas(let deltas): return buffer(deltas, piece.byteCount, at: now)
@@ -167,7 +169,7 @@ struct JobRun {
         case .taken, .running: phase = .taken
         case .lost: news.end = .lost
         // Its last piece is on its way, or Redis has lost it.
-        case .gone: if hasRead { news.end = .lost }
+        case .gone: if hasRead { news.end = .gone }
         }
     }
 

@@ -5,6 +5,15 @@
 import Codec
 import Session
 
+/// A run whose worker seems to have died.
+struct LostJob {
+    let name: String
+    let entry: String
+    /// Whether Redis had lost its entry. Otherwise an entry that is missing now means that its worker
+    /// has answered.
+    let isGone: Bool
+}
+
 /// The commands of one queue.
 struct JobScripts: Sendable {
     private static let ask = script(PackageResources.ask_lua)
@@ -24,7 +33,7 @@ struct JobScripts: Sendable {
     /// How long they are kept after the last one. A week.
     private static let deadLetterLifetime = Duration.seconds(7 * 86_400)
     /// The oldest jobs that are looked at for servers that are gone. 20: their texts are read.
-    private static let tidied = 20
+    static let tidied = 20
     /// How long a worker that asks for no job is kept in the group. An hour.
     private static let consumerLifetime = Duration.seconds(3_600)
     /// Pieces of one read. 128: of 64 KiB, the most that say.lua allows, they are half of the longest
@@ -58,22 +67,24 @@ struct JobScripts: Sendable {
 
     /// Gives the job of a worker that has died to the group again.
     func claim(
-        _ job: String, _ entry: String, as fields: [JobField], within limit: Duration
+        _ job: LostJob, as fields: [JobField], within limit: Duration
     ) -> RedisCommand {
-        var command = RedisCommand(Self.claim, keys: [queue.stream, queue.lease(of: job)])
+        var command = RedisCommand(Self.claim, keys: [queue.stream, queue.lease(of: job.name)])
         command.append(queue.group)
-        command.append(entry)
+        command.append(job.entry)
+        command.append(job.isGone ? 1 : 0)
         command.append(limit.wholeMilliseconds)
         command.append(fields)
         return command
     }
 
     /// Makes the job of a worker that has died a dead letter.
-    func bury(_ job: String, _ entry: String, reason: String) -> RedisCommand {
+    func bury(_ job: LostJob, reason: String) -> RedisCommand {
         var command = RedisCommand(
-            Self.bury, keys: [queue.stream, queue.lease(of: job), queue.deadLetters])
+            Self.bury, keys: [queue.stream, queue.lease(of: job.name), queue.deadLetters])
         command.append(queue.group)
-        command.append(entry)
+        command.append(job.entry)
+        command.append(job.isGone ? 1 : 0)
         command.append(reason)
         command.append(Self.maxDeadLetters)
         command.append(Self.deadLetterLifetime.wholeMilliseconds)

@@ -130,7 +130,7 @@ import Testing
         board.handle(sights: sights("0-1", "gone"), of: ["a.1"])
         #expect(board.position == .start)
         let news = board.takeNews(of: "a.1", at: now).news
-        #expect(news == JobNews(deltas: [.text("A")], end: .lost))
+        #expect(news == JobNews(deltas: [.text("A")], end: .gone))
     }
 
     @Test mutating func timeAndAnAbsentRedisEndAllRuns() {

@@ -98,7 +98,8 @@ import Testing
         // The same turn under another name.
         #expect(redis.job(2)["key"] == "resp_1" && redis.job(2)["run"] == "2")
         #expect(redis.job(2)["job"] != redis.job(1)["job"])
-        #expect(redis.commands("claim")[0].contains("1-0"))
+        // Only where its entry is there still: the first worker may have answered meanwhile.
+        #expect(redis.commands("claim")[0].suffix(from: 5).prefix(3) == ["workers", "1-0", "0"])
         // What the first worker says after all is not heard.
         redis.say(1, 1, "old")
         redis.say(2, 1, "new")
@@ -163,8 +164,78 @@ import Testing
         await untilAsked()
         redis.see(1, "gone")
         await pass { redis.commands("claim").count == 1 }
+        #expect(redis.commands("claim")[0].suffix(from: 5).prefix(3) == ["workers", "1-0", "1"])
         redis.say(2, 1, ["type": "end"])
         try await turn.value
+    }
+
+    // MARK: What others have left
+
+    /// Ends the turns, and the work of the shard with them.
+    private func untilIdle() async { await pass { host.runningWorks == 0 } }
+
+    @Test func aServerWithFewTurnsRemovesWhatOthersHaveLeft() async throws {
+        for number in 1...2 {
+            let turn = ask()
+            await untilAsked(number)
+            redis.say(number, 1, ["type": "end"])
+            try await turn.value
+            await untilIdle()
+            // With the first turn, and not again a moment later.
+            #expect(redis.commands("tidy").count == 1)
+        }
+        host.pass(.seconds(30))
+        #expect(redis.commands("tidy").count == 1)
+        // The stream may be full of what others have left.
+        redis.answer("ask", .success(.null))
+        await #expect(throws: AgentError.self) { try await ask().value }
+        await untilIdle()
+        #expect(redis.commands("tidy").count == 2)
+    }
+
+    @Test func aServerWithALongTurnRemovesWhatOthersHaveLeft() async throws {
+        let turn = ask()
+        await untilAsked()
+        let start = await host.now()
+        for number in 1...50 {
+            redis.say(1, number, "word ")
+            await until { heard.all.count == number }
+            host.pass(.seconds(1))
+        }
+        await pass { redis.commands("tidy").count == 2 }
+        #expect(await host.now() >= start + .seconds(30))
+        redis.say(1, 51, ["type": "end"])
+        try await turn.value
+    }
+
+    @Test func aStreamThatIsFullOfWhatOthersHaveLeftIsEmptiedAtOnce() async throws {
+        redis.answer("tidy", .success(.integer(Int64(JobScripts.tidied))))
+        let turn = ask()
+        await untilAsked()
+        redis.say(1, 1, ["type": "end"])
+        try await turn.value
+        await untilIdle()
+        // As often as the stream can have so many jobs, whatever Redis says.
+        #expect(redis.commands("tidy").count == 1_000 / JobScripts.tidied + 1)
+    }
+
+    @Test func shardsHaveReplyStreamsOfTheirOwn() async throws {
+        let hosts = (0..<32).map { _ in JobHost() }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for host in hosts {
+                group.addTask { [model] in
+                    let request = ModelRequest(model: "m", messages: [.user("Hello")])
+                    try await model.respond(to: request, on: host) { _ in }
+                }
+            }
+            for host in hosts {
+                await until { host.redis.commands("ask").count == 1 }
+                host.redis.say(1, 1, ["type": "end"])
+            }
+            try await group.waitForAll()
+        }
+        let streams = Set(hosts.map { $0.redis.job(1)["reply"] })
+        #expect(streams.count == hosts.count && !streams.contains(nil))
     }
 
     // MARK: Ends

@@ -230,7 +230,7 @@ func jobFields(_ fields: [String: String]) -> [String: [UInt8]] {
         #expect(!run.hasNews)
         var finished = run
         run.handle(.gone, hasRead: true)
-        #expect(news().end == .lost)
+        #expect(news().end == .gone)
         _ = finished.handle(try end(1), at: .milliseconds(0))
         finished.handle(.gone, hasRead: true)
         #expect(finished.takeNews(at: .milliseconds(0)).news.end == .completed)

@@ -119,6 +119,20 @@ final class JobHost: HostWithoutServices {
     let redis = ScriptedRedis()
     private let time = Mutex(Instant(nanoseconds: 0))
     private let charges = Mutex(0)
+    private let works = Mutex(0)
+
+    /// Shared works that go on.
+    var runningWorks: Int { works.withLock { $0 } }
+    /// Each host is a shard.
+    var shard: ObjectIdentifier { ObjectIdentifier(self) }
+
+    func startSharedWork(_ work: @escaping @Sendable (any AgentHost) async -> Void) {
+        works.withLock { $0 += 1 }
+        Task {
+            await work(self)
+            works.withLock { $0 -= 1 }
+        }
+    }
 
     /// Bytes that are charged now.
     var charged: Int { charges.withLock { $0 } }

@@ -15,7 +15,13 @@ if number > said + 1 then return redis.error_reply('ERR piece ' .. said + 1 .. '
 -- A piece that was said already comes from a client that repeats a call without an answer.
 if number == said + 1 then
     local fields = { 'job', ARGV[4], 'n', ARGV[6], unpack(ARGV, 7) }
-    if not redis.call('XADD', KEYS[3], 'NOMKSTREAM', '*', unpack(fields)) then return 0 end
+    if not redis.call('XADD', KEYS[3], 'NOMKSTREAM', '*', unpack(fields)) then
+        -- The server that asked is gone: its job is removed.
+        redis.call('XACK', KEYS[1], ARGV[1], ARGV[3])
+        redis.call('XDEL', KEYS[1], ARGV[3])
+        redis.call('DEL', KEYS[2])
+        return 0
+    end
     redis.call('HSET', KEYS[2], 'said', number)
 end
 redis.call('PEXPIRE', KEYS[2], ARGV[5])
