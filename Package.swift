@@ -92,7 +92,7 @@ let package = Package(
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             path: "LoadTests",
-            exclude: ["CAPACITY.md", "RESULTS.md", "chaos", "peers", "scenarios"],
+            exclude: ["RESULTS.md", "chaos", "peers", "scenarios"],
             swiftSettings: strict),
 
         // Examples are built with everything else, so that they stay true.
