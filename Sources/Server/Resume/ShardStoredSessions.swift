@@ -57,10 +57,12 @@ extension Shard {
     /// The store answers again. It may have lost its data, so that each session's next change comes
     /// soon, also where nothing happens: a record that is missing is then written whole.
     func reviewRecords() {
+        let time = max(
+            StoredSession.shortestReview, StoredSession.reviewPause * storedSessions.count)
         for token in storedSessions.values {
             guard let connection = connections[token], let stored = connection.live?.resume?.stored
             else { continue }
-            stored.noteStoreIsBack(at: now + services.drawDelay(StoredSession.reviewTime))
+            stored.noteStoreIsBack(at: now + services.drawDelay(time))
             perform(.rearm, on: connection)
         }
     }
