@@ -189,6 +189,13 @@ class Caller:
             if self.turn:
                 self.turn.was_disturbed = True
 
+    def note_survival(self):
+        """The connection that was given up for lost has outlived the trouble."""
+        self.account.notes["survived"] += 1
+        self.lost_at = None
+        self.heard_since_loss = True
+        self.is_back.set()
+
     async def come_back(self):
         self.note_loss()
         if self.resume is None:

@@ -37,10 +37,14 @@ STARTING, QUIET, AFTER = 6, 14, 25
 LOOKS = 4
 
 
-class Cluster:
-    """scripts/cluster.sh, and the model that its nodes ask."""
+# Processes of workers, and the turns that each takes at a time: together more than callers wait at once.
+WORKERS, JOBS = 4, 75
 
-    def __init__(self, port, options, nodes=3):
+
+class Cluster:
+    """scripts/cluster.sh, and the model that its nodes ask: a service, or workers of a Redis stream."""
+
+    def __init__(self, port, options, nodes=3, has_workers=False):
         self.port, self.options, self.nodes = port, options, nodes
         self.environment = os.environ | {
             "CLUSTER_PORT": str(port), "CLUSTER_ISOLATED": "1", "CLUSTER_DETACHED": "1",
@@ -50,6 +54,7 @@ class Cluster:
         # As in cluster.sh.
         self.network = f"198.18.{port % 256}"
         self.model = None
+        self.has_workers, self.workers = has_workers, []
 
     def do(self, *arguments):
         done = subprocess.run(
@@ -60,9 +65,15 @@ class Cluster:
 
     def __enter__(self):
         self.do("down")
-        self.do("up", "--llm", f"http://{self.network}.1:{self.port + 13}/v1", "--model", "words",
-                *self.options)
+        self.redis = f"redis://{self.network}.1:{self.port + 10}"
+        model = ["--llm", self.redis, "--llm-kind", "redis-stream"] if self.has_workers else [
+            "--llm", f"http://{self.network}.1:{self.port + 13}/v1"]
+        self.do("up", *model, "--model", "words", *self.options)
         self.key = (self.state / "key").read_text().strip()
+        if self.has_workers:
+            for _ in range(WORKERS):
+                self.start_worker()
+            return self
         self.model = subprocess.Popen(
             [sys.executable, HERE / "numbered_model.py", f"{self.network}.1", str(self.port + 13)])
         while self.get(f"http://{self.network}.1:{self.port + 13}/runs") is None:
@@ -70,10 +81,15 @@ class Cluster:
         return self
 
     def __exit__(self, *_):
-        if self.model:
-            self.model.kill()
-            self.model.wait()
+        for process in [self.model, *self.workers]:
+            if process:
+                process.kill()
+                process.wait()
         self.do("down")
+
+    def start_worker(self):
+        self.workers.append(subprocess.Popen(
+            [sys.executable, HERE / "numbered_worker.py", self.redis, "--jobs", str(JOBS)]))
 
     @property
     def url(self):
@@ -170,11 +186,25 @@ async def cut(cluster, callers):
     them; HAProxy notices after 4 s."""
     cluster.do("cut", "3")
     now = time.monotonic()
-    for caller in callers:
-        if caller.link and caller.link.served_by == "node3":
-            caller.note_loss(now)
+    links = {
+        caller: caller.link for caller in callers
+        if caller.link and caller.link.served_by == "node3"}
+    for caller in links:
+        caller.note_loss(now)
     await asyncio.sleep(15)
     cluster.do("heal", "3")
+    for caller, link in links.items():
+        if caller.link is link and link.code is None:
+            caller.note_survival()
+
+
+async def workers(cluster, callers):
+    """SIGKILL for two of the four workers; two others start after 3 s."""
+    for process in cluster.workers[:2]:
+        process.kill()
+    await asyncio.sleep(3)
+    for _ in range(2):
+        cluster.start_worker()
 
 
 async def nothing(cluster, callers):
@@ -194,6 +224,7 @@ CASES = {
         "Redis stops for 10 s, 10% of the connections break", redis_stops_and_connections_break),
     "redis-empty": ("Redis is back empty, 10% of the connections break", redis_empty),
     "redis-empty-kill": ("Redis is back empty, then a node is killed", redis_empty_then_kill),
+    "workers": ("two of four workers of a Redis stream are killed", workers),
 }
 
 
@@ -239,7 +270,7 @@ async def run_case(options, cluster, trouble):
     end = time.monotonic() + AFTER
     await asyncio.gather(*tasks)
     watch.cancel()
-    runs = await asyncio.to_thread(cluster.runs)
+    runs = {} if cluster.has_workers else await asyncio.to_thread(cluster.runs)
     account.counts["turns run again"] = sum(count - 1 for count in runs.values())
     for turn in account.turns:
         account.notes[f"{turn.kind} {turn.status}"] += 1
@@ -251,7 +282,9 @@ def run(options):
     titles = None
     for name in options.cases.split(","):
         label, trouble = CASES[name]
-        with Cluster(options.port, options.options, options.nodes) as cluster:
+        with Cluster(
+            options.port, options.options, options.nodes, trouble is workers
+        ) as cluster:
             account = asyncio.run(run_case(options, cluster, trouble))
         figures = account.summary()
         if titles is None:
