@@ -126,12 +126,12 @@ def test_a_wrong_request_is_refused_by_name(completions, body, param):
 def test_many_streams_at_once(piped):
     async def one(client, number):
         stream = await client.chat.completions.create(
-            model="any", messages=user(f"number {number}"), stream=True)
+            model="any", messages=user(f"stream {number}"), stream=True)
         return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
 
     async def test():
         async with AsyncOpenAI(api_key="any", base_url=piped.base_url) as client:
             texts = await asyncio.gather(*(one(client, number) for number in range(20)))
-        assert texts == [f"You said: number {number}" for number in range(20)]
+        assert texts == [f"You said: stream {number}" for number in range(20)]
 
     run(test())
