@@ -3,10 +3,7 @@
 //   nobody has it                  it is claimed, and goes on here from what was saved
 //   another server that is alive   the client's connection is relayed there: nothing is missed
 //   that server cannot be reached  it is claimed all the same, and the server loses it
-//   unknown                        a new session begins
-//
-// While the store is away the other servers are asked, and only the client of a session that none of
-// them has begins anew.
+//   unknown, or the store is away  the other servers are asked; a new session begins where none has it
 //
 // Invariant: nothing here waits for the store. A client that has left meanwhile costs no session: the
 // claim is given up, and may be made again.
@@ -79,7 +76,8 @@ extension Shard {
             connection.http?.beginServing()
             return pass(claim, request, by: caller, to: node, on: connection)
         }
-        if outcome == .unavailable {
+        // A store that came back empty may not have the session yet.
+        if outcome == .unavailable || outcome == .missing {
             connection.http?.beginServing()
             guard !beginFinding(claim, request, by: caller, on: connection) else { return }
         }
