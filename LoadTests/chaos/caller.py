@@ -363,6 +363,9 @@ class Caller:
         if event["item_id"] in self.items and "transcript" in event:
             self.items[event["item_id"]]["text"] = event["transcript"]
 
+    def on_conversation_item_deleted(self, event):
+        self.items.pop(event["item_id"], None)
+
     def on_response_created(self, event):
         self.active.add(event["response"]["id"])
         self.wants_response = False
