@@ -73,7 +73,7 @@ def record_conversations(turns):
                 hold("typed", ask, TYPED, turns), hold("spoken", speak, SPOKEN, turns // 2))
 
         conversations = asyncio.run(both())
-        return conversations, [recorder.last("heartbeat"), recorder.last("NodeRegistry")]
+        return conversations, recorder.last("heartbeat")
 
 
 def idle_writes(sessions, windows):
@@ -137,7 +137,7 @@ class Operation:
         return encode(self.words).replace(self.replaced, digits)
 
 
-def operations(conversations, beats, renewal):
+def operations(conversations, beat, renewal):
     """In the order in which they are run: each finds the records as the one before has left them."""
     typed = conversations[0]
     session_id = typed.session_id.encode()
@@ -178,12 +178,9 @@ def operations(conversations, beats, renewal):
         ("remove", run("remove", b"3", node), b"written"),
     ]
     made = [Operation(name, words, session_id, answer) for name, words, answer in steps]
-    # Each node's name, and what the answer ends or begins with when all are known.
+    # Each node's name, and the head of the list of records when all nodes are known.
     return [
-        *made,
-        Operation(f"heartbeat, {NODES} nodes", beats[0], node, b":%d\r\n" % NODES, True),
-        Operation(f"list of the nodes, {NODES} nodes", beats[1], node, b"*%d\r\n" % (NODES + 1),
-                  True)]
+        *made, Operation(f"heartbeat, {NODES} nodes", beat, node, b"*%d\r\n" % NODES, True)]
 
 
 def keep_proof(words, proof):
@@ -309,10 +306,10 @@ def print_operations(steps, rounds):
 
 def main(options):
     print(f"{machine()}\n")
-    conversations, beats = record_conversations(options.turns)
+    conversations, beat = record_conversations(options.turns)
     idle = idle_writes(20, 4)
     print_conversations(conversations, idle)
-    steps = operations(conversations, beats, idle[2])
+    steps = operations(conversations, beat, idle[2])
     rounds = {depth: [] for depth in DEPTHS}
     for _ in range(options.rounds):
         for depth in DEPTHS:

@@ -184,10 +184,9 @@ def test_a_pass_cannot_be_made_up(nodes, redis):
               "function(c) return string.format('%02x', c:byte()) end))")
     secret = bytes.fromhex(redis.command("EVAL", script, "0"))
     target = "/admin/sessions?scope=node"
-    lines = redis.command("HGETALL", "parley:node-records").splitlines()
     [receiver] = [
-        name for name, record in zip(lines[::2], lines[1::2], strict=True)
-        if f":{nodes[0].port}" in record]
+        name for name in redis.command("ZRANGE", "parley:nodes", "0", "-1").splitlines()
+        if f":{nodes[0].port}" in redis.command("GET", f"parley:node:{name}")]
 
     def sign(facts, secret=secret, receiver=receiver, target=target, method="GET"):
         text = f"parley node 2\n{receiver}\n{method} {target}\n{facts}"

@@ -69,3 +69,15 @@ package struct NodeRecord: Equatable, Sendable {
             && rest.utf8.allSatisfy { $0.isASCIIAlphanumeric || allowed.utf8.contains($0) }
     }
 }
+
+extension ServerConfiguration {
+    /// Where other nodes reach this one; nil: nowhere.
+    /// - Parameter port: the one that it listens on; nil: the configured one.
+    func reachableURL(atPort port: Int?) -> String? {
+        if let nodeURL { return nodeURL }
+        guard host != "0.0.0.0", host != "::", !host.isEmpty else { return nil }
+        let name = host.contains(":") ? "[\(host)]" : host
+        let url = "\(tlsCertificate == nil ? "http" : "https")://\(name):\(port ?? self.port)"
+        return NodeRecord.isURL(url) ? url : nil
+    }
+}

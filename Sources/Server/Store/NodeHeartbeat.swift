@@ -1,7 +1,8 @@
-// Shows other servers that this one is alive, and takes what they have left for it. One shard of a
-// server does this for all.
+// Shows other servers that this one is alive, takes what they have left for it, and reads which of
+// them are alive. One shard of a server does this for all.
 //
-// Invariant: at most one heartbeat is under way.
+// Invariant: at most one heartbeat is under way. Without the store the directory keeps its last
+// nodes: one of them that is gone does not answer.
 
 import Codec
 import Session
@@ -15,11 +16,16 @@ final class NodeHeartbeat {
     static let lifetime = Duration.seconds(3)
     /// Messages of one heartbeat; the others wait for the next.
     static let maxMessages = 1_000
+    /// Bytes of the secret that the nodes share. 32: those of the hash of its HMAC.
+    static let secretBytes = 32
 
     private let link: StoreLink
-    private let node: String
+    private let directory: NodeDirectory
+    private let parser = JSONParser()
     /// What other servers may know of this one.
     private let describe: () -> [UInt8]
+    /// Makes the nodes' secret, which only the first of them needs.
+    private let makeSecret: () -> [UInt8]
     /// Is told of a session that another server has claimed.
     private let onFenced: (_ sessionID: String, _ fence: UInt64) -> Void
     /// Is told how many servers are alive after each heartbeat; nil: the store is away.
@@ -27,13 +33,14 @@ final class NodeHeartbeat {
     private var isUnderWay = false
 
     init(
-        over link: StoreLink, node: String, describe: @escaping () -> [UInt8],
+        over link: StoreLink, _ directory: NodeDirectory, describe: @escaping () -> [UInt8],
+        makeSecret: @escaping () -> [UInt8],
         onFenced: @escaping (_ sessionID: String, _ fence: UInt64) -> Void,
         onNodes: @escaping (_ count: Int?) -> Void
     ) {
-        self.onNodes = onNodes
-        (self.link, self.node) = (link, node)
-        (self.describe, self.onFenced) = (describe, onFenced)
+        (self.link, self.directory) = (link, directory)
+        (self.describe, self.makeSecret) = (describe, makeSecret)
+        (self.onFenced, self.onNodes) = (onFenced, onNodes)
     }
 
     /// Sends a heartbeat, unless the last one has no outcome yet.
@@ -43,17 +50,28 @@ final class NodeHeartbeat {
         let command = RedisCommand(
             StoreScripts.heartbeat,
             keys: [
-                StoreScripts.liveness(of: node), StoreScripts.inbox(of: node), StoreScripts.nodes,
+                StoreScripts.liveness(of: directory.name),
+                StoreScripts.inbox(of: directory.name), StoreScripts.nodes,
+                StoreScripts.nodeSecret,
             ],
             arguments: [
                 describe(), Array("\(Self.lifetime.wholeMilliseconds)".utf8),
-                Array("\(Self.maxMessages)".utf8), Array(node.utf8),
+                Array("\(Self.maxMessages)".utf8), Array(directory.name.utf8), makeSecret(),
             ])
         link.send(.heartbeat, command) { [self] result in
             isUnderWay = false
-            let answer = (try? result.get())?.array ?? []
-            for message in answer.first?.array ?? [] { handle(message) }
-            onNodes(answer.last?.integer.map { Int(clamping: $0) })
+            guard let answer = try? result.get().array, answer.count == 3,
+                let messages = answer[0].array, let secret = answer[1].bytes,
+                let records = answer[2].array
+            else {
+                onNodes(nil)
+                return
+            }
+            for message in messages { handle(message) }
+            directory.replace(
+                records.compactMap { $0.bytes.flatMap { NodeRecord($0, parser: parser) } },
+                secret: secret)
+            onNodes(records.count)
         }
     }
 

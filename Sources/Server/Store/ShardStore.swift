@@ -12,8 +12,6 @@ final class ShardStore {
     /// The connection to Redis; nil: there is none.
     let link: StoreLink?
     fileprivate let heartbeat: NodeHeartbeat?
-    /// Nil as `heartbeat`.
-    fileprivate let registry: NodeRegistry?
     /// What this server reports of quotas; nil: another shard does, or nothing is shared.
     fileprivate let quotas: QuotaReports?
     /// The same for the sessions of keys.
@@ -28,7 +26,7 @@ final class ShardStore {
             sessions =
                 services.makeSessionStore?(now)
                 ?? MemorySessionStore(services.sessionRecords, now: now)
-            (link, heartbeat, registry, quotas, places) = (nil, nil, nil, nil, nil)
+            (link, heartbeat, quotas, places) = (nil, nil, nil, nil)
             return
         }
         let link = StoreLink(client: redis, address: address, metrics: metrics)
@@ -37,7 +35,7 @@ final class ShardStore {
         sessions = RedisSessionStore(over: link, node: node, metrics: metrics)
         secrets = RedisSharedSecrets(over: link)
         guard services.index == 0 else {
-            (heartbeat, registry, quotas, places) = (nil, nil, nil, nil)
+            (heartbeat, quotas, places) = (nil, nil, nil)
             return
         }
         let (directory, table) = (services.directory, services.quotas as? SharedQuotaTable)
@@ -45,7 +43,8 @@ final class ShardStore {
             over: link, places: services.authenticator.places, node: node)
         self.places = places
         heartbeat = NodeHeartbeat(
-            over: link, node: node, describe: services.describeNode,
+            over: link, services.nodes, describe: services.describeNode,
+            makeSecret: { services.makeRandomBytes(NodeHeartbeat.secretBytes) },
             onFenced: { sessionID, fence in
                 for post in directory.all { post(.fenced(sessionID: sessionID, fence: fence)) }
             },
@@ -54,9 +53,6 @@ final class ShardStore {
                 table?.noteReachable(count != nil)
                 if let count { table?.noteServers(count) }
             })
-        registry = NodeRegistry(
-            over: link, services.nodes, describe: services.describeNode,
-            makeSecret: { services.makeRandomBytes(NodeRegistry.secretBytes) })
         quotas = table.map { QuotaReports(over: link, table: $0, now: now) }
     }
 }
@@ -83,7 +79,6 @@ extension Shard {
     func beatHeart() {
         guard let heartbeat = store.heartbeat else { return }
         heartbeat.beat()
-        store.registry?.renew()
         _ = deadlines.schedule(.heartbeat, at: now + NodeHeartbeat.interval)
     }
 

@@ -2,15 +2,16 @@
 // the Redis server. All rules of ownership live here; RedisSessionStore only passes arguments.
 //
 //   parley:{ID}        hash of a session: owner (a node, or empty), fence, and its fields
-//   parley:node:NODE   exists while the node is alive; its value is for other nodes
+//   parley:node:NODE   the node's NodeRecord; exists while the node is alive
 //   parley:inbox:NODE  list of messages for the node
 //   parley:nodes       sorted set of the nodes that are alive, by the time of their last heartbeat
+//   parley:node-secret the secret that the nodes share; the first of them makes it
 //   parley:quota:…     a bucket that servers share; QuotaReports has its script
 //   parley:places:…    hash of a principal's sessions by node; PlaceReports has its script
 //   parley:secret:…    a client secret by its hash; RedisSharedSecrets needs no script
 //
-// The claim's script derives the keys of the owner from the record, which one Redis server allows
-// and a Redis Cluster does not.
+// The claim derives the keys of the owner from the record, and the heartbeat those of the other nodes
+// from their set. One Redis server allows this, a Redis Cluster does not.
 
 import Codec
 
@@ -99,10 +100,12 @@ enum StoreScripts {
 
     /// The key of the nodes that are alive.
     static let nodes = "parley:nodes"
+    /// The key of the secret that they share.
+    static let nodeSecret = "parley:node-secret"
 
-    /// Keys: liveness and inbox of the node, all nodes. Arguments: the value, its lifetime in
-    /// milliseconds, the most messages, the node. Answers with the messages, and with the number of
-    /// nodes.
+    /// Keys: liveness and inbox of the node, all nodes, their secret. Arguments: the node's record,
+    /// its lifetime in milliseconds, the most messages, the node, a new secret. Answers with the
+    /// messages, the secret, and the records of all nodes that are alive.
     static let heartbeat = RedisScript(
         """
         redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
@@ -112,6 +115,12 @@ enum StoreScripts {
         local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
         redis.call('ZADD', KEYS[3], now, ARGV[4])
         redis.call('ZREMRANGEBYSCORE', KEYS[3], '-inf', now - tonumber(ARGV[2]))
-        return {messages, redis.call('ZCARD', KEYS[3])}
+        redis.call('SET', KEYS[4], ARGV[5], 'NX')
+        local records = {}
+        for _, node in ipairs(redis.call('ZRANGE', KEYS[3], 0, -1)) do
+            local record = redis.call('GET', 'parley:node:' .. node)
+            if record then records[#records + 1] = record end
+        end
+        return {messages, redis.call('GET', KEYS[4]), records}
         """)
 }

@@ -8,26 +8,26 @@ final class RedisServerProcess {
     /// Whether this machine has one. `make test` installs it.
     static let isInstalled = access("/usr/bin/redis-server", X_OK) == 0
 
-    let port: Int
+    private(set) var port = 0
     /// The certificate that a server with TLS has signed for itself.
     private(set) var certificate: String?
     private var folder: String?
     private var arguments: [String]
+    private var isSecure = false
     private var process: pid_t = 0
     private var log: Int32 = -1
 
     /// Starts a server, and returns once it accepts connections.
     /// - Parameter arguments: further options.
     init(_ arguments: [String] = []) throws {
-        port = try Self.freePort()
-        self.arguments = ["--port", "\(port)"] + arguments
-        try start()
+        self.arguments = arguments
+        try startAnywhere()
     }
 
     /// Starts a server that speaks TLS alone.
     init(isSecure: Bool) throws {
-        port = try Self.freePort()
-        arguments = ["--port", "0", "--tls-port", "\(port)", "--tls-auth-clients", "no"]
+        self.isSecure = isSecure
+        arguments = ["--tls-auth-clients", "no"]
         var template = Array("/tmp/redis-XXXXXX".utf8CString)
         let folder = String(cString: try #require(mkdtemp(&template)))
         self.folder = folder
@@ -41,7 +41,7 @@ final class RedisServerProcess {
         arguments += ["--tls-cert-file", "\(folder)/cert.pem"]
         arguments += ["--tls-key-file", "\(folder)/key.pem"]
         arguments += ["--tls-ca-cert-file", "\(folder)/cert.pem"]
-        try start()
+        try startAnywhere()
     }
 
     deinit {
@@ -68,13 +68,29 @@ final class RedisServerProcess {
         try #require(status == 0, "\(words[0]) has failed")
     }
 
+    /// Starts it on a free port. Another program may take the port meanwhile: then on another one.
+    private func startAnywhere() throws {
+        for _ in 1..<5 {
+            port = try Self.freePort()
+            do { return try start() } catch is HasEnded { kill() }
+        }
+        port = try Self.freePort()
+        try start()
+    }
+
+    /// It has ended before it was ready.
+    private struct HasEnded: Error { let log: String }
+
     /// Starts it, again and empty, on the same port.
     func start() throws {
         var ends: [Int32] = [0, 0]
-        try #require(pipe(&ends) == 0)
+        // Of another server that starts meanwhile this pipe must not be a part: its end would show
+        // only with that server's.
+        try #require(pipe2(&ends, O_CLOEXEC) == 0)
         // It must not outlive the test's process.
         var words = ["setpriv", "--pdeathsig", "KILL", "redis-server"]
         words += ["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+        words += isSecure ? ["--port", "0", "--tls-port", "\(port)"] : ["--port", "\(port)"]
         words += arguments
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
@@ -98,7 +114,7 @@ final class RedisServerProcess {
             var wanted = pollfd(fd: log, events: Int16(POLLIN), revents: 0)
             try #require(poll(&wanted, 1, HangGuard.milliseconds) == 1, "redis-server is silent")
             let count = read(log, &buffer, buffer.count)
-            try #require(count > 0, "redis-server has ended: \(text)")
+            guard count > 0 else { throw HasEnded(log: text) }
             text += String(decoding: buffer[..<count], as: UTF8.self)
         }
     }

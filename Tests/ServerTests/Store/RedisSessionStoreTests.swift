@@ -14,6 +14,7 @@ private final class StoreNode {
     let world: RedisWorld
     let store: RedisSessionStore
     let heartbeat: NodeHeartbeat
+    let directory: NodeDirectory
     let link: StoreLink
     let metrics = ShardMetrics()
 
@@ -23,10 +24,16 @@ private final class StoreNode {
         let link = StoreLink(client: world.client, address: address, metrics: metrics)
         self.link = link
         store = RedisSessionStore(over: link, node: name, metrics: metrics)
+        let directory = NodeDirectory(name: name)
+        self.directory = directory
         let record = FencedRecord()
         self.record = record
         heartbeat = NodeHeartbeat(
-            over: link, node: name, describe: { Array("{}".utf8) },
+            over: link, directory,
+            describe: {
+                NodeRecord(name: name, url: "http://\(name):8080", started: 1, sessions: 0).json
+            },
+            makeSecret: { [UInt8](repeating: UInt8(name.utf8.count), count: 32) },
             onFenced: { record.list.append("\($0) \($1)") }, onNodes: { record.nodes = $0 })
         link.open()
         try world.run { link.isReady }
@@ -167,7 +174,9 @@ struct RedisSessionStoreTests {
         #expect(one.record.list == ["s 2"] && one.record.nodes == 1)
         // The server that has it may claim it again, as another of its shards does.
         try two.beat()
-        #expect(two.record.nodes == 2)
+        #expect(two.record.nodes == 2 && two.directory.others.map(\.name) == ["one"])
+        #expect(two.directory.others.first?.url == "http://one:8080")
+        #expect(one.directory.others == [])
         guard case .claimed(_, 3) = try two.claim("s") else {
             Issue.record("a server cannot claim its own session")
             return
