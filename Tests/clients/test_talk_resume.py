@@ -240,6 +240,8 @@ def test_a_session_that_is_taken_over_ends_the_command(piped):
         created = json.loads(chat.until("session.created"))
         chat.until("session.updated")
         asyncio.run(take_over(created["resume"]))
+        # The end of the input would end the command too.
+        chat.process.wait()
         status, _, errors = chat.end()
     assert status == 1 and TAKEN_OVER in errors
 

@@ -33,6 +33,9 @@ extension Shard {
     func reviewStored(_ live: LiveSession, _ resume: ResumeState, on connection: Connection) {
         guard let stored = resume.stored, let due = stored.deadline, due <= now else { return }
         guard store.sessions.isReachable else { return stored.postpone() }
+        // Without an input the session does not know what of its audio has left.
+        step(live, of: connection) { $0.handleDeadline(at: now) }
+        guard connection.live === live, resume.stored === stored else { return }
         let step = stored.takeStep()
         let token = connection.token
         let change = change(of: live, resume, stored, step)
@@ -72,6 +75,8 @@ extension Shard {
         _ step: StoredSession.Step, log: ResumeLog? = nil
     ) -> SessionChange {
         let saved = live.session.saved(items: step.items, at: now)
+        // No event tells of a client that plays the rest of a reply.
+        if saved.isReplyPlaying, !live.session.isClientAway { stored.noteProgress(nil, at: now) }
         var fields = saved.fields(step.parts)
         let own = SavedResume(
             epoch: resume.epoch, first: log?.first ?? resume.log.next,

@@ -53,6 +53,9 @@ public struct SavedSession: Equatable, Sendable {
     var otherResponseIDs: [String] = []
     /// What the client has not heard; nil: it has heard all.
     var reply: UnheardReply?
+    /// Whether the client still plays what it has got of replies, so that `reply` changes with time
+    /// alone.
+    public var isReplyPlaying: Bool { reply?.parts.isEmpty == false }
     /// The items that this state has, by id. Of a state that was read these are all.
     var items: [String: SavedItem] = [:]
 

@@ -9,7 +9,8 @@
 import Codec
 
 extension VoiceSession {
-    /// The state that another process needs. It changes nothing and makes no output.
+    /// The state that another process needs. It changes nothing and makes no output. Called after
+    /// `noteUnsent`, as an input, or after an input at the same time.
     /// - Parameter wanted: the items that are included; nil: all. The rest of the state always is.
     public func saved(items wanted: Set<String>?, at now: Instant) -> SavedSession {
         var saved = SavedSession(

@@ -78,7 +78,7 @@ final class PlayoutTimeline {
     /// Where the audio that had not left for the socket began at the latest input; while the reply
     /// is held, at the beginning of the hold.
     private var left = 0
-    /// The same, as the shell has reported for the next input; nil: no audio waits.
+    /// The same, as the shell has reported for the next input or for `saved`; nil: no audio waits.
     private var firstUnsent: Int?
     /// Items of which audio was lost since the latest input, and where the first loss begins, in
     /// samples at 48 kHz.
@@ -178,7 +178,7 @@ final class PlayoutTimeline {
         if let heldAt { return heldAt }
         guard let playedOut else { return 0 }
         let ahead = max(0, (playedOut - now).wholeNanoseconds)
-        let estimate = min(left, max(0, sent - Int(ahead * 48 / 1_000_000)))
+        let estimate = min(firstUnsent ?? left, max(0, sent - Int(ahead * 48 / 1_000_000)))
         guard let acknowledged else { return estimate }
         let since = max(0, (now - acknowledged.at).wholeNanoseconds)
         let (grown, isFar) = since.multipliedReportingOverflow(by: 48)

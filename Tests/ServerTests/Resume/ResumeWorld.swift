@@ -37,17 +37,20 @@ final class ResumeWorld {
             }
         }
         server = try SimulatedServer(
-            configuration: configuration, agents: AgentSet(model: model), seed: seed,
+            configuration: configuration,
+            agents: AgentSet(model: model, synthesizer: SlowVoice()), seed: seed,
             credentials: CredentialRules(keys: rules), store: store)
     }
 
     /// A client with a session of text.
-    func open(_ query: String = "&resume=true", key: String? = ResumeWorld.key) -> SimulatedClient {
+    func open(
+        _ query: String = "&resume=true", key: String? = ResumeWorld.key, modality: String = "text"
+    ) -> SimulatedClient {
         let client = server.openClient("/v1/realtime?model=test\(query)", key: key)
         #expect(server.run())
         client.send(
             #"{"type":"session.update","session":{"type":"realtime","#
-                + #""output_modalities":["text"]}}"#)
+                + #""output_modalities":["\#(modality)"]}}"#)
         #expect(server.run())
         return client
     }
@@ -88,6 +91,17 @@ final class ResumeWorld {
     var sessionCount: Int { server.metrics.total(of: .sessionsOpen) }
     /// Sessions whose client is away.
     var detachedCount: Int { server.metrics.total(of: .sessionsDetached) }
+}
+
+/// Says each clause in a second.
+private struct SlowVoice: SpeechSynthesizer {
+    func speak(
+        _ request: SpeechRequest, on host: any AgentHost,
+        emit: @Sendable (SpeechChunk) async throws -> Void
+    ) async throws {
+        try await emit(
+            SpeechChunk(samples: Array(repeating: 1_000, count: 16_000), rate: .hz16000))
+    }
 }
 
 extension SimulatedClient {

@@ -116,6 +116,24 @@ import Testing
         #expect(lastReply(again) == "1 2 ")
     }
 
+    @Test func whatAClientHearsAfterTheLastEventIsWritten() throws {
+        let client = first.open(modality: "audio")
+        first.count(to: 3, client)
+        run(for: .seconds(10))
+        #expect(client.eventTypes.contains("response.done"))
+        let writes = store.writes.count
+        run(for: .seconds(10))
+        #expect(store.writes.count == writes)
+        store.mood = .away
+        first.cut(client)
+        store.mood = .quick
+        let again = try second.comeBack(from: client, at: client.offsets.last)
+        #expect(again.parsed.first?["recovered"]?.bool == true)
+        run(for: .seconds(5))
+        // All was heard, so that nothing is said again.
+        #expect(again.eventTypes == ["parley.resumed"])
+    }
+
     @Test func aClientThatHasNotGotTheNewHandleComesWithTheOldOne() throws {
         let client = first.open()
         run(for: .seconds(1))
