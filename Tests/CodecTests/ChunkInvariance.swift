@@ -4,22 +4,8 @@
 // Invariant: deterministic; the splits come from a fixed seed.
 
 import Codec
+import TestMaterial
 import Testing
-
-/// A small deterministic generator (SplitMix64) for splits and other test data.
-struct SeededGenerator: RandomNumberGenerator {
-    private var state: UInt64
-
-    init(seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-}
 
 /// Expects the same outcome for the stream whole, byte by byte, in two pieces near either end, with
 /// empty pieces, and in pieces of random sizes.

@@ -1,5 +1,6 @@
 // Headers of the PROXY protocol, version 2, and X-Forwarded-For.
 
+import TestMaterial
 import Testing
 
 @testable import Codec

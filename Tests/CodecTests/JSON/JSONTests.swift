@@ -3,6 +3,7 @@
 
 import Codec
 import Foundation
+import TestMaterial
 import Testing
 
 @Suite struct JSONTests {

@@ -2,6 +2,7 @@
 // chunk invariance, and the limits, which apply while a message is inflated.
 
 import Codec
+import TestMaterial
 import Testing
 
 @Suite struct CompressedMessageTests {

@@ -2,6 +2,7 @@
 // frames between them, the closing handshake, and how much is held and copied.
 
 import Codec
+import TestMaterial
 import Testing
 
 @Suite struct WebSocketConnectionTests {

@@ -1,6 +1,7 @@
 // Writing frames: the examples of RFC 6455 §5.7, every length form at its limits, masks, Close.
 
 import Codec
+import TestMaterial
 import Testing
 
 @Suite struct WebSocketFrameTests {

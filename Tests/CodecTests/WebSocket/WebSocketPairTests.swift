@@ -2,6 +2,7 @@
 // what the other writes, up to the closing handshake in both orders.
 
 import Codec
+import TestMaterial
 import Testing
 
 /// Both ends of a connection, and the bytes in transit.

@@ -304,7 +304,7 @@ import Testing
     /// Connections break at random, each with the loss of some audio that was sent last.
     @Test(arguments: 0..<40)
     func nothingIsLostAndNothingIsHeardTwice(seed: Int) {
-        var random = SplitMix(seed: UInt64(seed))
+        var random = SeededGenerator(seed: UInt64(seed))
         let talk = BargeIn(isResumable: true)
         /// What the client has, in samples of the reply.
         var has = 0

@@ -2,6 +2,7 @@
 // goes on with them. None breaks an invariant (that would trap), and every event fits the protocol.
 
 import Codec
+import TestMaterial
 import Testing
 
 @testable import Session
@@ -31,7 +32,7 @@ import Testing
     }
 
     /// Other numbers, words and brackets in the place of what is there.
-    private func change(_ bytes: inout [UInt8], _ random: inout SplitMix) {
+    private func change(_ bytes: inout [UInt8], _ random: inout SeededGenerator) {
         guard !bytes.isEmpty else { return }
         let place = Int(random.next() % UInt64(bytes.count))
         switch random.next() % 6 {
@@ -63,7 +64,7 @@ import Testing
     func aChangedStateIsRefusedOrGoesOn(time: Int) throws {
         let whole = try record(after: time)
         let names = whole.keys.sorted()
-        var random = SplitMix(seed: UInt64(time))
+        var random = SeededGenerator(seed: UInt64(time))
         var restored = 0
         for _ in 0..<400 {
             var fields = whole
