@@ -53,7 +53,7 @@ struct NodeRequest: Sendable {
 
     /// The answers to several requests, in any order.
     /// - Parameter isEnough: whether an answer makes the others needless. Requests that have none
-    ///   yet are cancelled then, so that a node that is away delays nobody.
+    ///   yet are cancelled then, so that a node that is away delays no other.
     static func answers(
         to requests: [NodeRequest], by client: any UpstreamClient,
         until isEnough: (NodeAnswer) -> Bool = { _ in false }

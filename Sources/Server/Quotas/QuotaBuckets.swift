@@ -30,6 +30,22 @@ struct QuotaBuckets {
         buckets.indices.reduce(buckets[0].full) { max($0, buckets[$1].full) }
     }
 
+    /// The places of the buckets.
+    static let places = 0..<10
+
+    /// When each bucket that is not full will be, by its place.
+    func full(after now: Instant) -> [Int: Instant] {
+        Self.places.reduce(into: [:]) { full, place in
+            if buckets[place].full > now { full[place] = buckets[place].full }
+        }
+    }
+
+    /// What was used elsewhere counts too: the bucket at a place is not full before a time.
+    mutating func delay(_ place: Int, until full: Instant) {
+        guard Self.places.contains(place) else { return }
+        buckets[place] = TokenBucket(full: max(buckets[place].full, full))
+    }
+
     /// The quota of a unit of which nothing is left for the longest time; nil: all have some left.
     func exhausted(
         _ unit: QuotaUnit, in quotas: [Quota], at now: Instant

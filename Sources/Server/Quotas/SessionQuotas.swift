@@ -170,6 +170,16 @@ final class SessionQuotas {
         return shared
     }
 
+    // MARK: Another process
+
+    /// What the session has used of its own quotas: when each bucket will be full, by its place.
+    func ownUse(at now: Instant) -> [Int: Instant] { ownBuckets.full(after: now) }
+
+    /// The session comes from another process, where it has used so much.
+    func restore(ownUse: [Int: Instant]) {
+        for (place, full) in ownUse { ownBuckets.delay(place, until: full) }
+    }
+
     // MARK: Own and shared quotas together
 
     private func limits(_ unit: QuotaUnit) -> Bool {

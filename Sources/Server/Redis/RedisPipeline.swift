@@ -392,7 +392,7 @@ struct RedisPipeline<Tag> {
     }
 
     /// A server that leaves one command without a reply leaves all later ones without: the
-    /// connection is given up. Commands that were not sent end by themselves.
+    /// connection is given up. Of commands that were not sent, each fails at its own deadline.
     private mutating func endOverdue(at now: Instant) {
         let isStuck = expected[firstExpected...].contains { command in
             command.deadline.map { $0 <= now } ?? false

@@ -8,7 +8,7 @@ import Codec
 
 /// The secret part of a handle.
 struct ResumeSecret: Equatable {
-    /// Unpredictable bytes of a secret: 128 bits, which nobody guesses within a session's life.
+    /// Unpredictable bytes of a secret: 128 bits, which cannot be guessed within a session's life.
     static let byteCount = 16
 
     private let words: (UInt64, UInt64)

@@ -38,7 +38,7 @@ final class ResumeState {
     /// Whether the client was told that its session ends.
     var isWarned = false
     /// Whether the session is still to be told that its client is away.
-    private var isAwayUntold = false
+    private var isAwayNoticeDue = false
 
     /// Whose session it is, as hexadecimal digits of a digest; nil: not known.
     var principal: String?
@@ -159,15 +159,15 @@ final class ResumeState {
     /// The client is away: the session waits.
     func detach(at now: Instant) {
         awayUntil = now + window
-        isAwayUntold = true
+        isAwayNoticeDue = true
         nextPing = nil
         askedOffset = 0
     }
 
-    /// Whether the session is now to be told that its client is away; once.
-    func takeNews() -> Bool {
-        defer { isAwayUntold = false }
-        return isAwayUntold
+    /// Whether the session must now be told that its client is away. True once for each time.
+    func takeAwayNotice() -> Bool {
+        defer { isAwayNoticeDue = false }
+        return isAwayNoticeDue
     }
 
     /// The client is back.
@@ -194,7 +194,7 @@ final class ResumeState {
     /// When the shard must look at it next.
     func deadline(sessionEnd: Instant?) -> Instant {
         // In the past: at once.
-        if isAwayUntold { return renewal + (.zero - window) }
+        if isAwayNoticeDue { return renewal + (.zero - window) }
         if let awayUntil { return min(awayUntil, stored?.deadline ?? awayUntil) }
         var due = nextPing.map { min($0, renewal) } ?? renewal
         if let change = stored?.deadline { due = min(due, change) }

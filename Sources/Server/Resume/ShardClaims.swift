@@ -1,6 +1,6 @@
 // A client that comes back with a handle whose session is not here. The store knows where it is:
 //
-//   nobody has it                  it is claimed, and goes on here from what was saved
+//   no server has it               it is claimed, and goes on here from what was saved
 //   another server that is alive   the client's connection is relayed there: nothing is missed
 //   that server cannot be reached  it is claimed all the same, and the server loses it
 //   unknown, or the store is away  the other servers are asked; a new session begins where none has it
@@ -88,7 +88,7 @@ extension Shard {
             }
             handleFenced(claim.handle.sessionID, fence: fence)
         }
-        goOn(claim, claimedSession(outcome, claim), request, by: caller, on: connection)
+        upgrade(claim, claimedSession(outcome, claim), request, by: caller, on: connection)
     }
 
     /// Another server that is alive has the session: the client is led there.
@@ -108,12 +108,12 @@ extension Shard {
     func beginAnew(
         _ claim: ResumeClaim, _ request: HTTPRequest, by caller: Caller, on connection: Connection
     ) {
-        goOn(claim, nil, request, by: caller, on: connection)
+        upgrade(claim, nil, request, by: caller, on: connection)
     }
 
     /// Upgrades the client's connection.
     /// - Parameter claimed: the session that it has come back to; nil: a new one begins.
-    private func goOn(
+    private func upgrade(
         _ claim: ResumeClaim, _ claimed: ClaimedSession?, _ request: HTTPRequest,
         by caller: Caller, on connection: Connection
     ) {
@@ -166,13 +166,14 @@ extension Shard {
             window: configuration.resumeWindow, at: now)
         resume.principal = claimed.resume.principal
         live.resume = resume
-        // No number of an event id is used twice in the session, whoever has it.
+        // No number of an event id is used twice in the session, on whichever server.
         live.eventNumber = claimed.fence << 32 | 1
         live.session.isResumable = true
         metrics.add(.sessionsResumable)
+        live.turns = claimed.resume.turns
+        live.grant?.quotas?.restore(ownUse: claimed.resume.full.mapValues(instant(ofWallSeconds:)))
         if let end = claimed.resume.end {
-            let left = min(max(0, end - services.wallSeconds()), 1 << 32)
-            live.grant?.shorten(to: now + .seconds(left))
+            live.grant?.shorten(to: instant(ofWallSeconds: end))
         }
         // In memory, what goes on has no record.
         if !store.sessions.isShared {
@@ -193,11 +194,17 @@ extension Shard {
                 claimed.saved, played: claimed.claim.played, announcesItems: !isRecovered, at: now)
         }
     }
+
+    /// When a time since 1970 comes: not before now, and in 136 years at most.
+    private func instant(ofWallSeconds seconds: Int) -> Instant {
+        let wall = services.wallSeconds()
+        return now + .seconds(min(max(seconds, wall) - wall, 1 << 32))
+    }
 }
 
 extension ResumeSecret {
     /// What proves the right to claim a session, without revealing the secret.
-    /// - Parameter principal: whose session it is, as hexadecimal digits; nil: nobody's.
+    /// - Parameter principal: whose session it is, as hexadecimal digits; nil: of no key.
     func proof(for principal: String?) -> SHA256Digest {
         (bytes + Array((principal ?? "").utf8)).withUnsafeBytes { SHA256Digest(of: $0) }
     }

@@ -99,7 +99,7 @@ extension Shard {
     /// A deadline of a session that can be resumed may have come.
     func reviewResume(of live: LiveSession, on connection: Connection) {
         guard let resume = live.resume else { return }
-        if resume.takeNews() { step(live, of: connection) { $0.handleClientAway(at: now) } }
+        if resume.takeAwayNotice() { step(live, of: connection) { $0.handleClientAway(at: now) } }
         reviewStored(live, resume, on: connection)
         if let end = resume.awayUntil {
             guard end <= now, connection.state == .detached else { return }

@@ -4,7 +4,7 @@
 //
 //   client ──handle──▶ any shard ──ReturningClient──▶ session's shard ──▶ parley.resumed, what was missed
 //
-// A handle that nobody knows begins a new session, and says so: a client whose session is lost is no
+// A handle that no server knows begins a new session, and says so: a client whose session is lost is no
 // error of its own.
 
 import Codec
@@ -12,7 +12,7 @@ import Session
 
 /// A connection on its way to another shard, with its client's request.
 struct ReturningClient: Sendable {
-    /// TLS is not used by anybody on the way.
+    /// On the way no thread uses the TLS state.
     struct Wire: @unchecked Sendable {
         let tls: TLSConnection?
     }
@@ -188,7 +188,7 @@ extension Shard {
         _ live: LiveSession, _ resume: ResumeState, _ claim: ResumeClaim,
         on connection: Connection
     ) {
-        if resume.awayUntil == nil || resume.takeNews() {
+        if resume.awayUntil == nil || resume.takeAwayNotice() {
             step(live, of: connection) { $0.handleClientAway(at: now) }
         }
         let isRecovered = resume.attach(from: claim.position, at: now)

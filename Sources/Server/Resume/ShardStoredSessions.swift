@@ -78,12 +78,12 @@ extension Shard {
         // No event tells of a client that plays the rest of a reply.
         if saved.isReplyPlaying, !live.session.isClientAway { stored.noteProgress(nil, at: now) }
         var fields = saved.fields(step.parts)
-        let own = SavedResume(
+        var own = SavedResume(
             epoch: resume.epoch, first: log?.first ?? resume.log.next,
             principal: stored.principal, dialect: live.dialect,
-            end: live.grant?.end.map {
-                calendar.seconds(at: $0, now: now, wallSeconds: services.wallSeconds())
-            })
+            end: live.grant?.end.map(wallSeconds(at:)))
+        own.turns = live.turns
+        own.full = (live.grant?.quotas?.ownUse(at: now) ?? [:]).mapValues(wallSeconds(at:))
         fields.append((SavedResume.name, own.bytes))
         if let log { fields.append((SavedResume.logName, log.lines)) }
         if step.hasHandle {
@@ -94,6 +94,11 @@ extension Shard {
         return SessionChange(
             sessionID: live.session.id, fence: stored.fence, isWhole: step.isWhole, set: fields,
             removed: step.removed, lifetime: recordLifetime)
+    }
+
+    /// When an instant comes, in seconds since 1970.
+    private func wallSeconds(at instant: Instant) -> Int {
+        calendar.seconds(at: instant, now: now, wallSeconds: services.wallSeconds())
     }
 
     // MARK: The end

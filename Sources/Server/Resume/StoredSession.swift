@@ -30,8 +30,8 @@ final class StoredSession {
 
     /// The fence of its owner, which is this server.
     let fence: UInt64
-    /// The digest of the key or subject whose session it is, as hexadecimal digits; nil: whoever has
-    /// the handle may claim it.
+    /// The digest of the key or subject whose session it is, as hexadecimal digits; nil: the
+    /// handle is enough to claim it.
     let principal: String?
     private var parts = SavedSession.Parts.all
     private var items: Set<String> = []

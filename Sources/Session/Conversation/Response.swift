@@ -55,7 +55,7 @@ final class Response {
     private(set) var incompleteReason: String?
     /// What the agent wants back with the next request.
     private var memento: (provider: String, text: String)?
-    private var usage = ResponseUsage()
+    private(set) var usage = ResponseUsage()
     /// When the user stopped speaking, until the first token has been measured from it; where the
     /// user has not spoken, when the client asked for the response.
     private var speechEnd: Instant?, asked: Instant?

@@ -26,6 +26,7 @@ extension Response {
         reply.incompleteReason = incompleteReason
         reply.hasToolResults = outputs.contains { $0.toolCall != nil }
         reply.overrides = parameters
+        reply.usage = usage
         reply.isSpoken = outputs.indices.contains {
             outputs[$0].isAudio && speaker.sentMilliseconds($0) > 0
         }

@@ -124,10 +124,11 @@ extension VoiceSession {
             + saved.otherResponseIDs.map { describe(aside, as: $0) }
         for var description in lost {
             description.status = .incomplete(reason: "interrupted_by_restart")
-            if description.id == saved.responseID {
-                description.output = (saved.reply?.itemIDs ?? []).compactMap(conversation.item)
-            }
             description.usage = ResponseUsage()
+            if let reply = saved.reply, description.id == saved.responseID {
+                description.output = reply.itemIDs.compactMap(conversation.item)
+                description.usage = reply.usage
+            }
             emit(.responseDone(description))
         }
     }

@@ -163,6 +163,27 @@ import Testing
         #expect(again.closeCode != nil)
     }
 
+    @Test func whatASessionHasUsedCountsElsewhere() throws {
+        let store = SimulatedStore()
+        let limit = [Quota(.turns, 3, per: .day), Quota(.events, 1_000, per: .minute)]
+        let first = try ResumeWorld(seed: 5, store: store) { $0.quotasPerSession = limit }
+        let second = try ResumeWorld(seed: 6, store: store) { $0.quotasPerSession = limit }
+        let client = first.open()
+        for _ in 0..<2 {
+            first.count(to: 1, client)
+            #expect(first.server.run(for: .seconds(1)))
+        }
+        first.server.shard.stop(.goingAway)
+        #expect(first.server.run() && second.server.run(for: .seconds(2)))
+        let again = try second.comeBack(from: client, at: client.offsets.last)
+        for status in ["completed", "failed"] {
+            second.count(to: 1, again)
+            #expect(second.server.run(for: .seconds(1)))
+            let done = again.parsed.last { $0["type"]?.string == "response.done" }
+            #expect(done?["response"]?["status"]?.string == status)
+        }
+    }
+
     @Test func aSessionWithoutItsClientIsHandedOverAsSoonAsTheServerDoesNotListen() throws {
         let client = first.open()
         run(for: .seconds(1))

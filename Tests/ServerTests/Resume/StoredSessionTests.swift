@@ -108,15 +108,20 @@ import Testing
 @Suite struct SavedResumeTests {
     @Test(arguments: [RealtimeDialect.ga, .beta], [String?.none, "00ff"])
     func theFieldIsReadBack(dialect: RealtimeDialect, principal: String?) {
-        let resume = SavedResume(
+        var resume = SavedResume(
             epoch: .max, first: 1 << 40, principal: principal, dialect: dialect,
             end: principal == nil ? nil : 1_800_000_000)
+        #expect(SavedResume(resume.bytes) == resume)
+        resume.turns = .max
+        resume.full = [0: 1_800_000_000, 9: .max]
         #expect(SavedResume(resume.bytes) == resume)
     }
 
     @Test(arguments: [
         "", "{", "[]", #"{"epoch":1}"#, #"{"epoch":0,"first":1}"#, #"{"epoch":1,"first":0}"#,
         #"{"epoch":4294967296,"first":1}"#, #"{"epoch":-1,"first":1}"#, #"{"epoch":"1","first":1}"#,
+        #"{"epoch":1,"first":1,"full":[[10,1]]}"#, #"{"epoch":1,"first":1,"full":[[-1,1]]}"#,
+        #"{"epoch":1,"first":1,"full":[[1]]}"#, #"{"epoch":1,"first":1,"full":[1]}"#,
         #"{"epoch":1,"first":1,"x":""# + String(repeating: "x", count: 4_096) + #""}"#,
     ])
     func anythingElseIsNone(_ text: String) {

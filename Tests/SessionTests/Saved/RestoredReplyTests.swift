@@ -2,6 +2,7 @@
 // the one in progress. The ear hears numbered words, so it can tell.
 
 import Codec
+import TestMaterial
 import Testing
 
 @testable import Session
@@ -269,6 +270,21 @@ import Testing
         #expect(types[3] == "response.created")
     }
 
+    @Test func theTokensOfAReplyThatWasCutAreReported() throws {
+        var reply = ScriptedReply.text(Self.wholeReply)
+        reply.pieces.append(
+            (.zero, .usage(inputTokens: 70, cachedTokens: 30, outputTokens: 25)))
+        let first = talk(reply)
+        first.run(until: 5_000)
+        let second = try restore(try first.save(), played: nil, announcesItems: false)
+        let done = try #require(
+            second.events.first { $0["type"] as? String == "response.done" })
+        let usage = (done["response"] as? [String: Any])?["usage"] as? [String: Any]
+        #expect(usage?["input_tokens"] as? Int == 70 && usage?["output_tokens"] as? Int == 25)
+        let details = usage?["input_token_details"] as? [String: Any]
+        #expect(details?["cached_tokens"] as? Int == 30)
+    }
+
     @Test func aResponseBesideTheConversationEndsWithItsProcess() throws {
         let first = talk()
         var aside = ResponseParameters()
@@ -287,7 +303,7 @@ import Testing
     /// as planned, and at times the client is away for a while before.
     @Test(arguments: 0..<60)
     func noWordIsLostOverManyProcesses(seed: Int) throws {
-        var random = SplitMix(seed: UInt64(seed))
+        var random = SeededGenerator(seed: UInt64(seed))
         var ear = Ear()
         var script = talk()
         // The model has finished: what it has not written, nobody knows.

@@ -154,6 +154,8 @@ import Testing
         reply.isWritten = false
         reply.incompleteReason = "max_output_tokens"
         reply.hasToolResults = true
+        reply.usage.inputTextTokens = 7
+        reply.usage.outputTextTokens = 3
         reply.overrides.instructions = "i"
         reply.overrides.outputModality = .audio
         reply.overrides.tools = [FunctionTool(name: "g")]
