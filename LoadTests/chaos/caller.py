@@ -79,6 +79,10 @@ class Caller:
         self.audio_end = {}
         self.turn = None
         self.turn_items = []
+        # Responses to the turn; others say the rest of an earlier reply.
+        self.turn_responses = set()
+        # Items that the client has made and the server has shown: id → event.
+        self.made = {}
         self.numbers = 0
         self.lost_at = None
         self.heard_since_loss = True
@@ -343,12 +347,15 @@ class Caller:
             missing = self.awaited_items - set(self.items) - set(self.unknown)
             self.account.counts["items lost"] += len(missing)
             self.awaited_items = set()
+            for item_id in missing & set(self.made):
+                asyncio.ensure_future(self.create(self.made[item_id]))
         else:
             self.account.notes[f"error: {error.get('code')}"] += 1
 
     def on_conversation_item_added(self, event):
         item = event["item"]
-        self.unknown.pop(item["id"], None)
+        if item["id"] in self.unknown:
+            self.made[item["id"]] = self.unknown.pop(item["id"])
         self.items[item["id"]] = item | {"text": text_of(item)}
         is_heard = self.kind == "speech" and item.get("role") == "user"
         if is_heard and self.turn and item["id"] not in self.known:
@@ -360,27 +367,36 @@ class Caller:
         self.items[item["id"]] = item | {"text": text_of(item)}
 
     def on_conversation_item_truncated(self, event):
-        if event["item_id"] in self.items and "transcript" in event:
-            self.items[event["item_id"]]["text"] = event["transcript"]
+        if event["item_id"] in self.items:
+            # Without the words a client knows only that it has not heard all.
+            self.items[event["item_id"]]["text"] = event.get("transcript", "")
 
     def on_conversation_item_deleted(self, event):
         self.items.pop(event["item_id"], None)
+        self.audio_end.pop(event["item_id"], None)
 
     def on_response_created(self, event):
         self.active.add(event["response"]["id"])
-        self.wants_response = False
+        if any(item_id in self.items for item_id in self.turn_items):
+            self.turn_responses.add(event["response"]["id"])
+            self.wants_response = False
 
     def on_response_done(self, event):
         response = event["response"]
         self.active.discard(response["id"])
+        if response["id"] in self.turn_responses:
+            self.take_outcome(response)
+        for item in response["output"]:
+            if item["type"] == "function_call":
+                asyncio.ensure_future(self.answer_call(item))
+
+    def take_outcome(self, response):
+        """A response to the turn is over."""
         details = response.get("status_details") or {}
         self.last_status = response["status"]
         error = details.get("error") or {}
         self.last_reason = details.get("reason") or error.get("message") or error.get("code")
         self.ended_at = time.monotonic()
-        for item in response["output"]:
-            if item["type"] == "function_call":
-                asyncio.ensure_future(self.answer_call(item))
 
     def take_text(self, event):
         if event["item_id"] in self.items:
@@ -436,7 +452,7 @@ class Caller:
     async def hold_turn(self, number):
         turn = Turn(self.kind, time.monotonic())
         self.last_status = self.last_reason = None
-        self.turn, self.turn_items, self.audio_end = turn, [], {}
+        self.turn, self.turn_items, self.turn_responses = turn, [], set()
         self.settled_at = None
         if self.kind == "speech":
             await self.speak()
