@@ -397,6 +397,9 @@ class Caller:
         error = details.get("error") or {}
         self.last_reason = details.get("reason") or error.get("message") or error.get("code")
         self.ended_at = time.monotonic()
+        if self.last_reason == "handed_over":
+            # The rest follows after the return that is to come.
+            self.settled_at = None
 
     def take_text(self, event):
         if event["item_id"] in self.items:
