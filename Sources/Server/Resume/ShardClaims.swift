@@ -18,6 +18,8 @@ struct ClaimedSession {
     let log: ResumeLog
     let fence: UInt64
     let claim: ResumeClaim
+    /// What is hidden from its client; nil: nothing.
+    let privateCalls: PrivateCalls?
 }
 
 extension Shard {
@@ -148,8 +150,16 @@ extension Shard {
             let log = ResumeLog(
                 lines: fields[SavedResume.logName] ?? [], first: resume.first,
                 limit: configuration.maxResumeBytes)
+            let privateCalls = try fields[PrivateCalls.fieldName].map {
+                (field) throws(SavedSessionError) in
+                guard let calls = PrivateCalls(field: field, parser: JSONParser()) else {
+                    throw .malformed(PrivateCalls.fieldName)
+                }
+                return calls
+            }
             return ClaimedSession(
-                saved: saved, resume: resume, log: log, fence: fence, claim: claim)
+                saved: saved, resume: resume, log: log, fence: fence, claim: claim,
+                privateCalls: privateCalls)
         } catch {
             logger.warning(
                 "a saved session cannot be read",
@@ -188,6 +198,7 @@ extension Shard {
         beginStoring(
             live, resume, fence: claimed.fence, principal: claimed.resume.principal,
             on: connection)
+        if let calls = claimed.privateCalls { restore(calls, on: connection) }
         sendResumed(live, resume, recovered: isRecovered, from: claimed.claim, on: connection)
         step(live, of: connection) {
             $0.startRestored(

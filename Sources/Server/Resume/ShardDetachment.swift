@@ -20,7 +20,7 @@ extension Shard {
     func keepLastState(of connection: Connection) {
         guard let live = connection.live, let resume = live.resume else { return }
         if let backlog = connection.backlog { noteUnsentAudio(backlog, to: live.session) }
-        keepLastState(of: live, resume, at: now)
+        keepLastState(of: live, resume, on: connection)
     }
 
     /// Lets a session go on without its connection.

@@ -104,7 +104,7 @@ extension Shard {
         if let end = resume.awayUntil {
             guard end <= now, connection.state == .detached else { return }
             metrics.add(.resumesMissed)
-            keepLastState(of: live, resume, at: now)
+            keepLastState(of: live, resume, on: connection)
             return close(connection)
         }
         guard connection.state == .webSocket else { return }

@@ -38,7 +38,7 @@ extension Shard {
         guard connection.live === live, resume.stored === stored else { return }
         let step = stored.takeStep()
         let token = connection.token
-        let change = change(of: live, resume, stored, step)
+        let change = change(of: live, resume, stored, step, at: token)
         guard change.byteCount <= StoredSession.maxBytes else {
             logger.warning(
                 "a session is too large to be stored",
@@ -72,7 +72,7 @@ extension Shard {
 
     private func change(
         of live: LiveSession, _ resume: ResumeState, _ stored: StoredSession,
-        _ step: StoredSession.Step, log: ResumeLog? = nil
+        _ step: StoredSession.Step, log: ResumeLog? = nil, at token: EventToken
     ) -> SessionChange {
         let saved = live.session.saved(items: step.items, at: now)
         // No event tells of a client that plays the rest of a reply.
@@ -86,6 +86,14 @@ extension Shard {
         own.full = (live.grant?.quotas?.ownUse(at: now) ?? [:]).mapValues(wallSeconds(at:))
         fields.append((SavedResume.name, own.bytes))
         if let log { fields.append((SavedResume.logName, log.lines)) }
+        var removed = step.removed
+        if let calls = sidebands.observations[token]?.privateCalls, !calls.isEmpty {
+            fields.append((PrivateCalls.fieldName, calls.field))
+            stored.isPrivate = true
+        } else if stored.isPrivate {
+            removed.append(PrivateCalls.fieldName)
+            stored.isPrivate = false
+        }
         if step.hasHandle {
             let proofs = resume.secrets.map { $0.proof(for: stored.principal) }
             fields.append((SavedResume.proofName, proofs[0].bytes))
@@ -93,7 +101,7 @@ extension Shard {
         }
         return SessionChange(
             sessionID: live.session.id, fence: stored.fence, isWhole: step.isWhole, set: fields,
-            removed: step.removed, lifetime: recordLifetime)
+            removed: removed, lifetime: recordLifetime)
     }
 
     /// When an instant comes, in seconds since 1970.
@@ -108,24 +116,29 @@ extension Shard {
         guard let resume = live.resume, let stored = resume.stored else { return }
         step(live, of: connection) { $0.handOver(at: now) }
         guard connection.live === live else { return }
-        writeLast(of: live, resume, stored, lifetime: configuration.resumeWindow)
+        writeLast(
+            of: live, resume, stored, at: connection.token, lifetime: configuration.resumeWindow)
         metrics.add(.sessionsHandedOver)
     }
 
     /// Writes all of a session, with the events that its client may have missed, and gives it up.
     private func writeLast(
-        of live: LiveSession, _ resume: ResumeState, _ stored: StoredSession, lifetime: Duration
+        of live: LiveSession, _ resume: ResumeState, _ stored: StoredSession,
+        at token: EventToken, lifetime: Duration
     ) {
         let step = stored.takeStep(whole: true)
         resume.stored = nil
-        store.sessions.write(change(of: live, resume, stored, step, log: resume.log)) { _ in }
+        let change = change(of: live, resume, stored, step, log: resume.log, at: token)
+        store.sessions.write(change) { _ in }
         store.sessions.release(live.session.id, fence: stored.fence, lifetime: lifetime)
     }
 
     /// The client has not come back in time: the last state is kept for a while.
-    func keepLastState(of live: LiveSession, _ resume: ResumeState, at now: Instant) {
+    func keepLastState(
+        of live: LiveSession, _ resume: ResumeState, on connection: Connection
+    ) {
         let stored = resume.stored ?? StoredSession(fence: 1, principal: resume.principal, at: now)
-        writeLast(of: live, resume, stored, lifetime: afterlife)
+        writeLast(of: live, resume, stored, at: connection.token, lifetime: afterlife)
     }
 
     /// A session has ended for good.

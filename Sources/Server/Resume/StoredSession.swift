@@ -33,6 +33,8 @@ final class StoredSession {
     /// The digest of the key or subject whose session it is, as hexadecimal digits; nil: the
     /// handle is enough to claim it.
     let principal: String?
+    /// Whether the record has private functions.
+    var isPrivate = false
     private var parts = SavedSession.Parts.all
     private var items: Set<String> = []
     private var removed: Set<String> = []

@@ -11,7 +11,7 @@ import Codec
 /// The private functions of one session.
 struct PrivateCalls {
     /// How far a private item has come.
-    private enum Stage {
+    fileprivate enum Stage {
         /// The model writes its arguments.
         case written
         /// The arguments are complete; its response is not over.
@@ -25,7 +25,7 @@ struct PrivateCalls {
     }
 
     /// A call, or the output of one.
-    private struct Item {
+    fileprivate struct Item {
         let id: String
         /// The function's name.
         let name: String
@@ -237,5 +237,70 @@ struct PrivateCalls {
     /// Whether a function is hidden from such a viewer.
     func hidesFunction(_ name: String, from tools: [String]) -> Bool {
         names.contains(name) && !tools.contains(name)
+    }
+}
+
+// MARK: - Another process
+
+extension PrivateCalls {
+    /// The field of a saved session.
+    static let fieldName = "private"
+
+    /// What another process must know to hide the same. The responses in flight end with this process,
+    /// so that of their calls only those are open whose arguments are complete.
+    var field: [UInt8] {
+        var json = JSONWriter(ByteWriter(capacity: 256))
+        json.object { json in
+            json.array("names") { json in for name in names { json.string(name) } }
+            json.array("offered") { json in for name in offered { json.string(name) } }
+            json.array("items") { json in for item in items { item.write(into: &json) } }
+        }
+        return json.finish().copiedBytes
+    }
+
+    /// Reads the field; nil: it is none.
+    init?(field: [UInt8], parser: JSONParser) {
+        guard let value = try? parser.parse(field),
+            let names = Self.texts(value["names"], atMost: Self.maxNames),
+            let offered = Self.texts(value["offered"], atMost: Self.maxNames),
+            let items = value["items"]?.elements, items.count <= Self.maxItems
+        else { return nil }
+        (self.names, self.offered) = (names, offered)
+        for item in items {
+            guard let item = Item(item) else { return nil }
+            self.items.append(item)
+        }
+    }
+
+    private static func texts(_ value: JSONValue?, atMost most: Int) -> [String]? {
+        guard let elements = value?.elements, elements.count <= most else { return nil }
+        let texts = elements.compactMap(\.string)
+        return texts.count == elements.count ? texts : nil
+    }
+}
+
+extension PrivateCalls.Item {
+    fileprivate func write(into json: inout JSONWriter) {
+        json.object { json in
+            json.member("id", id)
+            json.member("name", name)
+            json.member("call_id", callID)
+            if let previousID { json.member("previous", previousID) }
+            json.member("is_open", stage == .complete || stage == .open || stage == .orphaned)
+            json.member("is_in_conversation", isInConversation)
+            json.member("has_lost_call_id", hasLostCallID)
+        }
+    }
+
+    fileprivate init?(_ value: JSONValue) {
+        guard let id = value["id"]?.string, let name = value["name"]?.string,
+            let callID = value["call_id"]?.string, let isOpen = value["is_open"]?.bool,
+            let isInConversation = value["is_in_conversation"]?.bool,
+            let hasLostCallID = value["has_lost_call_id"]?.bool
+        else { return nil }
+        self.init(
+            id: id, name: name, callID: callID, responseID: "", outputIndex: 0,
+            previousID: value["previous"]?.string, stage: isOpen ? .open : .over,
+            isInConversation: isInConversation, hasLostCallID: hasLostCallID)
     }
 }

@@ -26,7 +26,7 @@ final class SessionObservation {
     }
 
     private(set) var observers: [SidebandLink] = []
-    private(set) var privateCalls = PrivateCalls()
+    private(set) var privateCalls: PrivateCalls
     private var retrievals = ItemRetrievals()
     /// Whom the last answer to a retrieval is for; nil: the client.
     private var asker: SidebandLink?
@@ -53,6 +53,9 @@ final class SessionObservation {
     func isServed(_ function: String) -> Bool {
         observers.contains { $0.tools.contains(function) }
     }
+
+    /// - Parameter privateCalls: those of a session that comes from another process.
+    init(_ privateCalls: PrivateCalls = PrivateCalls()) { self.privateCalls = privateCalls }
 
     // MARK: Coming and going
 

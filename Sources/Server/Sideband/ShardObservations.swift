@@ -36,6 +36,14 @@ extension Shard {
         perform(.settle, on: connection)
     }
 
+    /// A session from another process has private functions, whose sidebands are gone.
+    func restore(_ calls: PrivateCalls, on connection: Connection) {
+        let observation = SessionObservation(calls)
+        sidebands.observations[connection.token] = observation
+        connection.isObserved = true
+        scheduleSettling(of: observation, at: connection.token)
+    }
+
     /// A sideband is gone.
     func handleLeaving(_ link: SidebandLink, of token: EventToken) {
         guard let observation = sidebands.observations[token], observation.remove(link)

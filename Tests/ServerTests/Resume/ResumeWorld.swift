@@ -28,8 +28,12 @@ final class ResumeWorld {
         try rules.add(
             ConfiguredFile(option: "api-keys-file", path: "keys", bytes: Array(keys.utf8)))
         let model = ClosureModel { request, host, reply in
+            if case .functionOutput(_, let output)? = request.messages.last {
+                return try await reply(.text("It says \(output)"))
+            }
             guard case .user(let text)? = request.messages.last, let count = Int(text) else {
-                return try await reply(.text("What?"))
+                try await reply(.functionCallStarted(callID: "call_secret", name: "secret"))
+                return try await reply(.functionCallArguments("{}"))
             }
             for number in 1...count {
                 try await host.sleep(for: ResumeWorld.wordTime)
@@ -56,10 +60,13 @@ final class ResumeWorld {
     }
 
     /// The client asks the model to count.
-    func count(to number: Int, _ client: SimulatedClient) {
+    func count(to number: Int, _ client: SimulatedClient) { ask("\(number)", client) }
+
+    /// The client asks the model: to count, or else to call the function `secret`.
+    func ask(_ text: String, _ client: SimulatedClient) {
         client.send(
             #"{"type":"conversation.item.create","item":{"type":"message","role":"user","#
-                + #""content":[{"type":"input_text","text":"\#(number)"}]}}"#)
+                + #""content":[{"type":"input_text","text":"\#(text)"}]}}"#)
         client.send(#"{"type":"response.create"}"#)
         #expect(server.run())
     }

@@ -163,6 +163,41 @@ import Testing
         #expect(again.closeCode != nil)
     }
 
+    /// A sideband's function is hidden from the client also where the sideband is gone with its server.
+    @Test(arguments: [true, false])
+    func privateFunctionsStayPrivateElsewhere(isRecovered: Bool) throws {
+        let client = first.open()
+        let id = try #require(client.parsed.first?["session"]?["id"]?.string)
+        let sideband = first.server.openClient(
+            "/v1/realtime?call_id=\(id)&tools=secret", key: ResumeWorld.key)
+        run()
+        sideband.send(
+            #"{"type":"session.update","session":{"type":"realtime","#
+                + #""tools":[{"type":"function","name":"secret"}]}}"#)
+        run()
+        first.ask("Now.", client)
+        run(for: .seconds(1))
+        #expect(sideband.texts.contains { $0.contains("call_secret") })
+        first.cut(client)
+        let again = try second.comeBack(
+            from: client, at: isRecovered ? client.offsets.last : nil)
+        #expect(again.parsed.first?["recovered"]?.bool == isRecovered)
+        run(for: .seconds(1))
+        #expect((client.texts + again.texts).allSatisfy { !$0.contains("secret") })
+        // The call, which nobody answers any more, has failed, and the model has said so.
+        #expect(again.words.contains("not available"))
+        second.count(to: 2, again)
+        run(for: .seconds(1))
+        #expect(again.words.hasSuffix("1 2 "))
+        // Hidden also in what the third server reads.
+        let third = try ResumeWorld(seed: 7, store: store)
+        second.cut(again)
+        let last = try third.comeBack(from: again, at: nil)
+        #expect(third.server.run(for: .seconds(1)))
+        #expect(last.eventTypes.contains("conversation.item.added"))
+        #expect(last.texts.allSatisfy { !$0.contains("secret") })
+    }
+
     @Test func whatASessionHasUsedCountsElsewhere() throws {
         let store = SimulatedStore()
         let limit = [Quota(.turns, 3, per: .day), Quota(.events, 1_000, per: .minute)]

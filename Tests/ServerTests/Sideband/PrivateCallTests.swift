@@ -23,6 +23,35 @@ import Testing
         return (world, client, sideband)
     }
 
+    @Test func theFieldOfASavedSessionIsReadBack() throws {
+        var calls = PrivateCalls()
+        calls.add(["lookup", "refund"])
+        let call = ConversationItem(
+            id: "item_1", status: .completed,
+            kind: .functionCall(callID: "call_1", name: "lookup", arguments: "{}"))
+        calls.note(.responseOutputItemAdded(responseID: "resp_1", outputIndex: 0, call))
+        calls.note(.conversationItemAdded(call, previousItemID: "item_0"))
+        calls.note(.responseOutputItemDone(responseID: "resp_1", outputIndex: 0, call))
+        var read = try #require(PrivateCalls(field: calls.field, parser: JSONParser()))
+        #expect(read.names == ["lookup", "refund"])
+        #expect(read.isHidden("item_1", from: []) && !read.isHidden("item_1", from: ["lookup"]))
+        #expect(read.visible("item_1", to: []) == "item_0")
+        // Its response has ended with the process.
+        #expect(read.takeOrphans { _ in false } == ["call_1"])
+        #expect(PrivateCalls(field: read.field, parser: JSONParser())?.field == read.field)
+    }
+
+    @Test(arguments: [
+        "", "[]", "{}", #"{"names":[],"offered":[]}"#, #"{"names":[1],"offered":[],"items":[]}"#,
+        #"{"names":"a","offered":[],"items":[]}"#, #"{"names":[],"offered":[],"items":[{}]}"#,
+        #"{"names":[],"offered":[],"items":[{"id":"i","name":"n","call_id":"c"}]}"#,
+        #"{"names":["# + Array(repeating: #""n""#, count: 129).joined(separator: ",")
+            + #"],"offered":[],"items":[]}"#,
+    ])
+    func anyOtherFieldIsNone(_ text: String) {
+        #expect(PrivateCalls(field: Array(text.utf8), parser: JSONParser()) == nil)
+    }
+
     @Test func toolsOfASidebandAreHiddenFromTheClient() throws {
         let (world, client, sideband) = try makeCall()
         let updates = client.events("session.updated").count
