@@ -79,8 +79,8 @@ class Caller:
         self.audio_end = {}
         self.turn = None
         self.turn_items = []
-        # Responses to the turn; others say the rest of an earlier reply.
-        self.turn_responses = set()
+        # Responses to the turn and their items; others say the rest of an earlier reply.
+        self.turn_responses, self.turn_replies = set(), set()
         # Items that the client has made and the server has shown: id → event.
         self.made = {}
         self.numbers = 0
@@ -218,6 +218,8 @@ class Caller:
         self.session_id = None
         self.items, self.unknown, self.active = {}, {}, set()
         self.audio_end, self.offset = {}, 0
+        self.made, self.known, self.awaited_items = {}, set(), set()
+        self.turn_responses, self.turn_replies = set(), set()
         if self.turn:
             self.last_status = "session lost"
 
@@ -270,14 +272,14 @@ class Caller:
             self.account.counts["ms of audio left out"] += start - known
         elif start < known - 1:
             self.account.counts["ms of audio sent twice"] += min(end, known) - start
-        if self.turn:
+        if self.turn and item_id in self.turn_replies:
             self.turn.audio_ms += max(0, end - max(start, known))
         self.audio_end[item_id] = max(known, end)
-        self.hear()
+        self.hear(item_id)
 
-    def hear(self):
+    def hear(self, item_id):
         """A piece of a reply has come."""
-        if self.turn:
+        if self.turn and item_id in self.turn_replies:
             self.turn.is_heard = True
         if not self.heard_since_loss and self.lost_at is None:
             self.heard_since_loss = True
@@ -344,6 +346,8 @@ class Caller:
         error = event["error"]
         if self.fence and error.get("event_id") == self.fence:
             self.fence, self.settled_at = None, time.monotonic()
+            self.audio_end = {
+                item_id: end for item_id, end in self.audio_end.items() if item_id in self.items}
             missing = self.awaited_items - set(self.items) - set(self.unknown)
             self.account.counts["items lost"] += len(missing)
             self.awaited_items = set()
@@ -381,6 +385,10 @@ class Caller:
             self.turn_responses.add(event["response"]["id"])
             self.wants_response = False
 
+    def on_response_output_item_added(self, event):
+        if event["response_id"] in self.turn_responses:
+            self.turn_replies.add(event["item"]["id"])
+
     def on_response_done(self, event):
         response = event["response"]
         self.active.discard(response["id"])
@@ -405,7 +413,7 @@ class Caller:
         if event["item_id"] in self.items:
             self.items[event["item_id"]]["text"] += event["delta"]
         if not self.is_spoken:
-            self.hear()
+            self.hear(event["item_id"])
 
     on_response_output_text_delta = take_text
     on_response_output_audio_transcript_delta = take_text
@@ -455,7 +463,8 @@ class Caller:
     async def hold_turn(self, number):
         turn = Turn(self.kind, time.monotonic())
         self.last_status = self.last_reason = None
-        self.turn, self.turn_items, self.turn_responses = turn, [], set()
+        self.turn, self.turn_items = turn, []
+        self.turn_responses, self.turn_replies = set(), set()
         self.settled_at = None
         if self.kind == "speech":
             await self.speak()

@@ -8,7 +8,7 @@
 // a pass is good for one request of one node, for some seconds. A second use of it does what the
 // first has done.
 //
-// Invariant: a pass gives no more access than the caller has.
+// Invariant: a pass never grants more than its caller's own access.
 
 import Codec
 

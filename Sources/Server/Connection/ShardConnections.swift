@@ -187,6 +187,7 @@ extension Shard {
         // Never in the past: a session that asks for that is called once per tick, no more.
         connection.deadline = deadlines.schedule(
             .connection(slot), at: now + configuration.closeTimeout)
+        if let live = connection.live { tellWhetherAway(live, on: connection) }
         if let live = connection.live, let due = live.deadline, due <= now {
             live.deadline = nil
             step(live, of: connection) { $0.handleDeadline(at: now) }

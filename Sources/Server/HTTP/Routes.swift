@@ -377,6 +377,13 @@ struct Routes: Sendable {
             retryAfterSeconds: configuration.retryAfterSeconds)
     }
 
+    /// The answer to a client whose session another version of the server has saved.
+    var otherVersion: RouteFailure {
+        .unavailable(
+            "session_version", "Another version of the server has saved this session.",
+            retryAfterSeconds: configuration.retryAfterSeconds)
+    }
+
     /// The answer while the store of sessions does not answer every shard.
     private var storeAway: RouteFailure {
         .unavailable(

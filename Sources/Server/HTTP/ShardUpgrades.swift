@@ -88,9 +88,9 @@ extension Shard {
             metrics.add(.sessionsRefused)
             return send(routes.shortOfMemory.response, to: request, on: connection)
         }
-        // A server without room does not use up its caller's quota.
+        // A server without room does not use up its caller's quota, and no return does.
         do throws(QuotaRefusal) {
-            try grant?.quotas?.openConnection(at: now)
+            if claimed == nil { try grant?.quotas?.openConnection(at: now) }
         } catch {
             return send(refuse(error, of: client), to: request, on: connection)
         }

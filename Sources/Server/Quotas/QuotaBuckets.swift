@@ -30,20 +30,20 @@ struct QuotaBuckets {
         buckets.indices.reduce(buckets[0].full) { max($0, buckets[$1].full) }
     }
 
-    /// The places of the buckets.
-    static let places = 0..<10
-
-    /// When each bucket that is not full will be, by its place.
-    func full(after now: Instant) -> [Int: Instant] {
-        Self.places.reduce(into: [:]) { full, place in
-            if buckets[place].full > now { full[place] = buckets[place].full }
+    /// When each bucket that is not full will be, by its index.
+    func fullTimes(after now: Instant) -> [Int: Instant] {
+        buckets.indices.reduce(into: [:]) { times, index in
+            if buckets[index].full > now { times[index] = buckets[index].full }
         }
     }
 
-    /// What was used elsewhere counts too: the bucket at a place is not full before a time.
-    mutating func delay(_ place: Int, until full: Instant) {
-        guard Self.places.contains(place) else { return }
-        buckets[place] = TokenBucket(full: max(buckets[place].full, full))
+    /// What was used elsewhere counts too: the bucket with an index is not full before a time, which
+    /// is at most two periods away, as after the largest charge.
+    mutating func raise(_ index: Int, to full: Instant, at now: Instant) {
+        guard buckets.indices.contains(index) else { return }
+        let period = index.isMultiple(of: 2) ? QuotaPeriod.minute : .day
+        let latest = now + .seconds(2 * period.seconds)
+        buckets[index] = TokenBucket(full: max(buckets[index].full, min(full, latest)))
     }
 
     /// The quota of a unit of which nothing is left for the longest time; nil: all have some left.

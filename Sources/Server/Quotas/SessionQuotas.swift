@@ -172,12 +172,19 @@ final class SessionQuotas {
 
     // MARK: Another process
 
-    /// What the session has used of its own quotas: when each bucket will be full, by its place.
-    func ownUse(at now: Instant) -> [Int: Instant] { ownBuckets.full(after: now) }
+    /// When each bucket of the session's own quotas that is not full will be, by its index.
+    func ownFullTimes(at now: Instant) -> [Int: Instant] { ownBuckets.fullTimes(after: now) }
+
+    /// Tokens that are counted for requests whose response has not ended, by its id.
+    var openEstimates: [String: Int] {
+        estimates.reduce(into: [:]) { $0[$1.responseID] = $1.tokens }
+    }
 
     /// The session comes from another process, where it has used so much.
-    func restore(ownUse: [Int: Instant]) {
-        for (place, full) in ownUse { ownBuckets.delay(place, until: full) }
+    func restore(ownFullTimes: [Int: Instant], estimates: [String: Int], at now: Instant) {
+        for (index, full) in ownFullTimes { ownBuckets.raise(index, to: full, at: now) }
+        guard limits(.tokens) else { return }
+        self.estimates = estimates.prefix(Self.maxEstimates).map { ($0.key, $0.value) }
     }
 
     // MARK: Own and shared quotas together

@@ -165,7 +165,7 @@ final class ResumeState {
     }
 
     /// Whether the session must now be told that its client is away. True once for each time.
-    func takeAwayNotice() -> Bool {
+    func takeClientAwayNotice() -> Bool {
         defer { isAwayNoticeDue = false }
         return isAwayNoticeDue
     }

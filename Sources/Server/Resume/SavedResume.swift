@@ -1,6 +1,6 @@
-// The fields of a record that are the server's own: where the session's events are, whose it is, what
-// it has used, and by what it may be claimed. SavedSession has the others. They are read back from a store, so that
-// nothing in them is believed beyond its form.
+// The fields of a record that are the server's own: where the session's events are, whose it is,
+// what it has used, and by what it may be claimed. SavedSession has the others. They are read back
+// from a store, so that nothing in them is believed beyond its form.
 
 import Codec
 import Session
@@ -23,11 +23,8 @@ struct SavedResume: Equatable {
     var dialect = RealtimeDialect.ga
     /// When the session must end, in seconds since 1970; nil: never.
     var end: Int?
-    /// Responses that it has begun.
-    var turns: UInt32 = 0
-    /// What it has used of its own quotas: by the place of a bucket, when that will be full, in
-    /// seconds since 1970.
-    var full: [Int: Int] = [:]
+    /// What it has used of its limits.
+    var use = SavedUse()
 
     /// The field.
     var bytes: [UInt8] {
@@ -38,17 +35,8 @@ struct SavedResume: Equatable {
         if let principal { json.member("principal", principal) }
         json.member("beta", dialect == .beta)
         if let end { json.member("end", end) }
-        json.member("turns", Int(turns))
-        if !full.isEmpty {
-            json.array("full") { json in
-                for (place, time) in full.sorted(by: { $0.key < $1.key }) {
-                    json.array { json in
-                        json.integer(place)
-                        json.integer(time)
-                    }
-                }
-            }
-        }
+        json.key("use")
+        use.write(into: &json)
         json.endObject()
         return json.finish().copiedBytes
     }
@@ -71,12 +59,7 @@ struct SavedResume: Equatable {
         self.first = UInt64(first)
         principal = object["principal"]?.string
         end = object["end"]?.int
-        turns = object["turns"]?.int.flatMap(UInt32.init(exactly:)) ?? 0
-        for pair in object["full"]?.elements.map(Array.init) ?? [] {
-            let numbers = pair.elements.map { $0.compactMap(\.int) } ?? []
-            guard numbers.count == 2, QuotaBuckets.places.contains(numbers[0]) else { return nil }
-            full[numbers[0]] = numbers[1]
-        }
+        use = SavedUse(object["use"])
         dialect = object["beta"]?.bool == true ? .beta : .ga
     }
 }

@@ -69,8 +69,7 @@ extension Shard {
         else {
             // The client has left. It may come back with the same handle.
             if case .claimed(_, let fence) = outcome {
-                store.sessions.release(
-                    claim.handle.sessionID, fence: fence, lifetime: configuration.resumeWindow)
+                release(claim.handle.sessionID, fence: fence)
             }
             return
         }
@@ -83,14 +82,34 @@ extension Shard {
             connection.http?.beginServing()
             guard !beginFinding(claim, request, by: caller, on: connection) else { return }
         }
-        if case .claimed(_, let fence) = outcome {
-            // Where this server has had it, it ends at once.
-            for post in services.directory.all {
-                post(.fenced(sessionID: claim.handle.sessionID, fence: fence))
-            }
-            handleFenced(claim.handle.sessionID, fence: fence)
+        guard case .claimed(let fields, let fence) = outcome else {
+            return upgrade(claim, nil, request, by: caller, on: connection)
         }
-        upgrade(claim, claimedSession(outcome, claim), request, by: caller, on: connection)
+        // Where this server has had it, it ends at once.
+        for post in services.directory.all {
+            post(.fenced(sessionID: claim.handle.sessionID, fence: fence))
+        }
+        handleFenced(claim.handle.sessionID, fence: fence)
+        do throws(SavedSessionError) {
+            let claimed = try claimedSession(fields, fence: fence, claim)
+            upgrade(claim, claimed, request, by: caller, on: connection)
+        } catch {
+            logger.warning(
+                "a saved session cannot be read",
+                metadata: ["session": "\(claim.handle.sessionID)", "reason": "\(error)"])
+            release(claim.handle.sessionID, fence: fence)
+            guard case .version = error else {
+                return upgrade(claim, nil, request, by: caller, on: connection)
+            }
+            // A server of the version that has written it can go on with it.
+            connection.http?.beginServing()
+            answerLate(routes.otherVersion.response, to: request, on: connection)
+        }
+    }
+
+    /// A session that was claimed does not go on here: others may claim it.
+    func release(_ sessionID: String, fence: UInt64) {
+        store.sessions.release(sessionID, fence: fence, lifetime: configuration.resumeWindow)
     }
 
     /// Another server that is alive has the session: the client is led there.
@@ -127,10 +146,7 @@ extension Shard {
         if connection.state == .webSocket { noteAnswer(101, to: request, sentBy: peer) }
         releaseProxiedPlace(of: connection)
         guard connection.state == .webSocket else {
-            if let claimed {
-                store.sessions.release(
-                    claimed.saved.id, fence: claimed.fence, lifetime: configuration.resumeWindow)
-            }
+            if let claimed { release(claimed.saved.id, fence: claimed.fence) }
             if connection.state == .http { answerWaiting(on: connection) }
             return
         }
@@ -139,33 +155,25 @@ extension Shard {
         rest.withUnsafeMutableBytes { receiveMessages($0, on: connection) }
     }
 
-    private func claimedSession(_ outcome: ClaimOutcome, _ claim: ResumeClaim) -> ClaimedSession? {
-        guard case .claimed(let fields, let fence) = outcome else { return nil }
-        do throws(SavedSessionError) {
-            let saved = try SavedSession(fields: fields)
-            guard saved.id == claim.handle.sessionID else { throw .malformed("id") }
-            guard let resume = SavedResume(fields[SavedResume.name]) else {
-                throw .missing(SavedResume.name)
-            }
-            let log = ResumeLog(
-                lines: fields[SavedResume.logName] ?? [], first: resume.first,
-                limit: configuration.maxResumeBytes)
-            let privateCalls = try fields[PrivateCalls.fieldName].map {
-                (field) throws(SavedSessionError) in
-                guard let calls = PrivateCalls(field: field, parser: JSONParser()) else {
-                    throw .malformed(PrivateCalls.fieldName)
-                }
-                return calls
-            }
-            return ClaimedSession(
-                saved: saved, resume: resume, log: log, fence: fence, claim: claim,
-                privateCalls: privateCalls)
-        } catch {
-            logger.warning(
-                "a saved session cannot be read",
-                metadata: ["session": "\(claim.handle.sessionID)", "reason": "\(error)"])
-            return nil
+    private func claimedSession(
+        _ fields: [String: [UInt8]], fence: UInt64, _ claim: ResumeClaim
+    ) throws(SavedSessionError) -> ClaimedSession {
+        let saved = try SavedSession(fields: fields)
+        guard saved.id == claim.handle.sessionID else { throw .malformed("id") }
+        guard let resume = SavedResume(fields[SavedResume.name]) else {
+            throw .missing(SavedResume.name)
         }
+        let log = ResumeLog(
+            lines: fields[SavedResume.logName] ?? [], first: resume.first,
+            limit: configuration.maxResumeBytes)
+        var privateCalls: PrivateCalls?
+        if let field = fields[PrivateCalls.fieldName] {
+            privateCalls = PrivateCalls(field: field, parser: JSONParser())
+            if privateCalls == nil { throw .malformed(PrivateCalls.fieldName) }
+        }
+        return ClaimedSession(
+            saved: saved, resume: resume, log: log, fence: fence, claim: claim,
+            privateCalls: privateCalls)
     }
 
     /// The session that was claimed goes on.
@@ -180,8 +188,11 @@ extension Shard {
         live.eventNumber = claimed.fence << 32 | 1
         live.session.isResumable = true
         metrics.add(.sessionsResumable)
-        live.turns = claimed.resume.turns
-        live.grant?.quotas?.restore(ownUse: claimed.resume.full.mapValues(instant(ofWallSeconds:)))
+        let use = claimed.resume.use
+        live.turns = use.turns
+        live.grant?.quotas?.restore(
+            ownFullTimes: use.quotasFullAt.mapValues(instant(ofWallSeconds:)),
+            estimates: use.estimates, at: now)
         if let end = claimed.resume.end {
             live.grant?.shorten(to: instant(ofWallSeconds: end))
         }
@@ -215,7 +226,7 @@ extension Shard {
 
 extension ResumeSecret {
     /// What proves the right to claim a session, without revealing the secret.
-    /// - Parameter principal: whose session it is, as hexadecimal digits; nil: of no key.
+    /// - Parameter principal: whose session it is, as hexadecimal digits; nil: it has no key.
     func proof(for principal: String?) -> SHA256Digest {
         (bytes + Array((principal ?? "").utf8)).withUnsafeBytes { SHA256Digest(of: $0) }
     }

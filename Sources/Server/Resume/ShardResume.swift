@@ -96,10 +96,16 @@ extension Shard {
 
     // MARK: Deadlines
 
+    /// Tells a session once that its client is away. It comes before any other input of the session,
+    /// which would take what had not left at the loss as heard.
+    func tellWhetherAway(_ live: LiveSession, on connection: Connection) {
+        guard live.resume?.takeClientAwayNotice() == true else { return }
+        step(live, of: connection) { $0.handleClientAway(at: now) }
+    }
+
     /// A deadline of a session that can be resumed may have come.
     func reviewResume(of live: LiveSession, on connection: Connection) {
         guard let resume = live.resume else { return }
-        if resume.takeAwayNotice() { step(live, of: connection) { $0.handleClientAway(at: now) } }
         reviewStored(live, resume, on: connection)
         if let end = resume.awayUntil {
             guard end <= now, connection.state == .detached else { return }

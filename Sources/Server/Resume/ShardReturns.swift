@@ -188,7 +188,7 @@ extension Shard {
         _ live: LiveSession, _ resume: ResumeState, _ claim: ResumeClaim,
         on connection: Connection
     ) {
-        if resume.awayUntil == nil || resume.takeAwayNotice() {
+        if resume.awayUntil == nil || resume.takeClientAwayNotice() {
             step(live, of: connection) { $0.handleClientAway(at: now) }
         }
         let isRecovered = resume.attach(from: claim.position, at: now)

@@ -38,7 +38,12 @@ extension Shard {
         guard connection.live === live, resume.stored === stored else { return }
         let step = stored.takeStep()
         let token = connection.token
-        let change = change(of: live, resume, stored, step, at: token)
+        let saved = live.session.saved(items: step.items, at: now)
+        // No event tells of a client that plays the rest of a reply.
+        if saved.hasUnheardSpeech, !live.session.isClientAway {
+            stored.noteProgress(nil, at: now)
+        }
+        let change = change(of: live, saved, resume, stored, step, at: token)
         guard change.byteCount <= StoredSession.maxBytes else {
             logger.warning(
                 "a session is too large to be stored",
@@ -71,19 +76,23 @@ extension Shard {
     }
 
     private func change(
-        of live: LiveSession, _ resume: ResumeState, _ stored: StoredSession,
-        _ step: StoredSession.Step, log: ResumeLog? = nil, at token: EventToken
+        of live: LiveSession, _ saved: SavedSession, _ resume: ResumeState,
+        _ stored: StoredSession, _ step: StoredSession.Step, log: ResumeLog? = nil,
+        at token: EventToken
     ) -> SessionChange {
-        let saved = live.session.saved(items: step.items, at: now)
-        // No event tells of a client that plays the rest of a reply.
-        if saved.isReplyPlaying, !live.session.isClientAway { stored.noteProgress(nil, at: now) }
         var fields = saved.fields(step.parts)
         var own = SavedResume(
             epoch: resume.epoch, first: log?.first ?? resume.log.next,
             principal: stored.principal, dialect: live.dialect,
             end: live.grant?.end.map(wallSeconds(at:)))
-        own.turns = live.turns
-        own.full = (live.grant?.quotas?.ownUse(at: now) ?? [:]).mapValues(wallSeconds(at:))
+        own.use.turns = live.turns
+        if let quotas = live.grant?.quotas {
+            // Rounded up, so that no move gives anything back.
+            own.use.quotasFullAt = quotas.ownFullTimes(at: now).mapValues {
+                wallSeconds(at: $0 + .seconds(1))
+            }
+            own.use.estimates = quotas.openEstimates
+        }
         fields.append((SavedResume.name, own.bytes))
         if let log { fields.append((SavedResume.logName, log.lines)) }
         var removed = step.removed
@@ -128,7 +137,8 @@ extension Shard {
     ) {
         let step = stored.takeStep(whole: true)
         resume.stored = nil
-        let change = change(of: live, resume, stored, step, log: resume.log, at: token)
+        let saved = live.session.saved(items: nil, at: now)
+        let change = change(of: live, saved, resume, stored, step, log: resume.log, at: token)
         store.sessions.write(change) { _ in }
         store.sessions.release(live.session.id, fence: stored.fence, lifetime: lifetime)
     }

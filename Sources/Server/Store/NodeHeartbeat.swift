@@ -28,7 +28,7 @@ final class NodeHeartbeat {
     private let makeSecret: () -> [UInt8]
     /// Is told of a session that another server has claimed.
     private let onFenced: (_ sessionID: String, _ fence: UInt64) -> Void
-    /// Is told how many servers are alive after each heartbeat; nil: the store is away.
+    /// Is told how many servers are alive after each heartbeat; nil: it has failed.
     private let onNodes: (_ count: Int?) -> Void
     private var isUnderWay = false
 
@@ -60,14 +60,10 @@ final class NodeHeartbeat {
             ])
         link.send(.heartbeat, command) { [self] result in
             isUnderWay = false
-            guard let answer = try? result.get().array, answer.count == 3,
-                let messages = answer[0].array, let secret = answer[1].bytes,
-                let records = answer[2].array
-            else {
-                onNodes(nil)
-                return
-            }
-            for message in messages { handle(message) }
+            let answer = (try? result.get())?.array ?? []
+            for message in answer.first?.array ?? [] { handle(message) }
+            guard answer.count == 3, let secret = answer[1].bytes, let records = answer[2].array
+            else { return onNodes(nil) }
             directory.replace(
                 records.compactMap { $0.bytes.flatMap { NodeRecord($0, parser: parser) } },
                 secret: secret)

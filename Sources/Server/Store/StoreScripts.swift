@@ -110,7 +110,6 @@ enum StoreScripts {
         """
         redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
         local messages = redis.call('LRANGE', KEYS[2], 0, ARGV[3] - 1)
-        redis.call('LTRIM', KEYS[2], #messages, -1)
         local time = redis.call('TIME')
         local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
         redis.call('ZADD', KEYS[3], now, ARGV[4])
@@ -121,6 +120,9 @@ enum StoreScripts {
             local record = redis.call('GET', 'parley:node:' .. node)
             if record then records[#records + 1] = record end
         end
-        return {messages, redis.call('GET', KEYS[4]), records}
+        local secret = redis.call('GET', KEYS[4])
+        -- Last: where anything above fails, the messages stay.
+        redis.call('LTRIM', KEYS[2], #messages, -1)
+        return {messages, secret, records}
         """)
 }

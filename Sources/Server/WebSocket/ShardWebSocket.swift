@@ -212,6 +212,8 @@ extension Shard {
             logger.warning(
                 "a saved session cannot go on here",
                 metadata: ["session": "\(claimed.saved.id)", "reason": "\(error)"])
+            release(claimed.saved.id, fence: claimed.fence)
+            metrics.add(.resumesUnknown)
             return false
         }
         let live = open(
@@ -430,6 +432,7 @@ extension Shard {
         case .silence:
             metrics.add(.silenceCloses)
             if detach(connection) { return }
+            keepLastState(of: connection)
             closeWebSocket(connection, .goingAway, reason: "No sign of life.")
         case .ping:
             connection.isPinged = true

@@ -4,8 +4,8 @@
 // VoiceSession+Saving makes the state, VoiceSession+Restoring uses it.
 //
 // Not in it: audio of the user that no turn has taken or that is being recognised, what responses
-// outside of the conversation have said, questions about calls that the client has not answered, and the connections of
-// MCP servers, which are made anew.
+// outside of the conversation have said, questions about calls that the client has not answered, and
+// the connections of MCP servers, which are made anew.
 //
 // Invariant: a state that was read has only values within their ranges. An item that is missing or
 // cannot be read is left out: one strange item does not cost the conversation.
@@ -53,9 +53,9 @@ public struct SavedSession: Equatable, Sendable {
     var otherResponseIDs: [String] = []
     /// What the client has not heard; nil: it has heard all.
     var reply: UnheardReply?
-    /// Whether the client still plays what it has got of replies, so that `reply` changes with time
-    /// alone.
-    public var isReplyPlaying: Bool { reply?.parts.isEmpty == false }
+    /// Whether speech is sent or being sent that the client has not heard, so that `reply` changes
+    /// with time alone.
+    public var hasUnheardSpeech: Bool { reply?.parts.isEmpty == false }
     /// The items that this state has, by id. Of a state that was read these are all.
     var items: [String: SavedItem] = [:]
 

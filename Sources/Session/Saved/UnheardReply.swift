@@ -37,8 +37,6 @@ struct UnheardReply: Equatable, Sendable {
 
     /// The most items of a response and of those before it that were not heard.
     private static let maxItems = 4_096
-    /// Tokens of a response.
-    private static let tokens = 0...Int(Int32.max)
 
     func write(into json: inout JSONWriter) {
         json.object { json in
@@ -55,11 +53,9 @@ struct UnheardReply: Equatable, Sendable {
             json.member("is_written", isWritten)
             if let incompleteReason { json.member("reason", incompleteReason) }
             json.member("has_tool_results", hasToolResults)
-            if usage != ResponseUsage() {
-                json.member("input_tokens", usage.inputTextTokens)
-                json.member("cached_tokens", usage.cachedTokens)
-                json.member("output_tokens", usage.outputTextTokens)
-            }
+            json.member("input_tokens", usage.inputTextTokens)
+            json.member("cached_tokens", usage.cachedTokens)
+            json.member("output_tokens", usage.outputTextTokens)
             json.key("overrides")
             json.savedOverrides(overrides)
         }
@@ -78,11 +74,10 @@ struct UnheardReply: Equatable, Sendable {
         isWritten = try fields.bool("is_written")
         if fields.object["reason"]?.isNull == false { incompleteReason = try fields.text("reason") }
         hasToolResults = try fields.bool("has_tool_results")
-        if fields.object["input_tokens"] != nil {
-            usage.inputTextTokens = try fields.integer("input_tokens", in: Self.tokens)
-            usage.cachedTokens = try fields.integer("cached_tokens", in: Self.tokens)
-            usage.outputTextTokens = try fields.integer("output_tokens", in: Self.tokens)
-        }
+        // A model's counts are its own affair: none of them makes a state unreadable.
+        usage.inputTextTokens = max(0, fields.object["input_tokens"]?.int ?? 0)
+        usage.cachedTokens = max(0, fields.object["cached_tokens"]?.int ?? 0)
+        usage.outputTextTokens = max(0, fields.object["output_tokens"]?.int ?? 0)
         let value = try fields.required("overrides")
         do throws(ClientEventError) {
             overrides = try ResponseParameters(saved: value)

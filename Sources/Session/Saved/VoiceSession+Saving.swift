@@ -9,8 +9,8 @@
 import Codec
 
 extension VoiceSession {
-    /// The state that another process needs. It changes nothing and makes no output. Called after
-    /// `noteUnsent`, as an input, or after an input at the same time.
+    /// The state that another process needs. It changes nothing and makes no output. Audio that
+    /// `noteUnsent` has named since the last input is not heard, and else what waited at that input.
     /// - Parameter wanted: the items that are included; nil: all. The rest of the state always is.
     public func saved(items wanted: Set<String>?, at now: Instant) -> SavedSession {
         var saved = SavedSession(

@@ -12,7 +12,7 @@
 //
 // Audio that waits for the socket has not been heard, and may be dropped before it leaves. Before
 // an input the shell reports where it begins, and what was dropped because it would have come too
-// late. Such a report makes no output, and changes nothing before the next input.
+// late. Such a report makes no output. Before the next input it only changes what is saved.
 //
 // Audio after a gap is still sent and perhaps heard. But an item can only be cut, it cannot have a
 // hole: it ends where the first audio was lost, so that no model is shown words as heard that were

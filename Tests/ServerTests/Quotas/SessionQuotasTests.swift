@@ -84,6 +84,35 @@ import Testing
         #expect(session.balance(of: .turns, at: Self.start)?.remaining == 0)
     }
 
+    @Test func whatWasUsedInAnotherProcessCountsOnce() throws {
+        let table = QuotaTable()
+        let key = account("tokens=1000/day")
+        let limits = ["tokens=1000/day", "turns=5/minute"]
+        let first = try quotas(own: limits, key, in: table)
+        let request = ModelRequest(
+            model: "m", messages: [.user(String(repeating: "x", count: 400))])
+        try first.takeTurn(for: "resp_1", request, at: Self.start)
+        #expect(first.openEstimates.keys.elementsEqual(["resp_1"]))
+        let second = try quotas(own: limits, key, in: table)
+        second.restore(
+            ownFullTimes: first.ownFullTimes(at: Self.start), estimates: first.openEstimates,
+            at: Self.start)
+        #expect(second.balance(of: .turns, at: Self.start)?.remaining == 4)
+        second.noteEnd(of: response("resp_1", input: 100, output: 50), at: Self.start)
+        #expect(second.balance(of: .tokens, at: Self.start)?.remaining == 850)
+        #expect(table.balance(of: .tokens, in: [key], at: Self.start)?.remaining == 850)
+    }
+
+    @Test func whatARecordSaysWasUsedIsBounded() throws {
+        let session = try quotas(
+            own: ["turns=5/minute", "tokens=10/day"], account(), in: QuotaTable())
+        let far = Self.start + .seconds(1 << 32)
+        session.restore(
+            ownFullTimes: [-1: far, 6: far, 9: far, 10: far], estimates: [:], at: Self.start)
+        #expect(session.balance(of: .turns, at: Self.start)?.reset == .seconds(120))
+        #expect(session.balance(of: .tokens, at: Self.start)?.reset == .seconds(2 * 86_400))
+    }
+
     @Test func audioIsCountedByItsDuration() throws {
         let table = QuotaTable()
         let key = account("audio-seconds=10/day")

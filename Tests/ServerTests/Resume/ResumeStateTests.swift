@@ -66,7 +66,7 @@ import Testing
         let state = makeState()
         note("a", in: state, at: 0)
         state.detach(at: .milliseconds(119_000))
-        #expect(state.takeAwayNotice() && !state.takeAwayNotice())
+        #expect(state.takeClientAwayNotice() && !state.takeClientAwayNotice())
         note("b", in: state, at: 119_500)
         #expect(state.deadline(sessionEnd: nil) == .milliseconds(239_000))
         #expect(!state.isPingDue(at: .milliseconds(130_000)))

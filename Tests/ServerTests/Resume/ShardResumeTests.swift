@@ -245,6 +245,17 @@ import Testing
         #expect(world.sessionCount == 2)
     }
 
+    @Test func alsoOfAClientThatIsSilent() throws {
+        let world = try ResumeWorld { $0.maxDetachedSessions = 1 }
+        let clients = [world.open(), world.open()]
+        world.cut(clients[0])
+        clients[1].isReading = false
+        #expect(world.server.run(for: .seconds(100)))
+        #expect(world.detachedCount == 1 && world.sessionCount == 1)
+        let again = try world.comeBack(from: clients[1], at: clients[1].offsets.last)
+        #expect(again.parsed.first?["session"]?["id"]?.string == clients[1].sessionID)
+    }
+
     @Test func afterTenWindowsASessionIsUnknown() throws {
         let world = try ResumeWorld()
         let client = world.open()

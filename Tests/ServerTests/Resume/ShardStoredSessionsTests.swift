@@ -356,4 +356,23 @@ import Testing
         #expect(again.eventTypes.prefix(2) == ["parley.resumed", "session.created"])
         #expect(second.sessionCount == 1)
     }
+
+    @Test func aSessionOfAnotherVersionIsLeftToServersOfIt() throws {
+        let client = first.open()
+        run(for: .seconds(1))
+        let id = try #require(client.parsed.first?["session"]?["id"]?.string)
+        let head = try #require(store.writes.last?.set.first { $0.name == "head" }).value
+        let text = String(decoding: head, as: UTF8.self)
+        let newer = text.replacing("\"version\":1", with: "\"version\":2")
+        #expect(newer != text)
+        let change = SessionChange(
+            sessionID: id, fence: 1, set: [("head", Array(newer.utf8))], lifetime: .seconds(100))
+        store.view { .milliseconds(0) }.write(change) { #expect($0 == .written) }
+        for _ in 0..<2 {
+            let refused = try second.comeBack(from: client, at: client.offsets.last)
+            #expect(refused.answer?.status == 503)
+        }
+        #expect(second.sessionCount == 0 && store.count == 1)
+        #expect(total(.resumesUnknown, second) == 0)
+    }
 }

@@ -112,20 +112,28 @@ import Testing
             epoch: .max, first: 1 << 40, principal: principal, dialect: dialect,
             end: principal == nil ? nil : 1_800_000_000)
         #expect(SavedResume(resume.bytes) == resume)
-        resume.turns = .max
-        resume.full = [0: 1_800_000_000, 9: .max]
+        resume.use.turns = .max
+        resume.use.quotasFullAt = [0: 1_800_000_000, 9: .max]
+        resume.use.estimates = ["resp_1": 70, "resp_2": 1]
         #expect(SavedResume(resume.bytes) == resume)
     }
 
     @Test(arguments: [
         "", "{", "[]", #"{"epoch":1}"#, #"{"epoch":0,"first":1}"#, #"{"epoch":1,"first":0}"#,
         #"{"epoch":4294967296,"first":1}"#, #"{"epoch":-1,"first":1}"#, #"{"epoch":"1","first":1}"#,
-        #"{"epoch":1,"first":1,"full":[[10,1]]}"#, #"{"epoch":1,"first":1,"full":[[-1,1]]}"#,
-        #"{"epoch":1,"first":1,"full":[[1]]}"#, #"{"epoch":1,"first":1,"full":[1]}"#,
         #"{"epoch":1,"first":1,"x":""# + String(repeating: "x", count: 4_096) + #""}"#,
     ])
     func anythingElseIsNone(_ text: String) {
         #expect(SavedResume(Array(text.utf8)) == nil)
+    }
+
+    @Test(arguments: [
+        "", #","use":5"#, #","use":{"turns":-1,"full_at":5,"estimates":{}}"#,
+        #","use":{"turns":4294967296,"full_at":[[1],[1,2,3],["1",2],5],"estimates":[["r",0],["r"]]}"#,
+    ])
+    func useThatCannotBeReadCountsAsNone(_ use: String) throws {
+        let resume = try #require(SavedResume(Array(#"{"epoch":1,"first":1\#(use)}"#.utf8)))
+        #expect(resume.use == SavedUse())
     }
 
     @Test func thereMayBeNoField() { #expect(SavedResume(nil) == nil) }

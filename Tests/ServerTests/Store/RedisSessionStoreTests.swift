@@ -33,7 +33,7 @@ private final class StoreNode {
             describe: {
                 NodeRecord(name: name, url: "http://\(name):8080", started: 1, sessions: 0).json
             },
-            makeSecret: { [UInt8](repeating: UInt8(name.utf8.count), count: 32) },
+            makeSecret: { Array(name.utf8) + [UInt8](repeating: 0, count: 32) },
             onFenced: { record.list.append("\($0) \($1)") }, onNodes: { record.nodes = $0 })
         link.open()
         try world.run { link.isReady }
@@ -177,13 +177,20 @@ struct RedisSessionStoreTests {
         #expect(two.record.nodes == 2 && two.directory.others.map(\.name) == ["one"])
         #expect(two.directory.others.first?.url == "http://one:8080")
         #expect(one.directory.others == [])
+        // Both have the secret of the first.
+        try one.beat()
+        let third = NodeRecord(name: "three", url: "http://three:1", started: 1, sessions: 0)
+        let passes = [one, two].map { node in
+            node.directory.request(.get, "/", to: third, for: .anonymous, at: 0)?.pass
+        }
+        #expect(passes[0] != nil && passes[0] == passes[1])
         guard case .claimed(_, 3) = try two.claim("s") else {
             Issue.record("a server cannot claim its own session")
             return
         }
     }
 
-    @Test("a released session is anybody's who knows its secret, and nobody changes it before")
+    @Test("a released session is for whoever knows its secret; no server changes it before")
     func release() throws {
         let server = try RedisServerProcess()
         let one = try StoreNode("one", at: server.url)
