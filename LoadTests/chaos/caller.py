@@ -466,6 +466,8 @@ class Caller:
         self.turn, self.turn_items = turn, []
         self.turn_responses, self.turn_replies = set(), set()
         self.settled_at = None
+        # Of the reply before there was nothing left to hear.
+        self.heard_since_loss = True
         if self.kind == "speech":
             await self.speak()
         else:
