@@ -39,6 +39,8 @@ final class NodeRelay {
     private static let socketBytes = 32 << 10
 
     let request: HTTPRequest
+    /// Whose request it is.
+    let caller: CallerTag
     /// The client's connection.
     let connection: EventToken
     /// Whether the client's bytes go on to the other node: it has asked for a WebSocket. Otherwise
@@ -61,11 +63,13 @@ final class NodeRelay {
     ///   - fields: of the answer, beside those of the other node.
     ///   - fallback: what is done for the client where the node has not answered.
     init(
-        of request: HTTPRequest, head: [UInt8], over stream: any RelayStream,
+        of request: HTTPRequest, from caller: CallerTag, head: [UInt8],
+        over stream: any RelayStream,
         adding fields: HTTPFields, for connection: EventToken,
         otherwise fallback: ((Connection) -> Void)?, at now: Instant
     ) {
         (self.request, self.stream, self.connection) = (request, stream, connection)
+        self.caller = caller
         self.fallback = fallback
         unsentHead = head
         forwardsInput = WebSocketHandshake.isRequested(by: request)

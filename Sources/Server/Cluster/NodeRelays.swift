@@ -29,6 +29,7 @@ final class NodeRelays: OutgoingSocketOwner {
     private let loop: any UpstreamEventLoop
     private let authorities: String?
     private var relays: [ObjectIdentifier: NodeRelay] = [:]
+    private var shares = CallerShares()
     private var connecting: [NodeRelay] = []
     private var descriptors: [Int32: OutgoingSocket] = [:]
 
@@ -41,12 +42,15 @@ final class NodeRelays: OutgoingSocketOwner {
 
     /// Relays under way.
     var count: Int { relays.count }
-    /// Whether no more can begin now.
-    var isFull: Bool { relays.count >= Self.maxRelays }
+    /// Whether one more can begin now for a caller.
+    func admits(_ caller: CallerTag) -> Bool {
+        shares.admits(caller, taken: relays.count, of: Self.maxRelays)
+    }
 
     /// A relay begins.
     func insert(_ relay: NodeRelay) {
         relays[ObjectIdentifier(relay.stream)] = relay
+        shares.add(relay.caller)
         connecting.append(relay)
         armTimer()
     }
@@ -54,6 +58,7 @@ final class NodeRelays: OutgoingSocketOwner {
     /// A relay is over.
     func end(_ relay: NodeRelay) {
         guard relays.removeValue(forKey: ObjectIdentifier(relay.stream)) != nil else { return }
+        shares.remove(relay.caller)
         connecting.removeAll { $0 === relay }
         relay.stream.close()
         armTimer()

@@ -60,7 +60,9 @@ struct NodeSessions {
         if let members = value["states"]?.members {
             for (name, count) in members {
                 guard let state = SessionState(rawValue: name) else { continue }
-                states[state.index] += Self.count(count)
+                // An answer may name a state many times.
+                let sum = states[state.index] + Self.count(count)
+                states[state.index] = min(sum, Self.greatestCount)
             }
         }
         hasMore = hasMore || value["has_more"]?.bool == true

@@ -20,8 +20,9 @@ extension Shard {
         guard !shutdown.isStopping, !isTooLate(connection) else {
             return answerLate(routes.stopping.response, to: request, on: connection)
         }
-        guard !relays.isFull else {
-            if let fallback { return fallback(connection) }
+        let tag = tag(of: caller, sending: request, on: connection)
+        // Without the fallback: a session is not taken from a server that is well.
+        guard relays.admits(tag) else {
             return answerLate(RouteFailure.tooManyRelays.response, to: request, on: connection)
         }
         guard let node = services.nodes.node(named: name), let url = node.url,
@@ -37,7 +38,7 @@ extension Shard {
             admission.crossOrigin.permit(request, in: &fields)
         }
         let relay = NodeRelay(
-            of: request, head: Self.head(of: request, to: url, by: passed.pass),
+            of: request, from: tag, head: Self.head(of: request, to: url, by: passed.pass),
             over: relays.connect(url), adding: fields, for: connection.token,
             otherwise: fallback, at: peerClock)
         relays.insert(relay)
@@ -70,7 +71,9 @@ extension Shard {
             fields.append("Connection", "close")
         }
         var head = ByteWriter(capacity: 512)
-        head.append("\(request.method.name) \(request.target) HTTP/1.1\r\n")
+        // As the client has it, so that the other node refuses what it would refuse of a client.
+        let version = request.version == .http10 ? "1.0" : "1.1"
+        head.append("\(request.method.name) \(request.target) HTTP/\(version)\r\n")
         HTTPResponseHead.writeFields(fields, into: &head)
         head.append("\r\n")
         return head.copiedBytes

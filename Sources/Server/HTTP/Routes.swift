@@ -336,17 +336,15 @@ struct Routes: Sendable {
             content: { .signatureKeys }),
     ]
 
-    /// The answer to an upgrade that the route does not serve: the request is no upgrade, wants a
-    /// session of an unknown kind, or the server is full. Nil: the upgrade may go on.
+    /// The answer to an upgrade that the route does not serve: the request is no upgrade, or wants a
+    /// session of an unknown kind. Nil: the upgrade may go on.
     func objection(toUpgrading request: HTTPRequest, to service: WebSocketService) -> RouteFailure?
     {
         guard WebSocketHandshake.isRequested(by: request) else { return .upgradeRequired }
         guard case .session = service else { return nil }
         // A session that is joined has its kind and its place.
         if SidebandQuery.sessionID(of: request) != nil { return nil }
-        if SessionIntent(of: request) == nil { return .unknownIntent }
-        if isFull { return full }
-        return nil
+        return SessionIntent(of: request) == nil ? .unknownIntent : nil
     }
 
     /// The session that a request asks for.

@@ -84,21 +84,23 @@ extension Shard {
         } catch {
             return send(credentialRefusal(error, on: connection), to: request, on: connection)
         }
+        // The address is known as long as the connection speaks HTTP.
+        let tag = tag(of: caller, sending: request, on: connection)
         guard !isShortOfMemory() else {
+            _ = makeRoom(for: tag)
             metrics.add(.sessionsRefused)
             return send(routes.shortOfMemory.response, to: request, on: connection)
+        }
+        guard reserveSession(for: tag) else {
+            return send(routes.full.response, to: request, on: connection)
         }
         // A server without room does not use up its caller's quota, and no return does.
         do throws(QuotaRefusal) {
             if claimed == nil { try grant?.quotas?.openConnection(at: now) }
         } catch {
+            services.metrics.sessions.subtract(1, ordering: .relaxed)
             return send(refuse(error, of: client), to: request, on: connection)
         }
-        guard reserveSession() else {
-            return send(routes.full.response, to: request, on: connection)
-        }
-        // The address is known as long as the connection speaks HTTP.
-        let tag = tag(of: caller, sending: request, on: connection)
         accept(upgrade, on: connection)
         guard connection.state == .webSocket else {
             // The answer exceeded the output limit of a slow reader: the place is free again.
@@ -115,9 +117,11 @@ extension Shard {
         step(live, of: connection) { $0.start(at: now) }
     }
 
-    private func reserveSession() -> Bool {
-        let limit = configuration.maxSessions
-        guard services.metrics.reserve(services.metrics.sessions, limit: limit) else {
+    private func reserveSession(for caller: CallerTag) -> Bool {
+        let reserve = { [services, limit = configuration.maxSessions] in
+            services.metrics.reserve(services.metrics.sessions, limit: limit)
+        }
+        guard reserve() || makeRoom(for: caller) && reserve() else {
             metrics.add(.sessionsRefused)
             logger.debug("session refused", metadata: ["reason": "max-sessions"])
             return false

@@ -637,7 +637,10 @@ public struct ServerConfiguration: Sendable {
             """),
         .integer(
             "max-detached-sessions", \.maxDetachedSessions, 0...16_777_216, unit: "sessions",
-            "Sessions that may wait for their client at once; one more ends."),
+            """
+            Sessions that may wait for their client at once. For one more the oldest of the key \
+            (or address, where there are none) with the most ends, or itself.
+            """),
         .integer(
             "max-resume-bytes", \.maxResumeBytes, 4_096...(1 << 30), unit: "bytes",
             """

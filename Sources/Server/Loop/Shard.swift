@@ -126,6 +126,8 @@ package final class Shard<Backend: IO> {
     let relayPort: UpstreamPort<Backend>
     /// Requests that other nodes answer.
     let relays: NodeRelays
+    /// Sessions that wait for their clients.
+    var detachedSessions = DetachedSessions()
     /// Connections of the sessions that are written to a shared store, by the session's id.
     var storedSessions: [String: EventToken] = [:]
 

@@ -193,9 +193,11 @@ final class ResumeState {
 
     /// When the shard must look at it next.
     func deadline(sessionEnd: Instant?) -> Instant {
-        // In the past: at once.
-        if isAwayNoticeDue { return renewal + (.zero - window) }
-        if let awayUntil { return min(awayUntil, stored?.deadline ?? awayUntil) }
+        if let awayUntil {
+            // At the time of the loss: at once.
+            if isAwayNoticeDue { return awayUntil + (.zero - window) }
+            return min(awayUntil, stored?.deadline ?? awayUntil)
+        }
         var due = nextPing.map { min($0, renewal) } ?? renewal
         if let change = stored?.deadline { due = min(due, change) }
         if !isWarned, let sessionEnd {

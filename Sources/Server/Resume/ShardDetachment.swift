@@ -30,7 +30,8 @@ extension Shard {
     /// session is told in the next tick.
     func detach(_ connection: Connection) -> Bool {
         guard connection.state == .webSocket, let live = connection.live,
-            let resume = live.resume, !isToGoOnElsewhere(resume), reservePlaceOfDetached()
+            let resume = live.resume, !isToGoOnElsewhere(resume),
+            reservePlaceOfDetached(live, connection.token)
         else { return false }
         metrics.add(.sessionsDetachedTotal)
         releaseAgents(of: connection)
@@ -66,20 +67,38 @@ extension Shard {
         }
     }
 
-    private func reservePlaceOfDetached() -> Bool {
-        guard
-            services.metrics.reserve(
-                services.metrics.detached, limit: configuration.maxDetachedSessions)
-        else {
+    private func reservePlaceOfDetached(_ live: LiveSession, _ token: EventToken) -> Bool {
+        let reserve = { [services, limit = configuration.maxDetachedSessions] in
+            services.metrics.reserve(services.metrics.detached, limit: limit)
+        }
+        guard reserve() || makeRoom(for: live.work.caller) && reserve() else {
             metrics.add(.detachmentsRefused)
             return false
         }
+        detachedSessions.insert(token, of: live.work.caller)
         metrics.add(.sessionsDetached)
         return true
     }
 
+    /// Gives up a session that waits for its client, for another one of a caller.
+    /// - Returns: whether there was one too many.
+    func makeRoom(for caller: CallerTag) -> Bool {
+        guard let token = detachedSessions.surplus(for: caller), let connection = connections[token]
+        else { return false }
+        endWaiting(of: connection)
+        return true
+    }
+
+    /// A detached session waits no longer. Its last state is kept.
+    func endWaiting(of connection: Connection) {
+        metrics.add(.resumesMissed)
+        keepLastState(of: connection)
+        close(connection)
+    }
+
     /// A detached session has its client again, or has ended.
-    func releasePlaceOfDetached() {
+    func releasePlaceOfDetached(_ live: LiveSession, _ token: EventToken) {
+        detachedSessions.remove(token, of: live.work.caller)
         services.metrics.detached.subtract(1, ordering: .relaxed)
         metrics.add(.sessionsDetached, -1)
     }

@@ -35,7 +35,7 @@ extension Shard {
         forgetPlace(of: live, at: connection.token)
         live.resume = nil
         metrics.add(.sessionsResumable, -1)
-        if connection.state == .detached { releasePlaceOfDetached() }
+        if connection.state == .detached { releasePlaceOfDetached(live, connection.token) }
         perform(.settle, on: connection)
     }
 
@@ -109,9 +109,7 @@ extension Shard {
         reviewStored(live, resume, on: connection)
         if let end = resume.awayUntil {
             guard end <= now, connection.state == .detached else { return }
-            metrics.add(.resumesMissed)
-            keepLastState(of: live, resume, on: connection)
-            return close(connection)
+            return endWaiting(of: connection)
         }
         guard connection.state == .webSocket else { return }
         if resume.isPingDue(at: now) {

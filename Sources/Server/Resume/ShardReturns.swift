@@ -152,7 +152,7 @@ extension Shard {
         of connection: Connection, at seat: Connection, _ upgrade: WebSocketUpgrade
     ) {
         if seat.state == .detached {
-            releasePlaceOfDetached()
+            if let live = seat.live { releasePlaceOfDetached(live, seat.token) }
         } else {
             if let live = seat.live, let backlog = seat.backlog {
                 noteUnsentAudio(backlog, to: live.session)

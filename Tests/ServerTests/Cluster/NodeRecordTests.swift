@@ -91,6 +91,14 @@ import Testing
         #expect(sessions.ledgerBytes >= 0 && sessions.rows.count == 3)
     }
 
+    @Test func aNodeMayNameAStateOften() {
+        let states = Array(repeating: #""idle":9007199254740992"#, count: 4_000)
+        let text = #"{"data":[],"states":{"# + states.joined(separator: ",") + "}}"
+        let sessions = NodeSessions(
+            [NodeAnswer(status: 200, body: Array(text.utf8))], to: SessionQuery())
+        #expect(sessions.states[0] == 1 << 53)
+    }
+
     @Test func oneSessionIsFoundAtAnyNode() {
         let found = NodeAnswer(status: 200, body: Array("{}".utf8))
         let missing = NodeAnswer(status: 404, body: [])

@@ -66,6 +66,8 @@ import Testing
         let state = makeState()
         note("a", in: state, at: 0)
         state.detach(at: .milliseconds(119_000))
+        // Its session is told at once; an earlier time would count as lateness of the loop.
+        #expect(state.deadline(sessionEnd: nil) == .milliseconds(119_000))
         #expect(state.takeClientAwayNotice() && !state.takeClientAwayNotice())
         note("b", in: state, at: 119_500)
         #expect(state.deadline(sessionEnd: nil) == .milliseconds(239_000))

@@ -285,6 +285,42 @@ import Testing
         #expect(world.server.metrics.total(of: .detachmentsRefused) == 1)
     }
 
+    @Test func aFullServerTakesItsClientsBack() throws {
+        let world = try ResumeWorld { $0.maxSessions = 1 }
+        let client = world.open()
+        world.cut(client)
+        let again = try world.comeBack(from: client, at: client.offsets.last)
+        #expect(again.parsed.first?["recovered"]?.bool == true)
+    }
+
+    @Test func aCallerThatLeavesManyBehindKeepsNoOtherOut() throws {
+        let world = try ResumeWorld {
+            $0.maxDetachedSessions = 3
+            $0.maxSessions = 5
+        }
+        let many = (0..<3).map { _ in world.open() }
+        many.forEach(world.cut)
+        #expect(world.detachedCount == 3)
+        // Its own next one ends instead of an older one.
+        world.cut(world.open())
+        #expect(world.detachedCount == 3 && world.sessionCount == 3)
+        // Another's waits, and the oldest of the first ends, of which the last state is kept.
+        let other = world.open(key: ResumeWorld.otherKey)
+        world.cut(other)
+        #expect(world.detachedCount == 3)
+        let back = try world.comeBack(
+            from: other, at: other.offsets.last, key: ResumeWorld.otherKey)
+        #expect(back.parsed.first?["recovered"]?.bool == true)
+        // A new session finds a place as long as a caller has left more than one behind.
+        let live = (0..<2).map { _ in world.open(key: ResumeWorld.otherKey) }
+        #expect(live.allSatisfy { $0.sessionID != nil })
+        let last = world.open(key: ResumeWorld.otherKey)
+        #expect(last.sessionID != nil && world.detachedCount == 1)
+        let refused = world.server.openClient("/v1/realtime?model=test", key: ResumeWorld.key)
+        #expect(world.server.run())
+        #expect(refused.answer?.status == 503)
+    }
+
     @Test func anotherKeyDoesNotOpenTheSession() throws {
         let world = try ResumeWorld()
         let client = world.open()
