@@ -87,7 +87,7 @@ extension Shard {
         // The address is known as long as the connection speaks HTTP.
         let tag = tag(of: caller, sending: request, on: connection)
         guard !isShortOfMemory() else {
-            _ = makeRoom(for: tag)
+            for _ in 0..<DetachedSessions.givenUpForMemory where !makeRoom(for: tag) { break }
             metrics.add(.sessionsRefused)
             return send(routes.shortOfMemory.response, to: request, on: connection)
         }

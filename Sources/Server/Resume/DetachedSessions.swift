@@ -6,6 +6,10 @@
 
 /// The detached sessions of a shard.
 struct DetachedSessions {
+    /// Sessions that are given up for one that is refused while memory is short. 16: a server is short
+    /// until 5% of its memory are free again, which one session seldom is.
+    static let givenUpForMemory = 16
+
     /// By caller: when each was detached, as a number that only grows.
     private var times: [CallerTag: [EventToken: UInt64]] = [:]
     private var count = 0
