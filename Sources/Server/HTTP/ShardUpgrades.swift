@@ -87,7 +87,8 @@ extension Shard {
         // The address is known as long as the connection speaks HTTP.
         let tag = tag(of: caller, sending: request, on: connection)
         guard !isShortOfMemory() else {
-            for _ in 0..<DetachedSessions.givenUpForMemory where !makeRoom(for: tag) { break }
+            var givenUp = 0
+            while givenUp < DetachedSessions.givenUpForMemory, makeRoom(for: tag) { givenUp += 1 }
             metrics.add(.sessionsRefused)
             return send(routes.shortOfMemory.response, to: request, on: connection)
         }

@@ -9,6 +9,9 @@ import Session
 
 /// What a session has used.
 struct SavedUse: Equatable {
+    /// Tokens of an estimate: more than any request has, and sums cannot overflow.
+    private static let maxEstimate = 1 << 40
+
     /// Responses that it has begun.
     var turns: UInt32 = 0
     /// By the index of a bucket of its own quotas, when that will be full, in seconds since 1970.
@@ -51,7 +54,8 @@ struct SavedUse: Equatable {
             quotasFullAt[bucket] = time
         }
         for pair in Self.pairs(value?["estimates"]) {
-            guard let responseID = pair[0].string, let tokens = pair[1].int, tokens > 0
+            guard let responseID = pair[0].string, let tokens = pair[1].int,
+                (1...Self.maxEstimate).contains(tokens)
             else { continue }
             estimates[responseID] = tokens
         }

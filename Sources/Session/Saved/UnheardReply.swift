@@ -75,14 +75,19 @@ struct UnheardReply: Equatable, Sendable {
         if fields.object["reason"]?.isNull == false { incompleteReason = try fields.text("reason") }
         hasToolResults = try fields.bool("has_tool_results")
         // A model's counts are its own affair: none of them makes a state unreadable.
-        usage.inputTextTokens = max(0, fields.object["input_tokens"]?.int ?? 0)
-        usage.cachedTokens = max(0, fields.object["cached_tokens"]?.int ?? 0)
-        usage.outputTextTokens = max(0, fields.object["output_tokens"]?.int ?? 0)
+        usage.inputTextTokens = Self.tokens(fields.object["input_tokens"])
+        usage.cachedTokens = Self.tokens(fields.object["cached_tokens"])
+        usage.outputTextTokens = Self.tokens(fields.object["output_tokens"])
         let value = try fields.required("overrides")
         do throws(ClientEventError) {
             overrides = try ResponseParameters(saved: value)
         } catch { throw .settings(error) }
         // Only responses in the conversation are saved.
         overrides.isInConversation = true
+    }
+
+    /// A count of which sums cannot overflow.
+    private static func tokens(_ value: JSONValue?) -> Int {
+        min(max(0, value?.int ?? 0), 1 << 40)
     }
 }

@@ -130,6 +130,7 @@ import Testing
     @Test(arguments: [
         "", #","use":5"#, #","use":{"turns":-1,"full_at":5,"estimates":{}}"#,
         #","use":{"turns":4294967296,"full_at":[[1],[1,2,3],["1",2],5],"estimates":[["r",0],["r"]]}"#,
+        #","use":{"estimates":[["r",9223372036854775807],["s",-1],["t",1099511627777]]}"#,
     ])
     func useThatCannotBeReadCountsAsNone(_ use: String) throws {
         let resume = try #require(SavedResume(Array(#"{"epoch":1,"first":1\#(use)}"#.utf8)))

@@ -285,6 +285,21 @@ import Testing
         #expect(details?["cached_tokens"] as? Int == 30)
     }
 
+    @Test func sumsOfTokensThatARecordNamesDoNotOverflow() throws {
+        let first = talk()
+        first.run(until: 5_000)
+        let fields = try first.save().fields().map { field in
+            let text = String(decoding: field.value, as: UTF8.self)
+                .replacing("put_tokens\":0", with: "put_tokens\":\(Int.max)")
+            return (field.name, Array(text.utf8))
+        }
+        let saved = try SavedSession(fields: Dictionary(uniqueKeysWithValues: fields))
+        let second = try restore(saved, played: nil, announcesItems: false)
+        let done = second.events.first { $0["type"] as? String == "response.done" }
+        let usage = (done?["response"] as? [String: Any])?["usage"] as? [String: Any]
+        #expect(usage?["total_tokens"] as? Int == 2 << 40)
+    }
+
     @Test func aResponseBesideTheConversationEndsWithItsProcess() throws {
         let first = talk()
         var aside = ResponseParameters()
