@@ -196,9 +196,8 @@ final class Connection {
             return http?.deadline(lastReceived: lastReceived, configuration) ?? lastReceived
         case .webSocket: return webSocketDeadline(configuration)
         case .closing, .lingering: return phaseStart + configuration.closeTimeout
-        // Its session has a deadline of its own.
-        case .detached: return Self.noMessageDue
-        case .closed: return lastReceived
+        // No peer is waited for. The session of a detached one has a deadline of its own.
+        case .detached, .closed: return Self.noMessageDue
         }
     }
 

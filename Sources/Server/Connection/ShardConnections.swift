@@ -167,11 +167,11 @@ extension Shard {
 
     /// When the connection must next be looked at.
     func nextDeadline(of connection: Connection) -> Instant {
-        // A detached one has no peer, and no time of the peers' clock.
+        let protocolDeadline = connection.protocolDeadline(configuration)
+        // "Never" is no time of the peers' clock.
         let own =
-            connection.state == .detached
-            ? Connection.noMessageDue
-            : time(ofPeerTime: connection.protocolDeadline(configuration))
+            protocolDeadline == Connection.noMessageDue
+            ? protocolDeadline : time(ofPeerTime: protocolDeadline)
         guard let live = connection.live else { return own }
         var due = min(own, live.deadline ?? own)
         if let end = live.grant?.end { due = min(due, end) }

@@ -160,6 +160,22 @@ import Testing
         #expect(words.split(separator: " ").compactMap { Int($0) } == Array(1...40))
     }
 
+    @Test func neitherALossNorAReturnIsLatenessOfTheLoop() throws {
+        let world = try ResumeWorld()
+        var client = world.open()
+        world.count(to: 3, client)
+        for _ in 0..<3 {
+            #expect(world.server.run(for: .milliseconds(2_300)))
+            world.cut(client)
+            #expect(world.server.run(for: .milliseconds(30)))
+            client = try world.comeBack(from: client, at: client.offsets.last)
+            world.count(to: 3, client)
+        }
+        #expect(world.server.run(for: .seconds(5)))
+        let lateness = world.server.metrics.shards[0].distribution(of: .eventLoopLag)
+        #expect(lateness.counts.first ?? 0 > 0 && lateness.sum == 0)
+    }
+
     // MARK: What ends a session
 
     @Test func aCloseIsTheEnd() throws {
