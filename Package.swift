@@ -2,7 +2,8 @@
 import PackageDescription
 
 // The layers, from pure to shell; imports only point up this list (Tests/TidyTests enforces it):
-// Codec → Session → Agents → Server → parley. LoadTests is a black-box client: Codec, never Server.
+// Codec → Session → Agents → Server → Records → parley. LoadTests is a black-box client: Codec, never
+// Server.
 //
 // Warnings are errors for `make test` (PARLEY_STRICT=1) but not for users, whose newer compiler may
 // know warnings that do not exist yet.
@@ -25,7 +26,7 @@ let package = Package(
     name: "parley",
     products: [
         .executable(name: "parley", targets: ["parley"]),
-        .library(name: "Parley", targets: ["Codec", "Session", "Agents", "Server"]),
+        .library(name: "Parley", targets: ["Codec", "Session", "Agents", "Server", "Records"]),
     ],
     dependencies: [
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -50,6 +51,10 @@ let package = Package(
         // Without its pkg-config file, which has a flag that SwiftPM refuses.
         .systemLibrary(name: "CHiredis", providers: [.apt(["libhiredis-dev"])]),
         .systemLibrary(name: "CZlib", pkgConfig: "zlib", providers: [.apt(["zlib1g-dev"])]),
+        .systemLibrary(
+            name: "CPostgreSQL", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        .systemLibrary(
+            name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         // The one reader of YAML: configuration, scenarios of the load harness, tests' conversations.
         .target(name: "YAML", dependencies: ["CYAML"], swiftSettings: strict),
         .target(name: "CNativeMemory", dependencies: ["CCurl", "COpenSSL"]),
@@ -72,10 +77,18 @@ let package = Package(
                 logging,
             ],
             resources: [.embedInCode("Resources")], swiftSettings: strict),
+        .target(
+            name: "Records",
+            dependencies: [
+                "Codec", "Session", "Server", "CLinux", "CCurl", "CNativeMemory", "COpenSSL",
+                "CPostgreSQL", "CSQLite", logging,
+            ],
+            swiftSettings: strict),
         .executableTarget(
             name: "parley",
             dependencies: [
-                "Codec", "Session", "Agents", "Server", "CLinux", "COpenSSL", "YAML", arguments,
+                "Codec", "Session", "Agents", "Server", "Records", "CLinux", "COpenSSL", "YAML",
+                arguments,
                 logging,
             ],
             swiftSettings: strict,
@@ -138,6 +151,10 @@ let package = Package(
         .testTarget(
             name: "ServerTests",
             dependencies: ["Server", "Simulation", "CLinux", "COpenSSL", logging],
+            swiftSettings: strict),
+        .testTarget(
+            name: "RecordsTests",
+            dependencies: ["Records", "Server", "Simulation", "CLinux", "CSQLite", logging],
             swiftSettings: strict),
         .testTarget(
             name: "ParleyTests", dependencies: ["parley", "Codec", "Server", "Session", logging],

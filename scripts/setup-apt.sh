@@ -10,8 +10,10 @@ build=(
     libcurl4-openssl-dev     # Server/UpstreamHTTP: requests to model servers
     libhiredis-dev           # Codec: the protocol of Redis
     libopus-dev              # Codec: Opus
+    libpq-dev                # Records: PostgreSQL
     libsimdjson-dev          # CSimdjson: the JSON parser
     libspeexdsp-dev          # Codec: the resampler
+    libsqlite3-dev           # Records: SQLite
     libssl-dev               # Server, parley: TLS
     libyaml-dev              # parley: the configuration file
     flite1-dev               # Agents: text to speech
@@ -30,6 +32,7 @@ test=(
     node-ws                  # a web page's client outside a browser, with its Node
     opus-tools               # opusenc: speech as services send it, Opus in Ogg
     pocketsphinx-testdata    # recordings of human speech, with their texts
+    postgresql               # keeps records of conversations
     prometheus               # promtool, the judge of /metrics
     redis-server             # keeps sessions of several servers
     shellcheck               # lints these scripts
@@ -123,7 +126,7 @@ run_logged apt "${apt[@]}" install -y --no-install-recommends "${missing[@]}" ||
 
 # These packages start a server of the whole machine, which nothing here asks.
 if [[ -d /run/systemd/system ]]; then
-    for service in haproxy prometheus redis-server; do
+    for service in haproxy postgresql prometheus redis-server; do
         [[ " ${missing[*]} " != *" $service "* ]] ||
             run_logged systemctl "${as_root[@]}" systemctl disable --now "$service" || true
     done

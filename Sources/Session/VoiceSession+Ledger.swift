@@ -25,6 +25,7 @@ extension VoiceSession {
     public func add(to ledger: inout MemoryLedger) {
         ledger.session += Self.objectBytes + Int(parameterBytes) + retrievals.heapBytes
         if let tools { ledger.session += tools.heldBytes }
+        if let recorder { ledger.session += recorder.heldBytes }
         ledger.conversation += conversation.heldBytes
         if let speechInput {
             ledger.codec += speechInput.decoderBytes

@@ -58,6 +58,8 @@ public final class VoiceSession: SessionCore {
     var speculation = Speculation.none
     /// MCP servers; nil until one is named.
     var tools: SessionTools?
+    /// Notes what the session's record is made of; nil: it is not recorded.
+    public var recorder: SessionRecorder?
     /// How the conversation's replies are heard; nil before the first, and where nothing is left to
     /// be heard or remembered.
     var playback: ReplyPlayback?

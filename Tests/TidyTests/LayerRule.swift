@@ -31,9 +31,16 @@ extension TidyRule {
                     "Logging",
                 ])),
             Layer(
+                folder: "Sources/Records",
+                imports: language.union([
+                    "Codec", "Session", "Server", "CCurl", "CLinux", "CNativeMemory", "COpenSSL",
+                    "CPostgreSQL", "CSQLite", "Logging",
+                ])),
+            Layer(
                 folder: "Sources/parley",
                 imports: language.union([
-                    "Codec", "Session", "Agents", "Server", "ArgumentParser", "CLinux", "COpenSSL",
+                    "Codec", "Session", "Agents", "Server", "Records", "ArgumentParser", "CLinux",
+                    "COpenSSL",
                     "Logging", "YAML",
                 ])),
             // A black box: it may share the codec with the server, and Session's voice activity for
@@ -56,6 +63,7 @@ extension TidyRule {
             TextFile(path: "Sources/Agents/A.swift", text: "import Server\n"),
             TextFile(path: "Sources/Server/A.swift", text: "@preconcurrency import NIOCore\n"),
             TextFile(path: "Sources/Server/A.swift", text: "  import struct Foundation.Data\n"),
+            TextFile(path: "Sources/Server/A.swift", text: "import Records\n"),
             TextFile(path: "Sources/parley/A.swift", text: "import Foundation\n"),
             TextFile(path: "LoadTests/A.swift", text: "import Server\n"),
             TextFile(path: "Sources/Unlisted/A.swift", text: "import Codec\n"),

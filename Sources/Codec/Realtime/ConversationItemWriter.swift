@@ -7,7 +7,7 @@
 extension JSONWriter {
     /// Writes the protocol's `realtime.item`.
     /// - Parameter keepsImages: whether the data of images is written.
-    mutating func item(
+    package mutating func item(
         _ item: ConversationItem, in dialect: RealtimeDialect, keepsImages: Bool = false
     ) {
         if case .mcp(let mcp) = item.kind { return mcpItem(mcp, id: item.id) }

@@ -35,7 +35,8 @@ extension JSONWriter {
         }
     }
 
-    private mutating func statusDetails(_ status: ResponseDescription.Status) {
+    /// Writes the protocol's `status_details` of a response.
+    package mutating func statusDetails(_ status: ResponseDescription.Status) {
         switch status {
         case .inProgress, .completed:
             null()
@@ -56,7 +57,8 @@ extension JSONWriter {
         }
     }
 
-    private mutating func usage(_ usage: ResponseUsage) {
+    /// Writes the protocol's `usage` of a response.
+    package mutating func usage(_ usage: ResponseUsage) {
         // The counts come from an upstream model: wrapping addition, because an absurd sum must not
         // trap.
         let inputTokens = usage.inputTextTokens &+ usage.inputAudioTokens
@@ -81,7 +83,7 @@ extension JSONWriter {
 
 extension ResponseDescription.Status {
     /// The protocol's name of the status.
-    fileprivate var wireName: String {
+    package var wireName: String {
         switch self {
         case .inProgress: "in_progress"
         case .completed: "completed"

@@ -16,6 +16,16 @@ public struct ResponseUsage: Equatable, Sendable {
 
     /// No tokens.
     public init() {}
+
+    /// Adds the tokens of another response. The counts come from a model's service: wrapping
+    /// addition, because an absurd sum must not trap.
+    public mutating func add(_ other: ResponseUsage) {
+        inputTextTokens &+= other.inputTextTokens
+        inputAudioTokens &+= other.inputAudioTokens
+        cachedTokens &+= other.cachedTokens
+        outputTextTokens &+= other.outputTextTokens
+        outputAudioTokens &+= other.outputAudioTokens
+    }
 }
 
 /// An element of `rate_limits.updated`: what is left of a quota.

@@ -76,24 +76,12 @@ public struct JSONWebKey: Sendable {
     /// no secret.
     public func authenticationCode(of text: [UInt8]) -> [UInt8]? {
         guard case .secret(let secret) = material else { return nil }
-        return Self.code(of: text, secret)
+        return HMAC.sha256(of: text, secret: secret)
     }
 
     private static func isMAC(_ mac: [UInt8], of text: [UInt8], _ secret: [UInt8]) -> Bool {
-        guard let expected = code(of: text, secret) else { return false }
+        guard let expected = HMAC.sha256(of: text, secret: secret) else { return false }
         return mac.count == expected.count && CRYPTO_memcmp(mac, expected, mac.count) == 0
-    }
-
-    private static func code(of text: [UInt8], _ secret: [UInt8]) -> [UInt8]? {
-        var expected = [UInt8](repeating: 0, count: SHA256Digest.byteCount)
-        let made = EVP_Q_mac(
-            nil, "HMAC", nil, "SHA256", nil, secret, secret.count, text, text.count, &expected,
-            expected.count, nil)
-        guard made != nil else {
-            ERR_clear_error()
-            return nil
-        }
-        return expected
     }
 }
 

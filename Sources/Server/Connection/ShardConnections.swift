@@ -178,6 +178,7 @@ extension Shard {
         if let resume = live.resume {
             due = min(due, resume.deadline(sessionEnd: live.grant?.end))
         }
+        if let change = live.session.recorder?.deadline { due = min(due, change) }
         return due
     }
 
@@ -194,6 +195,9 @@ extension Shard {
         }
         if let end = connection.live?.grant?.end, end <= now { expireSession(of: connection) }
         if let live = connection.live, live.resume != nil { reviewResume(of: live, on: connection) }
+        if let live = connection.live, live.session.recorder != nil {
+            reviewRecord(of: live, on: connection)
+        }
         if connection.protocolDeadline(configuration) <= peerClock {
             // Its bytes may have come while the shard was away, and wait behind others'.
             read(connection)

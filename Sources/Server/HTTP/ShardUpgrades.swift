@@ -109,8 +109,11 @@ extension Shard {
             return
         }
         let dialect = RealtimeDialect(askedForBy: request.fields)
-        if let claimed, restore(claimed, of: tag, grant: grant, on: connection) { return }
+        if let claimed, restore(claimed, of: tag, by: caller, grant: grant, on: connection) {
+            return
+        }
         let live = openSession(parameters, in: dialect, of: tag, grant: grant, on: connection)
+        beginRecord(of: live.session, by: caller)
         if resume != .none { makeResumable(live, of: caller.principal, on: connection) }
         if case .comeBack(let claim) = resume, let state = live.resume {
             sendResumed(live, state, recovered: false, from: claim, on: connection)

@@ -81,6 +81,7 @@ public final class ParleyServer: Sendable {
     private let configuration: ServerConfiguration
     private let agents: AgentSet
     private let voiceActivityModel: VoiceActivityModel?
+    private let records: (any RecordKeeper)?
     private let logger: Logger
     private let beginning: Instant
     private let workers: WorkerPool
@@ -100,17 +101,21 @@ public final class ParleyServer: Sendable {
     private let tickets: TLSTicketKeys?
 
     /// Prepares a server; nothing listens yet.
-    /// - Parameter beginning: when the process began, from which the log counts the time of the
-    ///   start. By default now, which leaves out whatever was made ready before.
+    /// - Parameters:
+    ///   - records: keeps records of sessions; nil: there are none. It is shut down once every shard
+    ///     has ended.
+    ///   - beginning: when the process began, from which the log counts the time of the start. By
+    ///     default now, which leaves out whatever was made ready before.
     public init(
         configuration: ServerConfiguration, agents: AgentSet,
-        voiceActivityModel: VoiceActivityModel?, logger: Logger,
-        beginning: Instant = MonotonicClock.now
+        voiceActivityModel: VoiceActivityModel?, records: (any RecordKeeper)? = nil,
+        logger: Logger, beginning: Instant = MonotonicClock.now
     ) {
         self.beginning = beginning
         self.configuration = configuration
         self.agents = agents
         self.voiceActivityModel = voiceActivityModel
+        self.records = records
         self.logger = logger
         let threads = max(1, configuration.workerThreads)
         let workers = WorkerPool(
@@ -127,7 +132,8 @@ public final class ParleyServer: Sendable {
             ? TLSTicketKeys(period: configuration.tlsTicketPeriod, at: beginning) : nil
         metrics = ServerMetrics(
             shards: max(1, configuration.shards), workers: { workers.counts },
-            providers: { [model = agents.model] in model.providers })
+            providers: { [model = agents.model] in model.providers },
+            records: { records?.counts })
     }
 
     /// The port that is listened on, once `start()` has returned.
@@ -169,8 +175,8 @@ public final class ParleyServer: Sendable {
     private func start(listeningTo inherited: [ListeningSocket]) throws(ServerError) {
         if let objection = configuration.objection { throw .invalidConfiguration(objection) }
         try memory.checkLimit(logger)
-        // A peer that resets its connection must not end the process.
-        ServerSignals.ignoreBrokenPipes()
+        // Neither a peer that resets its connection nor a file at its limit may end the process.
+        ServerSignals.ignoreFailedWrites()
         let tls = try makeTLSContext()
         try checkServiceAuthorities()
         let authenticator = Authenticator(configuration, rules: try readCredentials())
@@ -249,6 +255,7 @@ public final class ParleyServer: Sendable {
         for thread in threads { pthread_join(thread, nil) }
         workers.shutdown()
         agents.toolServers?.shutdown()
+        records?.shutdown()
         logger.info(
             "stopped",
             metadata: [
@@ -410,6 +417,7 @@ public final class ParleyServer: Sendable {
         services.directory = directory
         services.sessionRecords = sessionRecords
         services.nodes = nodes
+        services.records = records
         let url = configuration.reachableURL(atPort: sockets.first?.port)
         services.describeNode = { [metrics, nodes, started = WallClock.seconds] in
             NodeRecord(

@@ -36,12 +36,14 @@ public struct ServerSignals: Sendable {
     /// reads its configuration. SIGTERM and SIGINT keep their default effect until the server runs.
     public static func deferStanding() { standing.block() }
 
-    /// Makes a write to a reset connection an error instead of the end of the process.
-    static func ignoreBrokenPipes() {
+    /// Makes a write to a reset connection, and one beyond the limit of file sizes, an error instead of
+    /// the end of the process.
+    static func ignoreFailedWrites() {
         var action = sigaction()
         // SIG_IGN is a cast, which Swift does not import: the handler with the address 1.
         action.__sigaction_handler.sa_handler = unsafeBitCast(1, to: __sighandler_t?.self)
         sigaction(SIGPIPE, &action, nil)
+        sigaction(SIGXFSZ, &action, nil)
     }
 
     /// Blocks them in this thread and those that it creates from now on.

@@ -19,12 +19,15 @@ public enum MonotonicClock {
 
 /// The time of day, which only tokens and what the protocol reports in it are about. It may be set,
 /// forwards and back; what must not depend on that uses the monotonic clock.
-enum WallClock {
+package enum WallClock {
     /// Seconds since 1970 (`CLOCK_REALTIME`).
-    static var seconds: Int {
+    static var seconds: Int { milliseconds / 1_000 }
+
+    /// Milliseconds since 1970.
+    package static var milliseconds: Int {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
-        return Int(time.tv_sec)
+        return Int(time.tv_sec) * 1_000 + Int(time.tv_nsec) / 1_000_000
     }
 }
 

@@ -38,6 +38,8 @@ package struct ShardServices {
     package var directory = ShardDirectory()
     /// States of sessions that no Redis server keeps, over all shards. Its own unless it is set.
     package var sessionRecords: MemorySessionRecords
+    /// Keeps records of sessions, over all shards; nil: there are none.
+    package var records: (any RecordKeeper)?
     /// This node among those that share a store, and the others, over all shards.
     package var nodes = NodeDirectory(name: "node")
     /// What other nodes may know of this one.

@@ -131,7 +131,9 @@ extension Shard {
 
     @inline(never)
     func settle(_ connection: Connection) {
-        ledgers.settle(connection, bytes: UInt32(clamping: ledger(of: connection).total))
+        let bytes = ledger(of: connection).total
+        connection.live?.session.recorder?.noteLedger(bytes: bytes)
+        ledgers.settle(connection, bytes: UInt32(clamping: bytes))
     }
 
     /// Charges a text request.

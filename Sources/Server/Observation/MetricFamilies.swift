@@ -35,7 +35,7 @@ struct MetricFamily: Sendable {
     let divisor: Int
     let lines: Lines
 
-    private init(
+    init(
         _ kind: Kind, _ name: String, _ help: String, divisor: Int = 1, _ lines: Lines
     ) {
         (self.name, self.kind, self.help, self.divisor) = (name, kind, help, divisor)
@@ -74,7 +74,7 @@ struct MetricFamily: Sendable {
         _ name: String, _ help: String, divisor: Int = 1, _ metric: ShardMetric
     ) -> Self { Self(.gauge, name, help, divisor: divisor, .shards(cell: metric.cell)) }
 
-    private static func figure(
+    static func figure(
         _ kind: Kind, _ name: String, _ help: String,
         _ value: @escaping @Sendable (MetricsSnapshot) -> Int
     ) -> Self { Self(kind, name, help, .figures { [("", value($0))] }) }
@@ -92,6 +92,7 @@ extension MetricFamily {
         ("Audio", audio),
         ("Models, agents and workers", agents),
         ("Redis and the store of sessions", store),
+        ("Records and webhooks", records),
         ("Event loops", loops),
         ("Memory", memory),
     ]

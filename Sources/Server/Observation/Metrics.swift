@@ -252,14 +252,17 @@ package final class ServerMetrics: Sendable {
     package let isDraining = Atomic<Bool>(false)
     private let workers: @Sendable () -> WorkerCounts
     private let providers: @Sendable () -> [ModelProviderCounts]
+    private let records: @Sendable () -> RecordCounts?
 
     /// Creates the cells. `workers` reads the worker pool, `providers` the outcomes of the
-    /// providers of models.
+    /// providers of models, `records` what keeps records; nil: there are none.
     package init(
         shards: Int, workers: @escaping @Sendable () -> WorkerCounts,
-        providers: @escaping @Sendable () -> [ModelProviderCounts] = { [] }
+        providers: @escaping @Sendable () -> [ModelProviderCounts] = { [] },
+        records: @escaping @Sendable () -> RecordCounts? = { nil }
     ) {
         self.providers = providers
+        self.records = records
         self.shards = (0..<shards).map { _ in ShardMetrics() }
         self.workers = workers
     }
@@ -293,7 +296,7 @@ package final class ServerMetrics: Sendable {
     /// - Parameter isFull: whether every place of a session is taken.
     package func write(into text: inout ByteWriter, isFull: Bool = false) {
         let snapshot = MetricsSnapshot(
-            workers: workers(), providers: providers(),
+            workers: workers(), providers: providers(), records: records(),
             isShortOfMemory: isShortOfMemory.load(ordering: .relaxed),
             isDraining: isDraining.load(ordering: .relaxed), isFull: isFull)
         MetricsText(shards: shards, snapshot: snapshot).write(into: &text)

@@ -10,6 +10,8 @@ import Session
 struct MetricsSnapshot {
     let workers: WorkerCounts
     let providers: [ModelProviderCounts]
+    /// Nil: no records are kept.
+    let records: RecordCounts?
     let memory = ProcessMemory.current
     let isShortOfMemory: Bool
     let isDraining: Bool

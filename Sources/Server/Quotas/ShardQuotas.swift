@@ -91,10 +91,13 @@ extension Shard {
     /// Counts the audio that a session hears in an input.
     @inline(__always)
     func countingAudio(of live: LiveSession, _ input: () -> Void) {
-        guard let quotas = live.grant?.quotas else { return input() }
+        let (quotas, recorder) = (live.grant?.quotas, live.session.recorder)
+        guard quotas != nil || recorder != nil else { return input() }
         let before = sessionContext.samplesIn
         input()
-        quotas.noteAudio(samples: sessionContext.samplesIn - before, at: now)
+        let samples = sessionContext.samplesIn - before
+        quotas?.noteAudio(samples: samples, at: now)
+        recorder?.noteAudio(samples: samples)
     }
 
     // MARK: Models

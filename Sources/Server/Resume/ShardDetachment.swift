@@ -92,6 +92,7 @@ extension Shard {
     /// A detached session waits no longer. Its last state is kept.
     func endWaiting(of connection: Connection) {
         metrics.add(.resumesMissed)
+        noteEnd(SessionEnd(.notResumed), of: connection)
         keepLastState(of: connection)
         close(connection)
     }

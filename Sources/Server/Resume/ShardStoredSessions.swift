@@ -123,6 +123,7 @@ extension Shard {
     /// This process ends: the session goes on in another.
     func handOver(_ live: LiveSession, on connection: Connection) {
         guard let resume = live.resume, let stored = resume.stored else { return }
+        noteEnd(SessionEnd(.continuedElsewhere), of: connection)
         step(live, of: connection) { $0.handOver(at: now) }
         guard connection.live === live else { return }
         writeLast(

@@ -131,6 +131,7 @@ extension Shard {
         // The same code goes back (RFC 6455 §5.5.1); then neither side sends any more.
         connection.webSocket?.close(code, into: &scratch)
         if scratch.count > 0 { enqueueScratch(on: connection) }
+        noteEnd(SessionEnd(.clientClosed, closeCode: code), of: connection)
         linger(connection)
         // Nothing may follow a Close, so there is no end of the stream to wait for either: the
         // server closes first (RFC 6455 §7.1.1).
@@ -200,7 +201,7 @@ extension Shard {
     /// Gives a connection the session that it has claimed, and lets it go on.
     /// - Returns: false where this server cannot meet its settings.
     func restore(
-        _ claimed: ClaimedSession, of caller: CallerTag, grant: SessionGrant?,
+        _ claimed: ClaimedSession, of tag: CallerTag, by caller: Caller, grant: SessionGrant?,
         on connection: Connection
     ) -> Bool {
         let session: VoiceSession
@@ -216,8 +217,9 @@ extension Shard {
             metrics.add(.resumesUnknown)
             return false
         }
+        beginRecord(of: session, fence: claimed.fence, by: caller)
         let live = open(
-            session, in: claimed.resume.dialect, of: caller, grant: grant, on: connection)
+            session, in: claimed.resume.dialect, of: tag, grant: grant, on: connection)
         goOn(with: claimed, live, on: connection)
         return true
     }
@@ -239,6 +241,7 @@ extension Shard {
     func endSession(of connection: Connection) {
         if connection.isSideband { leaveSession(of: connection) }
         guard let live = connection.live else { return }
+        if let recorder = live.session.recorder { endRecord(recorder, of: live, on: connection) }
         connection.live = nil
         live.chargeUnfinishedReplies(at: now)
         if connection.isObserved { endObservation(of: connection) }
@@ -318,6 +321,7 @@ extension Shard {
     private func show(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
         live.noteTurn(event, at: now)
         live.resume?.stored?.note(event, at: now)
+        live.session.recorder?.note(event, hops: { live.lastTurn[$0] }, at: now)
         guard connection.isObserved else { return send(event, of: live, on: connection) }
         if let shown = observe(event, of: live, on: connection) {
             send(shown, of: live, on: connection)
@@ -351,6 +355,7 @@ extension Shard {
 
     private func send(_ packet: OutputAudioPacket, on connection: Connection) {
         connection.live?.resume?.stored?.noteProgress(packet.itemID, at: now)
+        connection.live?.session.recorder?.note(packet.itemID, at: now)
         metrics.add(.eventsOutAudioPacket)
         scratch.removeAll()
         OutputAudioMessage.write(packet, into: &scratch)
@@ -446,6 +451,7 @@ extension Shard {
     func closeWebSocket(
         _ connection: Connection, _ code: WebSocketCloseCode, reason: StaticString
     ) {
+        noteEnd(SessionEnd(closing: code, reason), of: connection)
         endSession(of: connection)
         guard connection.state != .detached else { return close(connection) }
         scratch.removeAll()

@@ -5,7 +5,7 @@ import CLinux
 /// Starts a thread to which no signal is delivered: another thread handles them, and a write to a
 /// pipe without a reader is an error of the write.
 /// - Returns: the thread, to be joined or detached; nil where the system has none.
-func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t? {
+package func startThread(_ body: @escaping @Sendable () -> Void) -> pthread_t? {
     final class Start {
         let body: @Sendable () -> Void
         init(_ body: @escaping @Sendable () -> Void) { self.body = body }

@@ -100,6 +100,7 @@ package enum SettingHeading: String, CaseIterable, Sendable {
     case fairness = "Fairness between connections"
     case session = "Sessions"
     case mcp = "MCP servers"
+    case records = "Records and webhooks"
 }
 
 extension Setting {

@@ -41,6 +41,8 @@ struct ServeSettings: Sendable {
     var retry = ServiceRetrySettings()
     /// MCP servers.
     var tools = ToolServerSettings()
+    /// Records and webhooks.
+    var records = RecordOptions()
     /// The server's own settings and limits.
     var server = ServerConfiguration()
 
@@ -65,6 +67,7 @@ struct ServeSettings: Sendable {
             SpeechServiceSettings.settings.within(\.speech),
             ServiceRetrySettings.settings.within(\.retry),
             ToolServerSettings.settings.within(\.tools),
+            RecordOptions.settings.within(\.records),
         ] + ServerConfiguration.settings.map { $0.within(\.server) }
 
     /// The defaults.

@@ -133,20 +133,6 @@ struct UTCTimestamp: CustomStringConvertible {
     var secondsSince1970: Double
 
     var description: String {
-        var whole = time_t(secondsSince1970)
-        let milliseconds = Int((secondsSince1970 - Double(whole)) * 1_000)
-        var parts = tm()
-        gmtime_r(&whole, &parts)
-        func digits(_ value: Int, _ count: Int) -> String {
-            let text = String(value)
-            return String(repeating: "0", count: max(0, count - text.utf8.count)) + text
-        }
-        let date = [
-            digits(Int(parts.tm_year) + 1_900, 4), digits(Int(parts.tm_mon) + 1, 2),
-            digits(Int(parts.tm_mday), 2),
-        ]
-        let clock = [Int(parts.tm_hour), Int(parts.tm_min), Int(parts.tm_sec)].map { digits($0, 2) }
-        return date.joined(separator: "-") + "T" + clock.joined(separator: ":")
-            + ".\(digits(milliseconds, 3))Z"
+        Timestamp.text(milliseconds: Int((secondsSince1970 * 1_000).rounded(.down)))
     }
 }

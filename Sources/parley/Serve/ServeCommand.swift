@@ -66,8 +66,8 @@ struct ServeCommand: ParsableCommand {
         let parts = try ServerParts(settings: settings, logger: logger)
         let server = ParleyServer(
             configuration: settings.server, agents: parts.agents,
-            voiceActivityModel: parts.voiceActivityModel, logger: logger,
-            beginning: ParleyCommand.beginning)
+            voiceActivityModel: parts.voiceActivityModel, records: parts.records,
+            logger: logger, beginning: ParleyCommand.beginning)
         do throws(ServerError) {
             try server.run { port in
                 announce(settings.server, port: port)

@@ -4,6 +4,7 @@
 import Agents
 import CLinux
 import Logging
+import Records
 import Server
 import Session
 
@@ -13,12 +14,14 @@ struct ServerParts {
     let agents: AgentSet
     /// The weights of voice activity detection; nil when they are not installed.
     let voiceActivityModel: VoiceActivityModel?
+    /// Keeps records of sessions; nil: there are none.
+    let records: RecordWriter?
 
     /// Bytes of the weights of voice activity detection, at most. 64 MiB: they have 1 to 2 MB.
     private static let maxWeightBytes = 64 << 20
 
     /// Makes the parts. A missing model is a warning that names what will not work.
-    /// - Throws: `CommandFailure` where the file of MCP servers cannot be used.
+    /// - Throws: `CommandFailure` where the file of MCP servers, or that of records, cannot be used.
     init(settings: ServeSettings, logger: Logger) throws(CommandFailure) {
         // Messages above 1 MiB get pages of their own, which return to the kernel when the message
         // is freed; no event of a call is that long. Without this call malloc raises the limit to
@@ -38,10 +41,23 @@ struct ServerParts {
         }
         self.agents = agents
         voiceActivityModel = Self.voiceActivityModel(in: settings.modelsDirectory, logger: logger)
+        records = try Self.records(settings, logger)
         // Return the work space of reading, checking and laying out the weights (1 MB) before the
         // tables of the shards, most of which stay untouched, are allocated in it. The budget of
         // memory counts what is resident now as the server's own.
         AllocatorPages.giveBack()
+    }
+
+    private static func records(
+        _ settings: ServeSettings, _ logger: Logger
+    ) throws(CommandFailure) -> RecordWriter? {
+        guard
+            let wanted = try settings.records.recordSettings(
+                authorities: settings.server.serviceCA)
+        else { return nil }
+        do throws(RecordError) { return try RecordWriter(wanted, logger: logger) } catch {
+            throw CommandFailure(description: "\(error)")
+        }
     }
 
     private static func toolServers(

@@ -18,7 +18,7 @@ final class ResumeWorld {
     let server: SimulatedServer
 
     init(
-        seed: UInt64 = 1, store: SimulatedStore? = nil,
+        seed: UInt64 = 1, store: SimulatedStore? = nil, records: (any RecordKeeper)? = nil,
         _ change: (inout ServerConfiguration) -> Void = { _ in }
     ) throws {
         var configuration = ServerConfiguration()
@@ -43,7 +43,8 @@ final class ResumeWorld {
         server = try SimulatedServer(
             configuration: configuration,
             agents: AgentSet(model: model, synthesizer: SlowVoice()), seed: seed,
-            credentials: CredentialRules(keys: rules), store: store)
+            credentials: CredentialRules(keys: rules), store: store
+        ) { $0.records = records }
     }
 
     /// A client with a session of text.

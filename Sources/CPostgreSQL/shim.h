@@ -1,0 +1,3 @@
+#pragma once
+// libpq, the client of PostgreSQL.
+#include <libpq-fe.h>

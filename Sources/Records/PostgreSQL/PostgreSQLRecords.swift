@@ -1,0 +1,114 @@
+// The table of records in a PostgreSQL database: its schema, and what is written and read there.
+
+import Codec
+import Session
+
+/// The records of a PostgreSQL database. Confined to one thread.
+struct PostgreSQLRecords {
+    private let connection: PostgreSQLConnection
+
+    /// What each version of the schema adds. A version that was released is never changed.
+    private static let migrations = [
+        """
+        CREATE TABLE parley_sessions (
+            id text NOT NULL,
+            started_at timestamptz NOT NULL,
+            fence bigint NOT NULL,
+            ended_at timestamptz NOT NULL,
+            end_reason text NOT NULL,
+            document jsonb NOT NULL,
+            PRIMARY KEY (id, started_at)
+        );
+        CREATE INDEX parley_sessions_by_start ON parley_sessions (started_at);
+        CREATE INDEX parley_sessions_by_end ON parley_sessions (ended_at);
+        """
+    ]
+    /// A lock of the database for the time of a migration: several servers may start at once.
+    private static let migrationLock = 7_270_415
+
+    /// Connects, and brings the schema to the newest version.
+    init(url: String) throws(PostgreSQLError) {
+        connection = try PostgreSQLConnection(url: url)
+        try connection.run("BEGIN")
+        try connection.run("SELECT pg_advisory_xact_lock(\(Self.migrationLock))")
+        try connection.run("CREATE TABLE IF NOT EXISTS parley_schema (version int NOT NULL)")
+        let known = try connection.run("SELECT max(version) FROM parley_schema")
+        let version = known.first?.first.flatMap { $0 }.flatMap { Int($0) } ?? 0
+        guard version <= Self.migrations.count else {
+            throw PostgreSQLError(
+                description: "its schema has version \(version), this server knows "
+                    + "\(Self.migrations.count)")
+        }
+        for number in version..<Self.migrations.count {
+            for statement in Self.migrations[number].split(separator: ";\n") {
+                try connection.run(String(statement))
+            }
+            try connection.run("INSERT INTO parley_schema VALUES ($1)", "\(number + 1)")
+        }
+        try connection.run("COMMIT")
+    }
+
+    /// Writes records, all or none. One that is there already is replaced.
+    func write(_ documents: [RecordDocument]) throws(PostgreSQLError) {
+        try connection.run("BEGIN")
+        do throws(PostgreSQLError) {
+            for document in documents { try write(document) }
+            try connection.run("COMMIT")
+        } catch {
+            _ = try? connection.run("ROLLBACK")
+            throw error
+        }
+    }
+
+    private func write(_ document: RecordDocument) throws(PostgreSQLError) {
+        let head = document.head
+        try connection.run(
+            """
+            INSERT INTO parley_sessions VALUES ($1, $2, $3, $4, $5, $6)
+            ON CONFLICT (id, started_at) DO UPDATE SET fence = excluded.fence,
+                ended_at = excluded.ended_at, end_reason = excluded.end_reason,
+                document = excluded.document
+            """,
+            head.id, Timestamp.text(milliseconds: head.startedAt), "\(head.fence)",
+            Timestamp.text(milliseconds: head.endedAt ?? head.changedAt), head.endReason ?? "",
+            // jsonb has no NUL.
+            document.json.replacingNUL)
+    }
+
+    /// Deletes records of sessions that ended so many days ago.
+    func deleteRecords(olderThanDays days: Int) throws(PostgreSQLError) {
+        try connection.run(
+            "DELETE FROM parley_sessions WHERE ended_at < now() - make_interval(days => $1)",
+            "\(days)")
+    }
+
+    // MARK: Reading
+
+    /// Sessions, the newest first: id, begin, end, reason and number of responses.
+    func list(since milliseconds: Int, limit: Int) throws(PostgreSQLError) -> [[String?]] {
+        try connection.run(
+            """
+            SELECT id, to_char(min(started_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+                to_char(max(ended_at) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+                (array_agg(end_reason ORDER BY started_at DESC))[1]
+            FROM parley_sessions WHERE started_at >= $1
+            GROUP BY id ORDER BY min(started_at) DESC, id LIMIT $2
+            """, Timestamp.text(milliseconds: milliseconds), "\(limit)")
+    }
+
+    /// The documents of a session, one for each server that has had it, the first one first.
+    func documents(_ sessionID: String) throws(PostgreSQLError) -> [String] {
+        try connection.run(
+            "SELECT document FROM parley_sessions WHERE id = $1 ORDER BY started_at", sessionID
+        ).compactMap { $0.first.flatMap { $0 } }
+    }
+}
+
+extension String {
+    /// The text with the escape of NUL replaced: PostgreSQL's `jsonb` does not take it.
+    fileprivate var replacingNUL: String {
+        guard contains("\\u0000") else { return self }
+        return split(separator: "\\u0000", omittingEmptySubsequences: false)
+            .joined(separator: "\\ufffd")
+    }
+}

@@ -1,0 +1,93 @@
+// Records for an operator to read: from an SQLite file or a PostgreSQL database, whichever it is.
+
+import Codec
+import Session
+
+/// Reads records.
+public struct RecordBrowser {
+    private enum Source {
+        case file(SQLiteDatabase)
+        case postgreSQL(PostgreSQLRecords)
+    }
+
+    /// One session of a list.
+    public struct Listing: Equatable, Sendable {
+        /// `sess_…`
+        public let id: String
+        /// RFC 3339.
+        public let startedAt: String
+        /// RFC 3339; nil: the session has not ended.
+        public let endedAt: String?
+        /// Why it has ended.
+        public let endReason: String?
+    }
+
+    private let source: Source
+
+    /// Whether records at this place are in a PostgreSQL database, not in a file.
+    public static func isPostgreSQL(_ place: String) -> Bool {
+        place.hasPrefix("postgres://") || place.hasPrefix("postgresql://")
+    }
+
+    /// Opens the place of records.
+    /// - Parameter place: a path, or a URL that begins with `postgres://`.
+    public init(_ place: String) throws(RecordError) {
+        do {
+            if Self.isPostgreSQL(place) {
+                source = .postgreSQL(try PostgreSQLRecords(url: place))
+            } else {
+                let database = try SQLiteDatabase(path: place, isReadOnly: true)
+                try RecordSchema.check(database)
+                source = .file(database)
+            }
+        } catch {
+            throw RecordError("the records cannot be read: \(error)")
+        }
+    }
+
+    /// Sessions, the newest first.
+    /// - Parameters:
+    ///   - since: milliseconds since 1970 from which on sessions have begun.
+    ///   - limit: how many at most.
+    public func list(since: Int, limit: Int) throws(RecordError) -> [Listing] {
+        try reading {
+            switch source {
+            case .file(let database):
+                try RecordReader(database).heads(since: since, limit: limit).map(Listing.init)
+            case .postgreSQL(let records):
+                try records.list(since: since, limit: limit).map { row in
+                    Listing(
+                        id: row[0] ?? "", startedAt: row[1] ?? "", endedAt: row[2],
+                        endReason: row[3])
+                }
+            }
+        }
+    }
+
+    /// The record of a session: a JSON document, or one for each server that has had the session, the
+    /// first one first. Empty: there is none.
+    public func documents(_ sessionID: String) throws(RecordError) -> [String] {
+        try reading {
+            switch source {
+            case .file(let database):
+                try RecordReader(database).document(sessionID).map { [$0.json] } ?? []
+            case .postgreSQL(let records): try records.documents(sessionID)
+            }
+        }
+    }
+
+    private func reading<Result>(_ read: () throws -> Result) throws(RecordError) -> Result {
+        do { return try read() } catch {
+            throw RecordError("the records cannot be read: \(error)")
+        }
+    }
+}
+
+extension RecordBrowser.Listing {
+    fileprivate init(_ head: RecordDocument.Head) {
+        self.init(
+            id: head.id, startedAt: Timestamp.text(milliseconds: head.startedAt),
+            endedAt: head.endedAt.map { Timestamp.text(milliseconds: $0) },
+            endReason: head.endReason)
+    }
+}

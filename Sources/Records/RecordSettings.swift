@@ -1,0 +1,60 @@
+// Where records are kept, and who is told of sessions: the settings of this layer.
+
+import Session
+
+/// The settings of records and webhooks.
+public struct RecordSettings: Sendable {
+    /// Where records go in the end.
+    public enum Destination: Equatable, Sendable {
+        /// Nowhere: the file serves webhooks alone.
+        case none
+        /// They stay in the file.
+        case file
+        /// A PostgreSQL database, by its `postgres://` URL. The file is its spool.
+        case postgreSQL(url: String)
+    }
+
+    /// Path of the SQLite file.
+    public var path: String
+    /// Where records go in the end.
+    public var destination: Destination
+    /// Days for which an ended session's record is kept; nil: for ever.
+    public var days: Int?
+    /// What is taken out of the words before they are written.
+    public var redaction: RecordRedaction
+    /// Bytes that the file may have while it is the spool. 1 GiB by default: 100,000 records of ten
+    /// turns. Above it sessions that it does not have are not recorded.
+    public var maxSpoolBytes = 1 << 30
+    /// Bytes of changes that may wait in memory. 64 MiB by default: seconds of thousands of sessions.
+    public var maxQueuedBytes = 64 << 20
+    /// Who is told of sessions; nil: nothing is.
+    public var webhooks: WebhookSettings?
+
+    /// Creates settings.
+    public init(
+        path: String, destination: Destination, days: Int? = nil,
+        redaction: RecordRedaction = .none, webhooks: WebhookSettings? = nil
+    ) {
+        (self.path, self.destination, self.days) = (path, destination, days)
+        (self.redaction, self.webhooks) = (redaction, webhooks)
+    }
+}
+
+/// The receiver of webhooks.
+public struct WebhookSettings: Sendable {
+    /// Its URL.
+    public var url: String
+    /// The secret that it knows events by.
+    public var secret: WebhookSecret
+    /// The events that it wants.
+    public var types: Set<WebhookEventType> = Set(WebhookEventType.allCases)
+    /// Time that it may take to answer. 15 s by default, as Standard Webhooks advises.
+    public var timeout = Duration.seconds(15)
+    /// PEM file of the authorities that its certificate is checked against; nil: the system's.
+    public var authorities: String?
+
+    /// Creates settings.
+    public init(url: String, secret: WebhookSecret) {
+        (self.url, self.secret) = (url, secret)
+    }
+}

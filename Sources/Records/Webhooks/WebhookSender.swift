@@ -1,0 +1,213 @@
+// Sends events from the spool to their receiver, on a thread of its own with libcurl's multi interface.
+//
+// Invariant: an event is deleted from the spool after the receiver has taken it (2xx), or after the last
+// attempt. So it is sent at least once, and by its id a receiver knows one that came twice.
+
+import CCurl
+import CLinux
+import CNativeMemory
+import Logging
+import Server
+import Session
+import Synchronization
+
+/// The way from the spool to the receiver of webhooks.
+final class WebhookSender: @unchecked Sendable {
+    /// Events that are sent at once. 8: a receiver that takes 100 ms gets 80 a second.
+    private static let parallel = 8
+    /// Seconds until the next attempt, after each one that failed: the schedule of Standard Webhooks,
+    /// three days together, with shorter steps at its beginning for a receiver that restarts.
+    static let retrySeconds = [1, 5, 30, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400]
+    /// Time between two looks into the spool, where no change wakes the thread. 1 s.
+    private static let interval = Duration.seconds(1)
+    /// How long the end waits for requests under way. 2 s.
+    private static let patience = Duration.seconds(2)
+    /// The answer of a receiver that wants no more of an event (410).
+    private static let gone = 410
+
+    private let settings: WebhookSettings
+    private let logger: Logger
+    private let multi: UnsafeMutableRawPointer
+    private let tally = Mutex(Tally())
+    private let isStopping = Atomic<Bool>(false)
+    private var thread: pthread_t?
+    // Of the sender's thread alone.
+    private let spool: SQLiteDatabase
+    private var sending: [UnsafeMutableRawPointer: Delivery] = [:]
+    private var isFailing = false
+
+    private struct Tally {
+        var delivered = 0
+        var failed = 0
+        var lost = 0
+        var waiting = 0
+    }
+
+    private struct Delivery {
+        let id: String
+        let attempts: Int
+        let headers: UnsafeMutablePointer<curl_slist>?
+    }
+
+    /// - Parameter path: of the spool.
+    init(_ settings: WebhookSettings, path: String, logger: Logger) throws(SQLiteError) {
+        (self.settings, self.logger) = (settings, logger)
+        spool = try SQLiteDatabase(path: path)
+        _ = parley_curl_global_init(Int(CURL_GLOBAL_DEFAULT))
+        guard let multi = curl_multi_init() else { preconditionFailure("libcurl has no memory") }
+        self.multi = multi
+        thread = startThread { [self] in
+            pthread_setname_np(pthread_self(), "webhooks")
+            send()
+        }
+    }
+
+    deinit { curl_multi_cleanup(multi) }
+
+    /// The spool may have events. Any thread.
+    func wake() { curl_multi_wakeup(multi) }
+
+    /// Waits shortly for what is under way, and ends.
+    func shutdown() {
+        isStopping.store(true, ordering: .relaxed)
+        wake()
+        if let thread { pthread_join(thread, nil) }
+    }
+
+    func add(to counts: inout RecordCounts) {
+        let tally = tally.withLock { $0 }
+        counts.deliveredWebhooks = tally.delivered
+        counts.failedWebhooks = tally.failed
+        counts.lostWebhooks += tally.lost
+        counts.waitingWebhooks = tally.waiting
+    }
+
+    // MARK: The thread
+
+    private func send() {
+        var stopped: Instant?
+        while true {
+            if isStopping.load(ordering: .relaxed) { stopped = stopped ?? MonotonicClock.now }
+            do throws(SQLiteError) {
+                // What is there at the end is tried once: a receiver that answers gets it now.
+                try beginDue()
+                if let stopped,
+                    sending.isEmpty || MonotonicClock.now - stopped > Self.patience
+                {
+                    return abandon()
+                }
+                var running: Int32 = 0
+                curl_multi_perform(multi, &running)
+                try finishDone()
+            } catch {
+                logger.error(
+                    "the spool of webhooks cannot be used", metadata: ["reason": "\(error)"])
+                if stopped != nil { return abandon() }
+            }
+            let limit = stopped == nil ? Self.interval : .milliseconds(50)
+            curl_multi_poll(multi, nil, 0, Int32(limit.wholeMilliseconds), nil)
+        }
+    }
+
+    /// Begins to send events that are due, the oldest first.
+    private func beginDue() throws(SQLiteError) {
+        let room = Self.parallel - sending.count
+        guard room > 0 else { return }
+        let now = WallClock.milliseconds
+        let due = try spool.rows(
+            "SELECT id, body, attempts FROM webhooks WHERE due_ms <= ? ORDER BY due_ms, rowid LIMIT ?",
+            .integer(now), .integer(Self.parallel)
+        ) { (id: $0.text(0), body: $0.text(1), attempts: $0.integer(2)) }
+        let busy = Set(sending.values.map(\.id))
+        for event in due.filter({ !busy.contains($0.id) }).prefix(room) {
+            begin(event.id, event.body, attempts: event.attempts, at: now / 1_000)
+        }
+        let waiting = try spool.number("SELECT COUNT(*) FROM webhooks") ?? 0
+        tally.withLock { $0.waiting = waiting }
+    }
+
+    private func begin(_ id: String, _ body: String, attempts: Int, at seconds: Int) {
+        guard let easy = curl_easy_init(),
+            let signature = settings.secret.signature(id: id, seconds: seconds, body: body)
+        else { return }
+        var headers: UnsafeMutablePointer<curl_slist>?
+        for line in [
+            "Content-Type: application/json", "Expect:", "webhook-id: \(id)",
+            "webhook-timestamp: \(seconds)", "webhook-signature: \(signature)",
+        ] { headers = curl_slist_append(headers, line) }
+        settings.url.withCString { _ = parley_curl_set_pointer(easy, CURLOPT_URL, $0) }
+        _ = parley_curl_set_long(easy, CURLOPT_POSTFIELDSIZE, body.utf8.count)
+        body.withCString { _ = parley_curl_set_pointer(easy, CURLOPT_COPYPOSTFIELDS, $0) }
+        _ = parley_curl_set_pointer(easy, CURLOPT_HTTPHEADER, headers)
+        _ = parley_curl_set_long(easy, CURLOPT_TIMEOUT_MS, settings.timeout.wholeMilliseconds)
+        _ = parley_curl_set_long(easy, CURLOPT_NOSIGNAL, 1)
+        "parley".withCString { _ = parley_curl_set_pointer(easy, CURLOPT_USERAGENT, $0) }
+        settings.authorities?.withCString {
+            _ = parley_curl_set_pointer(easy, CURLOPT_CAINFO, $0)
+        }
+        // The answer's words mean nothing.
+        parley_curl_set_callbacks(
+            easy, { _, size, count, _ in size * count }, { _, size, count, _ in size * count }, nil)
+        sending[easy] = Delivery(id: id, attempts: attempts, headers: headers)
+        curl_multi_add_handle(multi, easy)
+    }
+
+    private func finishDone() throws(SQLiteError) {
+        var left: Int32 = 0
+        while let message = curl_multi_info_read(multi, &left) {
+            guard message.pointee.msg == CURLMSG_DONE, let easy = message.pointee.easy_handle,
+                let delivery = sending[easy]
+            else { continue }
+            let result = parley_curl_message_result(message)
+            var status = 0
+            _ = parley_curl_info_long(easy, CURLINFO_RESPONSE_CODE, &status)
+            release(easy)
+            let reason =
+                result == CURLE_OK
+                ? "status \(status)" : String(cString: curl_easy_strerror(result))
+            try finish(delivery, status: result == CURLE_OK ? status : 0, reason)
+        }
+    }
+
+    private func finish(
+        _ delivery: Delivery, status: Int, _ reason: String
+    ) throws(SQLiteError) {
+        let isTaken = (200..<300).contains(status)
+        let pause =
+            Self.retrySeconds.indices.contains(delivery.attempts)
+            ? Self.retrySeconds[delivery.attempts] : nil
+        let isOver = isTaken || status == Self.gone || pause == nil
+        if isOver {
+            try spool.run("DELETE FROM webhooks WHERE id = ?", .text(delivery.id))
+        } else if let pause {
+            try spool.run(
+                "UPDATE webhooks SET attempts = attempts + 1, due_ms = ? WHERE id = ?",
+                .integer(WallClock.milliseconds + pause * 1_000), .text(delivery.id))
+        }
+        tally.withLock {
+            if isTaken { $0.delivered += 1 } else { $0.failed += 1 }
+            if isOver, !isTaken { $0.lost += 1 }
+            if isOver { $0.waiting -= 1 }
+        }
+        note(isTaken: isTaken, reason)
+    }
+
+    /// Failures in a row make one line.
+    private func note(isTaken: Bool, _ reason: String) {
+        defer { isFailing = !isTaken }
+        if isTaken, isFailing { logger.info("webhooks are taken again") }
+        guard !isTaken, !isFailing else { return }
+        logger.warning(
+            "a webhook was not taken: it is sent again later", metadata: ["reason": "\(reason)"])
+    }
+
+    private func release(_ easy: UnsafeMutableRawPointer) {
+        let delivery = sending.removeValue(forKey: easy)
+        curl_multi_remove_handle(multi, easy)
+        curl_easy_cleanup(easy)
+        curl_slist_free_all(delivery?.headers)
+    }
+
+    /// What is under way will be sent again at the next start.
+    private func abandon() { for easy in Array(sending.keys) { release(easy) } }
+}

@@ -1,0 +1,61 @@
+// Puts events into the spool, in the transaction of the change that they are about. So an event is sent
+// exactly when its change was kept, however the process ends.
+
+import Codec
+import Session
+
+/// Writes the events that follow from changes.
+struct WebhookWriter: Sendable {
+    /// The events that the receiver wants.
+    let types: Set<WebhookEventType>
+    /// Events that may wait. 100,000: a day of an outage at one a second. Further ones are left out.
+    static let maxWaiting = 100_000
+
+    /// Writes the events of a change.
+    func write(_ entry: RecordDatabase.Entry, into file: RecordDatabase) throws(SQLiteError) {
+        let change = entry.change
+        if change.isFirst, types.contains(.sessionStarted) {
+            let time = entry.time(of: change.summary.startedAt)
+            try put(WebhookEvent.started(change, at: time), at: entry.takenAt, into: file)
+        }
+        if types.contains(.turnCompleted) {
+            for turn in change.turns {
+                let body = WebhookEvent.completed(
+                    turn, RecordJSON.turn(turn, time: entry.time), of: change.sessionID,
+                    at: entry.time(of: turn.endedAt))
+                try put(body, at: entry.takenAt, into: file)
+            }
+        }
+        if change.end != nil {
+            try writeEnd(of: change.sessionID, at: entry.takenAt, into: file)
+        }
+    }
+
+    /// Writes that a session has ended, with its record.
+    func writeEnd(
+        of sessionID: String, at time: Int, into file: RecordDatabase
+    ) throws(SQLiteError) {
+        guard types.contains(.sessionEnded),
+            let document = try RecordReader(file.database).document(sessionID)
+        else { return }
+        try put(WebhookEvent.ended(document, at: time), at: time, into: file)
+    }
+
+    /// The id stays the same however often the event is sent: by it a receiver knows one that it has
+    /// already.
+    private func put(
+        _ body: String, at time: Int, into file: RecordDatabase
+    ) throws(SQLiteError) {
+        let id =
+            "msg_" + String(UInt64.random(in: .min ... .max), radix: 36)
+            + String(UInt64.random(in: .min ... .max), radix: 36)
+        // The span of row numbers is the count, or more: it costs two look-ups, whatever waits.
+        let written = try file.database.run(
+            """
+            INSERT INTO webhooks SELECT ?, ?, ?, 0, ?
+            WHERE (SELECT COALESCE(MAX(rowid) - MIN(rowid), 0) FROM webhooks) < ?
+            """,
+            .text(id), .text(body), .integer(time), .integer(time), .integer(Self.maxWaiting))
+        if written == 0 { file.webhooksLeftOut += 1 }
+    }
+}

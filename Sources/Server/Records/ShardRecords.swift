@@ -1,0 +1,60 @@
+// Records of a shard's sessions: which sessions have one, when a change is due, and why a session has
+// ended. SessionRecorder decides what is in a change; the keeper writes it elsewhere.
+
+import Codec
+import Session
+
+extension SessionEnd {
+    /// The server closes a WebSocket.
+    init(closing code: WebSocketCloseCode, _ message: StaticString) {
+        self.init(
+            code == .takenOver ? .continuedElsewhere : .serverClosed, closeCode: code,
+            message: "\(message)")
+    }
+}
+
+extension Shard {
+    /// A session that begins is recorded from now on, where records are kept.
+    /// - Parameters:
+    ///   - fence: 1 for a new session, else that of its claim.
+    ///   - caller: whose session it is.
+    func beginRecord(
+        of session: VoiceSession, fence: UInt64 = 1, by caller: Caller
+    ) {
+        guard let keeper = services.records else { return }
+        var summary = SessionSummary(startedAt: now)
+        summary.isContinued = fence > 1
+        summary.principal = caller.principal?.hexadecimal()
+        summary.subject = caller.subject
+        let recorder = SessionRecorder(keeper: keeper, fence: fence, summary, at: now)
+        for item in session.itemIDs { recorder.note(item, at: now) }
+        session.recorder = recorder
+    }
+
+    /// Keeps what has changed of a session, if that is due.
+    func reviewRecord(of live: LiveSession, on connection: Connection) {
+        guard let recorder = live.session.recorder, let due = recorder.deadline, due <= now
+        else { return }
+        // Without an input the session does not know what of its audio has left.
+        if live.session.isReplyPlaying {
+            step(live, of: connection) { $0.handleDeadline(at: now) }
+            guard connection.live === live else { return }
+        }
+        recorder.keepChange(of: live.session, at: now)
+        perform(.settle, on: connection)
+    }
+
+    /// Why a session ends, as soon as that is known.
+    func noteEnd(_ end: SessionEnd, of connection: Connection) {
+        connection.live?.session.recorder?.noteEnd(end)
+    }
+
+    /// A session has ended: the rest of its record is kept.
+    func endRecord(
+        _ recorder: SessionRecorder, of live: LiveSession, on connection: Connection
+    ) {
+        if let backlog = connection.backlog { noteUnsentAudio(backlog, to: live.session) }
+        recorder.keepEnd(of: live.session, at: now)
+        live.session.recorder = nil
+    }
+}

@@ -1,0 +1,145 @@
+// What a record of a conversation is made of, as values. SessionRecorder makes them on the shard's
+// thread and hands them to a RecordKeeper; RecordWriter+JSON writes them elsewhere. Here is no JSON and
+// no clock: an instant is a shard's, and the keeper knows what time of day it was.
+
+import Codec
+
+/// What has changed of one session since its last change.
+public struct RecordChange: Sendable {
+    /// `sess_…`
+    public var sessionID: String
+    /// Which process owns the session: 1 for a new one, more after each return at another server.
+    public var fence: UInt64
+    /// When the change was taken.
+    public var takenAt: Instant
+    /// What the session is and has used so far.
+    public var summary: SessionSummary
+    /// Items that are new, or that have changed, in the conversation's order.
+    public var items: [RecordedItem] = []
+    /// Items that were deleted, and when.
+    public var deleted: [DeletedItem] = []
+    /// Responses that have ended.
+    public var turns: [RecordedTurn] = []
+    /// Whether it is the first of this session in this process.
+    public var isFirst = false
+    /// Why the session has ended; nil: it goes on.
+    public var end: SessionEnd?
+
+    /// An item that was deleted, by the client or by the server.
+    public struct DeletedItem: Sendable {
+        /// The item.
+        public var id: String
+        /// When it was deleted.
+        public var at: Instant
+    }
+
+    /// Bytes that the change takes while it waits for the keeper, about.
+    public var heldBytes: Int {
+        512 + items.reduce(0) { $0 + $1.heldBytes } + turns.count * 512 + deleted.count * 64
+    }
+}
+
+/// What a session is, and what it has used so far.
+public struct SessionSummary: Sendable {
+    /// When it began in this process.
+    public var startedAt: Instant
+    /// Whether it began in another process.
+    public var isContinued = false
+    /// The digest of the key or subject whose session it is, as hexadecimal digits; nil: callers are
+    /// not told apart.
+    public var principal: String?
+    /// The caller's name: that of its key, or the subject of its token; nil: it has none.
+    public var subject: String?
+    /// The model.
+    public var model = ""
+    /// The voice.
+    public var voice = ""
+    /// What the agent answers with.
+    public var outputModality = OutputModality.audio
+    /// The format of the user's audio.
+    public var inputFormat = AudioFormat.pcm
+    /// The format of the agent's audio.
+    public var outputFormat = AudioFormat.pcm
+    /// Responses that have begun.
+    public var turns = 0
+    /// Tokens of all responses that have ended.
+    public var usage = ResponseUsage()
+    /// Audio that the user has sent, in samples at 16 kHz.
+    public var samplesIn = 0
+    /// The most bytes that the session's ledger has had at the end of a tick.
+    public var peakBytes = 0
+
+    /// A session that begins.
+    public init(startedAt: Instant) { self.startedAt = startedAt }
+}
+
+/// An item of a conversation, and how much of it was heard.
+public struct RecordedItem: Sendable {
+    /// The item. The transcript of a reply is what was heard of it, where that is less than was said.
+    public var item: ConversationItem
+    /// When it came into the conversation.
+    public var addedAt: Instant
+    /// All that the agent has written of a spoken reply, where it is known and more than was heard.
+    public var written: String?
+    /// How a reply was spoken; nil: it is no spoken reply.
+    public var speech: Speech?
+    /// Whether it belongs to a response outside the conversation.
+    public var isOutOfBand = false
+
+    /// How a reply was spoken.
+    public struct Speech: Equatable, Sendable {
+        /// Milliseconds of its audio that were sent.
+        public var sentMilliseconds: Int
+        /// Milliseconds that were heard.
+        public var heardMilliseconds: Int
+        /// Whether not all of its words were heard.
+        public var isCut: Bool
+    }
+
+    var heldBytes: Int { 256 + item.heapBytes + (written?.utf8.count ?? 0) }
+}
+
+/// A response that has ended.
+public struct RecordedTurn: Sendable {
+    /// Its place among the responses of the session in this process, from 1.
+    public var number: Int
+    /// The response as its client was told.
+    public var response: ResponseDescription
+    /// When it began.
+    public var startedAt: Instant
+    /// When it ended.
+    public var endedAt: Instant
+    /// Milliseconds from the end of the user's speech, or from the request, until each hop.
+    public var hops: [TurnHop: Int]
+}
+
+/// Why a session has ended.
+public struct SessionEnd: Equatable, Sendable {
+    /// The kind of end, as records name it.
+    public enum Reason: String, CaseIterable, Sendable {
+        /// The client closed its WebSocket.
+        case clientClosed = "client_closed"
+        /// The connection was lost.
+        case connectionLost = "connection_lost"
+        /// The client lost its connection, and did not come back in time.
+        case notResumed = "not_resumed"
+        /// The server closed the session; the code and the message say why.
+        case serverClosed = "server_closed"
+        /// It goes on at another connection or in another process.
+        case continuedElsewhere = "continued_elsewhere"
+        /// The process ended without saying so.
+        case serverLost = "server_lost"
+    }
+
+    /// The kind of end.
+    public var reason: Reason
+    /// The close code (RFC 6455 §7.4) that was sent or received; nil: none.
+    public var closeCode: WebSocketCloseCode?
+    /// What the server said; empty: nothing.
+    public var message = ""
+
+    /// Creates an end.
+    public init(_ reason: Reason, closeCode: WebSocketCloseCode? = nil, message: String = "") {
+        (self.reason, self.closeCode, self.message) = (reason, closeCode, message)
+    }
+}

@@ -1,0 +1,126 @@
+// Takes out of a record what its owner does not want to keep: digits, or all words. It is done before
+// anything is written to disk.
+
+import Codec
+
+/// What is taken out of the words of a conversation.
+public enum RecordRedaction: String, CaseIterable, Sendable {
+    /// Nothing.
+    case none
+    /// Digits, and numbers that are spelt out in two English words or more, such as "four one two":
+    /// cards, accounts, telephones.
+    case digits
+    /// All words, with the arguments and results of functions. Times, tokens and latencies stay.
+    case text
+
+    /// What stands for the words that were taken out.
+    static let placeholder = "[redacted]"
+
+    /// Takes it out of a change.
+    public func apply(to change: inout RecordChange) {
+        guard self != .none else { return }
+        for index in change.items.indices { apply(to: &change.items[index]) }
+        for index in change.turns.indices { apply(to: &change.turns[index]) }
+    }
+
+    private func apply(to recorded: inout RecordedItem) {
+        recorded.written = recorded.written.map(redacted)
+        apply(to: &recorded.item)
+    }
+
+    private func apply(to turn: inout RecordedTurn) {
+        for index in turn.response.output.indices { apply(to: &turn.response.output[index]) }
+        turn.response.metadata = nil
+        guard case .failed(let type, let code, let message, let retry) = turn.response.status
+        else { return }
+        turn.response.status = .failed(
+            type: type, code: code, message: redacted(message), retryAfterSeconds: retry)
+    }
+
+    private func apply(to item: inout ConversationItem) {
+        switch item.kind {
+        case .message(let role, let content):
+            item.kind = .message(role: role, content: content.map(redacted))
+        case .functionCall(let callID, let name, let arguments):
+            item.kind = .functionCall(callID: callID, name: name, arguments: redacted(arguments))
+        case .functionCallOutput(let callID, let output):
+            item.kind = .functionCallOutput(callID: callID, output: redacted(output))
+        case .mcp(.call(var call)):
+            call.arguments = redacted(call.arguments)
+            call.output = call.output.map(redacted)
+            if let error = call.error { call.error = .execution(message: redacted(error.message)) }
+            item.kind = .mcp(.call(call))
+        case .mcp(.approvalRequest(let label, let name, let arguments)):
+            item.kind = .mcp(
+                .approvalRequest(
+                    serverLabel: label, name: name, arguments: redacted(arguments)))
+        case .mcp(.approvalResponse(let requestID, let isApproved, let reason)):
+            item.kind = .mcp(
+                .approvalResponse(
+                    requestID: requestID, isApproved: isApproved, reason: reason.map(redacted)))
+        case .mcp(.listTools), .reference: break
+        }
+    }
+
+    private func redacted(_ part: ContentPart) -> ContentPart {
+        switch part {
+        case .inputText(let text): .inputText(redacted(text))
+        case .inputAudio(_, let transcript):
+            .inputAudio(bytes: [], transcript: transcript.map(redacted))
+        case .inputImage(let url, let detail): .inputImage(url: redacted(url), detail: detail)
+        case .outputText(let text): .outputText(redacted(text))
+        case .outputAudio(let transcript): .outputAudio(transcript: redacted(transcript))
+        }
+    }
+
+    /// A text without what is taken out.
+    func redacted(_ text: String) -> String {
+        switch self {
+        case .none: text
+        case .digits: Self.withoutNumbers(text)
+        case .text: text.isEmpty ? "" : Self.placeholder
+        }
+    }
+
+    // MARK: Numbers
+
+    private static let numberWords: Set<String> = [
+        "zero", "oh", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
+        "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen",
+        "eighteen", "nineteen", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty",
+        "ninety", "hundred", "thousand", "million", "double", "triple",
+    ]
+
+    /// Each digit becomes `#`, and each word of a number of two words or more.
+    private static func withoutNumbers(_ text: String) -> String {
+        var words: [(text: Substring, isNumber: Bool)] = []
+        var rest = text[...]
+        while let first = rest.first {
+            let isWord = first.isLetter
+            let end = rest.firstIndex { $0.isLetter != isWord } ?? rest.endIndex
+            let piece = rest[..<end]
+            words.append((piece, isWord && numberWords.contains(piece.lowercased())))
+            rest = rest[end...]
+        }
+        return words.indices.map { index in
+            let (piece, isNumber) = words[index]
+            guard isNumber else { return withoutDigits(piece) }
+            // Between two words is what separates them.
+            let hasNeighbour =
+                isNumberWord(index - 2, of: words, across: index - 1)
+                || isNumberWord(index + 2, of: words, across: index + 1)
+            return hasNeighbour ? "#" : String(piece)
+        }.joined()
+    }
+
+    private static func isNumberWord(
+        _ index: Int, of words: [(text: Substring, isNumber: Bool)], across gap: Int
+    ) -> Bool {
+        guard words.indices.contains(index) else { return false }
+        return words[index].isNumber && words[gap].text.allSatisfy { " ,-".contains($0) }
+    }
+
+    private static func withoutDigits(_ piece: Substring) -> String {
+        String(piece.map { $0.isNumber ? "#" : $0 })
+    }
+}

@@ -1,0 +1,131 @@
+// Whether records of conversations are kept, where, and who is told of sessions: the options, and the
+// settings of the layer Records that they make.
+
+import Records
+import Session
+
+/// The options of records and webhooks.
+struct RecordOptions: Sendable {
+    /// Where records are kept: a path, or the URL of a PostgreSQL database; nil: none are.
+    var records: String?
+    /// Path of the file in which records and webhooks wait for others.
+    var spool = "parley-spool.db"
+    /// Days for which records are kept; 0: for ever.
+    var days = 30
+    /// What is taken out of the words.
+    var redaction = RecordRedaction.none
+    /// Bytes that the spool may have.
+    var spoolBytes = 1 << 30
+    /// Bytes of changes that may wait in memory.
+    var queueBytes = 64 << 20
+    /// The receiver of webhooks, or nil.
+    var webhookURL: String?
+    /// The secret that it knows events by, or nil.
+    var webhookSecret: String?
+    /// The events that it wants.
+    var webhookEvents = WebhookEventType.allCases.map(WebhookEventName.init)
+    /// Seconds that it may take to answer.
+    var webhookTimeout = Duration.seconds(15)
+
+    /// The settings that change these.
+    static let settings = SettingGroup<Self>(.records, all)
+
+    private static let all: [Setting<Self>] = [
+        .optionalText(
+            "records", \.records, "a path, or a URL that begins with postgres://", isSecret: true,
+            """
+            Keep a record of each conversation: in this SQLite file, or in this PostgreSQL \
+            database. Without it no record is kept.
+            """),
+        .text(
+            "records-spool", \.spool, "a path",
+            """
+            File in which records wait for a PostgreSQL database, and events for the receiver of \
+            webhooks. It must survive a restart. Records in an SQLite file need no spool.
+            """),
+        .integer(
+            "records-days", \.days, 0...36_500, unit: "days",
+            "How long the record of a session is kept after its end; 0 is for ever."),
+        .choice(
+            "records-redaction", \.redaction,
+            """
+            What is taken out of the words before they are written: nothing (none), digits and \
+            spelt-out numbers (digits), or all words (text).
+            """),
+        .integer(
+            "records-spool-bytes", \.spoolBytes, 1 << 20...1 << 40, unit: "bytes",
+            """
+            Bytes in use in the spool above which sessions that begin are not recorded. 1 GiB are \
+            some 100,000 records of ten turns.
+            """),
+        .integer(
+            "records-queue-bytes", \.queueBytes, 1 << 20...1 << 34, unit: "bytes",
+            "Bytes of changes that may wait in memory for a file that cannot be written."),
+        .url(
+            "webhook-url", \.webhookURL,
+            "Receiver of events about sessions, signed as Standard Webhooks has it."),
+        .optionalText(
+            "webhook-secret", \.webhookSecret, "whsec_ and 24 to 64 bytes in Base64",
+            isSecret: true,
+            """
+            Secret that the receiver of webhooks knows events by. Prefer the variable or the file: \
+            flags are visible to every user of the machine.
+            """
+        ) { WebhookSecret($0) != nil },
+        .list(
+            "webhook-events", \.webhookEvents,
+            of: WebhookEventType.allCases.map(\.rawValue).joined(separator: ", "),
+            "The events that the receiver of webhooks gets."),
+        .milliseconds(
+            "webhook-timeout-ms", \.webhookTimeout, 100...120_000,
+            "Time that the receiver of webhooks has for its answer."),
+    ]
+
+    /// The settings of the layer; nil: nothing is kept and nobody is told.
+    /// - Parameter authorities: PEM file for the certificates of services, or nil.
+    func recordSettings(authorities: String?) throws(CommandFailure) -> RecordSettings? {
+        let webhooks = try webhookSettings(authorities: authorities)
+        guard records != nil || webhooks != nil else { return nil }
+        var settings =
+            switch records {
+            case nil: RecordSettings(path: spool, destination: .none)
+            case let url? where RecordBrowser.isPostgreSQL(url):
+                RecordSettings(path: spool, destination: .postgreSQL(url: url))
+            case let path?: RecordSettings(path: path, destination: .file)
+            }
+        settings.days = days == 0 ? nil : days
+        settings.redaction = redaction
+        settings.maxSpoolBytes = spoolBytes
+        settings.maxQueuedBytes = queueBytes
+        settings.webhooks = webhooks
+        return settings
+    }
+
+    private func webhookSettings(
+        authorities: String?
+    ) throws(CommandFailure) -> WebhookSettings? {
+        guard let webhookURL else { return nil }
+        guard let secret = webhookSecret.flatMap({ WebhookSecret($0) }) else {
+            throw .usage("webhook-url: the receiver needs a secret: give webhook-secret, too")
+        }
+        var settings = WebhookSettings(url: webhookURL, secret: secret)
+        settings.types = Set(webhookEvents.map(\.type))
+        settings.timeout = webhookTimeout
+        settings.authorities = authorities
+        return settings
+    }
+}
+
+/// An event of webhooks as the option spells it.
+struct WebhookEventName: LosslessStringConvertible, Sendable {
+    let type: WebhookEventType
+
+    var description: String { type.rawValue }
+
+    init(_ type: WebhookEventType) { self.type = type }
+
+    init?(_ description: String) {
+        guard let type = WebhookEventType(rawValue: description) else { return nil }
+        self.type = type
+    }
+}

@@ -1,0 +1,147 @@
+// `parley sessions`: reads the records of conversations. Each of its subcommands does one thing;
+// RecordText makes the lines for a person.
+
+import ArgumentParser
+import Codec
+import Glibc
+import Records
+import Server
+
+/// Reads records of conversations.
+struct SessionsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "sessions", abstract: "Read the records of conversations.",
+        discussion: """
+            The server keeps records where it is started with --records. They may be read while it \
+            runs.
+            """,
+        subcommands: [
+            ListSessionsCommand.self, ShowSessionCommand.self, ExportSessionCommand.self,
+        ])
+}
+
+/// Where records are.
+struct RecordPlaceOptions: ParsableArguments {
+    @Option(
+        help: """
+            The SQLite file, or the postgres:// URL, as the server has it. By default the variable \
+            PARLEY_RECORDS.
+            """)
+    var records: String?
+
+    func open() throws(CommandFailure) -> RecordBrowser {
+        guard let place = records ?? environmentValues()["PARLEY_RECORDS"] else {
+            throw .usage("where are the records? Give --records, or PARLEY_RECORDS")
+        }
+        do throws(RecordError) { return try RecordBrowser(place) } catch {
+            throw CommandFailure(description: "\(error)")
+        }
+    }
+}
+
+/// Lists sessions.
+struct ListSessionsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "List sessions, the newest first.")
+
+    @OptionGroup var place: RecordPlaceOptions
+
+    @Option(help: "Only sessions that began within so many days.")
+    var days: Int?
+
+    @Option(help: "The most sessions that are listed, 1 to 100000.")
+    var limit = 100
+
+    @Flag(help: "One JSON object a line.")
+    var json = false
+
+    func validate() throws {
+        guard (1...100_000).contains(limit) else { throw ValidationError("--limit is 1 to 100000") }
+        guard (1...36_500).contains(days ?? 1) else {
+            throw ValidationError("--days is 1 to 36500")
+        }
+    }
+
+    func run() throws {
+        try reportingFailure {
+            let since = days.map { WallClock.milliseconds - $0 * 86_400_000 } ?? 0
+            let sessions = try place.reading { browser throws(RecordError) in
+                try browser.list(since: since, limit: limit)
+            }
+            if !json { print(RecordText.heading) }
+            for session in sessions {
+                print(json ? RecordText.json(session) : RecordText.line(session))
+            }
+        }
+    }
+}
+
+extension RecordPlaceOptions {
+    func reading<Value>(
+        _ read: (RecordBrowser) throws(RecordError) -> Value
+    ) throws(CommandFailure) -> Value {
+        let browser = try open()
+        do throws(RecordError) { return try read(browser) } catch {
+            throw CommandFailure(description: "\(error)")
+        }
+    }
+
+    /// The documents of a session, of which there is at least one.
+    func documents(_ sessionID: String) throws(CommandFailure) -> [String] {
+        let documents = try reading { browser throws(RecordError) in
+            try browser.documents(sessionID)
+        }
+        guard !documents.isEmpty else {
+            throw CommandFailure(description: "there is no record of \(sessionID)")
+        }
+        return documents
+    }
+}
+
+/// Shows one conversation.
+struct ShowSessionCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show", abstract: "Show what was said in a session.")
+
+    @Argument(help: "The session's id, sess_….")
+    var id: String
+
+    @OptionGroup var place: RecordPlaceOptions
+
+    func run() throws {
+        try reportingFailure {
+            for document in try place.documents(id) {
+                let text = try RecordText(document)
+                print(text.lines.joined(separator: "\n"))
+            }
+        }
+    }
+}
+
+/// Writes one record.
+struct ExportSessionCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "export", abstract: "Write the record of a session as JSON.",
+        discussion: """
+            A session that several servers have had has a document of each, one a line, unless its \
+            servers share one file.
+            """)
+
+    @Argument(help: "The session's id, sess_….")
+    var id: String
+
+    @OptionGroup var place: RecordPlaceOptions
+
+    @Option(help: "The file to write; standard output by default.")
+    var out: String?
+
+    func run() throws {
+        try reportingFailure {
+            let text = try place.documents(id).joined(separator: "\n") + "\n"
+            guard let out else { return print(text, terminator: "") }
+            guard writeWholeFile(out, Array(text.utf8)) else {
+                throw CommandFailure(description: "\(out) cannot be written")
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+// What is taken out of the words of a record, and what stays.
+
+import Codec
+import Testing
+
+@testable import Session
+
+@Suite struct RecordRedactionTests {
+    @Test(arguments: [
+        ("", ""), ("no numbers here", "no numbers here"),
+        ("My card is 4111 1111, thanks.", "My card is #### ####, thanks."),
+        ("Room B12 at 10:30", "Room B## at ##:##"),
+        ("call four one two, please", "call # # #, please"),
+        ("Twenty-one people", "#-# people"), ("One of them", "One of them"),
+        ("one or two", "one or two"), ("٤٢ and ４２", "## and ##"),
+        ("double seven", "# #"), ("phone", "phone"),
+    ])
+    func digits(_ text: String, _ redacted: String) {
+        #expect(RecordRedaction.digits.redacted(text) == redacted)
+        #expect(RecordRedaction.none.redacted(text) == text)
+        #expect(RecordRedaction.text.redacted(text) == (text.isEmpty ? "" : "[redacted]"))
+    }
+
+    private func change(_ kinds: [ConversationItem.Kind]) -> RecordChange {
+        var change = RecordChange(
+            sessionID: "sess_1", fence: 1, takenAt: .milliseconds(0),
+            summary: SessionSummary(startedAt: .milliseconds(0)))
+        change.items = kinds.enumerated().map { index, kind in
+            RecordedItem(
+                item: ConversationItem(id: "item_\(index)", kind: kind), addedAt: .milliseconds(0),
+                written: "secret 1")
+        }
+        var response = ResponseDescription(
+            id: "resp_1", conversationID: nil, outputModality: .text, outputFormat: .pcm, voice: "a"
+        )
+        response.output = change.items.map(\.item)
+        response.status = .failed(type: "t", code: "c", message: "secret 1")
+        response.metadata = RawJSON(#"{"a":"secret 1"}"#)
+        change.turns = [
+            RecordedTurn(
+                number: 1, response: response, startedAt: .milliseconds(0),
+                endedAt: .milliseconds(0), hops: [:])
+        ]
+        return change
+    }
+
+    /// Every text of every kind of item.
+    @Test func nothingIsForgotten() {
+        var call = MCPCall(serverLabel: "s", name: "n", arguments: #"{"a":"secret 1"}"#)
+        call.output = "secret 1"
+        var failed = call
+        failed.error = .http(code: 500, message: "secret 1")
+        let kinds: [ConversationItem.Kind] = [
+            .message(role: .system, content: [.inputText("secret 1")]),
+            .message(
+                role: .user,
+                content: [
+                    .inputAudio(bytes: [1, 2], transcript: "secret 1"),
+                    .inputImage(url: "https://secret1", detail: .auto),
+                ]),
+            .message(
+                role: .assistant,
+                content: [.outputText("secret 1"), .outputAudio(transcript: "secret 1")]),
+            .functionCall(callID: "call_1", name: "f", arguments: "secret 1"),
+            .functionCallOutput(callID: "call_1", output: "secret 1"),
+            .mcp(.call(call)), .mcp(.call(failed)),
+            .mcp(.approvalRequest(serverLabel: "s", name: "n", arguments: "secret 1")),
+            .mcp(.approvalResponse(requestID: "r", isApproved: true, reason: "secret 1")),
+        ]
+        for redaction in [RecordRedaction.text, .digits] {
+            var change = change(kinds)
+            redaction.apply(to: &change)
+            let written =
+                change.items.map { RecordJSON.item($0.item) + ($0.written ?? "") }
+                + change.turns.map { RecordJSON.turn($0) { _ in 0 } }
+                + change.turns.flatMap { $0.response.output.map(RecordJSON.item) }
+            #expect(written.count == 2 * kinds.count + 1)
+            for text in written {
+                #expect(!text.contains("secret 1") && !text.contains("secret1"), "\(text)")
+                #expect(redaction == .digits || !text.contains("secret"), "\(text)")
+            }
+        }
+    }
+}

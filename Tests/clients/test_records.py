@@ -1,0 +1,300 @@
+"""Records of conversations: in a file and in a real PostgreSQL, read back with `parley sessions`; and what
+is left of them when the server is killed, or its database is away."""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import time
+
+import pytest
+import websockets
+import websockets.sync.client
+from parley_server import BINARY, HANG_GUARD, ParleyServer
+from postgresql_server import PostgreSQLServer
+from recordings import DATA, convert
+
+needs_postgresql = pytest.mark.skipif(
+    not PostgreSQLServer.INSTALLED, reason="postgresql is not installed")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "records.db")
+
+
+def sessions(command, place, *arguments):
+    """Runs `parley sessions`, and returns what it prints."""
+    done = subprocess.run(
+        [BINARY, "sessions", command, *arguments, "--records", place], capture_output=True,
+        text=True, timeout=HANG_GUARD, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def listed(place):
+    return [json.loads(line) for line in sessions("list", place, "--json").splitlines()]
+
+
+def records(place):
+    """The documents of all sessions, the newest first."""
+    return [json.loads(sessions("export", place, session["id"])) for session in listed(place)]
+
+
+def eventually(read):
+    """Reads again and again until there is something."""
+    deadline = time.monotonic() + HANG_GUARD
+    while not (result := read()):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return result
+
+
+def said(record):
+    """Who said what, in order."""
+    lines = []
+    for entry in record["items"]:
+        item = entry["item"]
+        for part in item.get("content", []):
+            lines.append((item["role"], part.get("text", part.get("transcript"))))
+    return lines
+
+
+def kill(server):
+    server.process.kill()
+    server.process.wait()
+    server.expected_status = -9
+
+
+# ---- What is in a record ----
+
+
+def test_a_typed_conversation_is_recorded(model, path):
+    arguments = ["--records", path, "--llm", model.url, "--model", "scripted"]
+    with ParleyServer(*arguments, PARLEY_LLM_KEY="the-key") as server:
+        done = server.talk("--text", "number 3", "--text", "number 2")
+        assert done.returncode == 0
+        record, = eventually(lambda: [r for r in records(path) if r["ended_at"]])
+    assert said(record)[0] == ("user", "number 3") and len(record["items"]) == 4
+    assert record["end"]["reason"] == "client_closed" and record["end"]["close_code"] == 1000
+    assert [turn["status"] for turn in record["turns"]] == ["completed"] * 2
+    assert [turn["number"] for turn in record["turns"]] == [1, 2]
+    assert all(turn["latency_ms"]["first_token"] >= 0 for turn in record["turns"])
+    assert record["usage"]["output_tokens"] == sum(
+        turn["usage"]["output_tokens"] for turn in record["turns"])
+    assert record["response_count"] == 2 and record["memory_peak_bytes"] > 1_000
+    assert record["session"]["model"] == "parley" or record["session"]["model"]
+    shown = sessions("show", path, record["id"])
+    assert "user  number 3" in shown and "2 responses" in shown
+    assert record["id"] in sessions("list", path)
+
+
+def test_a_spoken_conversation_is_recorded(path, tmp_path):
+    with ParleyServer("--records", path) as server:
+        wav = convert(DATA / "goforward.raw", tmp_path / "question.wav")
+        done = server.talk("--wav", str(wav))
+        assert done.returncode == 0, done.stderr
+        record, = eventually(lambda: [r for r in records(path) if r["ended_at"]])
+    (user, words), (agent, answer) = said(record)
+    assert (user, agent) == ("user", "assistant") and "forward" in words.lower()
+    reply = record["items"][1]
+    assert reply["speech"]["sent_ms"] > 500 and answer.startswith("You said")
+    assert set(record["turns"][0]["latency_ms"]) == {"transcript", "first_token", "first_audio"}
+    assert record["audio_in_seconds"] > 1
+    assert record["audio_out_seconds"] == pytest.approx(reply["speech"]["sent_ms"] / 1000)
+
+
+@pytest.mark.parametrize("redaction", ["digits", "text"])
+def test_redacted_words_are_not_in_the_file(path, redaction):
+    with ParleyServer("--records", path, "--records-redaction", redaction) as server:
+        server.talk("--text", "my card is 4111 2222")
+        record, = eventually(lambda: [r for r in records(path) if r["ended_at"]])
+    assert record["redaction"] == redaction
+    for name in os.listdir(os.path.dirname(path)):
+        with open(os.path.join(os.path.dirname(path), name), "rb") as file:
+            content = file.read()
+        assert b"4111" not in content and b"2222" not in content
+        assert (b"my card" in content) <= (redaction == "digits")
+
+
+def test_without_the_option_nothing_is_written(parley, path):
+    parley.talk("--text", "hello")
+    assert not os.path.exists(path)
+    assert parley.metric("parley_record_changes_total") == "0"
+
+
+# ---- The end of the server ----
+
+
+@contextlib.contextmanager
+def typed(server, text):
+    """A session with one turn, which stays open."""
+    content = [{"type": "input_text", "text": text}]
+    with websockets.sync.client.connect(
+            f"{server.realtime_url}?model=test", proxy=None) as client:
+        for event in (
+                {"type": "session.update",
+                 "session": {"type": "realtime", "output_modalities": ["text"]}},
+                {"type": "conversation.item.create",
+                 "item": {"type": "message", "role": "user", "content": content}},
+                {"type": "response.create"}):
+            client.send(json.dumps(event))
+        while json.loads(client.recv(HANG_GUARD))["type"] != "response.done":
+            pass
+        yield client
+
+
+def test_sigterm_loses_nothing(path):
+    with ParleyServer("--records", path) as server:
+        with typed(server, "please count to 3") as client:
+            server.process.send_signal(signal.SIGTERM)
+            with pytest.raises(websockets.ConnectionClosed):
+                while True:
+                    client.recv(HANG_GUARD)
+        server.process.wait(HANG_GUARD)
+    record, = records(path)
+    assert said(record)[1] == ("assistant", "1, 2, 3.")
+    assert record["turns"][0]["status"] == "completed"
+    assert record["end"]["reason"] == "server_closed" and record["end"]["close_code"] == 1012
+
+
+def test_sigkill_loses_at_most_the_last_second(path):
+    with ParleyServer("--records", path) as server:
+        with typed(server, "please count to 3"):
+            # The turn is in the file within a second; a busy machine has longer.
+            eventually(lambda: (all := records(path)) and all[0]["turns"])
+            kill(server)
+    record, = records(path)
+    assert record["ended_at"] is None and len(record["items"]) == 2
+    # The next server finds that the session has ended, once the process has not been seen for long.
+    database = sqlite3.connect(path)
+    database.execute("UPDATE processes SET seen_ms = 0")
+    database.commit()
+    database.close()
+    with ParleyServer("--records", path):
+        record, = records(path)
+    assert record["end"]["reason"] == "server_lost" and len(record["turns"]) == 1
+
+
+def test_two_servers_share_a_file(path):
+    with ParleyServer("--records", path) as first, ParleyServer("--records", path) as second:
+        for server in (first, second) * 3:
+            assert server.talk("--text", "hello").returncode == 0
+        assert len(eventually(
+            lambda: len(all := [r for r in listed(path) if r["ended_at"]]) == 6 and all)) == 6
+
+
+# ---- A file that cannot be written ----
+
+
+def test_a_full_disk_is_not_felt_and_loses_nothing(path):
+    with ParleyServer("--records", path) as server:
+        assert server.talk("--text", "hello").returncode == 0
+        eventually(lambda: [r for r in records(path) if r["ended_at"]])
+        size = max(
+            os.path.getsize(path + suffix) for suffix in ("", "-wal", "-shm")
+            if os.path.exists(path + suffix))
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+        with typed(server, "x" * 20_000):
+            pass
+        eventually(lambda: int(server.metric("parley_record_failures_total")))
+        assert int(server.metric("parley_record_queue_bytes")) > 20_000
+        resource.prlimit(
+            server.process.pid, resource.RLIMIT_FSIZE,
+            (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        eventually(lambda: len([r for r in listed(path) if r["ended_at"]]) == 2)
+        assert server.metric("parley_record_changes_refused_total") == "0"
+    assert any(len(text) == 20_000 for _, text in said(records(path)[0]))
+
+
+@pytest.mark.parametrize("place,words", [
+    ("/nonexistent/records.db", "cannot be used"), (__file__, "cannot be used"),
+])
+def test_a_file_that_cannot_be_used_is_one_line(place, words):
+    done = subprocess.run(
+        [BINARY, "serve", "--port", "0", "--records", place], capture_output=True, text=True,
+        timeout=HANG_GUARD, check=False)
+    assert done.returncode != 0
+    assert words in done.stderr.splitlines()[-1]
+
+
+def test_the_command_says_what_is_missing(path):
+    for arguments in (["list"], ["show", "sess_x"]):
+        done = subprocess.run(
+            [BINARY, "sessions", *arguments, "--records", path], capture_output=True, text=True,
+            timeout=HANG_GUARD, check=False)
+        assert done.returncode != 0 and len(done.stderr.splitlines()) == 1
+
+
+# ---- PostgreSQL ----
+
+
+@pytest.fixture
+def postgresql():
+    with PostgreSQLServer() as server:
+        yield server
+
+
+def documents(postgresql):
+    if not postgresql.query("SELECT to_regclass('parley_sessions')")[0]:
+        return []
+    return [
+        json.loads(line)
+        for line in postgresql.query("SELECT document FROM parley_sessions ORDER BY started_at")]
+
+
+@needs_postgresql
+def test_records_reach_postgresql(postgresql, tmp_path):
+    spool = str(tmp_path / "spool.db")
+    arguments = ["--records", postgresql.url, "--records-spool", spool]
+    with ParleyServer(*arguments) as server:
+        for text in ("hello", "nul \0 and \\u0000"):
+            assert server.talk("--json", typed=text + "\n").returncode == 0
+        eventually(lambda: len(documents(postgresql)) == 2)
+        eventually(lambda: server.metric("parley_record_delivered_sessions_total") == "2")
+        assert server.metric("parley_record_spooled_sessions") == "0"
+    record = documents(postgresql)[0]
+    assert said(record)[0] == ("user", "hello") and record["end"]["reason"] == "client_closed"
+    first, = [session for session in listed(postgresql.url) if session["id"] == record["id"]]
+    assert first["started_at"] == record["started_at"]
+    assert "user  hello" in sessions("show", postgresql.url, record["id"])
+
+
+@needs_postgresql
+def test_a_database_that_is_away_costs_no_record(postgresql, tmp_path):
+    spool = str(tmp_path / "spool.db")
+    arguments = ["--records", postgresql.url, "--records-spool", spool]
+    with ParleyServer(*arguments) as server:
+        assert server.talk("--text", "one").returncode == 0
+        eventually(lambda: len(documents(postgresql)) == 1)
+        postgresql.stop()
+        assert server.talk("--text", "two").returncode == 0
+        eventually(lambda: server.metric("parley_record_spooled_sessions") == "1")
+        # A restart keeps what waits.
+        server.process.send_signal(signal.SIGTERM)
+        server.process.wait(HANG_GUARD)
+    with ParleyServer(*arguments) as server:
+        assert server.talk("--text", "three").returncode == 0
+        postgresql.start()
+        eventually(lambda: len(documents(postgresql)) == 3)
+        eventually(lambda: server.metric("parley_record_spooled_sessions") == "0")
+    assert [said(record)[0][1] for record in documents(postgresql)] == ["one", "two", "three"]
+
+
+@needs_postgresql
+def test_a_spool_at_its_limit_takes_no_new_sessions(postgresql, tmp_path):
+    spool = str(tmp_path / "spool.db")
+    postgresql.stop()
+    arguments = [
+        "--records", postgresql.url, "--records-spool", spool, "--records-spool-bytes",
+        str(1 << 20)]
+    with ParleyServer(*arguments) as server:
+        for _ in range(24):
+            with typed(server, "x" * 100_000):
+                pass
+        eventually(lambda: int(server.metric("parley_record_spool_bytes")) > 1 << 20)
+        assert server.talk("--text", "hello").returncode == 0
+        eventually(lambda: int(server.metric("parley_record_changes_refused_total")) > 0)
