@@ -104,6 +104,8 @@ def test_a_spoken_conversation_is_recorded(path, tmp_path):
     assert reply["speech"]["sent_ms"] > 500 and answer.startswith("You said")
     assert set(record["turns"][0]["latency_ms"]) == {"transcript", "first_token", "first_audio"}
     assert record["audio_in_seconds"] > 1
+    # Each of the changes of a session has counted once.
+    assert record["response_count"] == len(record["turns"]) == 1
     assert record["audio_out_seconds"] == pytest.approx(reply["speech"]["sent_ms"] / 1000)
 
 

@@ -80,7 +80,7 @@ final class RecordDatabase {
         }
         let change = entry.change
         try writeSession(entry)
-        try writeUse(entry)
+        try writeUse(change)
         for item in change.items { try write(item, of: entry) }
         for item in change.deleted {
             try database.run(
@@ -122,13 +122,13 @@ final class RecordDatabase {
             .text(RecordJSON.facts(change.summary)), .text(redaction.rawValue))
     }
 
-    private func writeUse(_ entry: Entry) throws(SQLiteError) {
-        let change = entry.change
+    private func writeUse(_ change: RecordChange) throws(SQLiteError) {
         let (summary, usage) = (change.summary, change.summary.usage)
         try database.run(
-            "INSERT OR REPLACE INTO uses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            .text(change.sessionID), .integer(entry.time(of: summary.startedAt)),
-            .integer(summary.turns), .integer(usage.inputTextTokens),
+            "INSERT OR REPLACE INTO uses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            .text(change.sessionID), .text(process),
+            .integer(Int(summary.startedAt.nanoseconds)), .integer(summary.turns),
+            .integer(usage.inputTextTokens),
             .integer(usage.inputAudioTokens), .integer(usage.cachedTokens),
             .integer(usage.outputTextTokens), .integer(usage.outputAudioTokens),
             .integer(summary.samplesIn), .integer(summary.peakBytes))
@@ -165,9 +165,11 @@ final class RecordDatabase {
             "INSERT OR REPLACE INTO processes VALUES (?, ?)", .text(process), .integer(time))
     }
 
-    /// This process ends.
+    /// This process ends. Everything is in the file itself then, not in its log, so that a copy of the
+    /// file is complete.
     func noteEnd() throws(SQLiteError) {
         try database.run("DELETE FROM processes WHERE name = ?", .text(process))
+        _ = try database.rows("PRAGMA wal_checkpoint(TRUNCATE)") { _ in }
     }
 
     /// Ends the sessions of processes that have not been seen for a while: they were killed.

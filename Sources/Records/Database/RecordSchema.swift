@@ -32,7 +32,9 @@ enum RecordSchema {
         -- What a session has used in one stay in a process.
         CREATE TABLE uses (
             session TEXT NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,
-            started_ms INTEGER NOT NULL,
+            process TEXT NOT NULL,
+            -- By the clock of the process, which names the stay exactly.
+            began_ns INTEGER NOT NULL,
             turns INTEGER NOT NULL,
             input_text_tokens INTEGER NOT NULL,
             input_audio_tokens INTEGER NOT NULL,
@@ -41,7 +43,7 @@ enum RecordSchema {
             output_audio_tokens INTEGER NOT NULL,
             samples_in INTEGER NOT NULL,
             peak_bytes INTEGER NOT NULL,
-            PRIMARY KEY (session, started_ms)
+            PRIMARY KEY (session, process, began_ns)
         );
         -- The order of the rows is the order in which the items came.
         CREATE TABLE items (

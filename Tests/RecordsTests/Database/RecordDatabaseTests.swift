@@ -110,9 +110,13 @@ import Testing
         let file = try database()
         var later = changes
         (later.fence, later.time) = (2, changes.time + 60_000)
-        for (stay, tokens) in [(changes, 10), (later, 5), (later, 7)] {
+        // The time of day at which a change is taken is not exact.
+        var again = later
+        again.time += 1
+        for (stay, tokens) in [(changes, 10), (later, 5), (again, 7)] {
             _ = try file.write([
                 stay.entry { change in
+                    if stay.fence > 1 { change.summary.startedAt = .milliseconds(9_000) }
                     change.summary.usage.outputTextTokens = tokens
                     change.summary.turns = 1
                     change.summary.peakBytes = tokens * 100
