@@ -57,7 +57,7 @@ final class RecordQueue: @unchecked Sendable {
         }
     }
 
-    /// Entries that were taken are written, or given up.
+    /// Entries that were taken are written, or lost.
     func noteWritten(_ written: [RecordDatabase.Entry]) {
         let size = written.reduce(0) { $0 + $1.change.heldBytes }
         lock.withLock { bytes -= size }

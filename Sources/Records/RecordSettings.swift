@@ -22,10 +22,11 @@ public struct RecordSettings: Sendable {
     public var days: Int?
     /// What is taken out of the words before they are written.
     public var redaction: RecordRedaction
-    /// Bytes that the file may have while it is the spool. 1 GiB by default: 100,000 records of ten
-    /// turns. Above it sessions that it does not have are not recorded.
+    /// Bytes that the file may have while it is the spool. 1 GiB by default: 80,000 records of ten
+    /// typed turns, of 13 kB each. Above it sessions that it does not have are not recorded.
     public var maxSpoolBytes = 1 << 30
-    /// Bytes of changes that may wait in memory. 64 MiB by default: seconds of thousands of sessions.
+    /// Bytes of changes that may wait in memory. 64 MiB by default: some
+    /// 30,000 changes of a typed turn.
     public var maxQueuedBytes = 64 << 20
     /// Who is told of sessions; nil: nothing is.
     public var webhooks: WebhookSettings?

@@ -16,8 +16,8 @@ import Synchronization
 
 /// Keeps records in a file, and passes them on.
 public final class RecordWriter: RecordKeeper, @unchecked Sendable {
-    /// Time between two writes while changes come. 100 ms: a commit takes 0.2 ms, and a killed
-    /// process loses little more than the recorder's own half second.
+    /// Time between two writes while changes come. 100 ms: a killed process loses
+    /// little more than the recorder's own half second.
     private static let pause = Duration.milliseconds(100)
     /// Time after which a write that has failed is tried again. 500 ms.
     private static let retryPause = Duration.milliseconds(500)
@@ -131,7 +131,7 @@ public final class RecordWriter: RecordKeeper, @unchecked Sendable {
             if let closing, isWritten || MonotonicClock.now - closing > Self.patience {
                 return end(giving: waiting)
             }
-            lookAfter()
+            if isWritten { lookAfter() }
             queue.pause(isWritten ? Self.pause : Self.retryPause)
         }
     }
@@ -167,7 +167,7 @@ public final class RecordWriter: RecordKeeper, @unchecked Sendable {
 
     private func lookAfter() {
         let now = MonotonicClock.now
-        guard now - lastCare >= Self.careInterval, !isFailing else { return }
+        guard now - lastCare >= Self.careInterval else { return }
         lastCare = now
         let time = WallClock.milliseconds
         do throws(SQLiteError) {
@@ -178,6 +178,7 @@ public final class RecordWriter: RecordKeeper, @unchecked Sendable {
                 try file.deleteRecords(endedBefore: time - days * Self.dayMilliseconds)
             }
             let bytes = try file.usedBytes()
+            isFailing = false
             tally.withLock { $0.spoolBytes = bytes }
             guard settings.destination != .file else { return }
             if bytes > settings.maxSpoolBytes, !isFull {

@@ -12,7 +12,7 @@ import Synchronization
 
 /// The way from the spool to the database.
 final class PostgreSQLForwarder: @unchecked Sendable {
-    /// Records of one transaction. 50: some 0.5 MB.
+    /// Records of one transaction. 50: few enough that a statement stays far below its timeout.
     private static let batch = 50
     /// Time between two looks into the spool, where no session's end wakes the thread. 2 s.
     private static let interval = Duration.seconds(2)
@@ -112,6 +112,7 @@ final class PostgreSQLForwarder: @unchecked Sendable {
     private func deliver(_ documents: [RecordDocument]) throws {
         let records = try self.records ?? PostgreSQLRecords(url: url)
         if self.records == nil {
+            try records.migrate()
             self.records = records
             logger.info("the database of records is reached")
         }

@@ -26,9 +26,11 @@ struct PostgreSQLRecords {
     /// A lock of the database for the time of a migration: several servers may start at once.
     private static let migrationLock = 7_270_415
 
-    /// Connects, and brings the schema to the newest version.
-    init(url: String) throws(PostgreSQLError) {
-        connection = try PostgreSQLConnection(url: url)
+    /// Connects. Nothing is changed, so that a reader needs no right to write.
+    init(url: String) throws(PostgreSQLError) { connection = try PostgreSQLConnection(url: url) }
+
+    /// Brings the schema to the newest version.
+    func migrate() throws(PostgreSQLError) {
         try connection.run("BEGIN")
         try connection.run("SELECT pg_advisory_xact_lock(\(Self.migrationLock))")
         try connection.run("CREATE TABLE IF NOT EXISTS parley_schema (version int NOT NULL)")

@@ -38,7 +38,7 @@ extension MetricFamily {
             \.failedWebhooks),
         kept(
             .counter, "parley_webhooks_lost_total",
-            "Events that were given up after the last attempt, or because too many waited.",
+            "Events that were dropped after the last attempt, or because too many waited.",
             \.lostWebhooks),
     ]
 

@@ -37,7 +37,7 @@ public struct RecordCounts: Equatable, Sendable {
     public var deliveredWebhooks = 0
     /// Attempts that the receiver has refused or not answered.
     public var failedWebhooks = 0
-    /// Events that were given up after the last attempt.
+    /// Events that were dropped: after the last attempt, or because too many waited.
     public var lostWebhooks = 0
 
     /// All zero.

@@ -56,7 +56,7 @@ struct RecordOptions: Sendable {
             "records-spool-bytes", \.spoolBytes, 1 << 20...1 << 40, unit: "bytes",
             """
             Bytes in use in the spool above which sessions that begin are not recorded. 1 GiB are \
-            some 100,000 records of ten turns.
+            some 80,000 records of ten typed turns.
             """),
         .integer(
             "records-queue-bytes", \.queueBytes, 1 << 20...1 << 34, unit: "bytes",
@@ -81,7 +81,7 @@ struct RecordOptions: Sendable {
             "Time that the receiver of webhooks has for its answer."),
     ]
 
-    /// The settings of the layer; nil: nothing is kept and nobody is told.
+    /// The settings of the layer; nil: neither records nor webhooks are wanted.
     /// - Parameter authorities: PEM file for the certificates of services, or nil.
     func recordSettings(authorities: String?) throws(CommandFailure) -> RecordSettings? {
         let webhooks = try webhookSettings(authorities: authorities)
