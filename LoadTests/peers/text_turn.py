@@ -1,11 +1,12 @@
 """Counts what a typed turn costs a server in user space: instructions by callgrind, so that several
-builds can be compared on a busy machine. A run of N turns is subtracted from one of 2N. The model is
-`parley-load model`: 20 deltas, 20 ms apart.
+builds or settings can be compared on a busy machine. A run of N turns is subtracted from one of 2N. The
+model is `parley-load model`: 20 deltas, 20 ms apart.
 
-    .venv-clients/bin/python LoadTests/peers/text_turn.py before=BINARY after=BINARY
+    .venv-clients/bin/python LoadTests/peers/text_turn.py before=BINARY after="BINARY --records FILE"
 
-Options: --turns 40, --arguments "" (further arguments for `parley serve`). Needs valgrind, a release
-build of parley-load, and the Python environment of `make test-clients`."""
+Words behind the binary are further arguments for `parley serve`. The shard is the thread of the event
+loop; records, for example, are written by another. Option: --turns 40. Needs valgrind, a release build of
+parley-load, and the Python environment of `make test-clients`."""
 
 import argparse
 import contextlib
@@ -22,6 +23,8 @@ from websockets.sync.client import connect
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PARLEY, MODEL = 19_280, 19_281
+# A function that no thread but a shard's calls.
+LOOP = "5ShardC11flushWrites"
 
 
 def talk(count):
@@ -45,16 +48,17 @@ def talk(count):
 
 
 def instructions(binary, turns, arguments):
-    """Instructions of a server in its whole life with so many turns."""
+    """Instructions of a server in its whole life with so many turns: of its shard, and of all threads."""
     with tempfile.TemporaryDirectory() as folder:
         output = pathlib.Path(folder) / "callgrind"
         stripped = pathlib.Path(folder) / "parley"
         # valgrind cannot read the debug information of a static Swift binary.
         subprocess.run(["strip", "--strip-debug", "-o", stripped, binary], check=True)
         server = subprocess.Popen(
-            ["valgrind", "--tool=callgrind", f"--callgrind-out-file={output}", stripped, "serve",
-             "--port", str(PARLEY), "--shards", "1", "--worker-threads", "1", "--log-level",
-             "error", "--llm-url", f"http://127.0.0.1:{MODEL}/v1", *arguments],
+            ["valgrind", "--tool=callgrind", "--separate-threads=yes",
+             f"--callgrind-out-file={output}", stripped, "serve", "--port", str(PARLEY), "--shards",
+             "1", "--worker-threads", "1", "--log-level", "error", "--llm-url",
+             f"http://127.0.0.1:{MODEL}/v1", *arguments],
             cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             wait_for(f"http://127.0.0.1:{PARLEY}/healthz")
@@ -62,7 +66,10 @@ def instructions(binary, turns, arguments):
         finally:
             server.terminate()
             server.wait()
-        return int(re.search(r"^(?:summary|totals): (\d+)", output.read_text(), re.M).group(1))
+        threads = [each.read_text() for each in pathlib.Path(folder).glob("callgrind-*")]
+        counts = {text: int(re.search(r"^totals: (\d+)", text, re.M).group(1)) for text in threads}
+        shard, = (count for text, count in counts.items() if LOOP in text)
+        return shard, sum(counts.values())
 
 
 def wait_for(url):
@@ -75,25 +82,26 @@ def wait_for(url):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("binaries", nargs="+", metavar="NAME=BINARY")
+    parser.add_argument("servers", nargs="+", metavar='NAME="BINARY ARGUMENTS"')
     parser.add_argument("--turns", type=int, default=40)
-    parser.add_argument("--arguments", default="")
     options = parser.parse_args()
     load = os.environ.get("PARLEY_LOAD", ROOT / ".build/release/parley-load")
     model = subprocess.Popen(
         [load, "model", "--port", str(MODEL), "--tokens", "20", "--rate", "50", "--first", "20",
          "--quiet"])
-    print("| build | instructions a turn | against the first |\n|---|---|---|")
+    print("| server | instructions of the shard a turn | | of all threads | |\n|---|---|---|---|---|")
     first = None
     try:
-        for text in options.binaries:
-            name, binary = text.split("=", 1)
+        for text in options.servers:
+            name, command = text.split("=", 1)
+            binary, *arguments = command.split()
             once, twice = (
-                instructions(binary, turns, options.arguments.split())
-                for turns in (options.turns, 2 * options.turns))
-            cost = (twice - once) / options.turns
-            first = first or cost
-            print(f"| {name} | {cost:,.0f} | {cost / first - 1:+.1%} |", flush=True)
+                instructions(binary, turns, arguments) for turns in (options.turns, 2 * options.turns))
+            costs = [(more - less) / options.turns for less, more in zip(once, twice)]
+            first = first or costs
+            cells = " | ".join(
+                f"{cost:,.0f} | {cost / base - 1:+.1%}" for cost, base in zip(costs, first))
+            print(f"| {name} | {cells} |", flush=True)
     finally:
         model.kill()
 
