@@ -18,6 +18,8 @@ let wholeTests = warningsAreErrors && Context.environment["PARLEY_TESTS"] == nil
 let optimised: [SwiftSetting] =
     wholeTests
     ? [.unsafeFlags(["-O", "-assert-config", "Debug"], .when(configuration: .debug))] : []
+let optimisedC: [CSetting] =
+    wholeTests ? [.unsafeFlags(["-O2"], .when(configuration: .debug))] : []
 let strictCXX: [CXXSetting] = warningsAreErrors ? [.treatAllWarnings(as: .error)] : []
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let arguments = Target.Dependency.product(name: "ArgumentParser", package: "swift-argument-parser")
@@ -58,6 +60,7 @@ let package = Package(
         // The one reader of YAML: configuration, scenarios of the load harness, tests' conversations.
         .target(name: "YAML", dependencies: ["CYAML"], swiftSettings: strict),
         .target(name: "CNativeMemory", dependencies: ["CCurl", "COpenSSL"]),
+        .target(name: "CDense", cSettings: optimisedC),
         .target(
             name: "CSimdjson", cxxSettings: strictCXX,
             linkerSettings: [.linkedLibrary("simdjson")]),
@@ -66,7 +69,8 @@ let package = Package(
             name: "Codec",
             dependencies: ["CHiredis", "COpenSSL", "COpus", "CSpeexDSP", "CSimdjson", "CZlib"],
             swiftSettings: strict),
-        .target(name: "Session", dependencies: ["Codec"], swiftSettings: strict + optimised),
+        .target(
+            name: "Session", dependencies: ["Codec", "CDense"], swiftSettings: strict + optimised),
         .target(
             name: "Agents", dependencies: ["Codec", "Session", "CLinux", "CFlite", "CSherpa"],
             resources: [.embedInCode("Jobs/Scripts")], swiftSettings: strict),
@@ -105,7 +109,7 @@ let package = Package(
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             path: "LoadTests",
-            exclude: ["RESULTS.md", "chaos", "peers", "scenarios"],
+            exclude: ["RESULTS.md", "chaos", "outages", "peers", "scenarios"],
             swiftSettings: strict),
 
         // Examples are built with everything else, so that they stay true.

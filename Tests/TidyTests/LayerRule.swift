@@ -20,7 +20,7 @@ extension TidyRule {
                 imports: language.union([
                     "CHiredis", "COpenSSL", "COpus", "CSimdjson", "CSpeexDSP", "CZlib",
                 ])),
-            Layer(folder: "Sources/Session", imports: language.union(["Codec"])),
+            Layer(folder: "Sources/Session", imports: language.union(["Codec", "CDense"])),
             Layer(
                 folder: "Sources/Agents",
                 imports: language.union(["Codec", "Session", "CFlite", "CLinux", "CSherpa"])),

@@ -1,90 +1,85 @@
 // A matrix times a vector: every layer of the voice activity network computes that.
 //
-// Weights are stored in tiles of 32 outputs, input by input, so that the inner loop is one
-// broadcast and 32 independent multiply-adds that stream through memory in order. 32 outputs are
-// eight SSE registers, half of what the smallest x86-64 has. A tile is four vectors of eight and
-// not one of 32: Swift 6.3 keeps a `SIMD32` in memory, element by element, which is 200 × slower.
+// The arithmetic is CDense's, which has it for several processors. Weights are stored in tiles of 64
+// outputs, input by input, so that the inner loop is one broadcast and independent multiply-adds that
+// stream through memory in order.
 
-/// 32 neighbouring outputs of a layer.
-struct OutputTile: Sendable {
-    /// Outputs per tile.
-    static let width = 32
+import CDense
 
-    var a: SIMD8<Float>
-    var b: SIMD8<Float>
-    var c: SIMD8<Float>
-    var d: SIMD8<Float>
+/// The instructions by which layers are computed. All give the same results but for rounding.
+public enum DenseKernel: String, CaseIterable, Sendable {
+    /// What every processor of the architecture has: four floats at a time (SSE2, NEON).
+    case baseline
+    /// Eight floats at a time.
+    case avx2
+    /// Sixteen floats at a time.
+    case avx512
 
-    /// Collects `value(0)` … `value(31)`.
-    init(_ value: (Int) -> Float) {
-        func eight(_ start: Int) -> SIMD8<Float> { SIMD8((start..<start + 8).map(value)) }
-        a = eight(0)
-        b = eight(8)
-        c = eight(16)
-        d = eight(24)
-    }
+    /// The widest that this processor has.
+    public static let best = allCases.last(where: \.isAvailable)!
 
-    /// Adds `weights · input`.
-    @inline(__always)
-    mutating func accumulate(_ weights: OutputTile, _ input: SIMD8<Float>) {
-        a += weights.a * input
-        b += weights.b * input
-        c += weights.c * input
-        d += weights.d * input
-    }
+    /// Whether this processor has it.
+    public var isAvailable: Bool { dense_kernel_is_available(native) }
 
-    /// Replaces what is negative by zero (ReLU).
-    @inline(__always)
-    mutating func rectify() {
-        a.replace(with: 0, where: a .< 0)
-        b.replace(with: 0, where: b .< 0)
-        c.replace(with: 0, where: c .< 0)
-        d.replace(with: 0, where: d .< 0)
+    fileprivate var native: dense_kernel {
+        switch self {
+        case .baseline: DENSE_BASELINE
+        case .avx2: DENSE_AVX2
+        case .avx512: DENSE_AVX512
+        }
     }
 }
 
 /// A matrix and a bias; immutable.
 struct DenseLayer: Sendable {
     let inputs: Int
-    private let bias: [OutputTile]
-    /// Tile by tile, one entry per input.
-    private let weights: [OutputTile]
+    let outputs: Int
+    private let kernel: DenseKernel
+    /// One per output.
+    private let bias: [Float]
+    /// Tile by tile, then input by input. Vectors of sixteen begin at the start of a cache line.
+    private let weights: [SIMD16<Float>]
 
     /// Creates a layer; `weight(output, input)` gives the matrix.
-    /// - Precondition: the number of outputs is a multiple of the tile's width.
-    init(inputs: Int, bias: [Float], weight: (Int, Int) -> Float) {
-        precondition(bias.count % OutputTile.width == 0)
+    /// - Precondition: the number of outputs is a multiple of the tile's width, and the processor has
+    ///   the kernel.
+    init(inputs: Int, bias: [Float], kernel: DenseKernel, weight: (Int, Int) -> Float) {
+        let width = Int(DENSE_TILE)
+        precondition(bias.count % width == 0 && kernel.isAvailable)
         self.inputs = inputs
-        let starts = stride(from: 0, to: bias.count, by: OutputTile.width)
-        self.bias = starts.map { start in OutputTile { bias[start + $0] } }
-        weights = starts.flatMap { start in
-            (0..<inputs).map { input in OutputTile { weight(start + $0, input) } }
+        outputs = bias.count
+        self.bias = bias
+        self.kernel = kernel
+        weights = stride(from: 0, to: bias.count, by: width).flatMap { tile in
+            (0..<inputs).flatMap { input in
+                stride(from: tile, to: tile + width, by: SIMD16<Float>.scalarCount).map { start in
+                    var vector = SIMD16<Float>.zero
+                    for lane in vector.indices { vector[lane] = weight(start + lane, input) }
+                    return vector
+                }
+            }
         }
     }
 
-    /// Computes `bias + matrix · input` for the inputs `range`; the others count as zero.
+    /// Computes `bias + matrix · input` for some frames.
     ///
-    /// A convolution is this layer over a window of consecutive time steps, and the padding at
-    /// either end is a shorter range.
+    /// A convolution is this layer over windows of consecutive time steps, which may overlap; the
+    /// padding at either end is zeros. Each weight is read once for all frames.
     /// - Parameters:
-    ///   - input: the values of `range`, from its lower bound on.
-    ///   - rectified: whether negative results become zero.
-    ///   - output: room for all outputs, aligned for vectors of eight.
+    ///   - input: `inputs` values of the first frame.
+    ///   - frames: how many frames there are. Frame n begins at `input + n * stride`.
+    ///   - rectified: whether negative results become zero (ReLU).
+    ///   - output: room for `outputs` values of each frame, frame after frame.
     func apply(
-        _ input: UnsafePointer<Float>, range: Range<Int>, rectified: Bool,
+        _ input: UnsafePointer<Float>, frames: Int = 1, stride: Int = 0, rectified: Bool,
         into output: UnsafeMutablePointer<Float>
     ) {
-        precondition(range.lowerBound >= 0 && range.upperBound <= inputs)
-        let results = UnsafeMutableRawPointer(output).assumingMemoryBound(to: OutputTile.self)
-        weights.withUnsafeBufferPointer { weights in
-            for tile in bias.indices {
-                let row = weights.baseAddress! + tile * inputs + range.lowerBound
-                var sum = bias[tile]
-                for index in 0..<range.count {
-                    sum.accumulate(row[index], SIMD8(repeating: input[index]))
-                }
-                if rectified { sum.rectify() }
-                results[tile] = sum
+        weights.withUnsafeBytes { weights in
+            bias.withUnsafeBufferPointer { bias in
+                var layer = dense_layer(
+                    weights: weights.baseAddress!.assumingMemoryBound(to: Float.self),
+                    bias: bias.baseAddress!, inputs: inputs, outputs: outputs)
+                dense_apply(kernel.native, &layer, input, stride, frames, rectified, output)
             }
         }
     }

@@ -60,8 +60,11 @@ public final class VoiceActivityModel: Sendable {
     let outputBias: Float
 
     /// Reads the content of `models/silero_vad.bin`.
+    /// - Parameter kernel: the instructions for its layers, which the processor must have.
     /// - Throws: the first rule of the format that the bytes break.
-    public init(weights bytes: [UInt8]) throws(VoiceActivityModelError) {
+    public init(
+        weights bytes: [UInt8], kernel: DenseKernel = .best
+    ) throws(VoiceActivityModelError) {
         let floats = try Self.floats(in: bytes)
         var used = 0
         func take(_ count: Int) -> [Float] {
@@ -72,23 +75,26 @@ public final class VoiceActivityModel: Sendable {
         let basis = take(2 * channels.bins * SpeechSpectrum.frameSamples)
         guard let spectrum = SpeechSpectrum(basis: basis) else { throw .notAFourierBasis }
         self.spectrum = spectrum
-        func takeConvolution(_ inputs: Int, _ outputs: Int) -> DenseLayer {
+        // `taps` are those of the three time steps of a kernel that ever see more than padding.
+        func takeConvolution(_ inputs: Int, _ outputs: Int, taps: Range<Int>) -> DenseLayer {
             let weights = take(outputs * inputs * 3)
-            return DenseLayer(inputs: inputs * 3, bias: take(outputs)) { output, input in
+            return DenseLayer(
+                inputs: inputs * taps.count, bias: take(outputs), kernel: kernel
+            ) { output, input in
                 // The file has [output][channel][tap]; the layer reads tap by tap, because the
                 // channels of neighbouring time steps follow one another in memory.
-                weights[(output * inputs + input % inputs) * 3 + input / inputs]
+                weights[(output * inputs + input % inputs) * 3 + taps.lowerBound + input / inputs]
             }
         }
-        first = takeConvolution(channels.bins, channels.first)
-        second = takeConvolution(channels.first, channels.second)
-        third = takeConvolution(channels.second, channels.third)
-        fourth = takeConvolution(channels.third, channels.fourth)
+        first = takeConvolution(channels.bins, channels.first, taps: 0..<3)
+        second = takeConvolution(channels.first, channels.second, taps: 0..<3)
+        third = takeConvolution(channels.second, channels.third, taps: 1..<3)
+        fourth = takeConvolution(channels.third, channels.fourth, taps: 1..<2)
         let hidden = SileroShape.hidden
         let inputWeights = take(4 * hidden * hidden)
         let hiddenWeights = take(4 * hidden * hidden)
         let bias = zip(take(4 * hidden), take(4 * hidden)).map { $0 + $1 }
-        gates = DenseLayer(inputs: 2 * hidden, bias: bias) { output, input in
+        gates = DenseLayer(inputs: 2 * hidden, bias: bias, kernel: kernel) { output, input in
             input < hidden
                 ? inputWeights[output * hidden + input]
                 : hiddenWeights[output * hidden + input - hidden]
@@ -131,15 +137,14 @@ extension VoiceActivityModel {
     ///   - window: `SileroShape.windowSamples` samples at 16 kHz.
     ///   - state: the stream's memory, zero at its start; updated.
     func step(_ window: UnsafeBufferPointer<Int16>, state: StreamState) -> Float {
-        var memory = InlineArray<460, SIMD8<Float>>(repeating: .zero)
+        var memory = InlineArray<505, SIMD8<Float>>(repeating: .zero)
         return withUnsafeMutableBytes(of: &memory) { memory in
             let buffers = StepBuffers(memory)
             prepareSamples(window, state: state, into: buffers.samples)
             encode(buffers)
             buffers.recurrent.advanced(by: SileroShape.hidden)
                 .update(from: state.hidden, count: SileroShape.hidden)
-            gates.apply(
-                buffers.recurrent, range: 0..<gates.inputs, rectified: false, into: buffers.gates)
+            gates.apply(buffers.recurrent, rectified: false, into: buffers.gates)
             return remember(buffers.gates, state: state)
         }
     }
@@ -165,32 +170,21 @@ extension VoiceActivityModel {
     /// Spectrum and convolutions: leaves 128 features at the front of `recurrent`.
     ///
     /// Kernels are three time steps wide and centred, with strides 1, 2, 2 and 1 over 4, 4, 2 and 1
-    /// steps; where a kernel reaches over an end, its weights there are left out.
+    /// steps. Where a kernel reaches over an end of the first two layers, it reads a step of zeros.
     @inline(__always)
     private func encode(_ buffers: StepBuffers) {
         let channels = SileroShape.channels
         spectrum.magnitudes(
             of: buffers.samples, real: buffers.real, imaginary: buffers.imaginary,
-            into: buffers.magnitudes)
-        for time in 0..<4 {
-            let taps = max(0, 1 - time)..<min(3, 5 - time)
-            first.apply(
-                buffers.magnitudes + (time + taps.lowerBound - 1) * channels.bins,
-                range: taps.lowerBound * channels.bins..<taps.upperBound * channels.bins,
-                rectified: true, into: buffers.first + time * channels.first)
-        }
+            into: buffers.magnitudes + channels.bins)
+        first.apply(
+            buffers.magnitudes, frames: 4, stride: channels.bins, rectified: true,
+            into: buffers.first + channels.first)
         second.apply(
-            buffers.first, range: channels.first..<3 * channels.first, rectified: true,
+            buffers.first, frames: 2, stride: 2 * channels.first, rectified: true,
             into: buffers.second)
-        second.apply(
-            buffers.first + channels.first, range: 0..<3 * channels.first, rectified: true,
-            into: buffers.second + channels.second)
-        third.apply(
-            buffers.second, range: channels.second..<3 * channels.second, rectified: true,
-            into: buffers.third)
-        fourth.apply(
-            buffers.third, range: channels.third..<2 * channels.third, rectified: true,
-            into: buffers.recurrent)
+        third.apply(buffers.second, rectified: true, into: buffers.third)
+        fourth.apply(buffers.third, rectified: true, into: buffers.recurrent)
     }
 
     /// The LSTM's element-wise half and the output neuron.
@@ -224,7 +218,9 @@ private struct StepBuffers {
     let samples: UnsafeMutablePointer<Float>
     let real: UnsafeMutablePointer<SIMD4<Float>>
     let imaginary: UnsafeMutablePointer<SIMD4<Float>>
+    /// Four steps between two of zeros.
     let magnitudes: UnsafeMutablePointer<Float>
+    /// A step of zeros and four others.
     let first: UnsafeMutablePointer<Float>
     let second: UnsafeMutablePointer<Float>
     let third: UnsafeMutablePointer<Float>
@@ -248,8 +244,8 @@ private struct StepBuffers {
         samples = floats(SpeechSpectrum.spanSamples)
         real = take(4 * SpeechSpectrum.points).assumingMemoryBound(to: SIMD4<Float>.self)
         imaginary = take(4 * SpeechSpectrum.points).assumingMemoryBound(to: SIMD4<Float>.self)
-        magnitudes = floats(frames * channels.bins)
-        first = floats(frames * channels.first)
+        magnitudes = floats((1 + frames + 1) * channels.bins)
+        first = floats((1 + frames) * channels.first)
         second = floats(2 * channels.second)
         third = floats(channels.third)
         recurrent = floats(2 * SileroShape.hidden)

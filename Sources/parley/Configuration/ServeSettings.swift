@@ -25,6 +25,14 @@ enum LogLevel: String, CaseIterable, Sendable {
     }
 }
 
+/// The instructions that voice activity detection is computed by.
+enum VoiceActivityKernel: String, CaseIterable, Sendable {
+    case auto, baseline, avx2, avx512
+
+    /// The kernel; `auto` is the widest that the processor has.
+    var kernel: DenseKernel { DenseKernel(rawValue: rawValue) ?? .best }
+}
+
 /// The values that the options of `parley serve` set.
 struct ServeSettings: Sendable {
     /// How log lines look.
@@ -33,6 +41,8 @@ struct ServeSettings: Sendable {
     var logLevel = LogLevel.info
     /// Folder of the speech models.
     var modelsDirectory = "models"
+    /// How voice activity detection is computed.
+    var voiceActivityKernel = VoiceActivityKernel.auto
     /// Language models elsewhere.
     var language = LanguageModelSettings()
     /// Transcription and speech servers.
@@ -56,7 +66,14 @@ struct ServeSettings: Sendable {
     private static let agents: [Setting<Self>] = [
         .text(
             "models", \.modelsDirectory, "a folder",
-            "Folder of the speech models, which `make models` fills.")
+            "Folder of the speech models, which `make models` fills."),
+        .choice(
+            "voice-activity-kernel", \.voiceActivityKernel,
+            """
+            The instructions that voice activity detection is computed by: those that every \
+            processor has (baseline: SSE2 or NEON), AVX2, AVX-512, or the widest of them that this \
+            processor has (auto). Another choice is for measurements.
+            """),
     ]
 
     /// Every setting.

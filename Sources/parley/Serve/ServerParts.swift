@@ -40,7 +40,7 @@ struct ServerParts {
             }
         }
         self.agents = agents
-        voiceActivityModel = Self.voiceActivityModel(in: settings.modelsDirectory, logger: logger)
+        voiceActivityModel = try Self.voiceActivityModel(settings, logger)
         records = try Self.records(settings, logger)
         // Return the work space of reading, checking and laying out the weights (1 MB) before the
         // tables of the shards, most of which stay untouched, are allocated in it. The budget of
@@ -132,9 +132,14 @@ struct ServerParts {
     }
 
     private static func voiceActivityModel(
-        in directory: String, logger: Logger
-    ) -> VoiceActivityModel? {
-        let path = "\(directory)/silero_vad.bin"
+        _ settings: ServeSettings, _ logger: Logger
+    ) throws(CommandFailure) -> VoiceActivityModel? {
+        let kernel = settings.voiceActivityKernel.kernel
+        guard kernel.isAvailable else {
+            throw CommandFailure(
+                description: "voice-activity-kernel: this processor has no \(kernel.rawValue)")
+        }
+        let path = "\(settings.modelsDirectory)/silero_vad.bin"
         guard let content = try? WholeFile.read(path, maxBytes: maxWeightBytes) else {
             logger.warning(
                 "no voice activity model: turns must be committed by the client; run `make models`",
@@ -142,7 +147,7 @@ struct ServerParts {
             return nil
         }
         do {
-            return try VoiceActivityModel(weights: content)
+            return try VoiceActivityModel(weights: content, kernel: kernel)
         } catch {
             logger.warning(
                 "the voice activity model cannot be used: turns must be committed by the client",

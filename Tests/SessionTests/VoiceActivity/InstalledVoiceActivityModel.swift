@@ -5,11 +5,15 @@ import TestMaterial
 
 extension VoiceActivityModel {
     /// Read once: in a debug build that takes longer than a second of audio.
-    static let installed: VoiceActivityModel = {
+    static let installed = installed(.best)
+
+    /// With the instructions of a kernel.
+    static func installed(_ kernel: DenseKernel) -> VoiceActivityModel {
         do {
-            return try VoiceActivityModel(weights: InstalledModels.voiceActivityWeights)
+            return try VoiceActivityModel(
+                weights: InstalledModels.voiceActivityWeights, kernel: kernel)
         } catch {
             fatalError("models/silero_vad.bin: \(error)")
         }
-    }()
+    }
 }

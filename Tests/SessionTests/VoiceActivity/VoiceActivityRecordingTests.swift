@@ -16,7 +16,8 @@ private struct Answers: Decodable {
 
 @Suite(.enabled(if: folder != nil, "`make test-vad` asks the ONNX model first"))
 struct VoiceActivityRecordingTests {
-    @Test func agreesWithTheONNXModelOverRecordings() throws {
+    @Test(arguments: DenseKernel.allCases.filter(\.isAvailable))
+    func agreesWithTheONNXModelOverRecordings(kernel: DenseKernel) throws {
         let folder = URL(filePath: try #require(folder))
         let list = try Data(contentsOf: folder.appending(path: "reference.json"))
         let size = VoiceActivityDetector.windowSamples
@@ -30,7 +31,7 @@ struct VoiceActivityRecordingTests {
                 }
             }
             try #require(samples.count == answers.probabilities.count * size)
-            var detector = VoiceActivityDetector(model: .installed)
+            var detector = VoiceActivityDetector(model: .installed(kernel))
             for (index, expected) in answers.probabilities.enumerated() {
                 let found = samples[index * size..<(index + 1) * size].withUnsafeBufferPointer {
                     detector.process($0)
@@ -39,6 +40,6 @@ struct VoiceActivityRecordingTests {
             }
         }
         #expect(worst < 1e-4)
-        print("voice activity differs from the ONNX model by \(worst) at most")
+        print("\(kernel.rawValue): voice activity differs from the ONNX model by \(worst)")
     }
 }

@@ -34,11 +34,12 @@ private func probabilities(
 }
 
 @Suite struct VoiceActivityTests {
-    @Test func agreesWithTheONNXModel() throws {
+    @Test(arguments: DenseKernel.allCases.filter(\.isAvailable))
+    func agreesWithTheONNXModel(kernel: DenseKernel) throws {
         let reference = try Reference.load()
         let signal = ReferenceSignal().samples
         try #require(signal.reduce(0) { $0 + Int($1) } == reference.sampleSum)
-        var detector = VoiceActivityDetector(model: .installed)
+        var detector = VoiceActivityDetector(model: .installed(kernel))
         let found = probabilities(of: signal, by: &detector)
         try #require(found.count == reference.probabilities.count)
         let worst = zip(found, reference.probabilities).map { abs($0 - $1) }.max()!
