@@ -38,7 +38,7 @@ run: build ## Set up, build and start the server; ARGS="--port 9000 …"; TLS=1:
 ifeq ($(TLS),1)
 	@scripts/tls-certificate.sh
 endif
-	@exec .build/release/parley serve $(if $(filter 1,$(TLS)),$(self_signed)) $(ARGS)
+	@PARLEY_WARM_MODELS=$${PARLEY_WARM_MODELS-true} exec .build/release/parley serve $(if $(filter 1,$(TLS)),$(self_signed)) $(ARGS)
 
 build: setup ## Make .build/release/parley
 	@$(release_build) --product parley

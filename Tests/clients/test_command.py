@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import time
 
 import pytest
 from parley_server import BINARY, HANG_GUARD, ParleyServer
@@ -28,6 +29,16 @@ def test_the_start_says_where_everything_is_and_how_long_it_took(figure):
         (taken,) = re.findall(r"listening .*\bstart_ms=(\d+)", log)
         figure(f"from main to listening: {taken} ms")
         assert server.resident_bytes() <= SMALL
+
+
+def test_the_models_are_there_before_anybody_speaks_where_it_is_asked_for():
+    with ParleyServer("--warm-models") as server:
+        deadline = time.monotonic() + HANG_GUARD
+        # The recogniser has more than that.
+        while server.resident_bytes() < 150 * 1024 * 1024:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert server.metric("parley_sessions_started_total") == "0"
 
 
 def test_a_busy_port_is_one_clear_line(parley):

@@ -72,7 +72,7 @@ final class AgentLink {
     let gate: ShardGate
     let logger: Logger
     private var nextSerial: UInt64 = 0
-    private var hasPreparedRecognition = false
+    private var hasPreparedModels = false
     /// Tasks whose end has not been handled.
     private(set) var runningTasks = 0
 
@@ -90,7 +90,7 @@ final class AgentLink {
     ) {
         switch command {
         case .prepareRecognition:
-            prepareRecognition()
+            prepareModels()
         case .transcribe(let itemID, let utterance):
             transcribe(itemID, utterance, for: token, work: &work)
         case .hypothesize(let itemID, let utterance, let use):
@@ -163,13 +163,12 @@ final class AgentLink {
 
     /// Lets the recogniser and the synthesiser load their models, once a shard. No session waits
     /// for it.
-    private func prepareRecognition() {
-        guard !hasPreparedRecognition, let recognizer = agents.recognizer else { return }
-        hasPreparedRecognition = true
-        let host = host
-        let synthesizer = agents.synthesizer
+    func prepareModels() {
+        guard !hasPreparedModels else { return }
+        hasPreparedModels = true
+        let (host, recognizer, synthesizer) = (host, agents.recognizer, agents.synthesizer)
         Task(executorPreference: gate.executor.task) {
-            await recognizer.prepare(on: host)
+            await recognizer?.prepare(on: host)
             await synthesizer?.prepareVoice(on: host)
         }
     }

@@ -446,6 +446,8 @@ public final class ParleyServer: Sendable {
         } catch {
             throw ServerError(error)
         }
+        // The models are the process's: one shard loads them for all.
+        if configuration.warmsModels, index == 0 { shard.agentLink.prepareModels() }
         let (stop, sibling, renew) = (shard.stop, shard.asSibling, shard.renewTLS)
         let thread = try ShardThread.start(shard)
         state.withLock {

@@ -21,8 +21,9 @@ public struct ServerConfiguration: Sendable {
     public var sharesPort = false
     /// One per core.
     public var shards = ServerConfiguration.coreCount
-    /// 1,024.
-    public var listenBacklog = 1024
+    /// 65,535: the kernel bounds it by its own limit. A client that finds the queue full comes back after a
+    /// second, so a short queue makes a storm of connections slow.
+    public var listenBacklog = 65_535
     /// False: the route is for tests and measurements, and no part of the service.
     public var debugEcho = false
 
@@ -45,7 +46,11 @@ public struct ServerConfiguration: Sendable {
             "Event loops, each on its own thread. One per core."),
         .integer(
             "listen-backlog", \.listenBacklog, 1...65_535, unit: "connections",
-            "Connections that the kernel completes before the server accepts them."),
+            """
+            Connections that the kernel completes before the server accepts them. The kernel's own \
+            limit (net.core.somaxconn) counts where it is lower. A client that finds the queue full \
+            tries again after a second.
+            """),
         .toggle(
             "debug-echo", \.debugEcho,
             """
@@ -341,6 +346,9 @@ public struct ServerConfiguration: Sendable {
     public var workerThreads = ServerConfiguration.coreCount
     /// 64: some 25 s of work for one thread, with utterances of 10 s.
     public var maxQueuedJobs = 64
+    /// False: a server that hears nobody keeps below 20 MB. `make run` sets it, so that the first reply is
+    /// as quick as the tenth.
+    public var warmsModels = false
     /// Nil: the system's authorities. New connections read the file again.
     public var serviceCA: String?
 
@@ -353,6 +361,13 @@ public struct ServerConfiguration: Sendable {
             """
             Jobs that wait for a worker thread. Beyond that, a job of the session with the \
             most jobs fails.
+            """),
+        .toggle(
+            "warm-models", \.warmsModels,
+            """
+            Whether the embedded speech models are loaded as soon as the server listens: some \
+            220 MB. By default they are loaded when a client begins to send audio, and the first \
+            words after the start wait a second or more for them.
             """),
     ]
 
