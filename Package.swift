@@ -109,7 +109,7 @@ let package = Package(
                 .product(name: "Histogram", package: "hdrhistogram-swift"),
             ],
             path: "LoadTests",
-            exclude: ["RESULTS.md", "chaos", "outages", "peers", "scenarios"],
+            exclude: ["RESULTS.md", "calls", "chaos", "outages", "peers", "scenarios"],
             swiftSettings: strict),
 
         // Examples are built with everything else, so that they stay true.
