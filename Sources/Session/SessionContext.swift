@@ -82,6 +82,8 @@ public final class SessionContext {
     @exclusivity(unchecked) var codecs: CodecPool
     /// Phrases that have been spoken.
     @exclusivity(unchecked) var phrases: PhraseCache
+    /// The recordings of those sessions that are recorded.
+    var recordings: [ObjectIdentifier: SessionRecording] = [:]
     /// By how much a busy shard lowers the complexity of Opus.
     @exclusivity(unchecked) public var encodingRelief = EncodingRelief()
 

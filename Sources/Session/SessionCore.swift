@@ -18,9 +18,13 @@ protocol SessionCore: AnyObject {
     var conversation: Conversation { get set }
     /// Responses in flight: at most one in the conversation.
     var responses: [Response] { get }
+    /// The recording in progress; nil: the session is not recorded.
+    var recording: SessionRecording? { get }
 }
 
 extension SessionCore {
+    var recording: SessionRecording? { nil }
+
     func emit(_ event: ServerEvent) { context.outputs.append(.event(event)) }
     func command(_ command: AgentCommand) { context.outputs.append(.command(command)) }
 

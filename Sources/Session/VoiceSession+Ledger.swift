@@ -39,6 +39,7 @@ extension VoiceSession {
             ledger.response += playback.timeline?.heldBytes ?? 0
         }
         if !responses.isEmpty { addResponses(to: &ledger) }
+        if isRecorded { ledger.session += recording?.heldBytes ?? 0 }
         if let reply = speculation.reply { ledger.response += reply.heldBytes }
     }
 

@@ -32,14 +32,16 @@ extension VoiceSession {
         let speechInput = speechInput ?? startListening()
         try speechInput.handleMessage(
             payload, number: number, format: parameters.inputFormat, eventID: eventID, context,
-            at: now
+            recording: recording, at: now
         ) { hear($0, speechInput, at: now) }
     }
 
     /// Hears the next share of the rest of a message.
     func hearRest(at now: Instant) throws(ClientEventError) {
         guard let speechInput else { return }
-        try speechInput.hearRest(context, at: now) { hear($0, speechInput, at: now) }
+        try speechInput.hearRest(context, recording: recording, at: now) {
+            hear($0, speechInput, at: now)
+        }
     }
 
     private func startListening() -> SpeechInput {

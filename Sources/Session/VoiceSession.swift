@@ -74,6 +74,8 @@ public final class VoiceSession: SessionCore {
     public internal(set) var isClientAway = false
     /// Whether the session goes on in another process: nothing begins here any more.
     var isHandedOver = false
+    /// Whether the session is recorded. The recording itself is in the context: most have none.
+    public internal(set) var isRecorded = false
 
     /// Creates a session in its initial state; emits nothing before `start(at:)`.
     /// - Parameters:
@@ -137,6 +139,7 @@ public final class VoiceSession: SessionCore {
     deinit {
         speechInput?.releaseDecoder(context)
         for response in responses { response.releaseEncoder() }
+        forgetRecording()
     }
 
     /// Whether nothing is in flight: no speech, no transcript awaited, no response.
@@ -302,6 +305,7 @@ public final class VoiceSession: SessionCore {
         if let check = speechInput?.releaseCheck { earliest = min(earliest ?? check, check) }
         if let due = holdDeadline { earliest = min(earliest ?? due, due) }
         if let due = silenceDeadline { earliest = min(earliest ?? due, due) }
+        if isRecorded, let due = recording?.deadline { earliest = min(earliest ?? due, due) }
         earliest = earliest.map { max($0, Instant(nanoseconds: now.nanoseconds + 1)) }
         for response in responses {
             guard let due = response.nextDeadline(after: now) else { continue }
@@ -341,6 +345,7 @@ public final class VoiceSession: SessionCore {
     ///    fit the model's context, or because its speculative reply was complete.
     /// 7. `Speculation.stopIfUseless` follows 5, which takes over the speculative reply that is used.
     /// 8. `forgetPlayedAudio` follows 6: it keeps what a response in flight still needs.
+    /// 9. `emitRecorded` is last: a recording changes nothing of the session.
     func finish(at now: Instant) {
         tools?.noteApprovals()
         removeEndedResponses(at: now)
@@ -352,6 +357,7 @@ public final class VoiceSession: SessionCore {
             isTurnOpen: speechInput?.speechItemID != nil || userTurn.isRecognising, responses,
             context)
         forgetPlayedAudio(at: now)
+        if isRecorded { emitRecorded(at: now) }
         checkInvariants()
     }
 

@@ -56,6 +56,7 @@ final class BareSession: SessionCore {
         case .audio: "audio"
         case .measured, .answered: "measured"
         case .failed(let fault): "failed \(fault)"
+        case .recorded: "recorded"
         }
     }
 }

@@ -70,6 +70,8 @@ final class ScriptedSession {
     private(set) var audioPackets: [OutputAudioPacket] = []
     /// When each of them was sent, in milliseconds.
     private(set) var audioTimes: [Int] = []
+    /// The session's recording, as it comes.
+    private(set) var chunks: [RecordingChunk] = []
     /// Where in its item the audio begins that waits for the socket, in samples at 48 kHz; nil:
     /// none waits.
     var unsentFrom: Int?
@@ -287,8 +289,14 @@ final class ScriptedSession {
                 note("server", "drops queued audio of \(alias(itemID))")
             case .command(let command): perform(command)
             case .failed(let fault): faults.append(fault)
+            case .recorded(let chunk): chunks.append(chunk)
             }
         }
+    }
+
+    /// Ends the session's recording, now.
+    func endRecording(discards: Bool = false) {
+        if let chunk = session.endRecording(discards: discards, at: now) { chunks.append(chunk) }
     }
 
     private func perform(_ command: AgentCommand) {

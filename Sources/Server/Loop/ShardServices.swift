@@ -42,6 +42,8 @@ package struct ShardServices {
     package var records: (any RecordKeeper)?
     /// This node among those that share a store, and the others, over all shards.
     package var nodes = NodeDirectory(name: "node")
+    /// What keeps recordings; nil: nothing does, and no session is recorded.
+    package var recordings: (any RecordingKeeper)?
     /// What other nodes may know of this one.
     package var describeNode: () -> [UInt8] = { Array("{}".utf8) }
     /// The memory limit of the process, over all shards. One of its own unless it is set.

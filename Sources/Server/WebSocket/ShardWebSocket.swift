@@ -292,6 +292,7 @@ extension Shard {
                 metrics.observe(hop.histogram, duration)
                 live.lastTurn.note(hop, duration)
             case .answered(let delay): live.lastTurn.note(.firstToken, delay)
+            case .recorded(let chunk): services.recordings?.keep(chunk)
             case .failed(let fault):
                 note(fault, of: live.session)
                 closeWebSocket(connection, .internalError, reason: "The session has failed.")

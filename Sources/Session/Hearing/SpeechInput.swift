@@ -79,10 +79,12 @@ final class SpeechInput {
 
     /// Hears a message. One that is longer than its share of the tick is heard in part; the rest of
     /// it waits in `unheard`.
-    /// - Parameter hear: takes a run of samples; false: some of them found no room.
+    /// - Parameters:
+    ///   - recording: is told what is heard; nil: the session is not recorded.
+    ///   - hear: takes a run of samples; false: some of them found no room.
     func handleMessage(
         _ payload: RawSpan, number: UInt16?, format: AudioFormat, eventID: String?,
-        _ context: SessionContext, at now: Instant,
+        _ context: SessionContext, recording: SessionRecording?, at now: Instant,
         _ hear: (UnsafeBufferPointer<Int16>) -> Bool
     ) throws(ClientEventError) {
         let length = format.milliseconds(inBytes: payload.byteCount)
@@ -93,7 +95,7 @@ final class SpeechInput {
         let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
         // A message that is no whole number of samples is refused at once, as a whole.
         guard length > share, payload.byteCount % format.sampleBytes == 0 else {
-            let outcome = try decode(payload, number, format, context, at: now, hear)
+            let outcome = try decode(payload, number, format, context, recording, at: now, hear)
             guard outcome != .overflowed else {
                 throw .inputBufferFull(maxSeconds: maxSeconds)
             }
@@ -101,7 +103,7 @@ final class SpeechInput {
         }
         let first = format.bytes(inMilliseconds: share)
         let outcome = try decode(
-            payload.extracting(0..<first), number, format, context, at: now, hear)
+            payload.extracting(0..<first), number, format, context, recording, at: now, hear)
         guard outcome != .dropped else { return }
         let rest = payload.extracting(first..<payload.byteCount)
         unheard = UnheardAudio(rest, format: format, eventID: eventID)
@@ -110,13 +112,15 @@ final class SpeechInput {
 
     /// Hears the next share of the rest of a message. An error names the event of the message.
     func hearRest(
-        _ context: SessionContext, at now: Instant, _ hear: (UnsafeBufferPointer<Int16>) -> Bool
+        _ context: SessionContext, recording: SessionRecording?, at now: Instant,
+        _ hear: (UnsafeBufferPointer<Int16>) -> Bool
     ) throws(ClientEventError) {
         guard let unheard else { return }
         do throws(ClientEventError) {
             let share = context.audioShares.millisecondsLeft(received: context.samplesIn)
             try unheard.withShare(ofMilliseconds: share) { (bytes) throws(ClientEventError) in
-                let outcome = try decode(bytes, nil, unheard.format, context, at: now, hear)
+                let outcome = try decode(
+                    bytes, nil, unheard.format, context, recording, at: now, hear)
                 if outcome == .overflowed { unheard.hasOverflowed = true }
             }
             guard unheard.isOver else { return }
@@ -134,12 +138,14 @@ final class SpeechInput {
 
     private func decode(
         _ payload: RawSpan, _ number: UInt16?, _ format: AudioFormat, _ context: SessionContext,
-        at now: Instant, _ hear: (UnsafeBufferPointer<Int16>) -> Bool
+        _ recording: SessionRecording?, at now: Instant,
+        _ hear: (UnsafeBufferPointer<Int16>) -> Bool
     ) throws(ClientEventError) -> Outcome {
         var outcome = Outcome.whole
         do {
             let isTaken = try decode(
-                payload, number: number, format: format, context: context, at: now
+                payload, number: number, format: format, context: context, recording: recording,
+                at: now
             ) {
                 if !hear($0) { outcome = .overflowed }
             }
@@ -157,7 +163,8 @@ final class SpeechInput {
     @discardableResult
     func decode(
         _ payload: RawSpan, number: UInt16?, format: AudioFormat, context: SessionContext,
-        at now: Instant, _ hear: (UnsafeBufferPointer<Int16>) -> Void
+        recording: SessionRecording? = nil, at now: Instant,
+        _ hear: (UnsafeBufferPointer<Int16>) -> Void
     ) throws(InputAudioDecoder.Failure) -> Bool {
         lastAudio = now
         if decoder == nil {
@@ -172,6 +179,7 @@ final class SpeechInput {
             }
             missing = gap
         }
+        recording?.noteUser(payload, format: format, missing: missing, at: now)
         isSilentPacket = format == .opus && OpusActivity.saysSilence(payload)
         guard let noiseReduction else {
             if format == .opus { buffer.beginPacket(payload, missing: missing) }

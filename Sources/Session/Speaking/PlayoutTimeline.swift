@@ -66,6 +66,8 @@ final class PlayoutTimeline {
     private(set) var tellsPositions = false
     /// Searches the user's audio for the reply; nil: there is no such audio.
     var echo: EchoCheck?
+    /// Records what is heard; nil: the session is not recorded.
+    var played: PlayedTrack?
     private var pacer: PlayoutPacer
     private let keepsAudio: Bool
     private let isResumable: Bool
@@ -146,6 +148,7 @@ final class PlayoutTimeline {
     /// A run has been sent.
     func handleSent(_ run: SentRun, at now: Instant) {
         let heard = heard(at: now)
+        if let played { record(run, with: played, heard: heard, at: now) }
         if items.last?.itemID != run.part.itemID {
             items.append(
                 Item(
@@ -196,6 +199,29 @@ final class PlayoutTimeline {
         return HeardItem(
             responseID: item.responseID, itemID: item.itemID,
             heard: SampleRate.hz48000.milliseconds(ofSamples: heard - item.start))
+    }
+
+    // MARK: Recording
+
+    private func record(
+        _ run: SentRun, with played: PlayedTrack, heard: Int, at now: Instant
+    ) {
+        played.settle(heard: heard, at: now, time)
+        played.noteSent(run, at: sent)
+    }
+
+    /// Records what has been heard.
+    /// - Parameter isCut: whether the rest of what was sent is not heard.
+    func settlePlayed(isCut: Bool = false, at now: Instant) {
+        played?.settle(heard: heard(at: now), isCut: isCut, at: now, time)
+    }
+
+    /// When a position was played, by the pace of sending and by the client's last report.
+    private func time(of position: Int) -> Instant {
+        let estimate = pacer.playedOut.map { $0 + .samples(position - sent) }
+        let told = acknowledged.map { $0.at + .samples(position - $0.position) }
+        guard let estimate else { return told ?? Instant(nanoseconds: 0) }
+        return told.map { max(estimate, $0) } ?? estimate
     }
 
     // MARK: Waiting for the socket
@@ -276,6 +302,7 @@ final class PlayoutTimeline {
         if let first = items.firstIndex(where: { $0.responseID == responseID }) {
             sent = min(sent, max(left, items[first].start))
             items.removeAll { $0.responseID == responseID && $0.start > sent }
+            played?.rewind(to: sent)
         }
         for run in again.reversed() where run.part.responseID == responseID {
             guard !unsent.contains(where: { $0.itemID == run.part.itemID }) else { continue }
@@ -328,6 +355,7 @@ final class PlayoutTimeline {
     func hold(_ reason: Hold = .speech, at now: Instant) {
         holds.insert(reason)
         guard heldAt == nil else { return }
+        settlePlayed(at: now)
         heldAt = heard(at: now)
         echo?.hold(at: now)
     }
@@ -352,6 +380,7 @@ final class PlayoutTimeline {
         // Audio of items that are over, or that was not kept, counts as heard if it has left.
         let resent = runs.dropLast(unsent.count).reduce(0) { $0 + $1.length }
         sent -= resent
+        played?.rewind(to: sent)
         let lost = items(after: left)
         items.removeAll { $0.start > sent || ($0.start == sent && resent > 0) }
         again = runs.reversed()
@@ -368,6 +397,7 @@ final class PlayoutTimeline {
     func stop(at now: Instant) -> [HeardItem] {
         let heard = heard(at: now)
         let cut = items(after: heard)
+        settlePlayed(isCut: true, at: now)
         holds.remove(.speech)
         heldAt = holds.isEmpty ? nil : heard
         sent = heard

@@ -67,6 +67,7 @@ final class ReplyPlayback {
                 lead: lead, keepsAudio: core.parameters.turnDetection != nil,
                 isResumable: isResumable, isClientAway: isClientAway)
         self.timeline = timeline
+        timeline.played = core.recording?.agent
         if isUserHeard { listenForEcho() }
         return timeline
     }
@@ -87,6 +88,7 @@ final class ReplyPlayback {
         guard let timeline, !timeline.isHeldBySpeech, core.activeResponse == nil,
             !timeline.isPlaying(at: now)
         else { return }
+        timeline.settlePlayed(at: now)
         self.timeline = nil
     }
 

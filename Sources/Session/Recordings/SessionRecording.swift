@@ -1,0 +1,66 @@
+// Gathers the audio of one recorded session: packets of the user as they come, and of the agent as it
+// is played (PlayedTrack). About once a second VoiceSession takes a chunk of it for the keeper, which
+// does everything else. A recording changes nothing in the session: it listens.
+//
+// Invariant: a packet costs an append to a buffer that the recording owns; what is gathered is at most
+// what came in a second, or `maxChunkBytes` and one input.
+
+import Codec
+
+/// The recording of one session. Confined to its shard's thread.
+final class SessionRecording {
+    /// Time in which audio gathers. A second: less is lost where the process is killed.
+    static let interval = Duration.seconds(1)
+    /// Bytes of audio from which a chunk is taken early. 256 KiB: five seconds of PCM.
+    static let maxChunkBytes = 256 << 10
+
+    /// When it began.
+    let startedAt: Instant
+    /// The agent's side.
+    let agent = PlayedTrack()
+    private let sessionID: String
+    private var user = RecordedAudio()
+    /// When a chunk is next taken; nil: there is nothing to take.
+    private(set) var deadline: Instant?
+
+    init(of sessionID: String, at now: Instant) {
+        self.sessionID = sessionID
+        startedAt = now
+    }
+
+    private static let objectBytes =
+        HeapBlock.object(SessionRecording.self) + HeapBlock.object(PlayedTrack.self)
+    /// Bytes of all of it.
+    var heldBytes: Int { Self.objectBytes + user.heldBytes + agent.heldBytes }
+
+    /// A packet, or a run of samples, that the session hears.
+    /// - Parameter missing: packets that were lost before it.
+    func noteUser(_ payload: RawSpan, format: AudioFormat, missing: Int?, at now: Instant) {
+        user.append(payload, format: format, missing: missing ?? 0, end: now)
+        plan(at: now)
+    }
+
+    /// An input of the session is over: audio that it has made will be taken.
+    func plan(at now: Instant) {
+        guard deadline == nil, !user.isEmpty || !agent.isEmpty else { return }
+        deadline = now + Self.interval
+    }
+
+    /// Whether a chunk is to be taken now.
+    func isDue(at now: Instant) -> Bool {
+        guard let deadline else { return false }
+        return deadline <= now || user.bytes.count + agent.bytes >= Self.maxChunkBytes
+    }
+
+    /// Takes what has gathered.
+    func takeChunk(_ sequel: RecordingChunk.Sequel = .more, at now: Instant) -> RecordingChunk {
+        defer {
+            user = RecordedAudio()
+            deadline = nil
+            plan(at: now)
+        }
+        return RecordingChunk(
+            sessionID: sessionID, startedAt: startedAt, takenAt: now, user: user,
+            agent: agent.take(), sequel: sequel)
+    }
+}

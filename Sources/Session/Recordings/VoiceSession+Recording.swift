@@ -1,0 +1,50 @@
+// Beginning and ending the recording of a session, and the chunks of it. Whether a session may be
+// recorded is the shell's decision.
+
+import Codec
+
+extension VoiceSession {
+    /// The recording in progress; nil: the session is not recorded.
+    var recording: SessionRecording? {
+        isRecorded ? context.recordings[ObjectIdentifier(self)] : nil
+    }
+
+    /// Begins to record the session. Nothing changes where it is recorded already. It makes no
+    /// output.
+    public func beginRecording(at now: Instant) {
+        guard !isRecorded else { return }
+        let recording = SessionRecording(of: id, at: now)
+        context.recordings[ObjectIdentifier(self)] = recording
+        isRecorded = true
+        playback?.timeline?.played = recording.agent
+    }
+
+    /// Ends the recording. It makes no output.
+    /// - Parameter discards: whether what was recorded is not wanted any more.
+    /// - Returns: its last chunk; nil: the session is not recorded.
+    public func endRecording(discards: Bool = false, at now: Instant) -> RecordingChunk? {
+        guard let recording else { return nil }
+        if let timeline = playback?.timeline {
+            timeline.settlePlayed(isCut: true, at: now)
+            timeline.played = nil
+        }
+        forgetRecording()
+        return recording.takeChunk(discards ? .discard : .end, at: now)
+    }
+
+    /// Emits a chunk of the recording where that is due.
+    func emitRecorded(at now: Instant) {
+        guard let recording else { return }
+        recording.plan(at: now)
+        guard recording.isDue(at: now) else { return }
+        playback?.timeline?.settlePlayed(at: now)
+        context.outputs.append(.recorded(recording.takeChunk(at: now)))
+    }
+
+    /// The session is not recorded any more.
+    func forgetRecording() {
+        guard isRecorded else { return }
+        context.recordings[ObjectIdentifier(self)] = nil
+        isRecorded = false
+    }
+}

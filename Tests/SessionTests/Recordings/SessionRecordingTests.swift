@@ -1,0 +1,207 @@
+// The recording of whole sessions: the user as heard, the agent as played and cut where it was
+// interrupted. The agent's samples count up, so that each shows its place in the reply.
+
+import Codec
+import TestMaterial
+import Testing
+
+@testable import Session
+
+@Suite struct SessionRecordingTests {
+    /// The samples of one side.
+    private static func samples(_ chunks: [RecordingChunk]) -> [Int16] {
+        chunks.flatMap { chunk in
+            let bytes = chunk.agent.bytes
+            return stride(from: 0, to: bytes.count - 1, by: 2).map {
+                Int16(bitPattern: UInt16(bytes[$0]) | UInt16(bytes[$0 + 1]) << 8)
+            }
+        }
+    }
+
+    private static func recorded(
+        format: AudioFormat = .pcm, until end: Int, _ script: (BargeIn) throws -> Void
+    ) rethrows -> BargeIn {
+        let talk = BargeIn(format: format)
+        talk.script.session.beginRecording(at: .milliseconds(0))
+        try script(talk)
+        talk.script.run(until: end)
+        talk.script.endRecording()
+        return talk
+    }
+
+    private func counted(to count: Int) -> [Int16] { (1...count).map { Int16($0 % 32_768) } }
+
+    @Test func aReplyIsRecordedAsItIsPlayed() throws {
+        let talk = Self.recorded(until: 9_000) { _ in }
+        let samples = Self.samples(talk.script.chunks)
+        #expect(samples.count == BargeIn.reply.count * 1_200)
+        let isWhole = samples == counted(to: samples.count)
+        #expect(isWhole)
+        // It begins when it is sent, because a client plays at once.
+        let begun = try #require(talk.script.audioTimes.first)
+        let first = try #require(talk.script.chunks.flatMap(\.agent.runs).first)
+        #expect(first.end == .milliseconds(begun) + .samples(Int(first.samples)))
+        // About a chunk a second, none of them with more than came in it.
+        #expect((6...8).contains(talk.script.chunks.count))
+        let most = talk.script.chunks.map(\.audioBytes).max() ?? 0
+        #expect(most <= 24_000 * 2 * 3 / 2)
+    }
+
+    @Test func aReplyThatIsInterruptedEndsAtWhatWasHeard() throws {
+        let talk = try Self.recorded(until: 9_000) { talk in
+            talk.script.transcripts = [.success("go forward")]
+            talk.script.replies.append(.text(""))
+            try talk.speak(milliseconds: 1_700, at: 2_000)
+        }
+        let heard = try #require(
+            talk.events("conversation.item.truncated").first?["audio_end_ms"] as? Int)
+        let samples = Self.samples(talk.script.chunks)
+        #expect(samples.count == heard * 24)
+        #expect(samples.count < BargeIn.reply.count * 1_200)
+        let isWhole = samples == counted(to: heard * 24)
+        #expect(isWhole)
+        // Its last sample was played when the user interrupted.
+        let held = try #require(talk.time(of: "drops queued audio"))
+        #expect(talk.script.chunks.flatMap(\.agent.runs).last?.end == .milliseconds(held))
+    }
+
+    @Test func aFalseInterruptionIsAPauseAndNothingTwice() throws {
+        let talk = try Self.recorded(until: 15_000) { talk in
+            talk.script.transcripts = [.success("")]
+            try talk.speak(milliseconds: 260, at: 2_000)
+        }
+        #expect(talk.statuses == ["completed"])
+        let samples = Self.samples(talk.script.chunks)
+        #expect(samples.count == BargeIn.reply.count * 1_200)
+        let isWhole = samples == counted(to: samples.count)
+        #expect(isWhole)
+        var track = RecordedTrack(start: .milliseconds(0), jitter: .zero)
+        var pauses: [Int] = []
+        for chunk in talk.script.chunks {
+            track.append(chunk.agent)
+            while let piece = track.next(at: chunk.takenAt) {
+                if case .silence(let samples) = piece { pauses.append(samples / 48) }
+            }
+        }
+        // Before the reply, and while it was held.
+        #expect(pauses.count == 2 && pauses[1] > 300)
+    }
+
+    @Test func packetsOfOpusAreRecordedAsTheyWereSent() {
+        let talk = Self.recorded(format: .opus, until: 9_000) { _ in }
+        let sent = talk.script.audioPackets.flatMap(\.payload)
+        let isWhole = talk.script.chunks.flatMap(\.agent.bytes) == sent
+        #expect(isWhole && !sent.isEmpty)
+    }
+
+    @Test func anInterruptedPacketOfOpusIsTheLast() throws {
+        let talk = try Self.recorded(format: .opus, until: 9_000) { talk in
+            talk.script.transcripts = [.success("go forward")]
+            talk.script.replies.append(.text(""))
+            try talk.speak(milliseconds: 1_700, at: 2_000)
+        }
+        let heard = try #require(
+            talk.events("conversation.item.truncated").first?["audio_end_ms"] as? Int)
+        let packets = talk.script.chunks.flatMap(\.agent.runs).count
+        #expect(packets == (heard + 19) / 20)
+    }
+
+    @Test func whatWaitsForTheSocketWasNotHeard() throws {
+        let talk = BargeIn()
+        talk.script.session.beginRecording(at: .milliseconds(0))
+        talk.script.run(until: 1_000)
+        talk.script.unsentFrom = 48 * 700
+        talk.script.send(.responseCancel(responseID: nil), at: 2_000)
+        talk.script.run(until: 2_001)
+        talk.script.endRecording()
+        #expect(Self.samples(talk.script.chunks).count == 24 * 700)
+    }
+
+    @Test func theUsersPacketsAreRecordedAsTheyCame() throws {
+        let packets = try SpeechRecording.goForward.packets(silenceMilliseconds: 0)
+        let script = ScriptedSession()
+        script.session.beginRecording(at: .milliseconds(0))
+        script.speak(packets, from: 20)
+        script.run(until: 4_000)
+        script.endRecording()
+        let isWhole = script.chunks.flatMap(\.user.bytes) == packets.flatMap { $0 }
+        #expect(isWhole)
+        let runs = script.chunks.flatMap(\.user.runs)
+        #expect(runs.map(\.end) == packets.indices.map { .milliseconds(20 + 20 * $0) })
+        #expect(script.chunks.allSatisfy { $0.agent.isEmpty && $0.startedAt == .milliseconds(0) })
+        guard case .end? = script.chunks.last?.sequel else {
+            Issue.record("the recording does not end")
+            return
+        }
+    }
+
+    @Test func lateAndLostPacketsAreNotRecorded() throws {
+        let packets = try OpusSender().packets(
+            of: SpeechRecording.goForward.samplesAt48Kilohertz(), length: 960)
+        var messages = numbered(packets, from: 65_500)
+        messages.remove(at: 60)
+        messages.insert(messages[90], at: 91)
+        let script = ScriptedSession {
+            $0.inputFormat = .opus
+            $0.inputIsNumbered = true
+            $0.turnDetection = nil
+        }
+        script.session.beginRecording(at: .milliseconds(0))
+        script.speak(messages, from: 0)
+        script.run(until: 4_000)
+        script.endRecording()
+        var expected = packets
+        expected.remove(at: 60)
+        let isWhole = script.chunks.flatMap(\.user.bytes) == expected.flatMap { $0 }
+        #expect(isWhole)
+        let lost = script.chunks.flatMap(\.user.runs).map(\.lost)
+        #expect(lost.count { $0 > 0 } == 1 && lost[60] == 960)
+    }
+
+    @Test func aLongMessageLeavesInSeveralChunks() {
+        let script = ScriptedSession { $0.turnDetection = nil }
+        script.session.beginRecording(at: .milliseconds(0))
+        script.append([UInt8](repeating: 0, count: 300_000), at: 10)
+        script.run(until: 11)
+        // It does not wait for the end of the second.
+        #expect(script.chunks.map(\.user.bytes.count) == [300_000])
+    }
+
+    @Test func onlyARecordedSessionHoldsAudio() throws {
+        let packets = try SpeechRecording.goForward.packets(silenceMilliseconds: 0)
+        func bytes(isRecorded: Bool) -> (during: Int, after: Int, chunks: Int) {
+            let script = ScriptedSession { $0.turnDetection = nil }
+            if isRecorded { script.session.beginRecording(at: .milliseconds(0)) }
+            script.speak(packets, from: 0)
+            script.run(until: 900)
+            let during = script.session.ledger.session
+            script.endRecording()
+            return (during, script.session.ledger.session, script.chunks.count)
+        }
+        let recorded = bytes(isRecorded: true)
+        let plain = bytes(isRecorded: false)
+        #expect(recorded.during > plain.during + 40_000)
+        #expect(recorded.after == plain.after && plain.chunks == 0)
+    }
+
+    @Test func aRecordingMayBeginAndEndWithinASession() throws {
+        let talk = BargeIn()
+        talk.script.run(until: 2_000)
+        talk.script.session.beginRecording(at: .milliseconds(2_000))
+        #expect(talk.script.session.isRecorded)
+        talk.script.run(until: 4_000)
+        talk.script.endRecording(discards: true)
+        #expect(!talk.script.session.isRecorded)
+        let count = talk.script.chunks.count
+        talk.script.run(until: 9_000)
+        #expect(talk.script.chunks.count == count)
+        // What was sent before is not in it.
+        let samples = Self.samples(talk.script.chunks)
+        let first = try #require(samples.first)
+        #expect(Int(first) > 24 * 1_500 || Int(first) < 24 * 1_000)
+        guard case .discard? = talk.script.chunks.last?.sequel else {
+            Issue.record("the recording is not discarded")
+            return
+        }
+    }
+}
