@@ -158,7 +158,10 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(
             name: "RecordsTests",
-            dependencies: ["Records", "Server", "Simulation", "CLinux", "CSQLite", logging],
+            dependencies: [
+                "Records", "Codec", "Session", "Server", "Simulation", "CLinux", "CSQLite",
+                "TestMaterial", logging,
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "ParleyTests", dependencies: ["parley", "Codec", "Server", "Session", logging],

@@ -43,7 +43,7 @@ final class RecordQueue: @unchecked Sendable {
     /// Takes all entries; waits for the first, for no longer than a time.
     func take(waiting limit: Duration) -> Work {
         lock.withLock {
-            if entries.isEmpty, !isClosed { lock.wait(for: limit) }
+            if entries.isEmpty, !isClosed { lock.wait(atMost: limit) }
             defer { entries = [] }
             return Work(entries: entries, isClosed: isClosed)
         }
@@ -53,7 +53,7 @@ final class RecordQueue: @unchecked Sendable {
     func pause(_ time: Duration) {
         let end = MonotonicClock.now + time
         lock.withLock {
-            while !isClosed, MonotonicClock.now < end { lock.wait(for: end - MonotonicClock.now) }
+            while !isClosed, MonotonicClock.now < end { lock.wait(atMost: end - MonotonicClock.now) }
         }
     }
 

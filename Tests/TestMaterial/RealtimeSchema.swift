@@ -57,6 +57,7 @@ public struct RealtimeSchema: Sendable {
     /// Events that only Parley has; DocumentedEvents alone checks them.
     public static let ownServerEvents: Set<String> = [
         "parley.agent.event", "parley.resumed", "parley.resume.updated", "parley.going_away",
+        "parley.recording.updated",
     ]
     /// Fields of events that only Parley has, for a client that can resume its session.
     private static let ownEventFields: Set<String> = ["offset", "resume"]

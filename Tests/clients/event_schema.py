@@ -32,6 +32,7 @@ FIELDS_BESIDE_THE_TABLE = {
 # Events that only Parley has.
 OWN_SERVER_EVENTS = {
     "parley.agent.event", "parley.resumed", "parley.resume.updated", "parley.going_away",
+    "parley.recording.updated",
 }
 # Fields of events that only Parley has, for a client that can resume its session.
 OWN_EVENT_FIELDS = {"offset", "resume"}

@@ -187,6 +187,9 @@ public enum ServerEvent: Equatable, Sendable {
     case resumeUpdated
     /// The session ends soon: `parley.going_away`, an extension of Parley.
     case goingAway(GoingAwayReason, millisecondsLeft: Int)
+    /// Whether the session is recorded from now on: `parley.recording.updated`, an extension of
+    /// Parley, the answer to a client's consent.
+    case recordingUpdated(isActive: Bool)
     /// Events about MCP servers: `mcp_list_tools.…` and `response.mcp_call….…`.
     indirect case mcp(MCPEvent)
 }

@@ -77,6 +77,7 @@ extension ServerEvent {
         case .resumed: "parley.resumed"
         case .resumeUpdated: "parley.resume.updated"
         case .goingAway: "parley.going_away"
+        case .recordingUpdated: "parley.recording.updated"
         case .mcp(let event): event.wireName
         }
     }
@@ -144,8 +145,7 @@ extension JSONWriter {
         case .responseOutputTextDelta(let address, let delta),
             .responseOutputAudioTranscriptDelta(let address, let delta):
             part(at: address, "delta", delta)
-        case .responseOutputTextDone(let address, let text):
-            part(at: address, "text", text)
+        case .responseOutputTextDone(let address, let text): part(at: address, "text", text)
         case .responseOutputAudioTranscriptDone(let address, let transcript):
             part(at: address, "transcript", transcript)
         case .responseOutputAudioDelta(let address, let audio, let start, _):
@@ -165,6 +165,7 @@ extension JSONWriter {
             member("recovered", recovered)
             sessionMember(id, parameters, in: dialect, expiresAt: expiresAt)
         case .goingAway(let reason, let milliseconds): goingAway(reason, milliseconds)
+        case .recordingUpdated(let isActive): member("active", isActive)
         case .mcp(let event): fields(of: event)
         }
     }

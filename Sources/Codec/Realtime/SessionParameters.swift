@@ -398,6 +398,9 @@ public struct SessionUpdate: Equatable, Sendable {
     /// `resume` (an extension of Parley): whether the client can come back; nil: as before. It is no
     /// parameter of the session, but of its connection.
     public var resume: Bool?
+    /// `recording.consent` (an extension of Parley): whether the user agrees to be recorded; nil: as
+    /// before. It is no parameter of the session either.
+    public var recordingConsent: Bool?
 
     /// Creates an update that changes nothing.
     public init() {}

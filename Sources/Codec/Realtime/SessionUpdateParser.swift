@@ -23,6 +23,7 @@ extension SessionUpdate: ReadableObject {
         prompt = try fields.patch(SessionFields.prompt)
         _ = try fields.read(SessionFields.include)
         resume = try fields.read(SessionFields.resume)
+        recordingConsent = try fields.read(SessionFields.recording)?.read(RecordingFields.consent)
         guard let audio = try fields.read(SessionFields.audio) else { return }
         if let input = try audio.read(AudioFields.input) { try readInput(input) }
         if let output = try audio.read(AudioFields.output) { try readOutput(output) }

@@ -21,16 +21,19 @@ public struct SessionAllowance: Equatable, Sendable {
     /// What its holder may use; where it says nothing of a unit and a period, the server's default
     /// applies.
     public var quotas: [Quota]
+    /// Whether its sessions are recorded; nil: the server's default.
+    public var recording: RecordingRule?
 
     /// Creates an allowance, by default without limits of its own.
     public init(
         maxSessions: Int? = nil, maxSessionSeconds: Int? = nil, models: [String]? = nil,
-        quotas: [Quota] = []
+        quotas: [Quota] = [], recording: RecordingRule? = nil
     ) {
         self.maxSessions = maxSessions
         self.maxSessionSeconds = maxSessionSeconds
         self.models = models
         self.quotas = quotas
+        self.recording = recording
     }
 
     /// Whether a model may be requested.

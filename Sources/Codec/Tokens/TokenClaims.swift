@@ -19,8 +19,8 @@ public struct TokenClaims: Equatable, Sendable {
     public let notBefore: Double?
     /// The time at which the token was issued (`iat`).
     public let issuedAt: Double?
-    /// The holder's limits: `parley.max_sessions`, `.max_session_seconds`, `.models`
-    /// and `.quotas`.
+    /// The holder's limits: `parley.max_sessions`, `.max_session_seconds`, `.models`, `.quotas`
+    /// and `.recording`.
     public let allowance: SessionAllowance
 
     /// Allowed times: from 1970 to the end of the year 9999, the last that RFC 3339 can write. A
@@ -100,6 +100,11 @@ extension JSONValue {
                     throw .malformed
                 }
                 allowance.quotas = quotas
+            case "recording":
+                guard let rule = value.string.flatMap(RecordingRule.init) else {
+                    throw .malformed
+                }
+                allowance.recording = rule
             default: throw .malformed
             }
         }

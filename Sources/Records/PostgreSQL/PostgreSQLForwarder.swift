@@ -80,9 +80,9 @@ final class PostgreSQLForwarder: @unchecked Sendable {
             let isIdle = deliverAll()
             if isStopping { return }
             lock.withLock {
-                if !isAwake, !self.isStopping { lock.wait(for: isIdle ? Self.interval : pause) }
+                if !isAwake, !self.isStopping { lock.wait(atMost: isIdle ? Self.interval : pause) }
                 // While the database is away, the ends of sessions do not shorten the pause.
-                if !isIdle, !self.isStopping, isAwake { lock.wait(for: pause) }
+                if !isIdle, !self.isStopping, isAwake { lock.wait(atMost: pause) }
                 isAwake = false
             }
         }

@@ -139,6 +139,9 @@ package struct APIKeys: Sendable {
                 let texts = value.split(separator: ",").map(String.init)
                 guard let quotas = [Quota](texts: texts) else { return Self.wordRule }
                 key.allowance.quotas = quotas
+            case "recording":
+                guard let rule = RecordingRule(rawValue: value) else { return Self.wordRule }
+                key.allowance.recording = rule
             default: return Self.wordRule
             }
         }
@@ -147,5 +150,5 @@ package struct APIKeys: Sendable {
 
     private static let wordRule =
         "after the key stand only name=TEXT, max-sessions=1…, max-session-seconds=1…604800, "
-        + "models=A,B, quotas=turns=20/minute,… and operator"
+        + "models=A,B, quotas=turns=20/minute,…, recording=none|asked|all and operator"
 }

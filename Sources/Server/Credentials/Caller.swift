@@ -42,14 +42,17 @@ final class SessionGrant {
     let subject: String?
     /// What the session may use, or nil: as much as it likes.
     let quotas: SessionQuotas?
+    /// Whether the session is recorded; nil: the server's default.
+    let recording: RecordingRule?
     private let principal: SHA256Digest?
     private let places: SessionPlaces
 
     fileprivate init(
-        end: Instant?, subject: String?, quotas: SessionQuotas?, principal: SHA256Digest?,
-        places: SessionPlaces
+        end: Instant?, subject: String?, quotas: SessionQuotas?, recording: RecordingRule?,
+        principal: SHA256Digest?, places: SessionPlaces
     ) {
         self.end = end
+        self.recording = recording
         self.subject = subject
         self.quotas = quotas
         self.principal = principal
@@ -80,14 +83,17 @@ extension Caller {
         let end = seconds > 0 ? now + .seconds(seconds) : nil
         let most = allowance.maxSessions ?? configuration.maxSessionsPerKey
         guard let principal, most > 0 else {
-            guard end != nil || subject != nil || quotas != nil else { return nil }
+            guard end != nil || subject != nil || quotas != nil || allowance.recording != nil
+            else { return nil }
             return SessionGrant(
-                end: end, subject: subject, quotas: quotas, principal: nil, places: places)
+                end: end, subject: subject, quotas: quotas, recording: allowance.recording,
+                principal: nil, places: places)
         }
         guard places.take(principal, atMost: most, isMoved: isMoved) else {
             throw .credentialSessions
         }
         return SessionGrant(
-            end: end, subject: subject, quotas: quotas, principal: principal, places: places)
+            end: end, subject: subject, quotas: quotas, recording: allowance.recording,
+            principal: principal, places: places)
     }
 }

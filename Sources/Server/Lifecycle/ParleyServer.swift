@@ -89,6 +89,7 @@ public final class ParleyServer: Sendable {
     private let addressLimits: AddressLimits
     private let memory: MemoryBudget
     private let quotas: any QuotaStore
+    private let recordings: (any RecordingKeeper)?
     private let replies: ReplyDirectory
     private let directory = ShardDirectory()
     private let sessionRecords: MemorySessionRecords
@@ -104,14 +105,17 @@ public final class ParleyServer: Sendable {
     /// - Parameters:
     ///   - records: keeps records of sessions; nil: there are none. It is shut down once every shard
     ///     has ended.
+    ///   - recordings: keeps recordings; nil: no session is recorded, whatever the settings say.
     ///   - beginning: when the process began, from which the log counts the time of the start. By
     ///     default now, which leaves out whatever was made ready before.
     public init(
         configuration: ServerConfiguration, agents: AgentSet,
         voiceActivityModel: VoiceActivityModel?, records: (any RecordKeeper)? = nil,
+        recordings: (any RecordingKeeper)? = nil,
         logger: Logger, beginning: Instant = MonotonicClock.now
     ) {
         self.beginning = beginning
+        self.recordings = recordings
         self.configuration = configuration
         self.agents = agents
         self.voiceActivityModel = voiceActivityModel
@@ -133,7 +137,14 @@ public final class ParleyServer: Sendable {
         metrics = ServerMetrics(
             shards: max(1, configuration.shards), workers: { workers.counts },
             providers: { [model = agents.model] in model.providers },
-            records: { records?.counts })
+            records: { records?.counts }, recordings: Self.counts(of: recordings))
+    }
+
+    private static func counts(
+        of recordings: (any RecordingKeeper)?
+    ) -> (@Sendable () -> RecordingCounts)? {
+        guard let recordings else { return nil }
+        return { recordings.counts }
     }
 
     /// The port that is listened on, once `start()` has returned.
@@ -256,6 +267,7 @@ public final class ParleyServer: Sendable {
         workers.shutdown()
         agents.toolServers?.shutdown()
         records?.shutdown()
+        recordings?.shutdown()
         logger.info(
             "stopped",
             metadata: [
@@ -413,6 +425,7 @@ public final class ParleyServer: Sendable {
             services.authenticator = authenticator
         }
         services.quotas = quotas
+        services.recordings = recordings
         services.replies = replies
         services.directory = directory
         services.sessionRecords = sessionRecords

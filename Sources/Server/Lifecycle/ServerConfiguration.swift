@@ -195,8 +195,9 @@ public struct ServerConfiguration: Sendable {
             "api-keys-file", \.apiKeysFile, "a file",
             """
             File of keys, one a line. A key may be followed by name=TEXT, max-sessions=N, \
-            max-session-seconds=N, models=A,B, quotas=turns=20/minute,… and operator, which \
-            opens /metrics. SIGHUP reads the file again.
+            max-session-seconds=N, models=A,B, quotas=turns=20/minute,…, \
+            recording=none|asked|all and operator, which opens /metrics. SIGHUP reads the file \
+            again.
             """),
         .toggle(
             "insecure", \.insecure,
@@ -876,6 +877,19 @@ public struct ServerConfiguration: Sendable {
             "The model's name in a session whose URL names none.")
     ]
 
+    /// None: a recording needs the consent of those who are heard.
+    public var recordings = RecordingRule.none
+
+    private static let recordingSettings: [Setting<Self>] = [
+        .choice(
+            "recordings", \.recordings,
+            """
+            Which sessions are recorded: none, those whose client says that the user consents \
+            (asked), or all: then the operator must have the users' consent by other means. The \
+            property recording of a key, or of a token, counts before this.
+            """)
+    ]
+
     /// The defaults.
     public init() {}
 
@@ -893,6 +907,7 @@ public struct ServerConfiguration: Sendable {
             SettingGroup(.compression, compressionSettings),
             SettingGroup(.time, requestTimes + messageTimes + outputTimes + ending),
             SettingGroup(.fairness, fairness), SettingGroup(.session, sessions),
+            SettingGroup(.recordings, recordingSettings),
         ] + SessionLimits.settings.map { $0.within(\.session) }
         + [CodecSettings.settings.within(\.codecs)]
 }

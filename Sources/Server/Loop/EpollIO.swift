@@ -21,7 +21,7 @@ public enum MonotonicClock {
 /// forwards and back; what must not depend on that uses the monotonic clock.
 package enum WallClock {
     /// Seconds since 1970 (`CLOCK_REALTIME`).
-    static var seconds: Int { milliseconds / 1_000 }
+    package static var seconds: Int { milliseconds / 1_000 }
 
     /// Milliseconds since 1970.
     package static var milliseconds: Int {

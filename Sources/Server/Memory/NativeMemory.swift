@@ -88,5 +88,5 @@ package enum NativeMemory {
     static func noteOutlived(_ bytes: Int) { outlived.add(bytes, ordering: .relaxed) }
 
     /// `curl_global_init` may run once per process; a static initialiser does just that.
-    static let isCurlReady = parley_curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == 0
+    package static let isCurlReady = parley_curl_global_init(Int(CURL_GLOBAL_DEFAULT)) == 0
 }

@@ -24,7 +24,8 @@ extension ServerEvent {
     var metric: ShardMetric {
         switch self {
         case .error: .eventsOutError
-        case .sessionCreated, .sessionUpdated, .resumed, .resumeUpdated, .goingAway:
+        case .sessionCreated, .sessionUpdated, .resumed, .resumeUpdated, .goingAway,
+            .recordingUpdated:
             .eventsOutSession
         case .inputAudioBufferSpeechStarted, .inputAudioBufferSpeechStopped,
             .inputAudioBufferCommitted, .inputAudioBufferCleared,

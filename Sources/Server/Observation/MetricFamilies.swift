@@ -93,6 +93,7 @@ extension MetricFamily {
         ("Models, agents and workers", agents),
         ("Redis and the store of sessions", store),
         ("Records and webhooks", records),
+        ("Recordings", recordings),
         ("Event loops", loops),
         ("Memory", memory),
     ]
@@ -459,6 +460,44 @@ extension MetricFamily {
             "parley_store_fenced_total",
             "Changes refused because another server owns the session.", .storeFenced),
     ]
+
+    private static let recordings: [MetricFamily] = [
+        recording(.gauge, "parley_recordings", "Recordings in progress.", { $0.open }),
+        recording(
+            .counter, "parley_recordings_finished_total", "Recordings that are complete.",
+            { $0.finished }),
+        recording(
+            .counter, "parley_recording_written_bytes_total",
+            "Bytes written to files of recordings.", { $0.writtenBytes }),
+        recording(
+            .counter, "parley_recording_dropped_bytes_total",
+            "Bytes of audio that are missing in recordings: too much waited, or the folder was full.",
+            { $0.droppedBytes }),
+        recording(
+            .gauge, "parley_recording_folder_bytes", "Bytes of the files in the folder.",
+            { $0.folderBytes }),
+        recording(
+            .gauge, "parley_recording_pending_uploads", "Files that wait to be uploaded.",
+            { $0.pendingUploads }),
+        recording(
+            .counter, "parley_recording_uploads_total", "Files that were uploaded.", { $0.uploads }),
+        recording(
+            .counter, "parley_recording_failed_uploads_total",
+            "Attempts to upload a file that failed. The file waits for another.",
+            { $0.failedUploads }),
+    ]
+
+    /// A count of the keeper of recordings, where there is one.
+    private static func recording(
+        _ kind: Kind, _ name: String, _ help: String,
+        _ count: @escaping @Sendable (RecordingCounts) -> Int
+    ) -> Self {
+        Self(
+            kind, name, help,
+            .figures { snapshot in
+                snapshot.recordings.map { [("", count($0))] } ?? []
+            })
+    }
 
     private static let loops: [MetricFamily] = [
         MetricFamily(

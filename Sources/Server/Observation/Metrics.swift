@@ -253,14 +253,18 @@ package final class ServerMetrics: Sendable {
     private let workers: @Sendable () -> WorkerCounts
     private let providers: @Sendable () -> [ModelProviderCounts]
     private let records: @Sendable () -> RecordCounts?
+    private let recordings: (@Sendable () -> RecordingCounts)?
 
     /// Creates the cells. `workers` reads the worker pool, `providers` the outcomes of the
-    /// providers of models, `records` what keeps records; nil: there are none.
+    /// providers of models, `records` what keeps records; nil: there are none. `recordings` reads the
+    /// keeper of recordings, if there is one.
     package init(
         shards: Int, workers: @escaping @Sendable () -> WorkerCounts,
         providers: @escaping @Sendable () -> [ModelProviderCounts] = { [] },
-        records: @escaping @Sendable () -> RecordCounts? = { nil }
+        records: @escaping @Sendable () -> RecordCounts? = { nil },
+        recordings: (@Sendable () -> RecordingCounts)? = nil
     ) {
+        self.recordings = recordings
         self.providers = providers
         self.records = records
         self.shards = (0..<shards).map { _ in ShardMetrics() }
@@ -297,6 +301,7 @@ package final class ServerMetrics: Sendable {
     package func write(into text: inout ByteWriter, isFull: Bool = false) {
         let snapshot = MetricsSnapshot(
             workers: workers(), providers: providers(), records: records(),
+            recordings: recordings?(),
             isShortOfMemory: isShortOfMemory.load(ordering: .relaxed),
             isDraining: isDraining.load(ordering: .relaxed), isFull: isFull)
         MetricsText(shards: shards, snapshot: snapshot).write(into: &text)

@@ -12,6 +12,8 @@ struct MetricsSnapshot {
     let providers: [ModelProviderCounts]
     /// Nil: no records are kept.
     let records: RecordCounts?
+    /// Nil where nothing is recorded.
+    let recordings: RecordingCounts?
     let memory = ProcessMemory.current
     let isShortOfMemory: Bool
     let isDraining: Bool

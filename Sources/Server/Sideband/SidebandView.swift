@@ -53,7 +53,8 @@ extension PrivateCalls {
         case .error, .inputAudioBufferSpeechStarted, .inputAudioBufferSpeechStopped,
             .inputAudioBufferCleared, .inputAudioBufferTimeoutTriggered,
             .conversationItemTruncated, .transcriptionDelta, .transcriptionCompleted,
-            .transcriptionFailed, .rateLimitsUpdated, .outputAudioBufferCleared, .agentEvent:
+            .transcriptionFailed, .rateLimitsUpdated, .outputAudioBufferCleared, .agentEvent,
+            .recordingUpdated:
             return event
         }
     }

@@ -160,8 +160,8 @@ extension Shard {
             let (event, eventID) = try eventParser.parse(message, in: live.dialect)
             metrics.add(event.metric)
             guard admits(event, eventID: eventID, to: live, on: connection) else { return }
-            if case .sessionUpdate(let update) = event, let wish = update.resume {
-                handleResumeWish(wish, of: live, on: connection)
+            if case .sessionUpdate(let update) = event {
+                handleWishes(of: update, for: live, on: connection)
             }
             let admitted = connection.isObserved ? admit(event, of: live, on: connection) : event
             countingAudio(of: live) {
@@ -172,6 +172,16 @@ extension Shard {
         } catch {
             metrics.add(.eventsInRefused)
             step(live, of: connection) { $0.handle(error, at: now) }
+        }
+    }
+
+    /// What a client asks for in `session.update` that is no parameter of its session.
+    private func handleWishes(
+        of update: SessionUpdate, for live: LiveSession, on connection: Connection
+    ) {
+        if let wish = update.resume { handleResumeWish(wish, of: live, on: connection) }
+        if let consent = update.recordingConsent {
+            handleRecordingConsent(consent, of: live, on: connection)
         }
     }
 
@@ -231,6 +241,7 @@ extension Shard {
         let live = LiveSession(session: session, caller: caller, dialect: dialect)
         live.grant = grant
         connection.live = live
+        beginRecording(live)
         metrics.add(.sessionsStarted)
         metrics.add(.sessionsOpen)
         sessionLog.noteStart(of: session.id, session.parameters)
@@ -243,6 +254,7 @@ extension Shard {
         guard let live = connection.live else { return }
         if let recorder = live.session.recorder { endRecord(recorder, of: live, on: connection) }
         connection.live = nil
+        if live.session.isRecorded { endRecording(of: live) }
         live.chargeUnfinishedReplies(at: now)
         if connection.isObserved { endObservation(of: connection) }
         if live.resume != nil { forgetResume(of: live, on: connection) }

@@ -9,6 +9,7 @@ package final class ConditionLock: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let condition: UnsafeMutablePointer<pthread_cond_t>
 
+    /// Creates an unlocked mutex.
     package init() {
         mutex = .allocate(capacity: 1)
         condition = .allocate(capacity: 1)
@@ -41,8 +42,9 @@ package final class ConditionLock: @unchecked Sendable {
     /// - Precondition: the caller is inside `withLock`.
     package func wait() { pthread_cond_wait(condition, mutex) }
 
-    /// The same, for no longer than a time.
-    package func wait(for limit: Duration) {
+    /// The same, for a time at most.
+    /// - Precondition: the caller is inside `withLock`.
+    package func wait(atMost limit: Duration) {
         let end = MonotonicClock.now + limit
         var time = timespec(
             tv_sec: Int(end.nanoseconds / 1_000_000_000),

@@ -99,6 +99,7 @@ package enum SettingHeading: String, CaseIterable, Sendable {
     case time = "Time limits"
     case fairness = "Fairness between connections"
     case session = "Sessions"
+    case recordings = "Recordings"
     case mcp = "MCP servers"
     case records = "Records and webhooks"
 }

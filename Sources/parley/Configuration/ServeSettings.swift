@@ -53,6 +53,8 @@ struct ServeSettings: Sendable {
     var tools = ToolServerSettings()
     /// Records and webhooks.
     var records = RecordOptions()
+    /// Where recordings are kept.
+    var recordings = RecordingOptions()
     /// The server's own settings and limits.
     var server = ServerConfiguration()
 
@@ -85,6 +87,7 @@ struct ServeSettings: Sendable {
             ServiceRetrySettings.settings.within(\.retry),
             ToolServerSettings.settings.within(\.tools),
             RecordOptions.settings.within(\.records),
+            RecordingOptions.settings.within(\.recordings),
         ] + ServerConfiguration.settings.map { $0.within(\.server) }
 
     /// The defaults.

@@ -67,6 +67,7 @@ struct ServeCommand: ParsableCommand {
         let server = ParleyServer(
             configuration: settings.server, agents: parts.agents,
             voiceActivityModel: parts.voiceActivityModel, records: parts.records,
+            recordings: parts.recordings,
             logger: logger, beginning: ParleyCommand.beginning)
         do throws(ServerError) {
             try server.run { port in

@@ -16,6 +16,8 @@ struct ServerParts {
     let voiceActivityModel: VoiceActivityModel?
     /// Keeps records of sessions; nil: there are none.
     let records: RecordWriter?
+    /// What keeps recordings; nil: there is no folder for them.
+    let recordings: RecordingArchive?
 
     /// Bytes of the weights of voice activity detection, at most. 64 MiB: they have 1 to 2 MB.
     private static let maxWeightBytes = 64 << 20
@@ -40,6 +42,7 @@ struct ServerParts {
             }
         }
         self.agents = agents
+        recordings = try settings.recordings.keeper(settings.server, logger)
         voiceActivityModel = try Self.voiceActivityModel(settings, logger)
         records = try Self.records(settings, logger)
         // Return the work space of reading, checking and laying out the weights (1 MB) before the

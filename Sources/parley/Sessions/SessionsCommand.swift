@@ -1,5 +1,5 @@
-// `parley sessions`: reads the records of conversations. Each of its subcommands does one thing;
-// RecordText makes the lines for a person.
+// `parley sessions`: reads what is kept of sessions. RecordText makes the lines for a person;
+// ExportSessionCommand has a file of its own.
 
 import ArgumentParser
 import Codec
@@ -10,7 +10,7 @@ import Server
 /// Reads records of conversations.
 struct SessionsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "sessions", abstract: "Read the records of conversations.",
+        commandName: "sessions", abstract: "Read what a server has kept of its sessions.",
         discussion: """
             The server keeps records where it is started with --records. They may be read while it \
             runs.
@@ -113,34 +113,6 @@ struct ShowSessionCommand: ParsableCommand {
             for document in try place.documents(id) {
                 let text = try RecordText(document)
                 print(text.lines.joined(separator: "\n"))
-            }
-        }
-    }
-}
-
-/// Writes one record.
-struct ExportSessionCommand: ParsableCommand {
-    static let configuration = CommandConfiguration(
-        commandName: "export", abstract: "Write the record of a session as JSON.",
-        discussion: """
-            A session that several servers have had has a document of each, one a line, unless its \
-            servers share one file.
-            """)
-
-    @Argument(help: "The session's id, sess_….")
-    var id: String
-
-    @OptionGroup var place: RecordPlaceOptions
-
-    @Option(help: "The file to write; standard output by default.")
-    var out: String?
-
-    func run() throws {
-        try reportingFailure {
-            let text = try place.documents(id).joined(separator: "\n") + "\n"
-            guard let out else { return print(text, terminator: "") }
-            guard writeWholeFile(out, Array(text.utf8)) else {
-                throw CommandFailure(description: "\(out) cannot be written")
             }
         }
     }

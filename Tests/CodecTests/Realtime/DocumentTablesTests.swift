@@ -43,7 +43,8 @@ import Testing
         "output_audio_buffer.played", "sequence", "transport", "speculative_response",
         "min_interruption_ms", "interruption_needs_words", "audio/opus", "rate",
         "audio.input.format", "audio.output.format", "none of the alternatives fits {}",
-        "session.resume", "RealtimeTranscriptionSession", "item.id: is missing",
+        "session.resume", "session.recording", "RealtimeTranscriptionSession",
+        "item.id: is missing",
         "].id: is missing", #"found "text""#,
     ]
 

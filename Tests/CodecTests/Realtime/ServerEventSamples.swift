@@ -138,6 +138,7 @@ extension ServerEventWriterTests {
             .resumed(id: "sess_AbC", SessionParameters(model: "m"), recovered: true),
             .resumeUpdated,
             .goingAway(.restart, millisecondsLeft: 1_500),
+            .recordingUpdated(isActive: true),
         ].map { Sample(name: "plain", event: $0) }
     }
 

@@ -47,9 +47,9 @@ import Testing
 
     @Test func everyCaseHasASample() {
         let sampled = Set(Self.samples.map { caseNumber($0.event) })
-        #expect(sampled == Set(0..<37))
+        #expect(sampled == Set(0..<38))
         let types = Set(Self.samples.map(\.event.wireName))
-        #expect(types.count == 44)
+        #expect(types.count == 45)
         #expect(
             types.subtracting(RealtimeSchema.ownServerEvents)
                 .isSubset(of: RealtimeSchema.shared.serverEventTypes))
@@ -96,6 +96,7 @@ import Testing
         case .resumed: 34
         case .resumeUpdated: 35
         case .goingAway: 36
+        case .recordingUpdated: 37
         }
     }
 

@@ -99,6 +99,9 @@ package enum ServerEventTables {
                 ]),
             event("parley.resume.updated", "The client has a new handle.", [resume]),
             event(
+                "parley.recording.updated", "The answer to a client's consent to a recording.",
+                [FieldEntry("active", .boolean, "Whether the session is recorded from now on.")]),
+            event(
                 "parley.going_away", "The session ends soon.",
                 [
                     FieldEntry(

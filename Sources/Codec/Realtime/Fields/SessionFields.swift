@@ -25,13 +25,27 @@ enum SessionFields: FieldTable {
         "resume", .boolean,
         "Whether the client can come back after a lost connection (an extension of Parley).")
 
+    static let recording = OptionalField(
+        "recording", .object(with: RecordingFields.self),
+        "Whether the session may be recorded (an extension of Parley).")
+
     static var table: ObjectTable {
         ObjectTable(
             "SessionUpdate", "A session, as session.update changes it.",
             [type.entry, model.entry, instructions.entry] + GenerationFields.entries + [
                 tracing.entry, truncation.entry, reasoning.entry, prompt.entry, include.entry,
-                audio.entry, resume.entry,
+                audio.entry, resume.entry, recording.entry,
             ])
+    }
+}
+
+/// `session.recording`
+enum RecordingFields: FieldTable {
+    static let consent = OptionalField(
+        "consent", .boolean, "Whether the user agrees to be recorded.")
+
+    static var table: ObjectTable {
+        ObjectTable("SessionRecording", "The recording of the session.", [consent.entry])
     }
 }
 

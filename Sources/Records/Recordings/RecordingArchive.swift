@@ -1,0 +1,82 @@
+// The keeper of recordings: shards hand over chunks, threads write them to files. Nothing here is
+// waited for by a shard: what finds no room is dropped, counted, and leaves a gap of its length.
+//
+// All chunks of a session go to the same thread, which has the session's files. RecordingUploads
+// takes complete files to another server.
+
+import Codec
+import Logging
+import Server
+import Session
+
+/// How recordings are kept.
+public struct RecordingSettings: Sendable {
+    /// The folder of the files.
+    public var folder: String
+    /// Bytes that the folder's files may have together; 0: no limit.
+    public var maxBytes = 0
+    /// Bytes of chunks that may wait for a thread.
+    public var maxQueuedBytes = 32 << 20
+    /// Threads that encode and write, at least 1.
+    public var threads = 1
+    /// Where complete files go; nil: they stay in the folder.
+    public var upload: RecordingUpload?
+
+    /// The defaults, with a folder.
+    public init(folder: String) { self.folder = folder }
+}
+
+/// Keeps recordings in a folder.
+public final class RecordingArchive: RecordingKeeper {
+    private let folder: RecordingFolder
+    private let writers: [RecordingWriter]
+    private let uploads: RecordingUploads?
+
+    /// Ends the files that an earlier process has left open, and starts the threads.
+    /// - Throws: where the folder cannot be written to.
+    public init(
+        _ settings: RecordingSettings, logger: Logger
+    ) throws(RecordingFolderError) {
+        let folder = try RecordingFolder(settings.folder, maxBytes: settings.maxBytes)
+        self.folder = folder
+        let recovered = folder.recover()
+        if recovered > 0 {
+            logger.info("recordings recovered", metadata: ["files": "\(recovered)"])
+        }
+        let uploads = settings.upload.map { RecordingUploads($0, of: folder, logger: logger) }
+        self.uploads = uploads
+        let threads = max(1, settings.threads)
+        writers = (0..<threads).map { _ in
+            RecordingWriter(
+                folder, maxQueuedBytes: settings.maxQueuedBytes / threads, logger: logger
+            ) { uploads?.add($0) }
+        }
+    }
+
+    /// Takes the next chunk of a session.
+    public func keep(_ chunk: RecordingChunk) {
+        let index = chunk.sessionID.utf8.reduce(0) { ($0 &* 31 &+ Int($1)) & 0xFFFF }
+        writers[index % writers.count].keep(chunk)
+    }
+
+    /// The counts of all threads.
+    public var counts: RecordingCounts {
+        var sum = uploads?.counts ?? RecordingCounts()
+        for writer in writers {
+            let counts = writer.counts
+            sum.open += counts.open
+            sum.finished += counts.finished
+            sum.writtenBytes += counts.writtenBytes
+            sum.droppedBytes += counts.droppedBytes
+        }
+        sum.folderBytes = folder.heldBytes
+        return sum
+    }
+
+    /// Writes what waits and closes all files. Files that are not uploaded yet wait for the next
+    /// start.
+    public func shutdown() {
+        for writer in writers { writer.shutdown() }
+        uploads?.shutdown()
+    }
+}

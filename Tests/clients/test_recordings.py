@@ -1,0 +1,454 @@
+"""Recordings of real conversations: both sides in files of one timeline, the agent as far as it was
+heard; what a restart and a kill leave; and the PUT to a server that checks the signature of S3."""
+
+import array
+import asyncio
+import base64
+import contextlib
+import datetime
+import hashlib
+import hmac
+import http.server
+import json
+import pathlib
+import signal
+import subprocess
+import threading
+import time
+import wave
+
+import pytest
+import websockets
+from microphone import OpusEncoder
+from parley_server import BINARY, HANG_GUARD, PATIENT_WEBSOCKET, ParleyServer
+from raw_session import RawSession
+from realtime_session import run
+
+AGREED = {"consent": True}
+
+
+def recording(folder, side, ending=".opus"):
+    """The only file of a side."""
+    found = sorted(pathlib.Path(folder).glob(f"*/*.{side}{ending}"))
+    assert len(found) == 1, found
+    return found[0]
+
+
+def ogg_packets(path):
+    """The packets of an Ogg stream behind its two headers, read without any library of the server."""
+    content, packets, partial = path.read_bytes(), [], b""
+    place = 0
+    while place < len(content):
+        assert content[place : place + 4] == b"OggS"
+        count = content[place + 26]
+        lacing = content[place + 27 : place + 27 + count]
+        place += 27 + count
+        for length in lacing:
+            partial += content[place : place + length]
+            place += length
+            if length < 255:
+                packets.append(partial)
+                partial = b""
+    return packets[2:]
+
+
+def decoded(path):
+    """The samples of a file at 48 kHz, by opus-tools."""
+    command = ["opusdec", "--quiet", "--force-wav", str(path), "-"]
+    output = subprocess.run(command, check=True, capture_output=True).stdout
+    start = output.index(b"data") + 8
+    return array.array("h", output[start : start + (len(output) - start) // 2 * 2])
+
+
+def loud_ms(samples, threshold=600):
+    """The first and the last time at which something is heard."""
+    step = 480
+    places = [
+        place // 48 for place in range(0, len(samples), step)
+        if any(abs(sample) > threshold for sample in samples[place : place + step : 4])
+    ]
+    return (places[0], places[-1] + 10) if places else None
+
+
+def opusinfo(path):
+    return subprocess.run(
+        ["opusinfo", str(path)], check=True, capture_output=True, text=True).stdout
+
+
+@contextlib.asynccontextmanager
+async def session(server, key=None, **fields):
+    """A session with settings; its events so far are read to `session.updated`."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    async with websockets.connect(
+        server.realtime_url, max_size=None, additional_headers=headers, **PATIENT_WEBSOCKET
+    ) as connection:
+        raw = RawSession(connection)
+        raw.id = (await raw.until("session.created"))["session"]["id"]
+        await raw.send("session.update", session={"type": "realtime", **fields})
+        if "recording" in fields:
+            raw.is_recorded = (await raw.until("parley.recording.updated"))["active"]
+        await raw.until("session.updated")
+        yield raw
+
+
+async def play(raw, packets):
+    """Sends packets of 20 ms as they would be spoken."""
+    begin = time.monotonic()
+    for index, packet in enumerate(packets):
+        await asyncio.sleep(max(0, begin + 0.02 * (index + 1) - time.monotonic()))
+        await raw.connection.send(packet)
+
+
+def opus(samples):
+    encoder = OpusEncoder()
+    size = 960
+    packets = [
+        encoder.encode(array.array("h", samples[start : start + size]))
+        for start in range(0, len(samples) - size + 1, size)
+    ]
+    encoder.close()
+    return packets
+
+
+def wait_for(condition):
+    """Waits until a condition is true, and returns its value."""
+    deadline = time.monotonic() + HANG_GUARD
+    while not (value := condition()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return value
+
+
+def audio(input_format, output_format="audio/pcm", **turn_detection):
+    rate = {"rate": 24000} if output_format == "audio/pcm" else {}
+    return {
+        "input": {"format": {"type": input_format}, "turn_detection": turn_detection or None},
+        "output": {"format": {"type": output_format, **rate}},
+    }
+
+
+def test_a_conversation_with_an_interruption(tmp_path, speech):
+    packets = opus(speech)
+    heard = {}
+
+    async def test(server):
+        async with session(
+            server, recording=AGREED, output_modalities=["audio"],
+            audio=audio(
+                "audio/opus", "audio/opus", type="server_vad", create_response=False),
+        ) as raw:
+            assert raw.is_recorded
+            heard["id"] = raw.id
+            speaking = asyncio.create_task(play(raw, packets))
+            await raw.until("input_audio_buffer.committed")
+            await raw.send("response.create")
+            await raw.until("response.output_audio.delta")
+            await speaking
+            # The reply goes on while the user speaks again, and interrupts it.
+            speaking = asyncio.create_task(play(raw, packets))
+            heard["ms"] = (await raw.until("conversation.item.truncated"))["audio_end_ms"]
+            await speaking
+
+    options = ["--recordings", "asked", "--recordings-folder", str(tmp_path)]
+    with ParleyServer(*options, "--min-interruption-ms", "0") as server:
+        run(test(server))
+        wait_for(lambda: server.metric("parley_recordings_finished_total") == "1")
+        assert server.metric("parley_recordings") == "0"
+        assert server.metric("parley_recording_dropped_bytes_total") == "0"
+    user, agent = (recording(tmp_path, side) for side in ("user", "agent"))
+    assert user.name == f"{heard['id']}.user.opus"
+    # The very packets that the client has sent, in their order.
+    stored = [packet for packet in ogg_packets(user) if len(packet) > 3]
+    assert [packet for packet in stored if packet in set(packets)] == 2 * packets
+    sides = decoded(user), decoded(agent)
+    assert len(sides[0]) == len(sides[1])
+    for path in (user, agent):
+        assert "WARNING" not in opusinfo(path).upper()
+    # It ends where it was cut. The voice begins with some silence of its own.
+    begin, end = loud_ms(sides[1])
+    print(f"heard {heard['ms']} ms, recorded from {begin} to {end} ms")
+    assert heard["ms"] - 700 <= end - begin <= heard["ms"] + 40
+    assert user.stat().st_mode & 0o777 == 0o600
+    out = tmp_path / "both.wav"
+    done = subprocess.run(
+        [BINARY, "sessions", "export", heard["id"], "--stereo", "--out", str(out),
+         "--recordings-folder", str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    with wave.open(str(out)) as mixed:
+        assert mixed.getnchannels() == 2 and mixed.getframerate() == 24000
+        assert abs(mixed.getnframes() * 2 - len(sides[0])) <= 2
+        frames = array.array("h", mixed.readframes(mixed.getnframes()))
+    assert loud_ms(frames[0::2], 600)[0] * 2 == pytest.approx(loud_ms(sides[0])[0], abs=40)
+
+
+@pytest.mark.parametrize("transport", ["json", "binary"])
+def test_the_agents_file_ends_at_what_was_heard(tmp_path, transport):
+    told = {}
+
+    async def test(server):
+        fields = audio("audio/pcm")
+        fields["output"]["transport"] = transport
+        async with session(
+            server, recording=AGREED, output_modalities=["audio"], audio=fields,
+        ) as raw:
+            await raw.send(
+                "conversation.item.create",
+                item={"type": "message", "role": "user",
+                      "content": [{"type": "input_text", "text": "Tell me a long story."}]})
+            await raw.send("response.create")
+            received = 0
+            while received < 24000 * 2 * 1.2:
+                message = await asyncio.wait_for(raw.connection.recv(), HANG_GUARD)
+                if isinstance(message, bytes):
+                    received += len(message)
+                elif (event := json.loads(message))["type"] == "response.output_audio.delta":
+                    received += len(base64.b64decode(event["delta"]))
+            await raw.send("response.cancel")
+            await raw.send("output_audio_buffer.clear")
+            while True:
+                message = await asyncio.wait_for(raw.connection.recv(), HANG_GUARD)
+                if isinstance(message, bytes):
+                    continue
+                event = json.loads(message)
+                if event["type"] == "conversation.item.truncated":
+                    told["ms"] = event["audio_end_ms"]
+                    break
+            # Silence follows in both files.
+            await asyncio.sleep(1)
+
+    with ParleyServer(
+        "--recordings", "asked", "--recordings-folder", str(tmp_path)
+    ) as server:
+        run(test(server))
+    agent = decoded(recording(tmp_path, "agent"))
+    begin, end = loud_ms(agent)
+    print(f"{told['ms']} ms heard, {end - begin} ms of sound recorded, {len(agent) // 48} ms")
+    # The reply begins and ends with some silence of the voice's own.
+    assert end - begin <= told["ms"] + 40
+    assert end - begin >= told["ms"] - 700
+    assert len(agent) // 48 >= end + 800
+    assert len(decoded(recording(tmp_path, "user"))) == len(agent) if list(
+        tmp_path.glob("*/*.user.opus")) else True
+
+
+def test_without_consent_no_file(tmp_path, speech):
+    keys = tmp_path / "keys"
+    keys.write_text(
+        "sk-asked-0123456789abcdef recording=asked\nsk-never-0123456789abcdef recording=none\n"
+        "sk-always-0123456789abcdef recording=all operator\n")
+    folder = tmp_path / "recordings"
+
+    async def speak(server, key, **fields):
+        async with session(server, key=key, audio=audio("audio/pcm"), **fields) as raw:
+            await play(raw, [speech[:960]] * 25)
+            return getattr(raw, "is_recorded", None)
+
+    async def test(server):
+        assert await speak(server, "sk-asked-0123456789abcdef") is None
+        assert await speak(server, "sk-never-0123456789abcdef", recording=AGREED) is False
+        assert await speak(
+            server, "sk-asked-0123456789abcdef", recording={"consent": False}) is False
+        async with session(
+            server, key="sk-asked-0123456789abcdef", audio=audio("audio/pcm"), recording=AGREED
+        ) as raw:
+            await play(raw, [speech[:960]] * 60)
+            await raw.send(
+                "session.update", session={"type": "realtime", "recording": {"consent": False}})
+            assert not (await raw.until("parley.recording.updated"))["active"]
+
+    with ParleyServer(
+        "--api-keys-file", str(keys), "--recordings-folder", str(folder)
+    ) as server:
+        run(test(server))
+        run(speak(server, "sk-always-0123456789abcdef"))
+    assert len(list(folder.glob("*/*"))) == 2
+
+
+def test_a_kill_costs_a_second_and_the_next_start_ends_the_files(tmp_path, speech):
+    packets = opus(speech + speech)
+    options = ["--recordings", "all", "--recordings-folder", str(tmp_path)]
+    sent = {}
+
+    async def test(server):
+        with contextlib.suppress(websockets.ConnectionClosed):
+            async with session(server, audio=audio("audio/opus")) as raw:
+                await play(raw, packets)
+                sent["at"] = time.monotonic()
+                server.process.send_signal(signal.SIGKILL)
+                await raw.connection.wait_closed()
+
+    with ParleyServer(*options) as server:
+        server.expected_status = -signal.SIGKILL
+        run(test(server))
+        server.process.wait()
+    assert recording(tmp_path, "user", ".opus.part")
+    with ParleyServer(*options):
+        user, agent = (recording(tmp_path, side) for side in ("user", "agent"))
+    sides = decoded(user), decoded(agent)
+    assert len(sides[0]) == len(sides[1])
+    lost = 20 * len(packets) - len(sides[0]) // 48
+    print(f"{lost} ms of {20 * len(packets)} ms lost")
+    stored = [packet for packet in ogg_packets(user) if len(packet) > 3]
+    assert stored == packets[: len(stored)]
+    # The chunk in the making, and what the machine was late by.
+    assert lost <= 2_000
+    assert not list(tmp_path.glob("*/*.part"))
+
+
+def test_a_restart_loses_nothing(tmp_path, speech):
+    packets = opus(speech)
+
+    async def test(server):
+        with contextlib.suppress(websockets.ConnectionClosed):
+            async with session(server, audio=audio("audio/opus")) as raw:
+                await play(raw, packets)
+                server.process.terminate()
+                await raw.connection.wait_closed()
+
+    with ParleyServer("--recordings", "all", "--recordings-folder", str(tmp_path)) as server:
+        run(test(server))
+        # A second signal would end it at once.
+        assert server.process.wait() == 0
+    stored = [packet for packet in ogg_packets(recording(tmp_path, "user")) if len(packet) > 3]
+    assert stored == packets
+
+
+class Bucket:
+    """A server that takes PUTs whose signature is right (AWS version 4), while it is up."""
+
+    ACCESS, SECRET, REGION = "AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG", "eu-central-1"
+
+    def __init__(self):
+        self.objects, self.refused, self.is_down = {}, [], False
+        bucket = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_PUT(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                objection = "down" if bucket.is_down else bucket.objection(self, body)
+                if objection:
+                    bucket.refused.append(objection)
+                else:
+                    bucket.objects.setdefault(self.path, []).append(body)
+                self.send_response(503 if objection else 200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/bucket/calls"
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+    def options(self):
+        return [
+            "--recordings-url", self.url, "--recordings-url-region", self.REGION,
+            "--recordings-url-key", f"{self.ACCESS}:{self.SECRET}",
+        ]
+
+    def objection(self, request, body):
+        """Why a request is refused; None: it is right."""
+        authorization = request.headers.get("Authorization", "")
+        scheme, _, rest = authorization.partition(" ")
+        if scheme != "AWS4-HMAC-SHA256":
+            return f"not signed: {authorization}"
+        fields = dict(part.strip().split("=", 1) for part in rest.split(","))
+        date = request.headers["X-Amz-Date"]
+        scope = f"{date[:8]}/{self.REGION}/s3/aws4_request"
+        if fields["Credential"] != f"{self.ACCESS}/{scope}":
+            return f"another scope: {fields['Credential']}"
+        digest = hashlib.sha256(body).hexdigest()
+        if request.headers["x-amz-content-sha256"] != digest:
+            return "another body"
+        names = fields["SignedHeaders"].split(";")
+        if not {"host", "x-amz-content-sha256", "x-amz-date"} <= set(names):
+            return f"not all signed: {names}"
+        headers = "".join(f"{name}:{request.headers[name].strip()}\n" for name in names)
+        canonical = "\n".join(["PUT", request.path, "", headers, ";".join(names), digest])
+        text = "\n".join([
+            "AWS4-HMAC-SHA256", date, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+        key = f"AWS4{self.SECRET}".encode()
+        for part in scope.split("/"):
+            key = hmac.new(key, part.encode(), hashlib.sha256).digest()
+        expected = hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+        return None if expected == fields["Signature"] else "a wrong signature"
+
+
+def test_complete_files_are_put_to_a_server_that_was_away(tmp_path, speech):
+    options = ["--recordings", "all", "--recordings-folder", str(tmp_path)]
+
+    async def speak(server):
+        async with session(server, audio=audio("audio/opus")) as raw:
+            await play(raw, opus(speech[: 48_000]))
+            return raw.id
+
+    async def test(server):
+        return await asyncio.wait_for(speak(server), HANG_GUARD)
+
+    with Bucket() as bucket:
+        with ParleyServer(*options, *bucket.options()) as server:
+            first = asyncio.run(test(server))
+            wait_for(lambda: server.metric("parley_recording_uploads_total") == "2")
+            assert bucket.refused == []
+            bucket.is_down = True
+            second = asyncio.run(test(server))
+            wait_for(lambda: int(server.metric("parley_recording_failed_uploads_total")) >= 2)
+            assert server.metric("parley_recording_pending_uploads") == "2"
+            server.expected_status = -signal.SIGKILL
+            server.process.kill()
+            server.process.wait()
+        assert len(list(tmp_path.glob("*/*.opus"))) == 2
+        bucket.is_down = False
+        with ParleyServer(*options, *bucket.options()) as server:
+            wait_for(lambda: server.metric("parley_recording_uploads_total") == "2")
+        assert not list(tmp_path.glob("*/*"))
+        assert set(bucket.refused) == {"down"}
+        day = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-")
+        assert all(path.startswith(f"/bucket/calls/{day}") for path in bucket.objects)
+        names = {path.rsplit("/", 1)[1] for path in bucket.objects}
+        assert names == {
+            f"{name}.{side}.opus" for name in (first, second) for side in ("user", "agent")}
+        assert all(len(bodies) == 1 for bodies in bucket.objects.values())
+
+
+def test_a_full_disk_is_felt_by_no_call(tmp_path, speech):
+    """The folder's limit is reached: the call goes on, and what is missing is counted."""
+
+    async def test(server):
+        async with session(
+            server, output_modalities=["audio"], audio=audio("audio/opus", type="server_vad")
+        ) as raw:
+            speaking = asyncio.create_task(play(raw, opus(speech)))
+            await raw.until("response.done")
+            await speaking
+
+    options = ["--recordings", "all", "--recordings-folder", str(tmp_path)]
+    with ParleyServer(*options, "--recordings-max-bytes", "2000") as server:
+        run(test(server))
+        wait_for(lambda: server.metric("parley_recordings_finished_total") == "1")
+        assert int(server.metric("parley_recording_dropped_bytes_total")) > 1_000
+        assert int(server.metric("parley_recording_folder_bytes")) <= 2_000
+    assert sum(path.stat().st_size for path in tmp_path.glob("*/*")) <= 2_000
+
+
+@pytest.mark.parametrize(("arguments", "words"), [
+    (["--recordings", "all"], "recordings needs recordings-folder"),
+    (["--recordings-folder", "/proc/x"], "cannot write to /proc/x"),
+    (["--recordings-folder", "/tmp", "--recordings-url", "http://a", "--recordings-url-key", "x"],
+     "ACCESS:SECRET"),
+])
+def test_settings_that_cannot_be_met_end_the_start(arguments, words):
+    done = subprocess.run(
+        [BINARY, "serve", "--port", "0", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode != 0 and words in done.stderr
