@@ -3,11 +3,11 @@
 
 import Codec
 
-/// Encodes one side. About 45 kB of state; 100 µs of work for 20 ms.
+/// Encodes one side. About 45 kB of state; 65 µs of work for 20 ms (docs/recordings.md).
 final class SampleEncoder {
     /// Bits per second. 24,000: wideband speech without audible loss; a side of an hour has 11 MB.
     private static let bitrate = 24_000
-    /// 1: half of the work of 5. A recording is heard again by people who look for words.
+    /// 1: less than half of the work of 5. A recording is heard again by people who look for words.
     private static let complexity = 1
     /// Frames per second: each lasts 20 ms.
     private static let framesPerSecond = 50

@@ -880,6 +880,9 @@ public struct ServerConfiguration: Sendable {
     /// None: a recording needs the consent of those who are heard.
     public var recordings = RecordingRule.none
 
+    /// 0: no tone. Where the law wants one, it is usually each 15 s.
+    public var recordingBeepSeconds = 0
+
     private static let recordingSettings: [Setting<Self>] = [
         .choice(
             "recordings", \.recordings,
@@ -887,7 +890,13 @@ public struct ServerConfiguration: Sendable {
             Which sessions are recorded: none, those whose client says that the user consents \
             (asked), or all: then the operator must have the users' consent by other means. The \
             property recording of a key, or of a token, counts before this.
-            """)
+            """),
+        .integer(
+            "recording-beep-seconds", \.recordingBeepSeconds, 0...3_600, unit: "seconds",
+            """
+            A tone of 1,400 Hz and 200 ms in the agent's speech says that the session is recorded: \
+            at its first words, and at the first words after each so many seconds. 0 is none.
+            """),
     ]
 
     /// The defaults.

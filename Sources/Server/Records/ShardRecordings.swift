@@ -17,7 +17,12 @@ extension Shard {
 
     /// A session begins.
     func beginRecording(_ live: LiveSession) {
-        if recordingRule(of: live) == .all { live.session.beginRecording(at: now) }
+        if recordingRule(of: live) == .all { startRecording(live) }
+    }
+
+    private func startRecording(_ live: LiveSession) {
+        let beep = configuration.recordingBeepSeconds
+        live.session.beginRecording(beepEvery: beep > 0 ? .seconds(beep) : nil, at: now)
     }
 
     /// `recording.consent` of a `session.update`: the recording begins, or ends and is thrown away.
@@ -26,7 +31,7 @@ extension Shard {
     ) {
         if recordingRule(of: live) == .asked {
             if consent {
-                live.session.beginRecording(at: now)
+                startRecording(live)
             } else if let last = live.session.endRecording(discards: true, at: now) {
                 services.recordings?.keep(last)
             }

@@ -16,6 +16,8 @@ final class PlayedTrack {
         var end: Int { start + run.length }
     }
 
+    /// Tells the user that the session is recorded; nil: nothing does.
+    var beep: RecordingBeep?
     private var waiting: [Waiting] = []
     private var played = RecordedAudio()
     /// A position that had not been heard before, and when that was known.
@@ -28,7 +30,10 @@ final class PlayedTrack {
     /// Bytes on the heap. The payloads that wait are shared with the timeline, which keeps most of
     /// them, too; they count here.
     var heldBytes: Int {
-        waiting.reduce(waiting.heapBytes + played.heldBytes) { $0 + $1.run.payload.heapBytes }
+        let own = beep == nil ? 0 : RecordingBeep.objectBytes
+        return waiting.reduce(own + waiting.heapBytes + played.heldBytes) {
+            $0 + $1.run.payload.heapBytes
+        }
     }
 
     /// A run was sent.

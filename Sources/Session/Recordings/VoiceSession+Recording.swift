@@ -11,9 +11,11 @@ extension VoiceSession {
 
     /// Begins to record the session. Nothing changes where it is recorded already. It makes no
     /// output.
-    public func beginRecording(at now: Instant) {
+    /// - Parameter beepInterval: how often a tone in the agent's speech says so; nil: never.
+    public func beginRecording(beepEvery beepInterval: Duration? = nil, at now: Instant) {
         guard !isRecorded else { return }
         let recording = SessionRecording(of: id, at: now)
+        recording.agent.beep = beepInterval.map { RecordingBeep(every: $0, from: now) }
         context.recordings[ObjectIdentifier(self)] = recording
         isRecorded = true
         playback?.timeline?.played = recording.agent

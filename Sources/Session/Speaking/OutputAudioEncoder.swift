@@ -25,6 +25,8 @@ final class OutputAudioEncoder {
     /// The samples at the front of the work space that the last payload was made of, and their
     /// rate; nil: it was a packet of the speech service.
     private(set) var source: (count: Int, rate: SampleRate)?
+    /// Whether something was mixed into the last packet.
+    private var isMixed = false
     /// For packets where the client does not take Opus.
     private var decoder: OpusDecoder?
 
@@ -65,32 +67,38 @@ final class OutputAudioEncoder {
 
     /// Takes speech from the head of a queue and encodes it: at most `maxFrames` frames, fewer
     /// where the format or the work space requires it.
+    /// - Parameter beep: is mixed into samples; nil: nothing is.
     /// - Returns: one Opus packet, or a run of PCM or G.711; and how long it lasts, on the queue's
     ///   timeline.
     func encodeNext(
-        of queue: inout ItemSpeechQueue, maxFrames: Int, context: SessionContext
+        of queue: inout ItemSpeechQueue, maxFrames: Int, context: SessionContext,
+        mixing beep: RecordingBeep? = nil
     ) throws(AgentError) -> (payload: [UInt8], length: Int) {
         guard format == .opus else {
-            return try takeRun(of: &queue, maxFrames: maxFrames, scratch: context.scratch)
+            return try takeRun(
+                of: &queue, maxFrames: maxFrames, mixing: beep, scratch: context.scratch)
         }
+        isMixed = false
         endPhrases(of: &queue, context)
         let payload: [UInt8]
         switch queue.head {
         case .samples(let rate):
             try prepare(for: rate, relief: context.encodingRelief.reduction)
-            payload = try encodeFrame(of: &queue, rate, scratch: context.scratch)
+            payload = try encodeFrame(of: &queue, rate, mixing: beep, scratch: context.scratch)
         case .packet:
             payload = queue.takePacket { Array($0) }
             source = nil
         case nil: return ([], 0)
         }
-        if context.phrases.isEnabled { queue.record(payload) }
+        // A phrase with a packet missing is not kept.
+        if context.phrases.isEnabled, !isMixed { queue.record(payload) }
         endPhrases(of: &queue, context)
         return (payload, ItemSpeechQueue.frameLength)
     }
 
     private func takeRun(
-        of queue: inout ItemSpeechQueue, maxFrames: Int, scratch: AudioScratch
+        of queue: inout ItemSpeechQueue, maxFrames: Int, mixing beep: RecordingBeep?,
+        scratch: AudioScratch
     ) throws(AgentError) -> (payload: [UInt8], length: Int) {
         switch queue.head {
         case .samples(let rate):
@@ -100,6 +108,7 @@ final class OutputAudioEncoder {
             let wanted = frame * max(1, min(fitting, maxFrames))
             let room = UnsafeMutableBufferPointer(rebasing: scratch.decoded[..<wanted])
             let taken = queue.takeSamples(into: room)
+            _ = beep?.mix(into: UnsafeMutableBufferPointer(rebasing: room[..<taken]), rate: rate)
             source = (taken, rate)
             let samples = resample(UnsafeBufferPointer(rebasing: room[..<taken]), scratch)
             return (bytes(of: samples), ItemSpeechQueue.length(ofSamples: taken, at: rate))
@@ -146,12 +155,14 @@ final class OutputAudioEncoder {
     }
 
     private func encodeFrame(
-        of queue: inout ItemSpeechQueue, _ rate: SampleRate, scratch: AudioScratch
+        of queue: inout ItemSpeechQueue, _ rate: SampleRate, mixing beep: RecordingBeep?,
+        scratch: AudioScratch
     ) throws(AgentError) -> [UInt8] {
         let frame = rate.hertz / Self.framesPerSecond
         let room = UnsafeMutableBufferPointer(rebasing: scratch.decoded[..<frame])
         // The phrase's last frame is filled up with silence.
         for silent in queue.takeSamples(into: room)..<frame { room[silent] = 0 }
+        isMixed = beep?.mix(into: room, rate: rate) == true
         source = (frame, rate)
         do {
             let count = try opus!.encode(

@@ -60,10 +60,6 @@ final class PlayoutTimeline {
     /// How far a client that adds up its chunks may report too much: a frame.
     private static let roundingMilliseconds = 20
 
-    /// Whether the client has reported how much it has played: it knows this extension.
-    private(set) var isAcknowledged = false
-    /// Whether it is told where audio that is sent again starts.
-    private(set) var tellsPositions = false
     /// Searches the user's audio for the reply; nil: there is no such audio.
     var echo: EchoCheck?
     /// Records what is heard; nil: the session is not recorded.
@@ -71,6 +67,11 @@ final class PlayoutTimeline {
     private var pacer: PlayoutPacer
     private let keepsAudio: Bool
     private let isResumable: Bool
+    /// Whether the client has reported how much it has played: it knows this extension. In the padding
+    /// behind the pacer, as the flags before and after.
+    private(set) var isAcknowledged = false
+    /// Whether it is told where audio that is sent again starts.
+    private(set) var tellsPositions = false
     private var kept: ResendBuffer
     /// Runs that are to be sent again before anything else, the next one last.
     private var again: [SentRun] = []

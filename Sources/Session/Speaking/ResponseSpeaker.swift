@@ -213,6 +213,8 @@ struct ResponseSpeaker {
         guard !playout.hasRunsAgain, items.contains(where: \.hasSpeech) else { return }
         let encoder = encoder ?? context.codecs.takeEncoder(for: format, settings: opus)
         self.encoder = encoder
+        let beep = playout.played?.beep
+        beep?.review(at: now)
         var allowance = playout.allowance(at: now)
         for index in items.indices where items[index].hasSpeech {
             while allowance >= OutputAudioEncoder.frameMilliseconds,
@@ -222,7 +224,7 @@ struct ResponseSpeaker {
                 let due = allowance / OutputAudioEncoder.frameMilliseconds
                 let (payload, length) = try encoder.encodeNext(
                     of: &items[index].queue, maxFrames: max(1, min(whole, due)),
-                    context: context)
+                    context: context, mixing: beep)
                 let run = SentRun(
                     part: PartAddress(
                         responseID: responseID, itemID: items[index].itemID,

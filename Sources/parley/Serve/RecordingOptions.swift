@@ -15,7 +15,7 @@ struct RecordingOptions: Sendable {
     var maxBytes = 16 << 30
     /// 32 MiB: five minutes of one session's PCM, or a second of 300.
     var maxQueuedBytes = 32 << 20
-    /// 1: encodes 100 sessions whose clients send PCM or G.711. Opus is not encoded again.
+    /// 1: encodes 150 sessions whose clients send PCM or G.711. Opus is not encoded again.
     var threads = 1
     /// Where complete files go.
     var url: String?

@@ -184,6 +184,59 @@ import Testing
         #expect(recorded.after == plain.after && plain.chunks == 0)
     }
 
+    /// Where in the reply the samples are not those of the voice, in milliseconds, by runs.
+    private func beeps(in samples: [Int16]) -> [Range<Int>] {
+        var runs: [Range<Int>] = []
+        for index in samples.indices where samples[index] != Int16((index + 1) % 32_768) {
+            let place = index / 24
+            if let last = runs.last, place <= last.upperBound + 5 {
+                runs[runs.count - 1] = last.lowerBound..<place + 1
+            } else {
+                runs.append(place..<place + 1)
+            }
+        }
+        return runs
+    }
+
+    @Test func aToneIsMixedIntoWhatIsPlayed() {
+        let talk = BargeIn()
+        talk.script.session.beginRecording(beepEvery: .seconds(2), at: .milliseconds(0))
+        talk.script.run(until: 9_000)
+        talk.script.endRecording()
+        let samples = Self.samples(talk.script.chunks)
+        // The reply is not longer for it, and the client hears it, too.
+        #expect(samples.count == BargeIn.reply.count * 1_200)
+        let isPlayed =
+            talk.script.audioPackets.flatMap(\.payload)
+            == talk.script.chunks.flatMap(\.agent.bytes)
+        #expect(isPlayed)
+        let runs = beeps(in: samples)
+        #expect(runs.count == 3)
+        #expect(runs.first?.lowerBound == 0)
+        #expect(runs.allSatisfy { (195...201).contains($0.count) }, "\(runs)")
+        for (run, next) in zip(runs, runs.dropFirst()) {
+            #expect((1_900...2_600).contains(next.lowerBound - run.lowerBound), "\(runs)")
+        }
+    }
+
+    /// A phrase that is said again is synthesised twice, and then kept; not where a tone is in it.
+    @Test(arguments: [(60, 2), (5, 4)])
+    func aPhraseWithAToneIsNotKeptForOthers(interval: Int, spoken: Int) {
+        let script = ScriptedSession { $0.outputFormat = .opus }
+        script.session.beginRecording(beepEvery: .seconds(interval), at: .milliseconds(0))
+        script.replies = Array(repeating: .text("Hello, my friend."), count: 4)
+        for turn in 0..<4 {
+            script.send(.responseCreate(ResponseParameters()), at: turn * 10_000)
+        }
+        script.run(until: 40_000)
+        #expect(script.spoken.count == spoken)
+    }
+
+    /// The flag lies in padding, and the track of a timeline where others were.
+    @Test func whatIsNotRecordedTakesNoMoreMemory() {
+        #expect(PlayoutTimeline.objectBytes == 208)
+    }
+
     @Test func aRecordingMayBeginAndEndWithinASession() throws {
         let talk = BargeIn()
         talk.script.run(until: 2_000)
