@@ -30,7 +30,7 @@ test=(
     curl                     # fetches /metrics
     haproxy                  # stands in front of the server, and speaks the PROXY protocol
     node-ws                  # a web page's client outside a browser, with its Node
-    opus-tools               # opusenc: speech as services send it, Opus in Ogg
+    opus-tools               # opusenc: speech as services send it, Opus in Ogg; opusdec: recordings
     pocketsphinx-testdata    # recordings of human speech, with their texts
     postgresql               # keeps records of conversations
     prometheus               # promtool, the judge of /metrics

@@ -14,7 +14,7 @@ final class RecordingWriter: @unchecked Sendable {
     /// How much nicer the thread is than the process, as workers are: event loops have priority.
     private static let addedNiceness: Int32 = 5
     /// The time between two warnings about dropped audio.
-    private static let warningInterval = Duration.seconds(60)
+    private static let warningInterval = Duration.seconds(30)
 
     /// Guards everything up to `openRecordings`; signalled for each chunk and for the end.
     private let lock = ConditionLock()
@@ -151,13 +151,14 @@ final class RecordingWriter: @unchecked Sendable {
             tally.writtenBytes += written
             tally.droppedBytes += dropped
         }
-        guard dropped > 0 else { return }
-        warn("the folder is full or cannot be written to")
-        folder.recount()
+        // The operator may have made room meanwhile. Counting a large folder takes time: not each time.
+        if dropped > 0, warn("the folder is full or cannot be written to") { folder.recount() }
     }
 
     /// Says that audio is dropped, now and then.
-    private func warn(_ reason: String) {
+    /// - Returns: whether it was time to.
+    @discardableResult
+    private func warn(_ reason: String) -> Bool {
         let now = MonotonicClock.now
         let isDue = lock.withLock { () -> Bool in
             if let warnedAt, now < warnedAt + Self.warningInterval { return false }
@@ -167,6 +168,7 @@ final class RecordingWriter: @unchecked Sendable {
         if isDue {
             logger.warning("audio of recordings is dropped", metadata: ["reason": "\(reason)"])
         }
+        return isDue
     }
 }
 
