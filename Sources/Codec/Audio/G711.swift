@@ -44,6 +44,12 @@ public enum G711 {
         }
     }
 
+    /// The µ-law code of one sample.
+    static func muLawCode(of sample: Int16) -> UInt8 { encodeMu(sample) }
+
+    /// The sample of one µ-law code.
+    static func muLawSample(of code: UInt8) -> Int16 { decodeMu(code) }
+
     // MARK: - µ-law: all bits inverted; ((step + 16.5) · 2^(segment + 3)) - bias
 
     private static func decodeMu(_ code: UInt8) -> Int16 {

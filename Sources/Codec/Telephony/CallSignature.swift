@@ -1,0 +1,75 @@
+// The signatures with which carriers prove that a WebSocket is theirs. Each is a code of the URL that
+// the carrier has dialled, made with the token of the operator's account. The server cannot see that
+// URL behind a proxy, and so is told it.
+//
+// Sources: Twilio "Webhooks security" (HMAC-SHA1 of the URL, base64); Plivo's server SDK,
+// `validateV3Signature` (HMAC-SHA256 of the URL, a dot and the nonce, base64).
+
+import COpenSSL
+
+/// How a carrier signs.
+public enum CallSigning: Sendable {
+    /// `X-Twilio-Signature`.
+    case twilio
+    /// `X-Plivo-Signature-V3`, with `X-Plivo-Signature-V3-Nonce`.
+    case plivo
+
+    /// The field that has the signature.
+    public var field: String {
+        switch self {
+        case .twilio: "X-Twilio-Signature"
+        case .plivo: "X-Plivo-Signature-V3"
+        }
+    }
+
+    /// Whether the fields of a request have a signature of one of the URLs.
+    /// - Parameters:
+    ///   - urls: forms of the URL that the carrier may have signed.
+    ///   - token: of the operator's account.
+    public func isSigned(_ fields: HTTPFields, _ urls: [String], token: String) -> Bool {
+        guard fields.count(of: field) == 1, let signature = fields[field] else { return false }
+        switch self {
+        case .twilio:
+            return urls.contains { Self.matches(signature, self.signature(of: $0, token: token)) }
+        case .plivo:
+            guard let nonce = fields["X-Plivo-Signature-V3-Nonce"] else { return false }
+            // While a token is exchanged, there is one signature for each of the two.
+            let signatures = signature.split(separator: ",").prefix(4)
+            return urls.contains { url in
+                let expected = self.signature(of: url, nonce: nonce, token: token)
+                return signatures.contains { Self.matches(String($0), expected) }
+            }
+        }
+    }
+
+    /// The signature of a URL; empty where OpenSSL cannot make it.
+    public func signature(of url: String, nonce: String = "", token: String) -> String {
+        switch self {
+        case .twilio: Self.code(of: url, "SHA1", bytes: 20, token)
+        case .plivo: Self.code(of: "\(url).\(nonce)", "SHA256", bytes: 32, token)
+        }
+    }
+
+    private static func code(
+        of text: String, _ digest: String, bytes: Int, _ token: String
+    ) -> String {
+        let text = Array(text.utf8)
+        let token = Array(token.utf8)
+        var code = [UInt8](repeating: 0, count: bytes)
+        let made = EVP_Q_mac(
+            nil, "HMAC", nil, digest, nil, token, token.count, text, text.count, &code,
+            code.count, nil)
+        guard made != nil else {
+            ERR_clear_error()
+            return ""
+        }
+        return Base64.text(of: code)
+    }
+
+    /// Compares in a time that does not depend on where the texts differ.
+    static func matches(_ text: String, _ expected: String) -> Bool {
+        let (text, expected) = (Array(text.utf8), Array(expected.utf8))
+        return !expected.isEmpty && text.count == expected.count
+            && CRYPTO_memcmp(text, expected, text.count) == 0
+    }
+}
