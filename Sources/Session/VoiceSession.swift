@@ -21,8 +21,8 @@ import Codec
 ///   `canBeHandedOver`, `saved(items:at:)`.
 /// - Inputs: `start(at:)`, `handle(_:eventID:audio:at:)`, `handle(_: ClientEventError, at:)`,
 ///   `handleAudioPacket(_:at:)`, `handleUnheardAudio(at:)`, `handle(_: AgentEvent, at:)`,
-///   `handleDeadline(at:)`, `handleClientAway(at:)`, `handleClientBack(played:at:)`,
-///   `handOver(at:)`; `startRestored(_:played:announcesItems:at:)` instead of `start(at:)`;
+///   `handleTypedTurn(_:at:)`, `handleInterruption(heard:at:)`, `handleDeadline(at:)`, `handleClientAway(at:)`,
+///   `handleClientBack(played:at:)`, `handOver(at:)`; `startRestored(_:played:announcesItems:at:)` instead of `start(at:)`;
 ///   `noteUnsent(itemID:position:)` and `noteLost(itemID:position:)`.
 /// - Outputs: `nextOutput()`.
 ///
@@ -153,6 +153,9 @@ public final class VoiceSession: SessionCore {
     public func hasEnoughSpeech(of responseID: String) -> Bool {
         response(responseID)?.hasEnoughSpeech ?? false
     }
+
+    /// The client begins to use the session as it is.
+    func noteKindSettled() { isKindSettled = true }
 
     // MARK: Inputs
 

@@ -236,6 +236,30 @@ struct Conversation {
         return (end, heard)
     }
 
+    /// Cuts an assistant's text, which somebody else has spoken, at the words that were heard.
+    /// - Parameter words: as the client reports them; empty: nothing was heard.
+    /// - Returns: what is left of the text; nil: it is as it was.
+    mutating func cutText(of id: String, heard words: String) -> String? {
+        guard let index = index(of: id),
+            case .message(role: .assistant, content: let content) = entries[index].item.kind,
+            content.count == 1, case .outputText(let text) = content[0],
+            let heard = HeardWords.prefix(of: text, through: words), heard != text
+        else { return nil }
+        var item = entries[index].item
+        item.kind = .message(role: .assistant, content: [.outputText(heard)])
+        var speech = entries[index].speech
+        speech.isCut = true
+        agents?.handleCut { isItem(at: index, after: $0) }
+        update(item, speech: speech)
+        return heard
+    }
+
+    /// The newest message of the assistant; nil: the user has written or spoken since.
+    var newestReplyID: String? {
+        let newest = entries.last { $0.isReply || $0.isOfUser }
+        return newest?.isReply == true ? newest?.id : nil
+    }
+
     /// The words of an assistant's spoken item, and when they were spoken; nil: there is no such
     /// item.
     func words(of id: String) -> (text: String, speech: Speech)? {

@@ -49,6 +49,9 @@ public struct TurnIdentity: Equatable, Sendable {
     /// The caller: the name of a key, the subject of a token; nil without credentials. The server
     /// knows it, the session does not.
     public var subject: String?
+    /// The telephone call that the session is of; nil: it is of none. The server knows it, the session
+    /// does not.
+    public var call: TelephoneCall?
 
     /// Creates the identity of a turn.
     public init(sessionID: String, responseID: String, subject: String? = nil) {

@@ -90,6 +90,7 @@ package enum SettingHeading: String, CaseIterable, Sendable {
     case listening = "Listening"
     case admission = "Who may connect"
     case credentials = "Credentials"
+    case telephone = "Telephone"
     case tls = "TLS"
     case logging = "Logging"
     case agents = "Agents"
