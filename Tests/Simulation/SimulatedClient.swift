@@ -84,11 +84,12 @@ package final class SimulatedClient {
     package func open(
         _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"],
         offer: PerMessageDeflateOffer? = nil, credential: String? = nil,
-        beta: String? = nil
+        beta: String? = nil, fields: [(String, String)] = []
     ) {
         offered = subprotocols
         self.offer = offer
         var headers = HTTPFields()
+        for (name, value) in fields { headers.append(name, value) }
         if let beta { headers.append("OpenAI-Beta", beta) }
         let asked = RealtimeDialect(askedForBy: headers)
         let isBeta = asked == .beta || subprotocols.contains(RealtimeDialect.betaSubprotocol)

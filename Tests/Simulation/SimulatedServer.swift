@@ -137,12 +137,13 @@ package final class SimulatedServer {
     package func openClient(
         _ target: String = "/v1/realtime?model=test", subprotocols: [String] = ["realtime"],
         offer: PerMessageDeflateOffer? = nil, key: String? = nil, beta: String? = nil,
-        from address: String = "127.0.0.1"
+        fields: [(String, String)] = [], from address: String = "127.0.0.1"
     ) -> SimulatedClient {
         let client = SimulatedClient(connect(from: address), seed: UInt64(clients.count) + 1)
         clients.append(client)
         client.open(
-            target, subprotocols: subprotocols, offer: offer, credential: key, beta: beta)
+            target, subprotocols: subprotocols, offer: offer, credential: key, beta: beta,
+            fields: fields)
         return client
     }
 

@@ -26,6 +26,15 @@ enum TurnFields {
             // A retry asks for the same turn again.
             ("Idempotency-Key", turn.responseID + (isWhole ? "-whole" : "")),
         ]
+        if let call = turn.call {
+            fields.append(("X-Parley-Call-Carrier", call.carrier.rawValue))
+            for (name, value) in [
+                ("X-Parley-Call", call.callID), ("X-Parley-Call-From", call.from ?? ""),
+                ("X-Parley-Call-To", call.to ?? ""),
+            ] where !value.isEmpty && isPrintable(value) {
+                fields.append((name, value))
+            }
+        }
         if let limit = service.totalTimeout {
             fields.append(("X-Parley-Deadline-Ms", "\(max(0, limit.wholeMilliseconds))"))
         }

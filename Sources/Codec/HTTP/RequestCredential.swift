@@ -33,6 +33,28 @@ public enum RequestCredential: Equatable, Sendable {
         }
     }
 
+    /// The password of `Authorization: Basic …` (RFC 7617 §2) as a credential, for clients that can
+    /// send no other scheme; nil: there is no such field.
+    public static func password(in fields: HTTPFields) -> RequestCredential? {
+        let scheme = "basic "
+        guard fields.count(of: "Authorization") == 1, let value = fields["Authorization"],
+            value.prefix(scheme.count).lowercased() == scheme
+        else { return nil }
+        let text = value.dropFirst(scheme.count).drop { $0 == " " }
+        guard let pair = decoded(text) else { return .malformed }
+        let parts = pair.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        return parts.count == 2 ? checked(parts[1]) : .malformed
+    }
+
+    private static func decoded(_ base64: Substring) -> String? {
+        var text = ByteWriter(capacity: max(1, base64.utf8.count))
+        var base64 = base64
+        let isValid = base64.withUTF8 { bytes in
+            (try? Base64.decode(UnsafeRawBufferPointer(bytes), into: &text)) != nil
+        }
+        return isValid ? String(decoding: text.copiedBytes, as: UTF8.self) : nil
+    }
+
     private static func ofHeader(_ value: String) -> RequestCredential {
         // The scheme ignores case, and one or more spaces follow it (RFC 9110 §11.4).
         guard value.utf8.count > scheme.utf8.count,

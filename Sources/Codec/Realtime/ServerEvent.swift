@@ -179,6 +179,9 @@ public enum ServerEvent: Equatable, Sendable {
     case outputAudioBufferCleared(responseID: String)
     /// An event of the agent that answers, as it came: `parley.agent.event`, an extension of Parley.
     case agentEvent(responseID: String, name: String, RawJSON)
+    /// The caller of a telephone line has pressed a key: `parley.dtmf.received`, an extension of
+    /// Parley.
+    case dtmfReceived(digit: String)
     /// The client has come back to its session, or to one that goes on in its place:
     /// `parley.resumed`, an extension of Parley. `recovered`: the events that it has missed follow.
     indirect case resumed(id: String, SessionParameters, recovered: Bool)

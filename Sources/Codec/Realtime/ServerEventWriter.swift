@@ -74,6 +74,7 @@ extension ServerEvent {
         case .rateLimitsUpdated: "rate_limits.updated"
         case .outputAudioBufferCleared: "output_audio_buffer.cleared"
         case .agentEvent: "parley.agent.event"
+        case .dtmfReceived: "parley.dtmf.received"
         case .resumed: "parley.resumed"
         case .resumeUpdated: "parley.resume.updated"
         case .goingAway: "parley.going_away"
@@ -113,8 +114,7 @@ extension JSONWriter {
         case .inputAudioBufferTimeoutTriggered(let itemID, let start, let end):
             audioRange(itemID, start: start, end: end)
         case .inputAudioBufferCommitted(let itemID, let previousItemID):
-            member("item_id", itemID)
-            member("previous_item_id", previousItemID)
+            committed(itemID, after: previousItemID)
         case .inputAudioBufferCleared, .resumeUpdated: break
         case .conversationItemAdded(let item, let previousItemID),
             .conversationItemDone(let item, let previousItemID):
@@ -161,6 +161,7 @@ extension JSONWriter {
         case .rateLimitsUpdated(let limits): rateLimits(limits)
         case .outputAudioBufferCleared(let responseID): member("response_id", responseID)
         case .agentEvent(let id, let name, let value): agentEvent(name, value, of: id)
+        case .dtmfReceived(let digit): member("digit", digit)
         case .resumed(let id, let parameters, let recovered):
             member("recovered", recovered)
             sessionMember(id, parameters, in: dialect, expiresAt: expiresAt)
@@ -179,6 +180,11 @@ extension JSONWriter {
     ) {
         key("session")
         session(id: id, parameters, in: dialect, expiresAt: expiresAt)
+    }
+
+    private mutating func committed(_ itemID: String, after previousItemID: String?) {
+        member("item_id", itemID)
+        member("previous_item_id", previousItemID)
     }
 
     private mutating func goingAway(_ reason: GoingAwayReason, _ milliseconds: Int) {

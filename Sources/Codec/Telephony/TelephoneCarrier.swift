@@ -42,6 +42,14 @@ public enum TelephoneCarrier: String, CaseIterable, Sendable {
     }
 }
 
+extension TelephoneCarrier: LosslessStringConvertible {
+    /// The carrier with this name.
+    public init?(_ description: String) { self.init(rawValue: description) }
+
+    /// Its name.
+    public var description: String { rawValue }
+}
+
 /// The names that a carrier's media streams have for the same things. One parser and one writer serve
 /// all of them.
 ///

@@ -93,6 +93,8 @@ public struct WebSocketUpgrade: Sendable {
 public enum WebSocketHandshake {
     /// The subprotocol that OpenAI's realtime clients offer and expect to be selected.
     public static let realtimeSubprotocol = "realtime"
+    /// The subprotocol of Asterisk's media channel.
+    public static let mediaSubprotocol = "media"
     /// The version of the protocol (RFC 6455 §4.1, 9).
     private static let version = "13"
 

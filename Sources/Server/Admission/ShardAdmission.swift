@@ -99,8 +99,8 @@ extension Shard {
         let source = source(of: request, on: connection)
         let verdict = RequestGate.judge(
             request, from: source, isBodyDue: isBodyDue, policy: admission.policy, routes: routes
-        ) { () throws(RefusalReason) in
-            try sender(of: request, from: source.client, after: answer)
+        ) { route throws(RefusalReason) in
+            try sender(of: request, from: source, on: route, after: answer)
         }
         switch verdict {
         case .refused(let reason):

@@ -143,6 +143,8 @@ final class Connection {
     var isSideband = false
     /// Whether sidebands see the events of its session (SessionObservation). In the same padding.
     @exclusivity(unchecked) var isObserved = false
+    /// Whether it is a telephone line (TelephoneLine). In the same padding.
+    @exclusivity(unchecked) var isTelephone = false
     /// Compression that remembers earlier messages, where there was memory for it.
     var contexts: CompressionContexts?
     @exclusivity(unchecked) var live: LiveSession?
@@ -165,7 +167,10 @@ final class Connection {
     static var noMessageDue: Instant { Instant(nanoseconds: .max) }
 
     /// Whether it is a WebSocket without a session, which sends back what it gets.
-    var isEcho: Bool { state == .webSocket && live == nil && !isSideband }
+    var isEcho: Bool { state == .webSocket && live == nil && !isSideband && !isTelephone }
+
+    /// Whether it is a line whose call has not begun.
+    private var awaitsCall: Bool { isTelephone && live == nil }
 
     /// Whether its session has yet to hear the rest of a long message; everything of the client
     /// that follows waits.
@@ -211,6 +216,8 @@ final class Connection {
         case slowMessage
         /// Neither side has sent a message for too long.
         case idleMessages
+        /// A carrier has connected and has not begun the call.
+        case noCall
         /// The client has not answered a ping.
         case silence
         /// The client is silent: it gets a ping.
@@ -225,6 +232,7 @@ final class Connection {
             return .slowReader
         }
         if isPaused { return .paused }
+        if awaitsCall, peerTime >= phaseStart + configuration.headerTimeout { return .noCall }
         if peerTime >= messageDue { return .slowMessage }
         let idle = configuration.messageIdleTimeout
         if idle > .zero, peerTime >= lastMessage + idle { return .idleMessages }
@@ -235,6 +243,7 @@ final class Connection {
     private func webSocketDeadline(_ configuration: ServerConfiguration) -> Instant {
         let silence = isPinged ? configuration.idleTimeout : configuration.pingInterval
         var due = min(lastReceived + min(silence, configuration.idleTimeout), messageDue)
+        if awaitsCall { due = min(due, phaseStart + configuration.headerTimeout) }
         if configuration.messageIdleTimeout > .zero {
             due = min(due, lastMessage + configuration.messageIdleTimeout)
         }

@@ -175,6 +175,9 @@ extension Shard {
         guard let live = connection.live else { return own }
         var due = min(own, live.deadline ?? own)
         if let end = live.grant?.end { due = min(due, end) }
+        if connection.isTelephone, let keys = telephony[connection.token]?.deadline {
+            due = min(due, keys)
+        }
         if let resume = live.resume {
             due = min(due, resume.deadline(sessionEnd: live.grant?.end))
         }
@@ -193,6 +196,7 @@ extension Shard {
             live.deadline = nil
             step(live, of: connection) { $0.handleDeadline(at: now) }
         }
+        if connection.isTelephone { reviewLine(of: connection) }
         if let end = connection.live?.grant?.end, end <= now { expireSession(of: connection) }
         if let live = connection.live, live.resume != nil { reviewResume(of: live, on: connection) }
         if let live = connection.live, live.session.recorder != nil {

@@ -33,6 +33,10 @@ extension RefusalReason {
             RouteFailure(
                 status: 403, code: "insufficient_permissions",
                 message: "This credential does not open that path.")
+        case .callSignature:
+            RouteFailure(
+                status: 403, code: "invalid_signature",
+                message: "The carrier's signature is missing, or is not that of this URL.")
         case .model:
             RouteFailure(
                 status: 403, code: "model_not_found",

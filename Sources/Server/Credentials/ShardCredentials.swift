@@ -8,12 +8,14 @@ import Session
 extension Shard {
     /// Who sends a request; an attempt that fails is counted.
     /// - Parameters:
-    ///   - address: the client's, with the fields of trusted proxies.
+    ///   - source: where it comes from, with the fields of trusted proxies.
     ///   - answer: what the store has said about its client secret; the attempt was counted when
     ///     the store was asked.
     func sender(
-        of request: HTTPRequest, from address: NetworkAddress, after answer: SecretAnswer?
+        of request: HTTPRequest, from source: RequestSource, on route: Route,
+        after answer: SecretAnswer?
     ) throws(RefusalReason) -> RequestSender {
+        let address = source.client
         let isLimited = answer == nil && !admission.isUnlimited(address)
         let isExhausted =
             isLimited && services.authenticator.failures.isExhausted(address, at: now)
@@ -26,7 +28,17 @@ extension Shard {
                 guard let caller else { throw RefusalReason.unknownCredential }
                 return .known(caller)
             }
-            let credential = RequestCredential(request.fields)
+            if let carrier = route.carrier,
+                let caller = try telephoneAccess.caller(
+                    of: request, from: carrier,
+                    pathSecret: route.hasSecretPath ? route.parameter(of: request.path) : nil,
+                    source: source, needsCredential: services.authenticator.isOn)
+            {
+                return .known(caller)
+            }
+            let credential =
+                route.carrier == nil
+                ? RequestCredential(request.fields) : RequestCredential(ofCarrier: request.fields)
             if answer == nil, !isExhausted, let digest = secretToAskFor(credential) {
                 return .unknownSecret(digest)
             }

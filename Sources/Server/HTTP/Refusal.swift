@@ -37,6 +37,8 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
     case wrongClaims
     /// A good credential that does not open this path.
     case insufficientCredential
+    /// The signature of a carrier is wrong, or missing where its token is configured.
+    case callSignature
     /// `auth-failures-per-minute-per-address`.
     case failedAttempts
     /// A model that the credential does not name.
@@ -70,6 +72,7 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
         case .expiredCredential: (.authExpired, "expired token")
         case .wrongClaims: (.authClaims, "jwt-audience, jwt-issuer or times of a token")
         case .insufficientCredential: (.authInsufficient, "insufficient credential")
+        case .callSignature: (.authSignature, "telephone-url or the carrier's token")
         case .failedAttempts: (.authLimited, "auth-failures-per-minute-per-address")
         case .model: (.refusedModel, "models of a credential")
         case .credentialSessions: (.refusedCredentialSessions, "max-sessions-per-key")
@@ -111,8 +114,8 @@ package enum RefusalReason: Int, CaseIterable, Error, Sendable {
                 status: 403, code: "origin_not_allowed",
                 message: "Pages of that Origin may not connect; see the server's allowed-origins.")
         case .noCredential, .malformedCredential, .unknownCredential, .expiredCredential,
-            .wrongClaims, .insufficientCredential, .failedAttempts, .model, .credentialSessions,
-            .clientSecrets, .quota:
+            .wrongClaims, .insufficientCredential, .callSignature, .failedAttempts, .model,
+            .credentialSessions, .clientSecrets, .quota:
             return credentialFailure(retry: retry)
         }
     }

@@ -76,11 +76,12 @@ enum RequestGate {
     /// - Parameters:
     ///   - source: where it comes from, as far as proxies are to be believed.
     ///   - isBodyDue: whether the client waits for the verdict before it sends a long body.
-    ///   - identify: finds out who sends it. Asked last, and only for a route that is not open: a
+    ///   - identify: finds out who sends it to a route. Asked last, and only for a route that is not open: a
     ///     wrong credential counts as a failed attempt.
     static func judge(
         _ request: HTTPRequest, from source: RequestSource, isBodyDue: Bool = false,
-        policy: RequestPolicy, routes: Routes, identify: () throws(RefusalReason) -> RequestSender
+        policy: RequestPolicy, routes: Routes,
+        identify: (Route) throws(RefusalReason) -> RequestSender
     ) -> RequestVerdict {
         // The request's own Host, not a proxy's field for it: a page that was rebound to the
         // proxy's machine could send any value in that field. Health probes come with any Host.
@@ -102,7 +103,7 @@ enum RequestGate {
                 ? .failed(RouteFailure(HTTPError.bodyTooLarge), route) : .admitted(route, .visitor)
         }
         do throws(RefusalReason) {
-            switch try identify() {
+            switch try identify(route) {
             case .unknownSecret(let digest): return .undecided(digest, route)
             case .known(let caller):
                 guard caller.access >= route.access else { throw .insufficientCredential }

@@ -98,6 +98,8 @@ struct RouteFailure {
 enum WebSocketService: Sendable {
     /// A session of the model that the request's query names, or a running one (`call_id`).
     case session
+    /// A telephone call, in the protocol of its carrier.
+    case call(TelephoneCarrier)
     /// Each message is sent back unchanged, for conformance tests and measurements.
     case echo
 }
@@ -237,6 +239,14 @@ struct Routes: Sendable {
         byPath[path] ?? withParameters.first { $0.matches(path) }
     }
 
+    /// The path of a request for a log, without a secret that is a part of it.
+    func shownPath(of request: HTTPRequest) -> String {
+        guard let route = route(at: request.path), route.hasSecretPath else {
+            return request.path
+        }
+        return route.path
+    }
+
     static func table(_ configuration: ServerConfiguration) -> [Route] {
         var table = applications + probes
         if configuration.debugEcho {
@@ -250,8 +260,8 @@ struct Routes: Sendable {
                         RouteContent(answers: [RouteAnswer(status: 101, "It is a WebSocket now.")])
                     }))
         }
-        return table + Route.calls + Route.administration + Route.nodes
-            + StaticFile.all.map(\.route)
+        return table + Route.calls + Route.telephone(configuration) + Route.administration
+            + Route.nodes + StaticFile.all.map(\.route)
     }
 
     /// The routes for applications.

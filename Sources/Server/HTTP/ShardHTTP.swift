@@ -176,7 +176,8 @@ extension Shard {
             "request",
             metadata: [
                 "peer": "\(admission.source(of: request, sentBy: peer ?? .unspecified).client)",
-                "method": "\(request.method)", "path": "\(request.path)", "status": "\(status)",
+                "method": "\(request.method)", "path": "\(routes.shownPath(of: request))",
+                "status": "\(status)",
             ])
     }
 

@@ -5,6 +5,16 @@
 import Codec
 import Session
 
+/// The place of a session that has not begun: it is to be used, or released.
+struct SessionPlaceHeld {
+    /// The session as its request and its credential have it.
+    var parameters: SessionParameters
+    /// Limits of the credential; nil where there are none.
+    let grant: SessionGrant?
+    /// Whose session it is.
+    let tag: CallerTag
+}
+
 extension Shard {
     /// A request for a WebSocket.
     /// - Parameter rest: what the client has sent behind it.
@@ -24,6 +34,8 @@ extension Shard {
             if let upgrade = validUpgrade(of: request, on: connection) {
                 accept(upgrade, on: connection)
             }
+        case .call(let carrier):
+            answerCall(request, from: carrier, by: caller, on: connection)
         case .session:
             if let id = SidebandQuery.sessionID(of: request) {
                 guard let refusal = beginJoining(id, request, by: caller, on: connection)
@@ -75,14 +87,47 @@ extension Shard {
         for request: HTTPRequest, by caller: Caller, resume: ResumeQuery,
         claimed: ClaimedSession? = nil, on connection: Connection
     ) {
-        guard let upgrade = validUpgrade(of: request, on: connection) else { return }
+        guard
+            let (upgrade, place) = takePlace(
+                for: request, by: caller, to: routes.session(for: request),
+                isMoved: claimed != nil, on: connection)
+        else { return }
+        accept(upgrade, on: connection)
+        // The answer may have exceeded the output limit of a slow reader.
+        guard connection.state == .webSocket else { return release(place) }
+        let dialect = RealtimeDialect(askedForBy: request.fields)
+        if let claimed,
+            restore(claimed, of: place.tag, by: caller, grant: place.grant, on: connection)
+        {
+            return
+        }
+        let live = openSession(
+            place.parameters, in: dialect, of: place.tag, grant: place.grant, on: connection)
+        beginRecord(of: live.session, by: caller)
+        if resume != .none { makeResumable(live, of: caller.principal, on: connection) }
+        if case .comeBack(let claim) = resume, let state = live.resume {
+            sendResumed(live, state, recovered: false, from: claim, on: connection)
+        }
+        step(live, of: connection) { $0.start(at: now) }
+    }
+
+    /// Takes the place of a session for a request, within the limits of its caller and of the
+    /// server. A request that may have none is answered.
+    /// - Parameters:
+    ///   - asked: the session that it asks for.
+    ///   - isMoved: whether the session comes from another server.
+    func takePlace(
+        for request: HTTPRequest, by caller: Caller, to asked: SessionParameters,
+        isMoved: Bool = false, on connection: Connection
+    ) -> (WebSocketUpgrade, SessionPlaceHeld)? {
+        guard let upgrade = validUpgrade(of: request, on: connection) else { return nil }
         let client = source(of: request, on: connection).client
         let (parameters, grant): (SessionParameters, SessionGrant?)
         do {
-            (parameters, grant) = try admit(
-                caller, at: client, to: routes.session(for: request), isMoved: claimed != nil)
+            (parameters, grant) = try admit(caller, at: client, to: asked, isMoved: isMoved)
         } catch {
-            return send(credentialRefusal(error, on: connection), to: request, on: connection)
+            send(credentialRefusal(error, on: connection), to: request, on: connection)
+            return nil
         }
         // The address is known as long as the connection speaks HTTP.
         let tag = tag(of: caller, sending: request, on: connection)
@@ -90,35 +135,28 @@ extension Shard {
             var givenUp = 0
             while givenUp < DetachedSessions.givenUpForMemory, makeRoom(for: tag) { givenUp += 1 }
             metrics.add(.sessionsRefused)
-            return send(routes.shortOfMemory.response, to: request, on: connection)
+            send(routes.shortOfMemory.response, to: request, on: connection)
+            return nil
         }
         guard reserveSession(for: tag) else {
-            return send(routes.full.response, to: request, on: connection)
+            send(routes.full.response, to: request, on: connection)
+            return nil
         }
+        let place = SessionPlaceHeld(parameters: parameters, grant: grant, tag: tag)
         // A server without room does not use up its caller's quota, and no return does.
         do throws(QuotaRefusal) {
-            if claimed == nil { try grant?.quotas?.openConnection(at: now) }
+            if !isMoved { try grant?.quotas?.openConnection(at: now) }
         } catch {
-            services.metrics.sessions.subtract(1, ordering: .relaxed)
-            return send(refuse(error, of: client), to: request, on: connection)
+            release(place)
+            send(refuse(error, of: client), to: request, on: connection)
+            return nil
         }
-        accept(upgrade, on: connection)
-        guard connection.state == .webSocket else {
-            // The answer exceeded the output limit of a slow reader: the place is free again.
-            services.metrics.sessions.subtract(1, ordering: .relaxed)
-            return
-        }
-        let dialect = RealtimeDialect(askedForBy: request.fields)
-        if let claimed, restore(claimed, of: tag, by: caller, grant: grant, on: connection) {
-            return
-        }
-        let live = openSession(parameters, in: dialect, of: tag, grant: grant, on: connection)
-        beginRecord(of: live.session, by: caller)
-        if resume != .none { makeResumable(live, of: caller.principal, on: connection) }
-        if case .comeBack(let claim) = resume, let state = live.resume {
-            sendResumed(live, state, recovered: false, from: claim, on: connection)
-        }
-        step(live, of: connection) { $0.start(at: now) }
+        return (upgrade, place)
+    }
+
+    /// No session takes the place.
+    func release(_ place: SessionPlaceHeld) {
+        services.metrics.sessions.subtract(1, ordering: .relaxed)
     }
 
     private func reserveSession(for caller: CallerTag) -> Bool {
@@ -134,18 +172,21 @@ extension Shard {
     }
 
     /// Answers the handshake; from then on the connection is a WebSocket, unless it is closed.
-    /// - Parameter compresses: whether an offer of compression may be taken.
+    /// - Parameters:
+    ///   - subprotocols: those of which an offered one is selected. Browsers send a key in another
+    ///     one, which is never selected.
+    ///   - compresses: whether an offer of compression may be taken.
     func accept(
-        _ upgrade: WebSocketUpgrade, compresses: Bool = true, on connection: Connection
+        _ upgrade: WebSocketUpgrade,
+        subprotocols: [String] = [WebSocketHandshake.realtimeSubprotocol],
+        compresses: Bool = true, on connection: Connection
     ) {
         let agreement = compresses ? compression.negotiate(upgrade.extensions) : nil
         var headers = HTTPFields()
         if let agreement { headers.append("Sec-WebSocket-Extensions", agreement.headerValue) }
         scratch.removeAll()
-        // Browsers send a key in another subprotocol; only `realtime` is ever selected.
         WebSocketHandshake.writeAcceptance(
-            of: upgrade,
-            subprotocol: upgrade.selectSubprotocol(from: [WebSocketHandshake.realtimeSubprotocol]),
+            of: upgrade, subprotocol: upgrade.selectSubprotocol(from: subprotocols),
             headers: headers, into: &scratch)
         guard enqueueScratch(on: connection) != .overLimit else { return }
         connection.http?.end()

@@ -59,6 +59,55 @@ public struct ServerConfiguration: Sendable {
             """),
     ]
 
+    // MARK: Telephone
+
+    /// None: a carrier's route is there only where it is asked for.
+    public var telephone: [TelephoneCarrier] = []
+    /// Nil: the host of the request, which a proxy may have changed.
+    public var telephoneURL: String?
+    /// Nil: no path has a secret.
+    public var telephoneSecret: String?
+    /// Nil: Twilio's signatures are not checked.
+    public var twilioAuthToken: String?
+    /// Nil: Plivo's signatures are not checked.
+    public var plivoAuthToken: String?
+
+    private static let telephoneSettings: [Setting<Self>] = [
+        .list(
+            "telephone", \.telephone, of: "carriers",
+            """
+            Carriers whose calls are taken over a WebSocket, each at the path of its name: \
+            twilio, signalwire, telnyx, exotel, plivo, vobiz, asterisk, conversation-relay. \
+            docs/telephone.md says how to set them up.
+            """),
+        .optionalText(
+            "telephone-url", \.telephoneURL, "a URL that begins with wss:// or https://",
+            """
+            URL of this server as carriers dial it, without a path, as \
+            wss://voice.example.com. Their signatures are made of it. Without it the Host of \
+            the request counts, which a proxy may have changed.
+            """
+        ) { $0.hasPrefix("wss://") || $0.hasPrefix("https://") },
+        .optionalText(
+            "telephone-secret", \.telephoneSecret, "a text", isSecret: true,
+            """
+            Secret that opens the path of a carrier with the secret behind it, as \
+            /telnyx/SECRET, and nothing else: for carriers that neither sign nor send a key.
+            """),
+        .optionalText(
+            "twilio-auth-token", \.twilioAuthToken, "a text", isSecret: true,
+            """
+            Auth token of the Twilio account. Connections at /twilio and /conversation-relay \
+            must then have Twilio's signature, or a credential of this server.
+            """),
+        .optionalText(
+            "plivo-auth-token", \.plivoAuthToken, "a text", isSecret: true,
+            """
+            Auth token of the Plivo account. Connections at /plivo must then have Plivo's \
+            signature, or a credential of this server.
+            """),
+    ]
+
     // MARK: Who may connect
 
     /// Empty: on a loopback address `localhost`, names below it and loopback addresses; elsewhere
@@ -906,7 +955,8 @@ public struct ServerConfiguration: Sendable {
     package static let settings: [SettingGroup<Self>] =
         [
             SettingGroup(.listening, listening), SettingGroup(.admission, admission),
-            SettingGroup(.credentials, credentials), SettingGroup(.tls, tls),
+            SettingGroup(.credentials, credentials), SettingGroup(.telephone, telephoneSettings),
+            SettingGroup(.tls, tls),
             SettingGroup(.logging, logging), SettingGroup(.agents, agents),
             SettingGroup(.services, services),
             SettingGroup(

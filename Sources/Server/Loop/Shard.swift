@@ -20,6 +20,7 @@
 //   MemoryReturn    when freed memory goes back to the system               Memory/
 //   SurveyTable     questions of operators                                  Observation/
 //   SidebandTable   calls, and connections that have joined a session       Sideband/
+//   LineTable       telephone lines                                         Telephony/
 //   NodeRelays      requests that other nodes answer                        Cluster/
 //   SecretLookups   requests whose client secret another node may have made Credentials/
 //   TickMeter       what is measured of each tick                           Observation/
@@ -106,6 +107,9 @@ package final class Shard<Backend: IO> {
     var surveys = SurveyTable()
     /// Calls, and connections that have joined a session.
     var sidebands = SidebandTable()
+    /// Telephone lines.
+    var telephony = LineTable()
+    let telephoneAccess: TelephoneAccess
     /// Requests whose client secret another node may have made.
     var secretLookups = SecretLookups()
     /// The time of day at which sessions end.
@@ -158,6 +162,7 @@ package final class Shard<Backend: IO> {
         compression = ShardCompression(configuration)
         admission = Admission(configuration, limits: services.addressLimits)
         messageRules = MessageRules(configuration)
+        telephoneAccess = TelephoneAccess(configuration)
         clock = ShardClock(at: io.now)
         inbox = ShardInbox(wake: io.wake)
         readBuffer = .allocate(byteCount: configuration.readBufferBytes, alignment: 64)

@@ -20,8 +20,8 @@ extension Connection {
 
     /// Whether it has nothing beyond that.
     fileprivate var isResting: Bool {
-        state == .webSocket && live == nil && !isSideband && tls == nil && output.isEmpty
-            && pending.isEmpty && backlog == nil && contexts == nil
+        state == .webSocket && live == nil && !isSideband && !isTelephone && tls == nil
+            && output.isEmpty && pending.isEmpty && backlog == nil && contexts == nil
             && messageDue == Connection.noMessageDue
     }
 
@@ -85,6 +85,9 @@ extension Shard {
         if let live = connection.live { add(live, at: connection.token, to: &ledger) }
         if connection.isObserved {
             ledger.session += sidebands.observations[connection.token]?.heldBytes ?? 0
+        }
+        if connection.isTelephone {
+            ledger.session += telephony[connection.token]?.heldBytes ?? 0
         }
         if connection.isSideband { addSideband(at: connection.token, to: &ledger) }
         return ledger

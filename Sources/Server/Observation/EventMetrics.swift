@@ -29,7 +29,7 @@ extension ServerEvent {
             .eventsOutSession
         case .inputAudioBufferSpeechStarted, .inputAudioBufferSpeechStopped,
             .inputAudioBufferCommitted, .inputAudioBufferCleared,
-            .inputAudioBufferTimeoutTriggered:
+            .inputAudioBufferTimeoutTriggered, .dtmfReceived:
             .eventsOutInputAudio
         case .conversationItemAdded, .conversationItemDone, .conversationItemDeleted,
             .conversationItemRetrieved, .conversationItemTruncated, .transcriptionDelta,

@@ -124,6 +124,7 @@ extension MetricFamily {
                 ("missing", .authMissing), ("malformed", .authMalformed), ("unknown", .authUnknown),
                 ("expired", .authExpired), ("claims", .authClaims),
                 ("insufficient", .authInsufficient), ("address_limit", .authLimited),
+                ("signature", .authSignature),
             ]),
         .counters(
             "parley_credential_limits_total",
@@ -199,6 +200,22 @@ extension MetricFamily {
         .counters(
             "parley_sideband_events_total", "Events from and to sidebands.", "direction",
             [("received", .sidebandEventsIn), ("sent", .sidebandEventsOut)]),
+        .gauge("parley_calls", "Open connections of telephone carriers.", .callsOpen),
+        .counter("parley_calls_total", "Telephone calls begun.", .callsBegun),
+        .counter(
+            "parley_calls_refused_total",
+            "Telephone calls with a bad parameter, or that did not begin in time.", .callsRefused),
+        .counter(
+            "parley_call_clears_total", "Times that a carrier was to drop what it had not played.",
+            .callsCleared),
+        .counters(
+            "parley_call_marks_total",
+            "Marks that came back: after their audio was played, or after it was dropped.",
+            "outcome", [("played", .callMarksPlayed), ("cleared", .callMarksCleared)]),
+        .counter("parley_call_digits_total", "Keys that callers have pressed.", .callDigits),
+        .counter(
+            "parley_call_messages_refused_total", "Messages of carriers that break a rule.",
+            .callMessagesRefused),
         .gauge(
             "parley_relays", "Open connections whose request another server answers.",
             .relaysOpen),

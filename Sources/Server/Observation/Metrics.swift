@@ -14,6 +14,7 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case refusedAddressConnections, refusedAddressRate, refusedTotalRate, refusedDescriptors
     case refusedProxyHeader, refusedHost, refusedOrigin
     case authMissing, authMalformed, authUnknown, authExpired, authClaims, authInsufficient
+    case authSignature
     case authLimited, refusedModel, refusedCredentialSessions, refusedClientSecrets, refusedQuota
     case quotaRefusedConnections, quotaRefusedEvents, quotaRefusedAudio, quotaRefusedTurns
     case quotaRefusedTokens
@@ -22,6 +23,8 @@ package enum ShardMetric: Int, CaseIterable, Sendable {
     case sessionsStarted, sessionsRefused
     case sidebandsOpen, sidebandsJoined, sidebandsCutOff, sidebandEventsIn, sidebandEventsOut
     case callsHungUp
+    case callsOpen, callsBegun, callsRefused, callsCleared, callMarksPlayed, callMarksCleared
+    case callDigits, callMessagesRefused
     case relaysOpen, relaysBegun, relaysFailed
     case sessionsResumable, sessionsDetached, sessionsDetachedTotal, detachmentsRefused
     case resumesRecovered, resumesRestored, resumesUnknown, resumesMissed, resumesTakenOver

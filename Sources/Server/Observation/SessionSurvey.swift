@@ -53,6 +53,8 @@ struct SessionRow: Sendable {
     let turns: Int
     /// Nil before the first.
     let lastTurn: TurnLatencies?
+    /// The telephone call that it is of; nil: it is of none.
+    var call: TelephoneCall?
     /// Bytes by part; nil in a list.
     var parts: MemoryLedger?
 

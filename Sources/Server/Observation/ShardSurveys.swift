@@ -136,7 +136,8 @@ extension Shard {
             age: peerClock - connection.activityStart,
             idle: peerClock - (isWebSocket ? connection.lastMessage : connection.lastReceived),
             client: client(of: connection), model: live?.session.parameters.model,
-            turns: Int(live?.turns ?? 0), lastTurn: live?.shownTurn, parts: parts)
+            turns: Int(live?.turns ?? 0), lastTurn: live?.shownTurn,
+            call: telephony.call(at: connection.token), parts: parts)
     }
 
     private func row(of turn: TextRequest, _ rank: SessionRank, hasParts: Bool) -> SessionRow {

@@ -124,6 +124,17 @@ struct SurveyAnswer {
             } else {
                 json.null()
             }
+            json.key("call")
+            if let call = row.call {
+                json.object { json in
+                    json.member("carrier", call.carrier.rawValue)
+                    json.member("call_id", call.callID)
+                    json.member("from", call.from)
+                    json.member("to", call.to)
+                }
+            } else {
+                json.null()
+            }
             guard let parts = row.parts else { return }
             json.object("parts") { json in
                 for part in MemoryPart.allCases {
@@ -187,10 +198,26 @@ extension RouteContent {
             FieldEntry(
                 "last_turn", .object(lastTurn), isNullable: true,
                 "How its last turn went; null before the first."),
+            FieldEntry(
+                "call", .object(call), isNullable: true,
+                "The telephone call that it is of; null: it is of none."),
         ]
     }
 
     private static var state: ValueSchema { .choice(SessionState.allCases.map(\.rawValue)) }
+
+    private static var call: ObjectTable {
+        ObjectTable(
+            "TelephoneCall", "A telephone call.",
+            [
+                FieldEntry(
+                    "carrier", .choice(TelephoneCarrier.allCases.map(\.rawValue)),
+                    "The carrier that connected it."),
+                FieldEntry("call_id", .text(), "The carrier's name for it."),
+                FieldEntry("from", .text(), isNullable: true, "The caller's number."),
+                FieldEntry("to", .text(), isNullable: true, "The number that was called."),
+            ])
+    }
 
     private static var lastTurn: ObjectTable {
         ObjectTable(

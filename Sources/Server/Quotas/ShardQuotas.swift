@@ -105,6 +105,13 @@ extension Shard {
     /// Performs a command of a session, unless it is a request to a model for which a quota is used
     /// up: then its response fails.
     func perform(_ command: AgentCommand, for token: EventToken, of live: LiveSession) {
+        var command = command
+        if case .respond(let responseID, var request) = command,
+            let call = telephony.call(at: token)
+        {
+            request.turn?.call = call
+            command = .respond(responseID: responseID, request)
+        }
         if case .respond(let responseID, let request) = command, let quotas = live.grant?.quotas {
             do {
                 try quotas.takeTurn(for: responseID, request, at: now)

@@ -54,7 +54,7 @@ extension PrivateCalls {
             .inputAudioBufferCleared, .inputAudioBufferTimeoutTriggered,
             .conversationItemTruncated, .transcriptionDelta, .transcriptionCompleted,
             .transcriptionFailed, .rateLimitsUpdated, .outputAudioBufferCleared, .agentEvent,
-            .recordingUpdated:
+            .recordingUpdated, .dtmfReceived:
             return event
         }
     }

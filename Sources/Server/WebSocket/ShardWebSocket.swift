@@ -113,7 +113,13 @@ extension Shard {
         case .binary(let packet):
             noteMessage(ofBytes: packet.count, on: connection)
             guard let live = connection.live else { return answer(.binary, packet, on: connection) }
-            handleAudio(packet, of: live, on: connection)
+            if connection.isTelephone, let line = telephony[connection.token] {
+                if line.writer?.sendsBinaryMedia == true {
+                    hear(packet, chunk: nil, on: line, live, connection)
+                }
+            } else {
+                handleAudio(packet, of: live, on: connection)
+            }
         case .compressed(let message):
             return try handleCompressed(message, on: connection)
         case .ping(let payload):
@@ -149,6 +155,10 @@ extension Shard {
             receive(opcode, message, ofSideband: connection)
             return 1
         }
+        if connection.isTelephone {
+            if opcode == .text { receiveLine(message, on: connection) }
+            return 1
+        }
         if connection.state == .webSocket { send(opcode, message, on: connection) }
         return 1
     }
@@ -156,6 +166,7 @@ extension Shard {
     func handleText(
         _ message: UnsafeRawBufferPointer, of live: LiveSession, on connection: Connection
     ) {
+        if connection.isTelephone { return receiveLine(message, on: connection) }
         do throws(ClientEventError) {
             let (event, eventID) = try eventParser.parse(message, in: live.dialect)
             metrics.add(event.metric)
@@ -251,6 +262,7 @@ extension Shard {
     /// Takes a connection's session away, if it has one, and stops its agents.
     func endSession(of connection: Connection) {
         if connection.isSideband { leaveSession(of: connection) }
+        if connection.isTelephone { endLine(of: connection) }
         guard let live = connection.live else { return }
         if let recorder = live.session.recorder { endRecord(recorder, of: live, on: connection) }
         connection.live = nil
@@ -295,9 +307,17 @@ extension Shard {
             case .event(let event): show(event, of: live, on: connection)
             case .audio(let packet):
                 if connection.isObserved { observe(packet, of: live, on: connection) }
-                send(packet, on: connection)
-            case .dropAudio(let responseID): dropAudio(of: responseID, on: connection)
-            case .dropItemAudio(let itemID): dropAudio(ofItem: itemID, on: connection)
+                if connection.isTelephone {
+                    play(packet, on: connection)
+                } else {
+                    send(packet, on: connection)
+                }
+            case .dropAudio(let responseID):
+                dropAudio(of: responseID, on: connection)
+                if connection.isTelephone { clearLine(of: connection) }
+            case .dropItemAudio(let itemID):
+                dropAudio(ofItem: itemID, on: connection)
+                if connection.isTelephone { clearLine(of: connection) }
             case .command(let command):
                 perform(command, for: connection.token, of: live)
             case .measured(let hop, let duration):
@@ -331,7 +351,7 @@ extension Shard {
     // MARK: Out
 
     /// Shows an event to the sidebands of the session, and to its client.
-    private func show(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
+    func show(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
         live.noteTurn(event, at: now)
         live.resume?.stored?.note(event, at: now)
         live.session.recorder?.note(event, hops: { live.lastTurn[$0] }, at: now)
@@ -343,6 +363,8 @@ extension Shard {
 
     func send(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
         if live.dialect != .ga, !live.dialect.has(event) { return }
+        // A carrier has events of its own.
+        if connection.isTelephone { return sendToCarrier(event, on: connection) }
         metrics.add(event.metric)
         sessionLog.note(event, of: live.session.id)
         scratch.removeAll()
@@ -444,6 +466,9 @@ extension Shard {
         case .slowMessage:
             metrics.add(.slowMessageCloses)
             closeWebSocket(connection, .policyViolation, reason: "The message takes too long.")
+        case .noCall:
+            metrics.add(.callsRefused)
+            closeWebSocket(connection, .policyViolation, reason: "The call does not begin.")
         case .idleMessages:
             metrics.add(.messageIdleCloses)
             closeWebSocket(connection, .goingAway, reason: "No message for too long.")
@@ -465,6 +490,7 @@ extension Shard {
         _ connection: Connection, _ code: WebSocketCloseCode, reason: StaticString
     ) {
         noteEnd(SessionEnd(closing: code, reason), of: connection)
+        if connection.isTelephone { hangUp(connection) }
         endSession(of: connection)
         guard connection.state != .detached else { return close(connection) }
         scratch.removeAll()

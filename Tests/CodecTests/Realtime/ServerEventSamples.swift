@@ -135,6 +135,7 @@ extension ServerEventWriterTests {
             .agentEvent(
                 responseID: "resp_1", name: "CUSTOM",
                 RawJSON(#"{"type":"CUSTOM","name":"seat","value":[1,null]}"#)),
+            .dtmfReceived(digit: "#"),
             .resumed(id: "sess_AbC", SessionParameters(model: "m"), recovered: true),
             .resumeUpdated,
             .goingAway(.restart, millisecondsLeft: 1_500),

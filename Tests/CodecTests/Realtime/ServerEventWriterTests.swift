@@ -47,7 +47,7 @@ import Testing
 
     @Test func everyCaseHasASample() {
         let sampled = Set(Self.samples.map { caseNumber($0.event) })
-        #expect(sampled == Set(0..<38))
+        #expect(sampled == Set(0..<39))
         let types = Set(Self.samples.map(\.event.wireName))
         #expect(types.count == 45)
         #expect(
@@ -97,6 +97,7 @@ import Testing
         case .resumeUpdated: 35
         case .goingAway: 36
         case .recordingUpdated: 37
+        case .dtmfReceived: 38
         }
     }
 

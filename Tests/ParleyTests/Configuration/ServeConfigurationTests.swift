@@ -364,7 +364,7 @@ import Testing
                 "2", "100", "101", "65536", "65537", "true", "false", "optional", "other",
                 "required", "asked",
                 "10.0.0.0/8", "https://example.com", "turns=20/minute",
-                "redis://localhost",
+                "redis://localhost", "twilio",
             ]
             for candidate in candidates where candidate != option.get(settings) {
                 if option.set(candidate, &settings) { break }

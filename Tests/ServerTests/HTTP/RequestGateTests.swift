@@ -55,7 +55,7 @@ import Testing
         let verdict = RequestGate.judge(
             request, from: source, isBodyDue: isBodyDue, policy: RequestPolicy(configuration),
             routes: Self.routes
-        ) { () throws(RefusalReason) in
+        ) { _ throws(RefusalReason) in
             switch sender {
             case .caller(let access): return .known(Caller(access: access))
             case .secret(let digest): return .unknownSecret(digest)

@@ -129,6 +129,9 @@ package enum ServerEventTables {
                 "The idle timeout has passed without speech.",
                 [itemID, audioStart, audioEnd]),
             event(
+                "parley.dtmf.received", "The caller of a telephone line has pressed a key.",
+                [FieldEntry("digit", .text(), "0 to 9, *, #, or A to D.")]),
+            event(
                 "output_audio_buffer.cleared", "The audio that was being played has been stopped.",
                 [responseID]),
         ]

@@ -1,0 +1,49 @@
+// The telephone lines of one shard, and the buffers that serve all of them. ShardTelephony acts on
+// them.
+//
+// Invariant: without a line the table is empty; a connection has a line exactly while its flag
+// (`isTelephone`) is set.
+
+import Codec
+import Session
+
+/// The lines of one shard.
+struct LineTable: ~Copyable {
+    /// By the connections that they are on.
+    private var lines: [EventToken: TelephoneLine] = [:]
+    /// Reads all their messages.
+    var parser = TelephoneParser()
+    /// A caller's audio that is heard now, in the session's format.
+    var heard = ByteWriter(capacity: 1_600)
+
+    /// Bytes of `heard` that are kept. 64 KiB, as of the parser's.
+    private static let keptBytes = 64 << 10
+
+    /// The line of a connection; nil: it is none.
+    subscript(token: EventToken) -> TelephoneLine? { lines[token] }
+
+    /// The facts of a connection's call; nil: it has none.
+    func call(at token: EventToken) -> TelephoneCall? {
+        lines.isEmpty ? nil : lines[token]?.call
+    }
+
+    /// A connection has become a line.
+    mutating func insert(_ line: TelephoneLine, at token: EventToken) { lines[token] = line }
+
+    /// Takes a line that is over.
+    mutating func remove(_ token: EventToken) -> TelephoneLine? {
+        lines.removeValue(forKey: token)
+    }
+
+    /// Empties `heard`; the memory of a long message is given back.
+    mutating func clearHeard() {
+        if heard.allocatedBytes > Self.keptBytes {
+            heard = ByteWriter(capacity: 1_600)
+        } else {
+            heard.removeAll()
+        }
+    }
+
+    /// What `heard` holds. Valid until it is changed.
+    var heardBytes: UnsafeRawBufferPointer { heard.withUnsafeBytes { $0 } }
+}

@@ -1,0 +1,322 @@
+// Telephone lines on a shard's connections: what a carrier says becomes an input of the session, and
+// what the session says becomes a message to the carrier. An adapter: it takes no turn, processes no
+// audio and has no timer. A line is heard and spoken to in its own coding (LineCoding).
+//
+//   media          → the user's audio, as a binary message of any client brings it
+//   mark           → what was heard (`output_audio_buffer.played`), unless it was cleared since
+//   key            → `parley.dtmf.received`, and on request a turn of the user's
+//   audio of the reply → media, and a mark after each piece
+//   audio is dropped   → `clear`: the user speaks over the reply, or it was cancelled
+//
+// A carrier that recognises and speaks itself (ConversationRelay) brings and gets words:
+//
+//   prompt         → a turn of the user's in text
+//   interrupt      → the reply ends at the words that were heard
+//   words of the reply → `text`
+//
+// A reply that is only held, because the user may mean to interrupt it, is cleared as well. If it
+// goes on, the session sends again what was not heard. So no carrier needs to pause its queue.
+
+import Codec
+import Session
+
+extension Shard {
+    // MARK: The call
+
+    /// A carrier asks for a WebSocket: the place of a session is taken, and the session begins with
+    /// the call.
+    func answerCall(
+        _ request: HTTPRequest, from carrier: TelephoneCarrier, by caller: Caller,
+        on connection: Connection
+    ) {
+        let asked = SessionParameters(model: configuration.defaultModel)
+        guard let (upgrade, place) = takePlace(for: request, by: caller, to: asked, on: connection)
+        else { return }
+        accept(
+            upgrade, subprotocols: [WebSocketHandshake.mediaSubprotocol], compresses: false,
+            on: connection)
+        guard connection.state == .webSocket else { return release(place) }
+        let line = TelephoneLine(carrier, place: place, allowance: caller.allowance)
+        connection.isTelephone = true
+        telephony.insert(line, at: connection.token)
+        metrics.add(.callsOpen)
+        perform([.settle, .rearm], on: connection)
+    }
+
+    private func begin(
+        _ start: TelephoneStart, on line: TelephoneLine, _ connection: Connection
+    ) {
+        // A carrier starts one call on a connection; a second start changes nothing.
+        guard let place = line.takePlace() else { return }
+        let parameters: SessionParameters
+        do throws(ClientEventError) {
+            parameters = try self.parameters(of: start, line, place)
+        } catch {
+            release(place)
+            metrics.add(.callsRefused)
+            logger.warning(
+                "call refused",
+                metadata: [
+                    "carrier": "\(line.carrier.rawValue)", "code": "\(error.code)",
+                    "param": "\(error.param ?? "none")",
+                ])
+            return closeWebSocket(
+                connection, .policyViolation, reason: "A parameter of the call is not valid.")
+        }
+        line.begin(start)
+        metrics.add(.callsBegun)
+        let live = openSession(
+            parameters, in: .ga, of: place.tag, grant: place.grant, on: connection)
+        logger.info(
+            "call",
+            metadata: [
+                "session": "\(live.session.id)", "carrier": "\(line.carrier.rawValue)",
+                "call": "\(start.call.callID.visible())",
+            ])
+        step(live, of: connection) { $0.start(at: now) }
+        guard connection.live === live, let greeting = start.call.parameter("greeting") else {
+            return
+        }
+        var response = ResponseParameters()
+        response.instructions = greeting
+        take(.responseCreate(response), of: live, on: connection)
+    }
+
+    /// The session of a call: what its parameters ask for, in the line's format.
+    private func parameters(
+        of start: TelephoneStart, _ line: TelephoneLine, _ place: SessionPlaceHeld
+    ) throws(ClientEventError) -> SessionParameters {
+        var parameters = place.parameters
+        if let model = start.call.parameter("model") {
+            guard line.allowance.allows(model: model) else {
+                throw ClientEventError(
+                    code: "model_not_found",
+                    message: "This credential does not give access to that model.",
+                    param: "model")
+            }
+            parameters.model = model
+        }
+        for event in try CallSettings.events(of: start.call) {
+            let parsed = event.withUnsafeBytes { bytes in
+                Result { () throws(ClientEventError) in try eventParser.parse(bytes).event }
+            }
+            guard case .sessionUpdate(let update) = try parsed.get() else { continue }
+            parameters = try sessionContext.parameters(parameters, changedBy: update)
+        }
+        parameters.inputIsNumbered = false
+        if let format = start.coding?.format {
+            parameters.inputFormat = format
+            parameters.outputFormat = format
+            parameters.outputTransport = .binary
+            parameters.outputModality = .audio
+        } else {
+            parameters.outputModality = .text
+            parameters.turnDetection = nil
+        }
+        return parameters
+    }
+
+    /// The connection of a line ends, or its session.
+    func endLine(of connection: Connection) {
+        connection.isTelephone = false
+        guard let line = telephony.remove(connection.token) else { return }
+        metrics.add(.callsOpen, -1)
+        if let place = line.takePlace() { release(place) }
+    }
+
+    /// The server ends the call: the carrier is told as it wants to be.
+    func hangUp(_ connection: Connection) {
+        guard connection.state == .webSocket, let line = telephony[connection.token] else {
+            return
+        }
+        scratch.removeAll()
+        if let writer = line.writer {
+            guard writer.hangUp(into: &scratch) else { return }
+        } else {
+            ConversationRelayWriter.end(into: &scratch)
+        }
+        sendScratch(as: .text, on: connection)
+    }
+
+    // MARK: In
+
+    /// A text message of a carrier.
+    func receiveLine(_ message: UnsafeRawBufferPointer, on connection: Connection) {
+        guard connection.state == .webSocket, let line = telephony[connection.token] else {
+            return
+        }
+        do throws(TelephoneError) {
+            handle(try telephony.parser.parse(message, from: line.carrier), of: line, connection)
+        } catch {
+            metrics.add(.callMessagesRefused)
+            logger.debug(
+                "bad message of a carrier",
+                metadata: ["carrier": "\(line.carrier.rawValue)", "rule": "\(error)"])
+            if case .coding = error {
+                return closeWebSocket(
+                    connection, .unsupportedData, reason: "The line's codec is not supported.")
+            }
+            spendFloodBudget(1, of: connection)
+        }
+    }
+
+    private func handle(
+        _ message: TelephoneMessage, of line: TelephoneLine, _ connection: Connection
+    ) {
+        switch message {
+        case .started(let start): return begin(start, on: line, connection)
+        case .stopped:
+            return closeWebSocket(connection, .normalClosure, reason: "The call has ended.")
+        case .failed(let text):
+            return logger.warning(
+                "refused by a carrier",
+                metadata: [
+                    "carrier": "\(line.carrier.rawValue)", "error": "\(text.visible())",
+                ])
+        // Audio is sent half a second ahead, and the queue has 18 s: it is full only where
+        // something else than this server fills it.
+        case .queue, .other: return
+        case .media, .digit, .played, .prompt, .interrupted: break
+        }
+        guard let live = connection.live else { return }
+        switch message {
+        case .media(let chunk):
+            hear(telephony.parser.audio, chunk: chunk, on: line, live, connection)
+        case .digit(let digit): press(digit, on: line, live, connection)
+        case .played(let mark): notePlayed(mark, on: line, live, connection)
+        case .prompt(let words, let isLast):
+            // A prompt that is not the last will come again with more words.
+            guard isLast, !words.isEmpty else { return }
+            step(live, of: connection) { $0.handleTypedTurn(words, at: now) }
+        case .interrupted(let words):
+            step(live, of: connection) { $0.handleInterruption(heard: words, at: now) }
+        case .started, .queue, .stopped, .failed, .other: break
+        }
+    }
+
+    /// Audio of the caller: what is in turn is heard.
+    func hear(
+        _ audio: UnsafeRawBufferPointer, chunk: Int?, on line: TelephoneLine,
+        _ live: LiveSession, _ connection: Connection
+    ) {
+        guard let coding = line.writer?.coding else { return }
+        let number = line.carrier.mediaStream?.isReordered == true ? chunk : nil
+        guard coding != .opus else {
+            // Packets are decoded one by one.
+            return line.order.take(number, audio) { handleAudio($0, of: live, on: connection) }
+        }
+        telephony.clearHeard()
+        line.order.take(number, audio) { coding.appendHeard($0, to: &telephony.heard) }
+        let heard = telephony.heardBytes
+        if heard.count > 0 { handleAudio(heard, of: live, on: connection) }
+    }
+
+    /// A mark has come back.
+    private func notePlayed(
+        _ mark: PlayoutMark, on line: TelephoneLine, _ live: LiveSession,
+        _ connection: Connection
+    ) {
+        guard line.isCurrent(mark) else { return metrics.add(.callMarksCleared) }
+        metrics.add(.callMarksPlayed)
+        take(
+            .outputAudioBufferPlayed(
+                itemID: mark.itemID, contentIndex: 0, audioEndMilliseconds: mark.milliseconds),
+            of: live, on: connection)
+    }
+
+    private func press(
+        _ digit: Character, on line: TelephoneLine, _ live: LiveSession,
+        _ connection: Connection
+    ) {
+        metrics.add(.callDigits)
+        show(.dtmfReceived(digit: String(digit)), of: live, on: connection)
+        guard connection.live === live else { return }
+        if let keys = line.press(digit, at: now) { takeKeys(keys, of: live, on: connection) }
+        perform([.settle, .rearm], on: connection)
+    }
+
+    private func takeKeys(_ keys: String, of live: LiveSession, on connection: Connection) {
+        step(live, of: connection) { $0.handleTypedTurn("Keys pressed: \(keys)", at: now) }
+    }
+
+    /// A deadline of the line may have come.
+    func reviewLine(of connection: Connection) {
+        guard let line = telephony[connection.token], let live = connection.live,
+            let keys = line.takeKeys(at: now)
+        else { return }
+        takeKeys(keys, of: live, on: connection)
+    }
+
+    /// An event that the adapter sends in the client's place.
+    private func take(_ event: ClientEvent, of live: LiveSession, on connection: Connection) {
+        step(live, of: connection) {
+            $0.handle(
+                event, eventID: nil, audio: UnsafeRawBufferPointer(start: nil, count: 0).bytes,
+                at: now)
+        }
+    }
+
+    // MARK: Out
+
+    /// Plays audio of the reply, with a mark after it. The two are one unit of the backlog: where
+    /// the audio is dropped, its mark is.
+    func play(_ packet: OutputAudioPacket, on connection: Connection) {
+        guard let line = telephony[connection.token], let writer = line.writer else { return }
+        let mark = line.mark(after: packet)
+        let start = connection.output.count
+        scratch.removeAll()
+        packet.payload.withUnsafeBytes { writer.media($0, into: &scratch) }
+        let opcode: WebSocketOpcode = writer.sendsBinaryMedia ? .binary : .text
+        scratch.withUnsafeBytes { queue(opcode, $0, on: connection) }
+        if writer.hasQueue {
+            scratch.removeAll()
+            writer.mark(mark, into: &scratch)
+            scratch.withUnsafeBytes { queue(.text, $0, on: connection) }
+        }
+        scratch.removeAll()
+        let ratio = SampleRate.hz48000.hertz / packet.format.sampleRate.hertz
+        noteAudio(
+            from: start, of: packet.responseID, item: packet.itemID,
+            position: packet.position * ratio, on: connection)
+        metrics.add(.eventsOutAudioPacket)
+        connection.lastMessage = peerClock
+        admitOutput(of: connection)
+    }
+
+    /// What the carrier has of the reply is not to be heard.
+    func clearLine(of connection: Connection) {
+        guard connection.state == .webSocket, let line = telephony[connection.token],
+            let writer = line.writer, writer.hasQueue, line.takeClear()
+        else { return }
+        metrics.add(.callsCleared)
+        scratch.removeAll()
+        writer.clear(into: &scratch)
+        sendScratch(as: .text, on: connection)
+    }
+
+    /// Shows an event to a carrier. One that speaks itself gets the words of the conversation's
+    /// replies; the others get nothing but audio.
+    func sendToCarrier(_ event: ServerEvent, on connection: Connection) {
+        guard connection.state == .webSocket, let line = telephony[connection.token],
+            line.speaksItself
+        else { return }
+        scratch.removeAll()
+        switch event {
+        case .responseCreated(let response) where response.conversationID == nil:
+            return line.begin(unspoken: response.id)
+        case .responseDone(let response): return line.end(unspoken: response.id)
+        case .responseOutputTextDelta(let part, let delta) where line.speaks(part.responseID):
+            ConversationRelayWriter.text(delta, isLast: false, into: &scratch)
+        case .responseOutputTextDone(let part, _) where line.speaks(part.responseID):
+            ConversationRelayWriter.text("", isLast: true, into: &scratch)
+        default: return
+        }
+        sendScratch(as: .text, on: connection)
+    }
+
+    private func sendScratch(as opcode: WebSocketOpcode, on connection: Connection) {
+        _ = scratch.withUnsafeBytes { send(opcode, $0, on: connection) }
+        scratch.removeAll()
+        connection.lastMessage = peerClock
+    }
+}

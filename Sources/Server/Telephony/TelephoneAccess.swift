@@ -1,0 +1,83 @@
+// Which carriers' connections are believed. A route of the telephone asks for the same credentials as
+// the route of sessions, and takes three more forms, because a carrier cannot set every field:
+//
+//   signature   of the carrier, where its token is configured: then it must be there
+//   {secret}    the last segment of the path, where one is configured; it opens nothing else
+//   Basic       its password is a key or a token of the server's
+//
+// Not here: whether a key opens a route (RequestGate), and how a signature is made (CallSigning).
+
+import Codec
+import Session
+
+/// The rules for connections of carriers.
+struct TelephoneAccess {
+    private let secret: SHA256Digest?
+    private let url: String?
+    private let twilioToken: String?
+    private let plivoToken: String?
+
+    init(_ configuration: ServerConfiguration) {
+        secret = configuration.telephoneSecret.map { SHA256Digest(of: $0) }
+        url = configuration.telephoneURL
+        twilioToken = configuration.twilioAuthToken
+        plivoToken = configuration.plivoAuthToken
+    }
+
+    private static let caller = Caller(access: .session)
+
+    /// The caller of a carrier's request; nil: its credential decides.
+    /// - Parameters:
+    ///   - pathSecret: the secret in the path; nil: the path has none.
+    ///   - source: where the request was sent to, if the server is not told its URL.
+    ///   - needsCredential: whether requests without a credential are refused in any case.
+    func caller(
+        of request: HTTPRequest, from carrier: TelephoneCarrier, pathSecret: String?,
+        source: RequestSource, needsCredential: Bool
+    ) throws(RefusalReason) -> Caller? {
+        if let pathSecret {
+            guard SHA256Digest(of: pathSecret) == secret else { throw .unknownCredential }
+            return Self.caller
+        }
+        let hasCredential = request.fields.count(of: "Authorization") > 0
+        if let signing = carrier.signing, let token = token(of: signing) {
+            if request.fields.count(of: signing.field) > 0 {
+                let urls = signedURLs(of: request, source)
+                guard signing.isSigned(request.fields, urls, token: token) else {
+                    throw .callSignature
+                }
+                return Self.caller
+            }
+            if !hasCredential { throw .callSignature }
+        }
+        // A server that asks nobody else for a credential still has a secret for calls.
+        if !needsCredential, secret != nil, !hasCredential { throw .noCredential }
+        return nil
+    }
+
+    private func token(of signing: CallSigning) -> String? {
+        switch signing {
+        case .twilio: twilioToken
+        case .plivo: plivoToken
+        }
+    }
+
+    /// The URL as the carrier may have signed it: carriers write one scheme or the other.
+    private func signedURLs(of request: HTTPRequest, _ source: RequestSource) -> [String] {
+        let target = request.path + (request.query.map { "?\($0)" } ?? "")
+        let authority = url.map { url in
+            url.split(separator: "://", maxSplits: 1).last.map(String.init) ?? url
+        }
+        var place = authority ?? source.host
+        while place.hasSuffix("/") { place.removeLast() }
+        return ["wss", "https", "ws", "http"].map { "\($0)://\(place)\(target)" }
+    }
+}
+
+extension RequestCredential {
+    /// The credential of a carrier's request: the password of `Authorization: Basic`, or what any
+    /// client may show.
+    init(ofCarrier fields: HTTPFields) {
+        self = RequestCredential.password(in: fields) ?? RequestCredential(fields)
+    }
+}

@@ -1,0 +1,157 @@
+// What one telephone line is beside its session: the carrier and the call, the audio that the carrier
+// has been given, the order of the caller's audio, and keys that were pressed. ShardTelephony acts on
+// it; the session knows nothing of it.
+//
+//   awaiting the call ── started ──▶ on the call ── stopped, or the connection ends ──▶ gone
+//
+// Invariant: a line that awaits its call has the place that was reserved for a session; one on the
+// call has a session. A mark of a generation before the last `clear` counts for nothing: the carrier
+// returns it although the audio before it was dropped.
+
+import Codec
+import Session
+
+/// One call's line.
+final class TelephoneLine {
+    /// The carrier at the other end.
+    let carrier: TelephoneCarrier
+    /// The place of the session, until the call has begun.
+    private(set) var place: SessionPlaceHeld?
+    /// The models that the caller's credential opens.
+    let allowance: SessionAllowance
+    /// The facts of the call; nil before it has begun.
+    private(set) var call: TelephoneCall?
+    /// Writes to a line with audio; nil before the call, and where the carrier speaks itself.
+    private(set) var writer: LineWriter?
+    /// The order of the caller's audio.
+    var order = MediaOrder()
+    /// Keys of the caller that become a turn; nil: they become none.
+    private(set) var keypad: Keypad?
+    /// How often the carrier's queue was cleared.
+    private var generation: UInt32 = 0
+    /// Whether audio was sent since then.
+    private var hasQueuedAudio = false
+    /// Responses outside the conversation, whose words are not for the caller.
+    private var unspoken: [String] = []
+
+    /// A line whose call has not begun.
+    init(
+        _ carrier: TelephoneCarrier, place: SessionPlaceHeld, allowance: SessionAllowance
+    ) {
+        self.carrier = carrier
+        self.place = place
+        self.allowance = allowance
+    }
+
+    /// Bytes of the object itself.
+    private static let objectBytes = HeapBlock.object(TelephoneLine.self)
+    /// Bytes of all of it.
+    var heldBytes: Int {
+        Self.objectBytes + (call?.heapBytes ?? 0) + (writer?.heapBytes ?? 0) + order.heapBytes
+            + (keypad?.digits.heapBytes ?? 0) + (place?.grant?.heldBytes ?? 0) + unspoken.heapBytes
+    }
+
+    /// When the line must be looked at though nothing comes; nil: never.
+    var deadline: Instant? { keypad?.due }
+
+    /// Takes the place of the session that begins or is given up; nil: it was taken.
+    func takePlace() -> SessionPlaceHeld? { place.take() }
+
+    /// The call has begun.
+    func begin(_ start: TelephoneStart) {
+        call = start.call
+        writer = start.coding.map { LineWriter(start, $0) }
+        if start.call.parameter("dtmf") == "item" { keypad = Keypad() }
+    }
+
+    // MARK: What is played
+
+    /// Audio is sent: the mark that follows it.
+    func mark(after packet: OutputAudioPacket) -> PlayoutMark {
+        hasQueuedAudio = true
+        let samples = packet.position + packet.sampleCount
+        return PlayoutMark(
+            itemID: packet.itemID,
+            milliseconds: packet.format.sampleRate.milliseconds(ofSamples: samples),
+            generation: generation)
+    }
+
+    /// Whether a mark that came back says what was heard.
+    func isCurrent(_ mark: PlayoutMark) -> Bool { mark.generation == generation }
+
+    /// What was sent is not to be heard: whether the carrier must be told.
+    func takeClear() -> Bool {
+        guard hasQueuedAudio else { return false }
+        hasQueuedAudio = false
+        generation &+= 1
+        return true
+    }
+
+    // MARK: What is spoken elsewhere
+
+    /// Whether the carrier speaks the reply's words itself.
+    var speaksItself: Bool { call != nil && writer == nil }
+
+    /// Whether the words of a response are for the caller.
+    func speaks(_ responseID: String) -> Bool { !unspoken.contains(responseID) }
+
+    /// A response outside the conversation begins. A session has few of them at once.
+    func begin(unspoken responseID: String) { unspoken.append(responseID) }
+
+    /// A response is over.
+    func end(unspoken responseID: String) { unspoken.removeAll { $0 == responseID } }
+
+    // MARK: Keys
+
+    /// A key was pressed.
+    /// - Returns: the keys that become a turn now.
+    func press(_ digit: Character, at now: Instant) -> String? {
+        keypad?.press(digit, at: now)
+    }
+
+    /// The keys of a pause that is over.
+    func takeKeys(at now: Instant) -> String? { keypad?.takeDue(at: now) }
+}
+
+/// Keys that the caller presses one after another. `#` or a pause ends them.
+struct Keypad {
+    /// The pause that ends them. 2 s, as of most menus.
+    static let pause = Duration.seconds(2)
+    /// The most keys of one turn. 32: more than any number that people enter.
+    static let maxDigits = 32
+
+    /// The keys so far.
+    private(set) var digits = ""
+    /// When the pause is over; nil: no key waits.
+    private(set) var due: Instant?
+
+    /// A key was pressed.
+    /// - Returns: the keys, where they end with this one.
+    mutating func press(_ digit: Character, at now: Instant) -> String? {
+        digits.append(digit)
+        due = now + Self.pause
+        return digit == "#" || digits.utf8.count >= Self.maxDigits ? take() : nil
+    }
+
+    /// The keys, where the pause is over.
+    mutating func takeDue(at now: Instant) -> String? {
+        guard let due, due <= now else { return nil }
+        return take()
+    }
+
+    private mutating func take() -> String {
+        defer { (digits, due) = ("", nil) }
+        return digits
+    }
+}
+
+extension OutputAudioPacket {
+    /// Samples of the payload, at the format's rate.
+    fileprivate var sampleCount: Int {
+        switch format {
+        case .pcm: payload.count / 2
+        case .pcmu, .pcma: payload.count
+        case .opus: SampleRate.hz48000.samples(inMilliseconds: OpusPackets.packetMilliseconds)
+        }
+    }
+}

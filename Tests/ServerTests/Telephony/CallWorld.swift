@@ -1,0 +1,69 @@
+// A server for telephone calls: scripted agents that remember what they were asked, and a carrier.
+
+import Codec
+import Session
+import Simulation
+import Synchronization
+import Testing
+
+@testable import Server
+
+/// Hears a given text, answers with a sentence, and speaks 60 ms a character.
+final class CallAgent: LanguageModel, SpeechRecognizer, SlowSpeaker {
+    static let reply = "I have gone forward by ten meters, and then a little further still."
+
+    private let asked = Mutex<[ModelRequest]>([])
+
+    /// What it was asked, oldest first.
+    var requests: [ModelRequest] { asked.withLock { $0 } }
+
+    func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
+        try await host.sleep(for: .milliseconds(50))
+        return "go forward ten meters"
+    }
+
+    func respond(
+        to request: ModelRequest, on host: any AgentHost,
+        reply: @Sendable (ModelDelta) async throws -> Void
+    ) async throws {
+        asked.withLock { $0.append(request) }
+        try await host.sleep(for: .milliseconds(50))
+        try await reply(.text(Self.reply))
+    }
+}
+
+/// A server that takes calls.
+final class CallWorld {
+    let agent = CallAgent()
+    let server: SimulatedServer
+
+    init(
+        _ carriers: [TelephoneCarrier] = [.twilio], keys: String? = nil,
+        log: LogRecord = LogRecord(), hears: Bool = true,
+        _ change: (inout ServerConfiguration) -> Void = { _ in }
+    ) throws {
+        var configuration = ServerConfiguration()
+        configuration.telephone = carriers
+        change(&configuration)
+        var rules = APIKeys()
+        if let keys {
+            try rules.add(
+                ConfiguredFile(option: "api-keys-file", path: "keys", bytes: Array(keys.utf8)))
+        }
+        server = try SimulatedServer(
+            configuration: configuration,
+            agents: AgentSet(model: agent, recognizer: agent, synthesizer: agent),
+            voiceActivityModel: hears ? VoiceActivityModel.installed() : nil, log: log,
+            credentials: CredentialRules(keys: rules))
+    }
+
+    /// The session of the first connection.
+    var session: VoiceSession? { server.shard.connections[slot: 0]?.live?.session }
+
+    /// The words of the newest reply as the agent was last shown them.
+    var shownReply: String? {
+        agent.requests.last?.messages.compactMap {
+            if case .assistant(let words) = $0 { words } else { nil }
+        }.last
+    }
+}

@@ -1,0 +1,197 @@
+// Who may call: signatures, secrets in the path, keys; and calls that do not begin.
+
+import Codec
+import Session
+import Simulation
+import Testing
+
+@testable import Server
+
+@Suite struct TelephoneAccessTests {
+    private static let key = "sk-telephone-0123456789abcdef"
+    private static let url = "wss://voice.example.com"
+
+    private func status(
+        _ path: String, _ fields: [(String, String)] = [],
+        _ carriers: [TelephoneCarrier] = TelephoneCarrier.allCases, keys: String? = nil,
+        _ change: (inout ServerConfiguration) -> Void = { _ in }
+    ) throws -> Int? {
+        let world = try CallWorld(carriers, keys: keys, change)
+        let client = world.server.openClient(path, subprotocols: [], fields: fields)
+        #expect(world.server.run())
+        return client.answer?.status
+    }
+
+    private func signed(_ url: String, token: String = "12345") -> [(String, String)] {
+        [("X-Twilio-Signature", CallSigning.twilio.signature(of: url, token: token))]
+    }
+
+    @Test func aCarrierHasARouteWhereItIsSwitchedOn() throws {
+        for carrier in TelephoneCarrier.allCases {
+            #expect(try status("/\(carrier.rawValue)", [], [carrier]) == 101)
+            let others = TelephoneCarrier.allCases.filter { $0 != carrier }
+            #expect(try status("/\(carrier.rawValue)", [], others) == 404)
+        }
+    }
+
+    @Test func twiliosSignatureIsChecked() throws {
+        func twilio(_ fields: [(String, String)], path: String = "/twilio") throws -> Int? {
+            try status(path, fields, keys: "\(Self.key)\n") {
+                $0.twilioAuthToken = "12345"
+                $0.telephoneURL = Self.url + "/"
+            }
+        }
+        #expect(try twilio(signed(Self.url + "/twilio")) == 101)
+        #expect(try twilio(signed("https://voice.example.com/twilio")) == 101)
+        #expect(
+            try twilio(
+                signed(Self.url + "/conversation-relay"), path: "/conversation-relay") == 101)
+        #expect(try twilio([]) == 403)
+        #expect(try twilio(signed(Self.url + "/telnyx")) == 403)
+        #expect(try twilio(signed("wss://other.example.com/twilio")) == 403)
+        #expect(try twilio(signed(Self.url + "/twilio", token: "12346")) == 403)
+        // A key of the server's opens the route as well, but not beside a wrong signature.
+        let bearer = ("Authorization", "Bearer \(Self.key)")
+        #expect(try twilio([bearer]) == 101)
+        #expect(try twilio([bearer] + signed("wss://other/twilio")) == 403)
+    }
+
+    @Test func withoutItsURLTheServerTakesTheHost() throws {
+        #expect(
+            try status("/twilio", signed("wss://localhost/twilio")) {
+                $0.twilioAuthToken = "12345"
+            } == 101)
+    }
+
+    @Test func plivosSignatureIsChecked() throws {
+        let signature = CallSigning.plivo.signature(
+            of: "https://voice.example.com/plivo", nonce: "n1", token: "t")
+        func plivo(_ signature: String, nonce: String) throws -> Int? {
+            try status(
+                "/plivo",
+                [("X-Plivo-Signature-V3", signature), ("X-Plivo-Signature-V3-Nonce", nonce)]
+            ) {
+                $0.plivoAuthToken = "t"
+                $0.telephoneURL = Self.url
+            }
+        }
+        #expect(try plivo(signature, nonce: "n1") == 101)
+        #expect(try plivo(signature, nonce: "n2") == 403)
+        #expect(try plivo("", nonce: "n1") == 403)
+    }
+
+    @Test func aSecretInThePathOpensCalls() throws {
+        func telnyx(_ path: String, keys: String? = nil) throws -> Int? {
+            try status(path, [], keys: keys) { $0.telephoneSecret = "s3cret" }
+        }
+        #expect(try telnyx("/telnyx/s3cret") == 101)
+        #expect(try telnyx("/telnyx/s3cret", keys: "\(Self.key)\n") == 101)
+        #expect(try telnyx("/telnyx/other") == 401)
+        #expect(try telnyx("/telnyx") == 401)
+        #expect(try telnyx("/v1/realtime/s3cret") == 404)
+        // Without the option there is no such path.
+        #expect(try status("/telnyx/s3cret") == 404)
+    }
+
+    @Test func noLogHasTheSecret() throws {
+        let log = LogRecord()
+        let world = try CallWorld([.telnyx], log: log) { $0.telephoneSecret = "s3cret" }
+        _ = world.server.openClient("/telnyx/s3cret", subprotocols: [])
+        #expect(world.server.run())
+        #expect(log.lines.contains { $0.contains("/telnyx/{secret}") })
+        #expect(!log.lines.contains { $0.contains("s3cret") })
+    }
+
+    @Test func keysOfTheServerOpenCalls() throws {
+        func exotel(_ authorization: String?) throws -> Int? {
+            try status(
+                "/exotel", authorization.map { [("Authorization", $0)] } ?? [],
+                keys: "\(Self.key)\n")
+        }
+        let basic = Base64.text(of: Array("exotel:\(Self.key)".utf8))
+        #expect(try exotel("Bearer \(Self.key)") == 101)
+        #expect(try exotel("Basic \(basic)") == 101)
+        #expect(try exotel("Basic \(Base64.text(of: Array("exotel:wrong".utf8)))") == 401)
+        #expect(try exotel("Basic %") == 401)
+        #expect(try exotel(nil) == 401)
+    }
+
+    /// A password opens no other route.
+    @Test func othersStillNeedABearer() throws {
+        let basic = Base64.text(of: Array("exotel:\(Self.key)".utf8))
+        #expect(
+            try status(
+                "/v1/realtime", [("Authorization", "Basic \(basic)")], keys: "\(Self.key)\n")
+                == 401)
+    }
+
+    @Test func aPageMayNotCall() throws {
+        #expect(try status("/twilio", [("Origin", "https://evil.example")]) == 403)
+    }
+
+    // MARK: Calls that do not begin
+
+    @Test func aLineThatDoesNotBeginACallIsClosed() throws {
+        let world = try CallWorld()
+        let line = SimulatedCarrier(world.server, starts: false)
+        line.client.send(#"{"event":"connected","protocol":"Call","version":"1.0.0"}"#)
+        #expect(world.server.run(for: .seconds(9)))
+        #expect(line.client.closeCode == nil)
+        #expect(world.server.metrics.sessions.load(ordering: .relaxed) == 1)
+        #expect(world.server.run(for: .seconds(2)))
+        #expect(line.client.closeCode == 1008)
+        #expect(world.server.metrics.sessions.load(ordering: .relaxed) == 0)
+    }
+
+    @Test func aLineThatIsLostGivesItsPlaceBack() throws {
+        for starts in [true, false] {
+            let world = try CallWorld()
+            let line = SimulatedCarrier(world.server, starts: starts)
+            line.client.peer.reset()
+            #expect(world.server.run(for: .seconds(1)))
+            #expect(world.server.metrics.sessions.load(ordering: .relaxed) == 0)
+            #expect(world.server.metrics.total(of: .callsOpen) == 0)
+        }
+    }
+
+    @Test func aFullServerTakesNoCall() throws {
+        let world = try CallWorld { $0.maxSessions = 1 }
+        _ = SimulatedCarrier(world.server)
+        let other = world.server.openClient("/twilio", subprotocols: [])
+        #expect(world.server.run())
+        #expect(other.answer?.status == 503)
+    }
+
+    @Test func aCodecThatIsNotSupportedEndsTheCall() throws {
+        let world = try CallWorld([.telnyx])
+        var shape = SimulatedCarrier.Shape.telnyx
+        shape.start = shape.start.replacing("PCMU", with: "G722")
+        let line = SimulatedCarrier(world.server, shape, path: "/telnyx")
+        #expect(line.client.closeCode == 1003)
+        #expect(world.server.metrics.sessions.load(ordering: .relaxed) == 0)
+    }
+
+    @Test func badMessagesAreCountedAndDoNotEndTheCall() throws {
+        let world = try CallWorld()
+        let line = SimulatedCarrier(world.server)
+        for bad in ["", "{", "[]", #"{"event":"media","media":{"payload":"?"}}"#] {
+            line.client.send(bad)
+        }
+        line.client.send(.binary, [1, 2, 3])
+        // A second start changes nothing.
+        line.client.send(SimulatedCarrier.Shape.twilio.start)
+        #expect(world.server.run(for: .seconds(1)))
+        #expect(world.server.metrics.total(of: .callMessagesRefused) == 4)
+        #expect(line.client.closeCode == nil)
+        #expect(world.server.metrics.total(of: .sessionsStarted) == 1)
+    }
+
+    @Test func aFloodOfBadMessagesEndsTheCall() throws {
+        let world = try CallWorld()
+        let line = SimulatedCarrier(world.server)
+        for _ in 0..<3_000 { line.client.send("{") }
+        #expect(world.server.run(for: .seconds(1)))
+        #expect(world.server.metrics.total(of: .floodCloses) == 1)
+        #expect(world.server.metrics.total(of: .sessionsOpen) == 0)
+    }
+}

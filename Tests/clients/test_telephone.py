@@ -1,0 +1,161 @@
+"""Telephone calls of carriers against the release binary: signatures as another implementation makes
+them, a spoken turn, an interruption, keys, parameters, hanging up."""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import http.client
+import json
+
+import pytest
+from parley_server import HANG_GUARD, ParleyServer
+from realtime_session import run
+from telephone_line import Plivo, Twilio, call, speech
+from websockets.exceptions import InvalidStatus
+
+KEY = "sk-telephone-0123456789abcdef"
+TOKEN = "12345"
+URL = "wss://voice.example.com"
+
+
+@pytest.fixture(scope="module")
+def phone(model):
+    """A server that takes calls, with a key, and the scripted model."""
+    with ParleyServer(
+        "--llm", model.url, "--model", "scripted", "--api-key", KEY, "--telephone",
+        "twilio,plivo,telnyx", "--twilio-auth-token", TOKEN, "--telephone-url", URL,
+        "--telephone-secret", "s3cret", PARLEY_LLM_KEY="the-key",
+    ) as server:
+        yield server
+
+
+def signature(url, token=TOKEN):
+    digest = hmac.new(token.encode(), url.encode(), hashlib.sha1).digest()
+    return {"X-Twilio-Signature": base64.b64encode(digest).decode()}
+
+
+SIGNED = signature(f"{URL}/twilio")
+BEARER = {"Authorization": f"Bearer {KEY}"}
+
+
+@pytest.mark.parametrize("headers", [
+    {}, signature(f"{URL}/telnyx"), signature(f"{URL}/twilio", "other"),
+    signature("wss://127.0.0.1/twilio"),
+])
+def test_a_call_without_the_carriers_signature_is_refused(phone, headers):
+    async def test():
+        with pytest.raises(InvalidStatus) as refused:
+            async with call(phone, Twilio(), headers=headers):
+                pass
+        assert refused.value.response.status_code == 403
+        assert json.loads(refused.value.response.body)["error"]["code"] == "invalid_signature"
+
+    run(test())
+
+
+@pytest.mark.parametrize("carrier,path,headers", [
+    (Twilio, None, SIGNED), (Plivo, None, BEARER), (Plivo, "/plivo/s3cret", None),
+])
+def test_a_spoken_turn_is_answered(phone, model, carrier, path, headers):
+    """All of the reply is played, in µ-law, and every mark has come back."""
+    async def test():
+        async with call(phone, carrier(), path, headers) as line:
+            line.say(speech())
+            await line.until(lambda: line.played and not line.queue and not line.spoken)
+            # The reply may have more: nothing follows once no response is in flight.
+            while "replying" in states(phone):
+                await asyncio.sleep(0.1)
+            await line.until(lambda: not line.queue)
+            assert len(line.received) > 8 * 500
+            assert line.played == line.received
+            assert not line.cleared
+            assert any(code not in (0x7F, 0xFF) for code in line.received), "it is not silence"
+
+    run(test())
+
+
+def states(server):
+    """What the sessions of the server do."""
+    return {row["state"] for row in sessions(server)}
+
+
+def sessions(server):
+    status, _, body = server.get("/admin/sessions", BEARER)
+    assert status == 200
+    return json.loads(body)["data"]
+
+
+def test_an_operator_sees_the_call(phone):
+    async def test():
+        async with call(phone, Twilio(**{"from": "+15550100"}), headers=SIGNED):
+            while not (rows := [row for row in sessions(phone) if row["call"]]):
+                await asyncio.sleep(0.05)
+            assert rows[0]["call"] == {
+                "carrier": "twilio", "call_id": "CA02a4a2b4", "from": "+15550100", "to": None,
+            }
+
+    run(test())
+
+
+def cleared_marks(server):
+    """Marks that came back after their audio was dropped."""
+    page = server.get("/metrics", BEARER)[2].decode()
+    name = 'parley_call_marks_total{outcome="cleared"} '
+    return next(int(line[len(name):]) for line in page.splitlines() if line.startswith(name))
+
+
+def test_the_caller_interrupts(phone):
+    """The carrier is told to drop what it has, and marks of that come back without counting."""
+    async def test():
+        greeting = Twilio(greeting="number 60", turn_detection=json.dumps(
+            {"type": "server_vad", "min_interruption_ms": 0}))
+        before = cleared_marks(phone)
+        async with call(phone, greeting, headers=SIGNED) as line:
+            await line.until(lambda: len(line.played) > 4_000)
+            line.say(speech())
+            await line.until(lambda: line.cleared)
+            assert line.cleared[0] > 0
+            while cleared_marks(phone) == before:
+                await asyncio.sleep(0.05)
+
+    run(test())
+
+
+def test_keys_become_a_turn(phone, model):
+    async def test():
+        async with call(phone, Twilio(dtmf="item"), headers=SIGNED) as line:
+            for digit in "12#":
+                await line.send(line.carrier.key(digit))
+            await line.until(lambda: len(line.received) > 0)
+
+    run(test())
+    asked = [request["body"]["messages"][-1]["content"] for request in model.requests]
+    assert "Keys pressed: 12#" in asked
+
+
+@pytest.mark.parametrize("end", ["stop", "hangup"])
+def test_a_call_ends(phone, end):
+    async def test():
+        async with call(phone, Twilio(), headers=SIGNED) as line:
+            while not (rows := [row for row in sessions(phone) if row["call"]]):
+                await asyncio.sleep(0.05)
+            if end == "stop":
+                await line.send(line.carrier.stop())
+            else:
+                hang_up(phone, rows[0]["id"])
+            async with asyncio.timeout(HANG_GUARD):
+                await line.connection.wait_closed()
+            assert line.connection.close_code == 1000
+
+    run(test())
+    assert not [row for row in sessions(phone) if row["call"]]
+
+
+def hang_up(server, session):
+    """Ends a session as an application does."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=HANG_GUARD)
+    connection.request(
+        "POST", f"/v1/realtime/calls/{session}/hangup", headers={**BEARER, "Content-Length": "0"})
+    assert connection.getresponse().status == 200
+    connection.close()
