@@ -12,7 +12,8 @@ struct ParleyCommand: ParsableCommand {
         commandName: "parley",
         abstract: "A voice session server for the OpenAI Realtime protocol, and its client.",
         subcommands: [
-            ServeCommand.self, TalkCommand.self, TopCommand.self, SessionsCommand.self,
+            ServeCommand.self, TalkCommand.self, CallCommand.self, TopCommand.self,
+            SessionsCommand.self,
             AsyncAPICommand.self, OpenAPICommand.self,
         ])
 

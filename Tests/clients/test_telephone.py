@@ -7,10 +7,14 @@ import hashlib
 import hmac
 import http.client
 import json
+import os
+import subprocess
+import wave
 
 import pytest
-from parley_server import HANG_GUARD, ParleyServer
+from parley_server import BINARY, HANG_GUARD, ParleyServer
 from realtime_session import run
+from recordings import DATA, convert
 from telephone_line import Plivo, Twilio, call, speech
 from websockets.exceptions import InvalidStatus
 
@@ -159,3 +163,54 @@ def hang_up(server, session):
         "POST", f"/v1/realtime/calls/{session}/hangup", headers={**BEARER, "Content-Length": "0"})
     assert connection.getresponse().status == 200
     connection.close()
+
+
+def played(server, *arguments):
+    """Runs `parley call`, and returns its output."""
+    return subprocess.run(
+        [BINARY, "call", "--url", f"ws://127.0.0.1:{server.port}", *arguments],
+        capture_output=True, text=True, timeout=HANG_GUARD, check=False,
+        env={**os.environ, "PARLEY_API_KEY": ""})
+
+
+@pytest.mark.parametrize("carrier", ["twilio", "telnyx", "exotel", "plivo", "vobiz", "asterisk"])
+def test_parley_call_plays_every_carrier(piped_phone, carrier, tmp_path):
+    question, reply = tmp_path / "question.wav", tmp_path / "reply.wav"
+    convert(DATA / "goforward.raw", question)
+    done = played(
+        piped_phone, "--carrier", carrier, "--wav", str(question), "--out", str(reply),
+        "--patience", str(HANG_GUARD))
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "call 1: reply after " in done.stdout
+    with wave.open(str(reply)) as file:
+        assert file.getframerate() == 8000 and file.getnframes() > 4000
+
+
+def test_parley_call_reads_a_relay(piped_phone):
+    done = played(
+        piped_phone, "--carrier", "conversation-relay", "--text", "what time is it", "--press", "7",
+        "--patience", str(HANG_GUARD))
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert "You said: what time is it" in done.stdout
+
+
+def test_parley_call_signs(phone, tmp_path):
+    question = tmp_path / "question.wav"
+    convert(DATA / "goforward.raw", question)
+    arguments = ["--wav", str(question), "--signed-url", f"{URL}/twilio", "--calls", "3"]
+    done = played(phone, *arguments, "--auth-token", TOKEN, "--patience", str(HANG_GUARD))
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert done.stdout.count("reply after") == 3
+    refused = played(phone, *arguments, "--auth-token", "other")
+    assert refused.returncode == 1 and "403" in refused.stderr
+
+
+@pytest.fixture(scope="module")
+def piped_phone(model):
+    """A server without keys that takes the calls of all carriers."""
+    with ParleyServer(
+        "--llm", model.url, "--model", "scripted", "--telephone",
+        "twilio,signalwire,telnyx,exotel,plivo,vobiz,asterisk,conversation-relay",
+        PARLEY_LLM_KEY="the-key",
+    ) as server:
+        yield server

@@ -14,6 +14,9 @@ public enum CallSigning: Sendable {
     /// `X-Plivo-Signature-V3`, with `X-Plivo-Signature-V3-Nonce`.
     case plivo
 
+    /// The field of Plivo's nonce.
+    public static let nonceField = "X-Plivo-Signature-V3-Nonce"
+
     /// The field that has the signature.
     public var field: String {
         switch self {
@@ -32,7 +35,7 @@ public enum CallSigning: Sendable {
         case .twilio:
             return urls.contains { Self.matches(signature, self.signature(of: $0, token: token)) }
         case .plivo:
-            guard let nonce = fields["X-Plivo-Signature-V3-Nonce"] else { return false }
+            guard let nonce = fields[Self.nonceField] else { return false }
             // While a token is exchanged, there is one signature for each of the two.
             let signatures = signature.split(separator: ",").prefix(4)
             return urls.contains { url in

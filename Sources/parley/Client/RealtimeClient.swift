@@ -40,13 +40,19 @@ final class RealtimeClient {
     var hasMessage: Bool { !messages.isEmpty }
 
     /// Connects, upgrades, and returns once the server has accepted.
-    /// - Parameter trust: which certificates to trust, where the URL asks for TLS.
+    /// - Parameters:
+    ///   - trust: which certificates to trust, where the URL asks for TLS.
+    ///   - fields: header fields of the request beside the usual ones.
+    ///   - subprotocols: those that are offered.
     /// - Throws: a `CommandFailure` that names the server and the reason.
-    init(url: RealtimeURL, key: String?, trust: ServerTrust = .system) throws(CommandFailure) {
+    init(
+        url: RealtimeURL, key: String?, trust: ServerTrust = .system,
+        fields: [(name: String, value: String)] = [], subprotocols: [String] = []
+    ) throws(CommandFailure) {
         socket = try ClientSocket(host: url.host, port: url.port)
         if url.isSecure { try socket.secure(host: url.host, trust: trust) }
         framing = WebSocketConnection(role: .client, limits: WebSocketLimits())
-        try upgrade(to: url, key: key)
+        try upgrade(to: url, key: key, fields: fields, subprotocols: subprotocols)
         isOpen = true
     }
 
@@ -69,6 +75,10 @@ final class RealtimeClient {
         try send(.text, json.finish().copiedBytes)
     }
 
+    /// Sends a text message that is no event.
+    /// - Throws: a `CommandFailure` when the connection is lost.
+    func send(text: [UInt8]) throws(CommandFailure) { try send(.text, text) }
+
     /// Sends a packet of audio as a binary message.
     /// - Throws: a `CommandFailure` when the connection is lost.
     func send(binary packet: [UInt8]) throws(CommandFailure) {
@@ -78,13 +88,21 @@ final class RealtimeClient {
     /// Waits for the next message until a time on `monotonicSeconds()`; nil when none came.
     /// - Throws: a `CommandFailure` when the server closed the connection or broke its rules.
     func receive(until deadline: Double) throws(CommandFailure) -> ServerMessage? {
+        guard let (isText, bytes) = try receiveMessage(until: deadline) else { return nil }
+        return isText ? try parse(event: bytes) : .binary(bytes)
+    }
+
+    /// Waits for the next message, which need not be an event, until a time; nil when none came.
+    /// - Throws: as `receive(until:)`.
+    func receiveMessage(
+        until deadline: Double
+    ) throws(CommandFailure) -> (isText: Bool, bytes: [UInt8])? {
         while messages.isEmpty {
             if let closing { throw closing }
             guard try socket.wait(until: deadline).isSocketReadable else { return nil }
             try readMessages()
         }
-        let (isText, bytes) = messages.removeFirst()
-        return isText ? try parse(event: bytes) : .binary(bytes)
+        return messages.removeFirst()
     }
 
     /// Waits until a message can be received, another descriptor can be read, or until a time.
@@ -99,13 +117,18 @@ final class RealtimeClient {
 
     // MARK: Handshake
 
-    private func upgrade(to url: RealtimeURL, key: String?) throws(CommandFailure) {
+    private func upgrade(
+        to url: RealtimeURL, key: String?, fields: [(name: String, value: String)],
+        subprotocols: [String]
+    ) throws(CommandFailure) {
         let nonce = WebSocketHandshake.makeKey()
         var headers = HTTPFields()
         if let key { headers.append("Authorization", "Bearer \(key)") }
+        for (name, value) in fields { headers.append(name, value) }
         writer.removeAll()
         WebSocketHandshake.writeRequest(
-            target: url.target, host: url.authority, key: nonce, headers: headers, into: &writer)
+            target: url.target, host: url.authority, key: nonce, subprotocols: subprotocols,
+            headers: headers, into: &writer)
         try socket.write(writer)
         var (response, rest) = try socket.readResponse(from: url.authority, within: 10)
         guard response.status == 101 else {
@@ -117,7 +140,7 @@ final class RealtimeClient {
                 httpStatus: response.status)
         }
         do throws(WebSocketHandshakeError) {
-            try WebSocketHandshake.validate(response, key: nonce)
+            try WebSocketHandshake.validate(response, key: nonce, subprotocols: subprotocols)
         } catch {
             throw CommandFailure(description: "\(url.authority) does not speak WebSocket: \(error)")
         }

@@ -34,6 +34,17 @@ struct RealtimeURL: Equatable {
         target = Self.target(location[authority.endIndex...], model: model)
     }
 
+    /// Reads a URL and adds a path where it has none; no query is added.
+    /// - Throws: as the other.
+    init(_ text: String, path: String) throws(CommandFailure) {
+        try self.init(text, model: "")
+        let halves = text.split(separator: "://", maxSplits: 1)
+        let location = halves[1].prefix { $0 != "#" }
+        let pathAndQuery = location.drop { $0 != "/" && $0 != "?" }
+        let shown = pathAndQuery.isEmpty || pathAndQuery == "/" ? path : String(pathAndQuery)
+        target = Self.escaped(shown) { (0x21...0x7E).contains($0) }
+    }
+
     private static func notAURL(_ text: String) -> CommandFailure {
         .usage("--url: \(jsonString(text)) is not a URL like ws://127.0.0.1:8080/v1/realtime")
     }

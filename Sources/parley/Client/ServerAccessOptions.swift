@@ -3,7 +3,7 @@
 
 import ArgumentParser
 
-/// Options that `talk` and `top` share.
+/// Options that `talk`, `call` and `top` share.
 struct ServerAccessOptions: ParsableArguments {
     @Option(
         name: .customLong("key"),

@@ -13,13 +13,17 @@ final class CallAgent: LanguageModel, SpeechRecognizer, SlowSpeaker {
     static let reply = "I have gone forward by ten meters, and then a little further still."
 
     private let asked = Mutex<[ModelRequest]>([])
+    private let words = Mutex<String>("go forward ten meters")
 
     /// What it was asked, oldest first.
     var requests: [ModelRequest] { asked.withLock { $0 } }
 
+    /// From now on it hears this.
+    func hears(_ text: String) { words.withLock { $0 = text } }
+
     func transcribe(_ utterance: Utterance, on host: any AgentHost) async throws -> String {
         try await host.sleep(for: .milliseconds(50))
-        return "go forward ten meters"
+        return words.withLock { $0 }
     }
 
     func respond(

@@ -80,6 +80,28 @@ import Testing
         #expect((world.server.metrics.total(of: .callMarksCleared) > 0) == wasReturned)
     }
 
+    /// Speech over the reply holds it, and has no words: the reply goes on from what was heard. The
+    /// carrier's queue was dropped meanwhile.
+    @Test func aFalseInterruptionLosesNothingOfTheReply() throws {
+        let world = try CallWorld()
+        let line = SimulatedCarrier(
+            world.server,
+            .twilio(
+                #"{"turn_detection":"{\"type\":\"server_vad\","#
+                    + #"\"interruption_needs_words\":true}"}"#))
+        line.say(try speech.get(), silence: 2_200)
+        world.agent.hears("")
+        line.say(try speech.get(), silence: 8_000)
+        #expect(!line.cleared.isEmpty)
+        #expect(world.agent.requests.count == 1)
+        #expect(world.server.metrics.total(of: \.falseInterruptions) > 0)
+        #expect(world.server.metrics.total(of: \.responsesCompleted) == 1)
+        // Nothing is lost, and at most what the network and a mark are late by is heard twice.
+        let whole = 60 * CallAgent.reply.count
+        #expect(line.playedMilliseconds >= whole, "\(line.playedMilliseconds) of \(whole)")
+        #expect(line.playedMilliseconds <= whole + 200 * line.cleared.count)
+    }
+
     @Test func mediaThatOvertakesOtherMediaIsHeardInItsPlace() throws {
         let world = try CallWorld([.telnyx])
         let line = SimulatedCarrier(world.server, .telnyx, path: "/telnyx", starts: false)
