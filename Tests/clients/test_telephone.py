@@ -189,9 +189,10 @@ def test_parley_call_plays_every_carrier(piped_phone, carrier, tmp_path):
 def test_parley_call_reads_a_relay(piped_phone):
     done = played(
         piped_phone, "--carrier", "conversation-relay", "--text", "what time is it", "--press", "7",
-        "--patience", str(HANG_GUARD))
+        "--parameter", "dtmf=item", "--patience", str(HANG_GUARD))
     assert done.returncode == 0, done.stderr + done.stdout
     assert "You said: what time is it" in done.stdout
+    assert "You said: Keys pressed: 7" in done.stdout
 
 
 def test_parley_call_signs(phone, tmp_path):

@@ -156,7 +156,8 @@ extension Shard {
             }
             try take(event, eventID: eventID, of: live)
             let admitted = observation.admit(
-                event, from: input.link, to: live.session.parameters)
+                connection.isTelephone ? event.withoutLineFormats : event, from: input.link,
+                to: live.session.parameters)
             countingAudio(of: live) {
                 step(live, of: connection) {
                     $0.handle(

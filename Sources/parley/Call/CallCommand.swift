@@ -99,6 +99,7 @@ struct CallCommand: ParsableCommand {
                     + lines.map { .words($0) },
                 keys: press ?? "",
                 awaitsGreeting: parameters.contains { $0.hasPrefix("greeting=") },
+                answersKeys: parameters.contains("dtmf=item"),
                 patience: patienceSeconds)
             let address = try RealtimeURL(url, path: "/\(carrier.rawValue)")
             let played = try (1...calls).map { number in

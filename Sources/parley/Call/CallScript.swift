@@ -22,12 +22,18 @@ struct CallScript {
     let turns: [Turn]
     /// Whether the agent speaks first.
     let awaitsGreeting: Bool
+    /// Whether keys are a turn that is answered.
+    let answersKeys: Bool
     /// Ticks until a reply must have begun.
     let patienceTicks: Int
 
-    init(turns: [Turn], keys: String, awaitsGreeting: Bool, patience: Double) {
+    init(
+        turns: [Turn], keys: String, awaitsGreeting: Bool, answersKeys: Bool = true,
+        patience: Double
+    ) {
         self.turns = turns + (keys.isEmpty ? [] : [.keys(keys)])
         self.awaitsGreeting = awaitsGreeting
+        self.answersKeys = answersKeys
         patienceTicks = max(1, Int(min(patience, 86_400) * 50))
     }
 }
@@ -136,6 +142,7 @@ struct CallProgress {
             if tick / 10 < keys.count {
                 return tick % 10 == 0 ? .press(turn: turn, key: tick / 10) : .listen
             }
+            guard script.answersKeys else { return .hangUp }
         }
         state = .awaiting(ticks: tick + 1 - (speechEnd ?? tick))
         return .listen

@@ -44,7 +44,9 @@ final class PlayedCall {
     }
 
     /// 20 ms pass.
-    func tick() {
+    /// - Throws: a `CommandFailure` where the command is interrupted. What goes wrong in a call ends
+    ///   that call alone.
+    func tick() throws(CommandFailure) {
         guard !isOver else { return }
         do throws(CommandFailure) {
             try takeMessages()
@@ -54,7 +56,8 @@ final class PlayedCall {
             try act(step)
             showDelays()
         } catch {
-            end(error.status > 128 ? nil : error.description)
+            guard error.status <= 128 else { throw error }
+            end(error.description)
         }
     }
 
@@ -222,7 +225,7 @@ struct CallClock {
         let start = monotonicSeconds()
         var ticks = 0.0
         while calls.contains(where: { !$0.isOver }) {
-            for call in calls { call.tick() }
+            for call in calls { try call.tick() }
             try Interruption.check()
             ticks += 1
             // A tick that is late is not made up for by a shorter one: the calls go on together.

@@ -71,6 +71,13 @@ import Testing
             quiet(12, &caller) == [.press(turn: 0, key: 0), .press(turn: 0, key: 1)])
     }
 
+    @Test func keysThatAreNoTurnEndTheCall() {
+        var caller = CallProgress(
+            CallScript(
+                turns: [], keys: "1", awaitsGreeting: false, answersKeys: false, patience: 1))
+        #expect(quiet(11, &caller) == [.press(turn: 0, key: 0), .hangUp])
+    }
+
     @Test func aCallWithoutTurnsEnds() {
         var caller = progress([])
         #expect(quiet(1, &caller) == [.hangUp])

@@ -139,6 +139,27 @@ import Testing
         #expect(sideband.eventTypes.last == "parley.dtmf.received")
     }
 
+    /// A library sends its whole session with an update. The line keeps its own format.
+    @Test func aSidebandDoesNotChangeTheLinesFormat() throws {
+        let world = try CallWorld()
+        let line = SimulatedCarrier(world.server)
+        let id = try #require(world.session?.id)
+        let sideband = world.server.openClient("/v1/realtime?call_id=\(id)")
+        #expect(world.server.run())
+        sideband.send(
+            #"{"type":"session.update","session":{"type":"realtime","instructions":"Be brief.","#
+                + #""output_modalities":["text"],"audio":{"input":{"format":{"type":"audio/pcm","#
+                + #""rate":24000}},"output":{"format":{"type":"audio/pcm","rate":24000}}}}}"#)
+        sideband.send(
+            #"{"type":"response.create","response":{"audio":{"output":{"format":{"#
+                + #""type":"audio/pcm","rate":24000}}}}}"#)
+        line.say([], silence: 6_000)
+        #expect(!sideband.eventTypes.contains("error"))
+        #expect(world.session?.parameters.instructions == "Be brief.")
+        #expect(world.session?.parameters.inputFormat == .pcmu)
+        #expect(line.played.count == 8 * 60 * CallAgent.reply.count)
+    }
+
     @Test func anOperatorSeesTheCall() throws {
         let world = try CallWorld([.telnyx])
         _ = SimulatedCarrier(world.server, .telnyx, path: "/telnyx")
