@@ -1,5 +1,5 @@
 """A telephone carrier with one call, as a WebSocket client that plays what it is sent at its pace. The
-shapes of the messages are those that the carriers document (docs/telephone.md has the sources)."""
+shapes of the messages are those that the carriers document (Codec/Telephony names the documents)."""
 
 import asyncio
 import base64
