@@ -53,7 +53,9 @@ final class RecordQueue: @unchecked Sendable {
     func pause(_ time: Duration) {
         let end = MonotonicClock.now + time
         lock.withLock {
-            while !isClosed, MonotonicClock.now < end { lock.wait(atMost: end - MonotonicClock.now) }
+            while !isClosed, MonotonicClock.now < end {
+                lock.wait(atMost: end - MonotonicClock.now)
+            }
         }
     }
 

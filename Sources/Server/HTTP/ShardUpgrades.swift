@@ -13,6 +13,8 @@ struct SessionPlaceHeld {
     let grant: SessionGrant?
     /// Whose session it is.
     let tag: CallerTag
+    /// The same, as its credential names it.
+    let owner: SessionOwner
 }
 
 extension Shard {
@@ -97,13 +99,14 @@ extension Shard {
         guard connection.state == .webSocket else { return release(place) }
         let dialect = RealtimeDialect(askedForBy: request.fields)
         if let claimed,
-            restore(claimed, of: place.tag, by: caller, grant: place.grant, on: connection)
+            restore(
+                claimed, of: place.tag, owner: place.owner, grant: place.grant, on: connection)
         {
             return
         }
         let live = openSession(
             place.parameters, in: dialect, of: place.tag, grant: place.grant, on: connection)
-        beginRecord(of: live.session, by: caller)
+        beginRecord(of: live.session, owner: place.owner)
         if resume != .none { makeResumable(live, of: caller.principal, on: connection) }
         if case .comeBack(let claim) = resume, let state = live.resume {
             sendResumed(live, state, recovered: false, from: claim, on: connection)
@@ -142,7 +145,8 @@ extension Shard {
             send(routes.full.response, to: request, on: connection)
             return nil
         }
-        let place = SessionPlaceHeld(parameters: parameters, grant: grant, tag: tag)
+        let place = SessionPlaceHeld(
+            parameters: parameters, grant: grant, tag: tag, owner: SessionOwner(caller))
         // A server without room does not use up its caller's quota, and no return does.
         do throws(QuotaRefusal) {
             if !isMoved { try grant?.quotas?.openConnection(at: now) }

@@ -13,19 +13,30 @@ extension SessionEnd {
     }
 }
 
+/// Whose session it is, as records name it.
+struct SessionOwner {
+    /// The key together with its client secrets, or a subject; nil: callers are not told apart.
+    let principal: SHA256Digest?
+    /// The name of the key, or the subject of the token; nil: it has none.
+    let subject: String?
+
+    init(_ caller: Caller) { (principal, subject) = (caller.principal, caller.subject) }
+}
+
 extension Shard {
     /// A session that begins is recorded from now on, where records are kept.
     /// - Parameters:
     ///   - fence: 1 for a new session, else that of its claim.
-    ///   - caller: whose session it is.
+    ///   - call: the telephone call that the session is; nil: it is none.
     func beginRecord(
-        of session: VoiceSession, fence: UInt64 = 1, by caller: Caller
+        of session: VoiceSession, fence: UInt64 = 1, owner: SessionOwner, call: TelephoneCall? = nil
     ) {
         guard let keeper = services.records else { return }
         var summary = SessionSummary(startedAt: now)
         summary.isContinued = fence > 1
-        summary.principal = caller.principal?.hexadecimal()
-        summary.subject = caller.subject
+        summary.principal = owner.principal?.hexadecimal()
+        summary.subject = owner.subject
+        summary.call = call
         let recorder = SessionRecorder(keeper: keeper, fence: fence, summary, at: now)
         for item in session.itemIDs { recorder.note(item, at: now) }
         session.recorder = recorder

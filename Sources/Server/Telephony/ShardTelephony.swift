@@ -67,6 +67,7 @@ extension Shard {
         metrics.add(.callsBegun)
         let live = openSession(
             parameters, in: .ga, of: place.tag, grant: place.grant, on: connection)
+        beginRecord(of: live.session, owner: place.owner, call: start.call)
         logger.info(
             "call",
             metadata: [

@@ -222,7 +222,7 @@ extension Shard {
     /// Gives a connection the session that it has claimed, and lets it go on.
     /// - Returns: false where this server cannot meet its settings.
     func restore(
-        _ claimed: ClaimedSession, of tag: CallerTag, by caller: Caller, grant: SessionGrant?,
+        _ claimed: ClaimedSession, of tag: CallerTag, owner: SessionOwner, grant: SessionGrant?,
         on connection: Connection
     ) -> Bool {
         let session: VoiceSession
@@ -238,7 +238,7 @@ extension Shard {
             metrics.add(.resumesUnknown)
             return false
         }
-        beginRecord(of: session, fence: claimed.fence, by: caller)
+        beginRecord(of: session, fence: claimed.fence, owner: owner)
         let live = open(
             session, in: claimed.resume.dialect, of: tag, grant: grant, on: connection)
         goOn(with: claimed, live, on: connection)

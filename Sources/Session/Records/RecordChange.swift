@@ -50,6 +50,8 @@ public struct SessionSummary: Sendable {
     public var principal: String?
     /// The caller's name: that of its key, or the subject of its token; nil: it has none.
     public var subject: String?
+    /// The telephone call that the session is; nil: it is none.
+    public var call: TelephoneCall?
     /// The model.
     public var model = ""
     /// The voice.

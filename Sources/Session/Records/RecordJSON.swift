@@ -20,6 +20,13 @@ public enum RecordJSON {
                 json.member("output_format", summary.outputFormat.wireName)
                 if let principal = summary.principal { json.member("principal", principal) }
                 if let subject = summary.subject { json.member("subject", subject) }
+                guard let call = summary.call else { return }
+                json.object("call") { json in
+                    json.member("carrier", call.carrier.rawValue)
+                    json.member("call_id", call.callID)
+                    json.member("from", call.from)
+                    json.member("to", call.to)
+                }
             }
         }
     }

@@ -19,6 +19,11 @@ public enum RecordRedaction: String, CaseIterable, Sendable {
     /// Takes it out of a change.
     public func apply(to change: inout RecordChange) {
         guard self != .none else { return }
+        if var call = change.summary.call {
+            call.from = call.from.map(redacted)
+            call.to = call.to.map(redacted)
+            change.summary.call = call
+        }
         for index in change.items.indices { apply(to: &change.items[index]) }
         for index in change.turns.indices { apply(to: &change.turns[index]) }
     }

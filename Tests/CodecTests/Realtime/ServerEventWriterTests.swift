@@ -49,7 +49,7 @@ import Testing
         let sampled = Set(Self.samples.map { caseNumber($0.event) })
         #expect(sampled == Set(0..<39))
         let types = Set(Self.samples.map(\.event.wireName))
-        #expect(types.count == 45)
+        #expect(types.count == 46)
         #expect(
             types.subtracting(RealtimeSchema.ownServerEvents)
                 .isSubset(of: RealtimeSchema.shared.serverEventTypes))

@@ -36,6 +36,8 @@ import Testing
         response.output = change.items.map(\.item)
         response.status = .failed(type: "t", code: "c", message: "secret 1")
         response.metadata = RawJSON(#"{"a":"secret 1"}"#)
+        change.summary.call = TelephoneCall(carrier: .twilio)
+        change.summary.call?.from = "secret 1"
         change.turns = [
             RecordedTurn(
                 number: 1, response: response, startedAt: .milliseconds(0),
@@ -74,7 +76,8 @@ import Testing
                 change.items.map { RecordJSON.item($0.item) + ($0.written ?? "") }
                 + change.turns.map { RecordJSON.turn($0) { _ in 0 } }
                 + change.turns.flatMap { $0.response.output.map(RecordJSON.item) }
-            #expect(written.count == 2 * kinds.count + 1)
+                + [RecordJSON.facts(change.summary)]
+            #expect(written.count == 2 * kinds.count + 2)
             for text in written {
                 #expect(!text.contains("secret 1") && !text.contains("secret1"), "\(text)")
                 #expect(redaction == .digits || !text.contains("secret"), "\(text)")
