@@ -33,10 +33,10 @@ public enum LineCoding: Equatable, CaseIterable, Sendable {
             self = .alaw
         } else if has("l16", "slin", "linear", "raw", "pcm", "base64") {
             // Asterisk has the rate in the name: `slin` is 8 kHz, `slin24` is 24 kHz.
-            let inName = name.hasPrefix("slin") ? Int(name.dropFirst(4)).map { $0 * 1_000 } : nil
-            switch inName ?? hertz ?? 8_000 {
-            case 8_000: self = .linear8
-            case 24_000: self = .linear24
+            let kilohertz = name.hasPrefix("slin") ? name.dropFirst(4) : ""
+            switch (kilohertz, hertz ?? 8_000) {
+            case ("", 8_000): self = .linear8
+            case ("24", _), ("", 24_000): self = .linear24
             default: return nil
             }
         } else {

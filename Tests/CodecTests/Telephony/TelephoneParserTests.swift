@@ -217,6 +217,12 @@ import Testing
         (.conversationRelay, #"{"type":"prompt"}"#, .missing(.init("voicePrompt"))),
         (.asterisk, "MEDIA_START channel_id:1", .missing(.init("format"))),
         (.asterisk, "MEDIA_START channel_id:1 format:g722", .coding("g722")),
+        (.asterisk, "MEDIA_START channel_id:1 format:slin16", .coding("slin16")),
+        // A rate that no number holds.
+        (
+            .asterisk, "MEDIA_START channel_id:1 format:slin9300000000000000",
+            .coding("slin9300000000000000")
+        ),
     ])
     func badMessages(carrier: TelephoneCarrier, text: String, error: TelephoneError) {
         #expect(throws: error) { try parsed(text, from: carrier) }
