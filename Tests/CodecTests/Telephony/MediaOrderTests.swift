@@ -32,7 +32,7 @@ import Testing
         ([1, 3, 4, 5, 6, 7], [1]), ([1, 3, 4, 5, 6, 7, 8], [1, 3, 4, 5, 6, 7, 8]),
         ([1, 3, 4, 5, 6, 7, 8, 2, 9], [1, 3, 4, 5, 6, 7, 8, 9]),
         // The sender begins anew.
-        ([500, 501, 1, 2], [500, 501, 1, 2]),
+        ([500, 501, 1, 2], [500, 501, 1, 2]), ([500, 502, 1, 2], [500, 502, 1, 2]),
     ])
     func chunksAreHeardInOrder(came: [Int], expected: [Int]) {
         #expect(heard(came) == expected)
@@ -51,6 +51,18 @@ import Testing
         long.withUnsafeBytes { order.take(9, $0) { counts.append($0.count) } }
         #expect(counts == [long.count])
         #expect(heard([10], in: &order) == [10])
+    }
+
+    /// What waits is heard before a long chunk that comes after it.
+    @Test func aLongChunkLosesNothingThatWaits() {
+        var order = MediaOrder()
+        #expect(heard([1, 3, 6], in: &order) == [1])
+        let long = [UInt8](repeating: 0, count: MediaOrder.maxWaitingBytes + 1)
+        var counts: [Int] = []
+        long.withUnsafeBytes { order.take(5, $0) { counts.append($0.count) } }
+        let short = MemoryLayout<Int>.size
+        #expect(counts == [short, long.count, short])
+        #expect(heard([7], in: &order) == [7])
     }
 
     @Test func anyOrderLosesNothingThatIsNotTooLate() {
