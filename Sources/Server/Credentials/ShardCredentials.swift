@@ -20,7 +20,9 @@ extension Shard {
         let isExhausted =
             isLimited && services.authenticator.failures.isExhausted(address, at: now)
         // Before the credential is looked at: a client that guesses must not learn of a success.
-        if isExhausted, services.authenticator.isOn { throw .failedAttempts }
+        let isGuarded =
+            services.authenticator.isOn || route.carrier.map(telephoneAccess.guards) == true
+        if isExhausted, isGuarded { throw .failedAttempts }
         do throws(RefusalReason) {
             if let pass = request.header(NodePass.field) {
                 let caller = services.nodes.caller(

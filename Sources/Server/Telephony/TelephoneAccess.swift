@@ -5,6 +5,8 @@
 //   {secret}    the last segment of the path, where one is configured; it opens nothing else
 //   Basic       its password is a key or a token of the server's
 //
+// A server without keys of its own believes no other credential: any client could make one up.
+//
 // Not here: whether a key opens a route (RequestGate), and how a signature is made (CallSigning).
 
 import Codec
@@ -26,6 +28,11 @@ struct TelephoneAccess {
 
     private static let caller = Caller(access: .session)
 
+    /// Whether calls of a carrier need a proof of their own.
+    func guards(_ carrier: TelephoneCarrier) -> Bool {
+        secret != nil || carrier.signing.flatMap(token) != nil
+    }
+
     /// The caller of a carrier's request; nil: its credential decides.
     /// - Parameters:
     ///   - pathSecret: the secret in the path; nil: the path has none.
@@ -39,7 +46,7 @@ struct TelephoneAccess {
             guard SHA256Digest(of: pathSecret) == secret else { throw .unknownCredential }
             return Self.caller
         }
-        let hasCredential = request.fields.count(of: "Authorization") > 0
+        let hasCredential = needsCredential && request.fields.count(of: "Authorization") > 0
         if let signing = carrier.signing, let token = token(of: signing) {
             if request.fields.count(of: signing.field) > 0 {
                 let urls = signedURLs(of: request, source)

@@ -56,6 +56,38 @@ import Testing
         #expect(try twilio([bearer] + signed("wss://other/twilio")) == 403)
     }
 
+    /// A server without keys believes no credential: anybody could make one up.
+    @Test(arguments: ["Bearer anything", "Basic \(Base64.text(of: Array("any:thing".utf8)))"])
+    func aServerWithoutKeysTakesNoOtherProof(authorization: String) throws {
+        let field = ("Authorization", authorization)
+        #expect(try status("/twilio", [field]) { $0.twilioAuthToken = "12345" } == 403)
+        #expect(try status("/conversation-relay", [field]) { $0.twilioAuthToken = "1" } == 403)
+        #expect(try status("/plivo", [field]) { $0.plivoAuthToken = "12345" } == 403)
+        #expect(try status("/telnyx", [field]) { $0.telephoneSecret = "s3cret" } == 401)
+        #expect(try status("/asterisk", [field]) { $0.telephoneSecret = "s3cret" } == 401)
+        // Beside a proof it does no harm.
+        let url = "wss://localhost/twilio"
+        #expect(
+            try status("/twilio", [field] + signed(url)) { $0.twilioAuthToken = "12345" } == 101)
+        #expect(
+            try status("/telnyx/s3cret", [field]) { $0.telephoneSecret = "s3cret" } == 101)
+    }
+
+    @Test func aClientThatGuessesTheSecretMustWait() throws {
+        let world = try CallWorld([.telnyx, .exotel]) {
+            $0.telephoneSecret = "s3cret"
+            $0.authFailuresPerMinutePerAddress = 3
+        }
+        func status(_ path: String, from address: String = "192.0.2.7") -> Int? {
+            let client = world.server.openClient(path, subprotocols: [], from: address)
+            #expect(world.server.run())
+            return client.answer?.status
+        }
+        for _ in 0..<3 { #expect(status("/telnyx/guess") == 401) }
+        #expect(status("/telnyx/s3cret") == 429)
+        #expect(status("/telnyx/s3cret", from: "192.0.2.8") == 101)
+    }
+
     @Test func withoutItsURLTheServerTakesTheHost() throws {
         #expect(
             try status("/twilio", signed("wss://localhost/twilio")) {
