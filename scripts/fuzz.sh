@@ -14,7 +14,7 @@ source "$(dirname "$0")/common.sh"
 
 all=(
     http_message websocket_frames deflate client_event opus_packets ogg_opus connection_bytes
-    saved_session
+    saved_session telephone
 )
 seconds=${SECONDS_EACH:-60}
 work=$root/.build-fuzz

@@ -109,7 +109,9 @@ final class FuzzedSession {
         while let output = session.nextOutput() {
             switch output {
             case .event(let event): check(event)
-            case .audio, .dropAudio, .dropItemAudio, .measured, .answered, .failed: break
+            case .audio, .dropAudio, .dropItemAudio, .measured, .answered, .failed,
+                .recorded:
+                break
             case .command(let command): commands.append(command)
             }
         }

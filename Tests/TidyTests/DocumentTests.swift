@@ -16,6 +16,23 @@ struct DocumentTests {
         #expect(DocumentLinks(try Repository.files()).missingFiles == [])
     }
 
+    @Test("Every fuzz target is run by the script, has a dictionary, and is described")
+    func fuzzTargetsAreRun() throws {
+        let files = try Repository.files()
+        let texts = Dictionary(
+            files.map { ($0.path, $0.text) }, uniquingKeysWith: { first, _ in first })
+        let names = files.filter { $0.path.hasPrefix("Tests/Fuzz/") }
+            .compactMap { $0.text.firstMatch(of: /static let name = "([a-z_]+)"/)?.1 }
+        #expect(names.count > 8)
+        let script = try #require(texts["scripts/fuzz.sh"])
+        let words = script.split { !$0.isLetter && $0 != "_" }
+        for name in names {
+            #expect(words.contains(name), "scripts/fuzz.sh does not run \(name)")
+            #expect(texts["Tests/Fuzz/Dictionaries/\(name).dict"] != nil)
+            #expect(texts["docs/testing.md"]?.contains("| `\(name)` |") == true)
+        }
+    }
+
     @Test("The checks can fail")
     func checksCanFail() {
         let page = """
