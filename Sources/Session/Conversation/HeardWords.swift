@@ -6,6 +6,9 @@ enum HeardWords {
     /// Words at the end of a report that must be found, where all of it is not in the text: the
     /// report may begin in an earlier message. 3: fewer occur in many places.
     private static let minWords = 3
+    /// Bytes at the end of a report that count. 256: they are found in one place of a reply, and a
+    /// longer search would only cost time.
+    private static let maxBytes = 256
 
     private struct Word {
         let letters: String
@@ -16,9 +19,22 @@ enum HeardWords {
     /// The text up to the end of the words that were heard; nil: it does not have them. Where it has
     /// them several times, the first counts: no more is claimed to be heard than is certain.
     static func prefix(of text: String, through heard: String) -> String? {
-        let all = words(of: text)
-        var wanted = words(of: heard).map(\.letters)[...]
-        guard !wanted.isEmpty else { return "" }
+        let wanted = lastWords(of: heard)
+        guard !wanted.isEmpty else { return heard.utf8.count > maxBytes ? nil : "" }
+        return prefix(words(of: text), of: text, through: wanted)
+    }
+
+    /// The last words of a report. One that is cut at the limit does not count.
+    private static func lastWords(of heard: String) -> ArraySlice<String> {
+        guard heard.utf8.count > maxBytes else { return words(of: heard).map(\.letters)[...] }
+        let end = String(decoding: heard.utf8.suffix(maxBytes), as: UTF8.self)
+        return words(of: end).map(\.letters).dropFirst()
+    }
+
+    private static func prefix(
+        _ all: [Word], of text: String, through wanted: ArraySlice<String>
+    ) -> String? {
+        var wanted = wanted
         let fewest = min(minWords, wanted.count)
         while wanted.count >= fewest {
             if let end = end(of: wanted, in: all) {

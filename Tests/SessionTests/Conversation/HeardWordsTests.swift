@@ -22,6 +22,20 @@ import Testing
         #expect(HeardWords.prefix(of: Self.text, through: heard) == expected)
     }
 
+    /// Only the end of a long report is looked for.
+    @Test func aLongReportIsFoundByItsEnd() {
+        let sentences = (1...200).map { "This is sentence number \($0) of it." }
+        let text = sentences.joined(separator: " ")
+        let heard = sentences[..<150].joined(separator: " ")
+        #expect(HeardWords.prefix(of: text, through: heard) == heard)
+        // Its beginning, which another text has, decides nothing.
+        #expect(HeardWords.prefix(of: text, through: "Something else. " + heard) == heard)
+        let word = String(repeating: "x", count: 1_000)
+        #expect(HeardWords.prefix(of: text, through: word) == nil)
+        #expect(
+            HeardWords.prefix(of: text, through: word + " This is sentence") == "This is sentence")
+    }
+
     @Test(arguments: ["", " ", "\n\n"])
     func aTextWithoutWordsHasNone(text: String) {
         #expect(HeardWords.prefix(of: text, through: "word") == nil)
