@@ -394,8 +394,9 @@ public struct ServerConfiguration: Sendable {
 
     /// One per core.
     public var workerThreads = ServerConfiguration.coreCount
-    /// 64: some 25 s of work for one thread, with utterances of 10 s.
-    public var maxQueuedJobs = 64
+    /// 64 for each core: some 25 s of work for a thread, with utterances of 10 s. So all callers of a
+    /// machine may stop speaking at once, and their turns wait instead of failing.
+    public var maxQueuedJobs = 64 * ServerConfiguration.coreCount
     /// False: a server that hears nobody keeps below 20 MB. `make run` sets it, so that the first reply is
     /// as quick as the tenth.
     public var warmsModels = false
@@ -409,8 +410,8 @@ public struct ServerConfiguration: Sendable {
         .integer(
             "max-queued-jobs", \.maxQueuedJobs, 1...1_000_000, unit: "jobs",
             """
-            Jobs that wait for a worker thread. Beyond that, a job of the session with the \
-            most jobs fails.
+            Jobs that wait for a worker thread; 64 for each core. Beyond that, a job of the \
+            session with the most jobs fails.
             """),
         .toggle(
             "warm-models", \.warmsModels,

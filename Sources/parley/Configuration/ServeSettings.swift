@@ -99,6 +99,7 @@ struct ServeSettings: Sendable {
         var settings = ServeSettings()
         settings.server.shards = 4
         settings.server.workerThreads = 4
+        settings.server.maxQueuedJobs = 4 * 64
         settings.server.maxMemoryBytes = 4 << 30
         settings.server.maxConnections = 20_000
         return settings
