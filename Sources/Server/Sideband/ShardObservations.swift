@@ -156,7 +156,7 @@ extension Shard {
             }
             try take(event, eventID: eventID, of: live)
             let admitted = observation.admit(
-                connection.isTelephone ? event.withoutLineFormats : event, from: input.link,
+                withoutLineFormats(event, on: connection), from: input.link,
                 to: live.session.parameters)
             countingAudio(of: live) {
                 step(live, of: connection) {

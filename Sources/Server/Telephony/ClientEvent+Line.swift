@@ -5,7 +5,9 @@ import Codec
 
 extension ClientEvent {
     /// The same event without the fields that a telephone line decides.
-    var withoutLineFormats: ClientEvent {
+    /// - Parameter isSpoken: whether the line has audio. On one without, a reply that is spoken would
+    ///   not be heard.
+    func withoutLineFormats(isSpoken: Bool) -> ClientEvent {
         switch self {
         case .sessionUpdate(var update):
             update.inputFormat = .absent
@@ -18,6 +20,7 @@ extension ClientEvent {
         case .responseCreate(var parameters):
             parameters.outputFormat = nil
             parameters.outputOpus = nil
+            if !isSpoken { parameters.outputModality = nil }
             return .responseCreate(parameters)
         case .inputAudioBufferAppend, .inputAudioBufferCommit, .inputAudioBufferClear,
             .conversationItemCreate, .conversationItemDelete, .conversationItemRetrieve,

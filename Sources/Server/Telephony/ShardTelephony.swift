@@ -131,10 +131,10 @@ extension Shard {
             return
         }
         scratch.removeAll()
-        if let writer = line.writer {
-            guard writer.hangUp(into: &scratch) else { return }
-        } else {
+        if line.carrier == .conversationRelay {
             ConversationRelayWriter.end(into: &scratch)
+        } else if line.writer?.hangUp(into: &scratch) != true {
+            return
         }
         sendScratch(as: .text, on: connection)
     }
@@ -169,11 +169,13 @@ extension Shard {
         case .stopped:
             return closeWebSocket(connection, .normalClosure, reason: "The call has ended.")
         case .failed(let text):
-            return logger.warning(
+            logger.warning(
                 "refused by a carrier",
                 metadata: [
                     "carrier": "\(line.carrier.rawValue)", "error": "\(text.visible())",
                 ])
+            spendFloodBudget(1, of: connection)
+            return
         // Audio is sent half a second ahead, and the queue has 18 s: it is full only where
         // something else than this server fills it.
         case .queue, .other: return
@@ -190,6 +192,8 @@ extension Shard {
             guard isLast, !words.isEmpty else { return }
             step(live, of: connection) { $0.handleTypedTurn(words, at: now) }
         case .interrupted(let words):
+            // A reply is compared with each: callers interrupt a few times a minute.
+            guard spendFloodBudget(1, of: connection) else { return }
             step(live, of: connection) { $0.handleInterruption(heard: words, at: now) }
         case .started, .queue, .stopped, .failed, .other: break
         }
@@ -257,15 +261,22 @@ extension Shard {
         }
     }
 
+    /// An event of a sideband, without what the line decides.
+    func withoutLineFormats(_ event: ClientEvent, on connection: Connection) -> ClientEvent {
+        guard connection.isTelephone, let line = telephony[connection.token] else { return event }
+        return event.withoutLineFormats(isSpoken: !line.speaksItself)
+    }
+
     // MARK: Out
 
     /// Plays audio of the reply, with a mark after it. The two are one unit of the backlog: where
     /// the audio is dropped, its mark is.
     func play(_ packet: OutputAudioPacket, on connection: Connection) {
         guard let line = telephony[connection.token], let writer = line.writer else { return }
+        connection.live?.session.recorder?.note(packet.itemID, at: now)
+        scratch.removeAll()
         let mark = line.mark(after: packet)
         let start = connection.output.count
-        scratch.removeAll()
         packet.payload.withUnsafeBytes { writer.media($0, into: &scratch) }
         let opcode: WebSocketOpcode = writer.sendsBinaryMedia ? .binary : .text
         scratch.withUnsafeBytes { queue(opcode, $0, on: connection) }
@@ -298,9 +309,11 @@ extension Shard {
     /// Shows an event to a carrier. One that speaks itself gets the words of the conversation's
     /// replies; the others get nothing but audio.
     func sendToCarrier(_ event: ServerEvent, on connection: Connection) {
-        guard connection.state == .webSocket, let line = telephony[connection.token],
-            line.speaksItself
-        else { return }
+        guard connection.state == .webSocket, let line = telephony[connection.token] else {
+            return
+        }
+        if case .error = event { spendFloodBudget(1, of: connection) }
+        guard line.speaksItself else { return }
         scratch.removeAll()
         switch event {
         case .responseCreated(let response) where response.conversationID == nil:

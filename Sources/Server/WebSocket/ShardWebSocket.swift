@@ -363,10 +363,10 @@ extension Shard {
 
     func send(_ event: ServerEvent, of live: LiveSession, on connection: Connection) {
         if live.dialect != .ga, !live.dialect.has(event) { return }
+        sessionLog.note(event, of: live.session.id)
         // A carrier has events of its own.
         if connection.isTelephone { return sendToCarrier(event, on: connection) }
         metrics.add(event.metric)
-        sessionLog.note(event, of: live.session.id)
         scratch.removeAll()
         live.writer.write(
             event, number: live.eventNumber, in: live.dialect,

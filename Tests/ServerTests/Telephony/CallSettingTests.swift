@@ -52,6 +52,8 @@ import Testing
         let world = try CallWorld(log: log)
         let line = SimulatedCarrier(world.server, .twilio(bad))
         #expect(line.client.closeCode == 1008)
+        // The carrier gets no message of another protocol.
+        #expect(line.client.texts.isEmpty)
         #expect(world.server.metrics.total(of: .callsRefused) == 1)
         #expect(world.server.metrics.total(of: .sessionsStarted) == 0)
         #expect(world.server.metrics.sessions.load(ordering: .relaxed) == 0)
@@ -158,6 +160,15 @@ import Testing
         #expect(world.session?.parameters.instructions == "Be brief.")
         #expect(world.session?.parameters.inputFormat == .pcmu)
         #expect(line.played.count == 8 * 60 * CallAgent.reply.count)
+    }
+
+    /// Where the operator wants contents in the log, those of calls are there.
+    @Test func theLogHasWhatWasSaid() throws {
+        let log = LogRecord()
+        let world = try CallWorld(log: log) { $0.logContent = true }
+        let line = SimulatedCarrier(world.server, .twilio(#"{"greeting":"Greet."}"#))
+        line.say([], silence: 6_000)
+        #expect(log.lines.contains { $0.contains(CallAgent.reply) })
     }
 
     @Test func anOperatorSeesTheCall() throws {

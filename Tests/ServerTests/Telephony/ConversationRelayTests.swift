@@ -79,6 +79,44 @@ import Testing
         #expect(!client.texts.contains(Self.spoken[0]))
     }
 
+    /// Part of the reply has been sent, and is spoken, while the model still writes.
+    @Test func aReplyInFlightEndsAtTheWordsThatWereHeard() throws {
+        let world = try CallWorld([.conversationRelay], hears: false)
+        let client = try begin(world)
+        world.agent.stalls()
+        client.send(prompt("how far did you go"))
+        #expect(world.server.run(for: .seconds(1)))
+        #expect(client.texts == [Self.spoken[0]])
+        client.send(#"{"type":"interrupt","utteranceUntilInterrupt":"I have gone"}"#)
+        client.send(prompt("stop"))
+        #expect(world.server.run(for: .seconds(1)))
+        #expect(world.server.metrics.total(of: \.responsesCancelled) == 1)
+        #expect(world.shownReply == "I have gone")
+    }
+
+    @Test func aFloodOfInterruptionsEndsTheCall() throws {
+        let world = try CallWorld([.conversationRelay], hears: false)
+        let client = try begin(world)
+        for _ in 0..<3_000 {
+            client.send(#"{"type":"interrupt","utteranceUntilInterrupt":"I have"}"#)
+        }
+        #expect(world.server.run(for: .seconds(1)))
+        #expect(world.server.metrics.total(of: .floodCloses) == 1)
+    }
+
+    /// A library asks for audio: nothing that this server speaks would be heard.
+    @Test func aSidebandsResponseIsText() throws {
+        let world = try CallWorld([.conversationRelay], hears: false)
+        let client = try begin(world)
+        let id = try #require(world.session?.id)
+        let sideband = world.server.openClient("/v1/realtime?call_id=\(id)")
+        #expect(world.server.run())
+        sideband.send(
+            #"{"type":"response.create","response":{"output_modalities":["audio"]}}"#)
+        #expect(world.server.run(for: .seconds(1)))
+        #expect(client.texts == Self.spoken)
+    }
+
     @Test func keysAndAGreetingWorkAsOnALineWithAudio() throws {
         let world = try CallWorld([.conversationRelay], hears: false)
         let client = try begin(world, parameters: #"{"greeting":"Greet.","dtmf":"item"}"#)

@@ -172,6 +172,7 @@ import Testing
         #expect(world.server.metrics.sessions.load(ordering: .relaxed) == 1)
         #expect(world.server.run(for: .seconds(2)))
         #expect(line.client.closeCode == 1008)
+        #expect(line.client.texts.isEmpty)
         #expect(world.server.metrics.sessions.load(ordering: .relaxed) == 0)
     }
 
@@ -218,10 +219,15 @@ import Testing
         #expect(world.server.metrics.total(of: .sessionsStarted) == 1)
     }
 
-    @Test func aFloodOfBadMessagesEndsTheCall() throws {
+    /// Messages that break a rule, that a log has a line for, and marks of items that there are not.
+    @Test(arguments: [
+        "{", #"{"event":"error","streamSid":"MZ1"}"#,
+        #"{"event":"mark","mark":{"name":"item_none:20:0"}}"#,
+    ])
+    func aFloodOfBadMessagesEndsTheCall(bad: String) throws {
         let world = try CallWorld()
         let line = SimulatedCarrier(world.server)
-        for _ in 0..<3_000 { line.client.send("{") }
+        for _ in 0..<3_000 { line.client.send(bad) }
         #expect(world.server.run(for: .seconds(1)))
         #expect(world.server.metrics.total(of: .floodCloses) == 1)
         #expect(world.server.metrics.total(of: .sessionsOpen) == 0)
