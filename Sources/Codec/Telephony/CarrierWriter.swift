@@ -185,6 +185,8 @@ public enum CarrierCommand: Equatable, Sendable {
     case clear
     /// Speak these words.
     case speak(String, isLast: Bool)
+    /// Recognise and speak this language.
+    case language(String)
     /// End the call.
     case hangUp
     /// Something that a carrier has no meaning for.
@@ -239,6 +241,7 @@ public struct CarrierParser: ~Copyable {
         case "HANGUP", "end": .hangUp
         case "text":
             .speak(root["token"]?.string ?? "", isLast: root["last"]?.bool ?? false)
+        case "language": .language(root["transcriptionLanguage"]?.string ?? "")
         default: .other
         }
     }

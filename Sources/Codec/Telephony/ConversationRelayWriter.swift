@@ -17,6 +17,15 @@ public enum ConversationRelayWriter {
         }
     }
 
+    /// Writes which language the carrier is to recognise and to speak from now on.
+    /// - Parameter name: as the carrier spells it: `sv-SE`.
+    public static func language(_ name: String, into writer: inout ByteWriter) {
+        write("language", into: &writer) { json in
+            json.member("ttsLanguage", name)
+            json.member("transcriptionLanguage", name)
+        }
+    }
+
     /// Writes that the relay is to end; the call goes on with the carrier's next instruction.
     public static func end(into writer: inout ByteWriter) { write("end", into: &writer) { _ in } }
 

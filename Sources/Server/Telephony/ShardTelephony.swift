@@ -13,6 +13,7 @@
 //   prompt         → a turn of the user's in text
 //   interrupt      → the reply ends at the words that were heard
 //   words of the reply → `text`
+//   language of the session → `language`
 //
 // A reply that is only held, because the user may mean to interrupt it, is cleared as well. If it
 // goes on, the session sends again what was not heard. So no carrier needs to pause its queue.
@@ -316,6 +317,10 @@ extension Shard {
         guard line.speaksItself else { return }
         scratch.removeAll()
         switch event {
+        case .sessionCreated(_, let parameters), .sessionUpdated(_, let parameters):
+            let language = parameters.transcription?.languageHint
+            guard line.takeChange(of: language), let language else { return }
+            ConversationRelayWriter.language(language, into: &scratch)
         case .responseCreated(let response) where response.conversationID == nil:
             return line.begin(unspoken: response.id)
         case .responseDone(let response): return line.end(unspoken: response.id)

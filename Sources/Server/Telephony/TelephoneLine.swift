@@ -31,6 +31,8 @@ final class TelephoneLine {
     private var generation: UInt32 = 0
     /// Whether audio was sent since then.
     private var hasQueuedAudio = false
+    /// The language that a carrier recognises and speaks; nil: the one that it begins with.
+    private var language: String?
     /// Responses outside the conversation, whose words are not for the caller.
     private var unspoken: [String] = []
 
@@ -49,6 +51,7 @@ final class TelephoneLine {
     var heldBytes: Int {
         Self.objectBytes + (call?.heapBytes ?? 0) + (writer?.heapBytes ?? 0) + order.heapBytes
             + (keypad?.digits.heapBytes ?? 0) + (place?.grant?.heldBytes ?? 0) + unspoken.heapBytes
+            + language.heapBytes
     }
 
     /// When the line must be looked at though nothing comes; nil: never.
@@ -91,6 +94,13 @@ final class TelephoneLine {
 
     /// Whether the carrier speaks the reply's words itself.
     var speaksItself: Bool { call != nil && writer == nil }
+
+    /// The session's language: whether the carrier must be told.
+    func takeChange(of language: String?) -> Bool {
+        guard let language, language != self.language else { return false }
+        self.language = language
+        return true
+    }
 
     /// Whether the words of a response are for the caller.
     func speaks(_ responseID: String) -> Bool { !unspoken.contains(responseID) }

@@ -158,7 +158,7 @@ final class PlayedCall {
             hasNews = true
             spoken += isLast ? words + "\n" : words
         case .hangUp: throw CommandFailure(description: "the server has ended the call")
-        case .other: break
+        case .language, .other: break
         }
     }
 

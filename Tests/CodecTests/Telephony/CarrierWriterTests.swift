@@ -104,6 +104,10 @@ import Testing
         #expect(
             try parser.parse(bytes.copiedBytes, of: .conversationRelay)
                 == .speak("hello", isLast: true))
+        bytes.removeAll()
+        ConversationRelayWriter.language("de", into: &bytes)
+        #expect(
+            try parser.parse(bytes.copiedBytes, of: .conversationRelay) == .language("de"))
     }
 
     @Test func otherMessagesHaveNoMeaningForACarrier() throws {

@@ -88,6 +88,9 @@ import Testing
         #expect(
             written { ConversationRelayWriter.text("Hi \"you\"", isLast: false, into: &$0) }
                 == #"{"type":"text","token":"Hi \"you\"","last":false}"#)
+        #expect(
+            written { ConversationRelayWriter.language("sv-SE", into: &$0) }
+                == #"{"type":"language","ttsLanguage":"sv-SE","transcriptionLanguage":"sv-SE"}"#)
         #expect(written { ConversationRelayWriter.end(into: &$0) } == #"{"type":"end"}"#)
     }
 

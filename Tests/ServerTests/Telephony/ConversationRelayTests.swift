@@ -104,6 +104,26 @@ import Testing
         #expect(world.server.metrics.total(of: .floodCloses) == 1)
     }
 
+    /// The carrier is told the language of the session where it has one, and when it changes.
+    @Test func theCarrierFollowsTheSessionsLanguage() throws {
+        let world = try CallWorld([.conversationRelay], hears: false)
+        let client = try begin(world, parameters: #"{"language":"sv-SE"}"#)
+        func language(_ name: String) -> String {
+            #"{"type":"language","ttsLanguage":"\#(name)","transcriptionLanguage":"\#(name)"}"#
+        }
+        #expect(client.texts == [language("sv-SE")])
+        let id = try #require(world.session?.id)
+        let sideband = world.server.openClient("/v1/realtime?call_id=\(id)")
+        #expect(world.server.run())
+        for name in ["de-DE", "de-DE", "en-US"] {
+            sideband.send(
+                #"{"type":"session.update","session":{"type":"realtime","instructions":"x","#
+                    + #""audio":{"input":{"transcription":{"language":"\#(name)"}}}}}"#)
+        }
+        #expect(world.server.run())
+        #expect(client.texts == ["sv-SE", "de-DE", "en-US"].map(language))
+    }
+
     /// A library asks for audio: nothing that this server speaks would be heard.
     @Test func aSidebandsResponseIsText() throws {
         let world = try CallWorld([.conversationRelay], hears: false)
