@@ -20,10 +20,16 @@ protocol SessionCore: AnyObject {
     var responses: [Response] { get }
     /// The recording in progress; nil: the session is not recorded.
     var recording: SessionRecording? { get }
+    /// How the client learns what to do with audio that it has.
+    var playbackControl: PlaybackControl { get }
+    /// Whether the client takes no more audio for now.
+    var isClientFull: Bool { get }
 }
 
 extension SessionCore {
     var recording: SessionRecording? { nil }
+    var playbackControl: PlaybackControl { .events }
+    var isClientFull: Bool { false }
 
     func emit(_ event: ServerEvent) { context.outputs.append(.event(event)) }
     func command(_ command: AgentCommand) { context.outputs.append(.command(command)) }

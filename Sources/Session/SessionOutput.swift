@@ -14,6 +14,9 @@ public enum SessionOutput: Sendable {
     case dropAudio(responseID: String)
     /// The same of one item alone: the client has said where it ended.
     case dropItemAudio(itemID: String)
+    /// Tell the client what to do with the audio that it has. Only where `playbackControl` says that
+    /// it takes such commands.
+    case playback(PlaybackCommand)
     /// Start, feed or stop an agent.
     case command(AgentCommand)
     /// A stage of a turn took this long; for the histograms.
@@ -26,6 +29,27 @@ public enum SessionOutput: Sendable {
     /// The session's state is broken, and the session must be ended: no later output may reach its
     /// client. Only where `SessionContext.reportsFaults`.
     case failed(SessionFault)
+}
+
+/// What a client does with reply audio that it has and has not played.
+public enum PlaybackCommand: Equatable, Sendable {
+    /// Drops it.
+    case drop
+    /// Keeps it, and plays nothing until the next command.
+    case pause
+    /// Plays on after `pause`.
+    case goOn
+}
+
+/// How a client learns what to do with reply audio that it has.
+public enum PlaybackControl: UInt8, Sendable {
+    /// From the events of the protocol: it falls silent when the user speaks.
+    case events
+    /// By commands. It cannot pause: audio of a held reply is dropped and, if the reply goes on, sent
+    /// again.
+    case drops
+    /// By commands. Audio of a held reply stays with the client, and is not sent again.
+    case pauses
 }
 
 /// A piece of reply audio in the response's output format; PROTOCOL.md gives its bytes.

@@ -104,9 +104,11 @@ extension VoiceSession {
     private func beginPlayout(isInConversation: Bool) -> PlayoutTimeline {
         guard isInConversation else {
             let lead = Duration.milliseconds(context.limits.playoutLeadMilliseconds)
-            return PlayoutTimeline(
+            let timeline = PlayoutTimeline(
                 lead: lead, keepsAudio: false, isResumable: isResumable,
                 isClientAway: isClientAway)
+            timeline.isClientFull = isClientFull
+            return timeline
         }
         let playback = playback ?? ReplyPlayback(core: self)
         self.playback = playback

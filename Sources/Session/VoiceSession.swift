@@ -21,8 +21,9 @@ import Codec
 ///   `canBeHandedOver`, `saved(items:at:)`.
 /// - Inputs: `start(at:)`, `handle(_:eventID:audio:at:)`, `handle(_: ClientEventError, at:)`,
 ///   `handleAudioPacket(_:at:)`, `handleUnheardAudio(at:)`, `handle(_: AgentEvent, at:)`,
-///   `handleTypedTurn(_:at:)`, `handleInterruption(heard:at:)`, `handleDeadline(at:)`, `handleClientAway(at:)`,
-///   `handleClientBack(played:at:)`, `handOver(at:)`; `startRestored(_:played:announcesItems:at:)` instead of `start(at:)`;
+///   `handleTypedTurn(_:at:)`, `handleInterruption(heard:at:)`, `handleClientRoom(_:at:)`,
+///   `handleDeadline(at:)`, `handleClientAway(at:)`, `handleClientBack(played:at:)`, `handOver(at:)`;
+///   `startRestored(_:played:announcesItems:at:)` instead of `start(at:)`;
 ///   `noteUnsent(itemID:position:)` and `noteLost(itemID:position:)`.
 /// - Outputs: `nextOutput()`.
 ///
@@ -72,6 +73,10 @@ public final class VoiceSession: SessionCore {
     public var isResumable = false
     /// Whether the client has lost its connection and is not back.
     public internal(set) var isClientAway = false
+    /// How the client learns what to do with audio that it has. Set before `start(at:)`.
+    public var playbackControl = PlaybackControl.events
+    /// Whether the client takes no more audio for now.
+    var isClientFull = false
     /// Whether the session goes on in another process: nothing begins here any more.
     var isHandedOver = false
     /// Whether the session is recorded. The recording itself is in the context: most have none.
@@ -278,6 +283,15 @@ public final class VoiceSession: SessionCore {
         if let due = holdDeadline, due <= now { playback?.forgetSpeech(at: now) }
         if let due = silenceDeadline, due <= now { endSpeech(at: now) }
         speechInput?.releaseIfIdle(context, at: now)
+        finish(at: now)
+    }
+
+    /// The client takes no more audio for now, or takes audio again. Until then replies wait here:
+    /// their synthesis pauses at `maxQueuedSpeechSeconds`.
+    public func handleClientRoom(_ hasRoom: Bool, at now: Instant) {
+        begin()
+        isClientFull = !hasRoom
+        for response in responses { response.handleClientRoom(hasRoom, at: now) }
         finish(at: now)
     }
 

@@ -109,7 +109,7 @@ final class FuzzedSession {
         while let output = session.nextOutput() {
             switch output {
             case .event(let event): check(event)
-            case .audio, .dropAudio, .dropItemAudio, .measured, .answered, .failed,
+            case .audio, .dropAudio, .dropItemAudio, .playback, .measured, .answered, .failed,
                 .recorded:
                 break
             case .command(let command): commands.append(command)

@@ -53,6 +53,7 @@ final class BareSession: SessionCore {
         case .command(let command): "command." + "\(command)".prefix { $0 != "(" }.description
         case .dropAudio(let responseID): "dropAudio \(responseID)"
         case .dropItemAudio(let itemID): "dropItemAudio \(itemID)"
+        case .playback(let command): "playback \(command)"
         case .audio: "audio"
         case .measured, .answered: "measured"
         case .failed(let fault): "failed \(fault)"

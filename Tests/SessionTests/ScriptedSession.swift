@@ -287,6 +287,7 @@ final class ScriptedSession {
                 note("server", "drops queued audio of \(alias(responseID))")
             case .dropItemAudio(let itemID):
                 note("server", "drops queued audio of \(alias(itemID))")
+            case .playback(let command): note("server", "tells the client: \(command)")
             case .command(let command): perform(command)
             case .failed(let fault): faults.append(fault)
             case .recorded(let chunk): chunks.append(chunk)

@@ -5,6 +5,10 @@
 // and 23.2 on) or as plain text (`MEDIA_XOFF`, `DTMF_END digit:5 channel_id:…`). The first message
 // shows which, and commands have the same form. A command of more than 128 bytes is ignored.
 //
+// Of a message that is no whole number of frames the channel drops the rest, unless media are
+// buffered: then it joins the rest with the next message. `flush` ends the buffering, and does not
+// end a pause.
+//
 // Source: asterisk/asterisk, channels/chan_websocket.c.
 
 /// Reads events of a channel, and writes commands to it.
@@ -13,8 +17,14 @@ enum AsteriskControl {
     enum Command {
         /// Reports with this id once all media before it was played. Dropped by `flush`.
         case mark(String)
+        /// Joins messages of media that are no whole number of frames.
+        case startBuffering
         /// Drops all media that waits, and the marks among it.
         case flush
+        /// Plays silence, and keeps all media that waits.
+        case pause
+        /// Plays on after `pause`.
+        case goOn
         /// Ends the call.
         case hangUp
     }
@@ -128,7 +138,10 @@ extension AsteriskControl.Command {
     fileprivate var name: StaticString {
         switch self {
         case .mark: "MARK_MEDIA"
+        case .startBuffering: "START_MEDIA_BUFFERING"
         case .flush: "FLUSH_MEDIA"
+        case .pause: "PAUSE_MEDIA"
+        case .goOn: "CONTINUE_MEDIA"
         case .hangUp: "HANGUP"
         }
     }

@@ -183,6 +183,10 @@ public enum CarrierCommand: Equatable, Sendable {
     case mark(String)
     /// Drop the audio that was not played.
     case clear
+    /// Play nothing, and keep the audio that was not played.
+    case pause
+    /// Play on.
+    case goOn
     /// Speak these words.
     case speak(String, isLast: Bool)
     /// Recognise and speak this language.
@@ -238,6 +242,8 @@ public struct CarrierParser: ~Copyable {
         switch root["command"]?.string ?? root["type"]?.string {
         case "MARK_MEDIA": .mark(root["correlation_id"]?.string ?? "")
         case "FLUSH_MEDIA": .clear
+        case "PAUSE_MEDIA": .pause
+        case "CONTINUE_MEDIA": .goOn
         case "HANGUP", "end": .hangUp
         case "text":
             .speak(root["token"]?.string ?? "", isLast: root["last"]?.bool ?? false)

@@ -30,6 +30,27 @@ public struct LineWriter: Sendable {
     /// through, and knows neither then.
     public var hasQueue: Bool { carrier != .asterisk || coding != .opus }
 
+    /// Whether the carrier can pause its queue, and keep it.
+    public var canPause: Bool { carrier == .asterisk && hasQueue }
+
+    /// Writes what the carrier must be told before the first audio, and again after each `clear`.
+    /// - Returns: false where that is nothing.
+    public func open(into writer: inout ByteWriter) -> Bool {
+        guard canPause else { return false }
+        AsteriskControl.write(.startBuffering, asPlainText: usesPlainText, into: &writer)
+        return true
+    }
+
+    /// Writes that the carrier is to stop playing, and to keep what it has. Only where it can.
+    public func pause(into writer: inout ByteWriter) {
+        AsteriskControl.write(.pause, asPlainText: usesPlainText, into: &writer)
+    }
+
+    /// Writes that the carrier is to play on. Only where it can pause.
+    public func goOn(into writer: inout ByteWriter) {
+        AsteriskControl.write(.goOn, asPlainText: usesPlainText, into: &writer)
+    }
+
     /// Writes audio of the session.
     public func media(_ audio: UnsafeRawBufferPointer, into writer: inout ByteWriter) {
         guard let names = carrier.mediaStream else {

@@ -6,7 +6,7 @@
 //   mark           → what was heard (`output_audio_buffer.played`), unless it was cleared since
 //   key            → `parley.dtmf.received`, and on request a turn of the user's
 //   audio of the reply → media, and a mark after each piece
-//   audio is dropped   → `clear`: the user speaks over the reply, or it was cancelled
+//   PlaybackCommand    → `clear`: the user interrupts the reply, or it was cancelled
 //
 // A carrier that recognises and speaks itself (ConversationRelay) brings and gets words:
 //
@@ -15,8 +15,8 @@
 //   words of the reply → `text`
 //   language of the session → `language`
 //
-// A reply that is only held, because the user may mean to interrupt it, is cleared as well. If it
-// goes on, the session sends again what was not heard. So no carrier needs to pause its queue.
+// A reply that is only held, because the user may mean to interrupt it, is cleared as well, and sent
+// again from what was heard if it goes on. A carrier that can pause its queue (Asterisk) keeps it.
 
 import Codec
 import Session
@@ -68,6 +68,9 @@ extension Shard {
         metrics.add(.callsBegun)
         let live = openSession(
             parameters, in: .ga, of: place.tag, grant: place.grant, on: connection)
+        if let writer = line.writer, writer.hasQueue {
+            live.session.playbackControl = writer.canPause ? .pauses : .drops
+        }
         beginRecord(of: live.session, owner: place.owner, call: start.call)
         logger.info(
             "call",
@@ -177,10 +180,8 @@ extension Shard {
                 ])
             spendFloodBudget(1, of: connection)
             return
-        // Audio is sent half a second ahead, and the queue has 18 s: it is full only where
-        // something else than this server fills it.
-        case .queue, .other: return
-        case .media, .digit, .played, .prompt, .interrupted: break
+        case .other: return
+        case .media, .digit, .played, .queue, .prompt, .interrupted: break
         }
         guard let live = connection.live else { return }
         switch message {
@@ -188,6 +189,9 @@ extension Shard {
             hear(telephony.parser.audio, chunk: chunk, on: line, live, connection)
         case .digit(let digit): press(digit, on: line, live, connection)
         case .played(let mark): notePlayed(mark, on: line, live, connection)
+        case .queue(let hasRoom):
+            guard line.note(hasRoom: hasRoom) else { return }
+            step(live, of: connection) { $0.handleClientRoom(hasRoom, at: now) }
         case .prompt(let words, let isLast):
             // A prompt that is not the last will come again with more words.
             guard isLast, !words.isEmpty else { return }
@@ -196,7 +200,7 @@ extension Shard {
             // A reply is compared with each: callers interrupt a few times a minute.
             guard spendFloodBudget(1, of: connection) else { return }
             step(live, of: connection) { $0.handleInterruption(heard: words, at: now) }
-        case .started, .queue, .stopped, .failed, .other: break
+        case .started, .stopped, .failed, .other: break
         }
     }
 
@@ -276,6 +280,11 @@ extension Shard {
         guard let line = telephony[connection.token], let writer = line.writer else { return }
         connection.live?.session.recorder?.note(packet.itemID, at: now)
         scratch.removeAll()
+        // It is no part of the unit: what is dropped must not take it along.
+        if line.takeOpening(), writer.open(into: &scratch) {
+            scratch.withUnsafeBytes { queue(.text, $0, on: connection) }
+            scratch.removeAll()
+        }
         let mark = line.mark(after: packet)
         let start = connection.output.count
         packet.payload.withUnsafeBytes { writer.media($0, into: &scratch) }
@@ -296,15 +305,29 @@ extension Shard {
         admitOutput(of: connection)
     }
 
-    /// What the carrier has of the reply is not to be heard.
-    func clearLine(of connection: Connection) {
+    /// Tells the carrier what to do with the audio that it has.
+    func tell(_ command: PlaybackCommand, on connection: Connection) {
         guard connection.state == .webSocket, let line = telephony[connection.token],
-            let writer = line.writer, writer.hasQueue, line.takeClear()
+            let writer = line.writer
         else { return }
-        metrics.add(.callsCleared)
-        scratch.removeAll()
-        writer.clear(into: &scratch)
-        sendScratch(as: .text, on: connection)
+        func send(_ write: (inout ByteWriter) -> Void) {
+            scratch.removeAll()
+            write(&scratch)
+            sendScratch(as: .text, on: connection)
+        }
+        switch command {
+        case .pause:
+            if line.takePause() { send(writer.pause) }
+        case .goOn:
+            if line.takeContinuation() { send(writer.goOn) }
+        case .drop:
+            if line.takeClear() {
+                metrics.add(.callsCleared)
+                send(writer.clear)
+            }
+            // Dropping what is queued does not end a pause.
+            if line.takeContinuation() { send(writer.goOn) }
+        }
     }
 
     /// Shows an event to a carrier. One that speaks itself gets the words of the conversation's

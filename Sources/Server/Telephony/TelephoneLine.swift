@@ -31,6 +31,12 @@ final class TelephoneLine {
     private var generation: UInt32 = 0
     /// Whether audio was sent since then.
     private var hasQueuedAudio = false
+    /// Whether the carrier was told since then what precedes audio (`LineWriter.open`).
+    private var isOpen = false
+    /// Whether the carrier has paused its queue.
+    private var isPaused = false
+    /// Whether the carrier's queue takes more audio.
+    private var hasRoom = true
     /// The language that a carrier recognises and speaks; nil: the one that it begins with.
     private var language: String?
     /// Responses outside the conversation, whose words are not for the caller.
@@ -82,12 +88,38 @@ final class TelephoneLine {
     /// Whether a mark that came back says what was heard.
     func isCurrent(_ mark: PlayoutMark) -> Bool { mark.generation == generation }
 
+    /// Audio is to be sent: whether the carrier must be told before.
+    func takeOpening() -> Bool {
+        defer { isOpen = true }
+        return !isOpen
+    }
+
     /// What was sent is not to be heard: whether the carrier must be told.
     func takeClear() -> Bool {
         guard hasQueuedAudio else { return false }
         hasQueuedAudio = false
+        isOpen = false
         generation &+= 1
         return true
+    }
+
+    /// What was sent is not to be heard for now: whether the carrier must be told.
+    func takePause() -> Bool {
+        guard hasQueuedAudio, !isPaused else { return false }
+        isPaused = true
+        return true
+    }
+
+    /// What is sent is to be heard again: whether the carrier must be told.
+    func takeContinuation() -> Bool {
+        defer { isPaused = false }
+        return isPaused
+    }
+
+    /// The carrier says whether its queue takes more audio: whether that is news.
+    func note(hasRoom: Bool) -> Bool {
+        defer { self.hasRoom = hasRoom }
+        return hasRoom != self.hasRoom
     }
 
     // MARK: What is spoken elsewhere

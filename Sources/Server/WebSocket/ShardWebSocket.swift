@@ -312,12 +312,9 @@ extension Shard {
                 } else {
                     send(packet, on: connection)
                 }
-            case .dropAudio(let responseID):
-                dropAudio(of: responseID, on: connection)
-                if connection.isTelephone { clearLine(of: connection) }
-            case .dropItemAudio(let itemID):
-                dropAudio(ofItem: itemID, on: connection)
-                if connection.isTelephone { clearLine(of: connection) }
+            case .dropAudio(let responseID): dropAudio(of: responseID, on: connection)
+            case .dropItemAudio(let itemID): dropAudio(ofItem: itemID, on: connection)
+            case .playback(let command): tell(command, on: connection)
             case .command(let command):
                 perform(command, for: connection.token, of: live)
             case .measured(let hop, let duration):

@@ -421,6 +421,12 @@ final class Response {
         }
     }
 
+    /// The client takes no more audio for now, or takes audio again.
+    func handleClientRoom(_ hasRoom: Bool, at now: Instant) {
+        playout.isClientFull = !hasRoom
+        if hasRoom { advance(at: now) }
+    }
+
     // MARK: A client that is away
 
     /// The client has lost its connection. This is for a response outside of the conversation; those

@@ -41,6 +41,11 @@ struct PlayoutPacer {
         playedOut = before + .nanoseconds(-(nanoseconds / 48))
     }
 
+    /// The client plays on, and has this much that it has not played, in samples at 48 kHz.
+    mutating func handleContinued(samples: Int, at now: Instant) {
+        playedOut = now + .samples(samples)
+    }
+
     /// When the next quantum may be sent, always after `now`: at once, if it is due already.
     func nextSend(after now: Instant) -> Instant {
         // One nanosecond later than now, because a deadline that is not after now never comes.

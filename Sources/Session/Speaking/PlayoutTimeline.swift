@@ -18,8 +18,11 @@
 // hole: it ends where the first audio was lost, so that no model is shown words as heard that were
 // not.
 //
+// A client that can pause (`pauses`) keeps the audio of a held reply. Then nothing is dropped at the
+// hold and nothing is sent again.
+//
 // Invariant: 0 ≤ heard ≤ left ≤ sent. `heard` only falls where the client itself reports less.
-// While the reply is held, nothing is sent.
+// While the reply is held, or the client is full, nothing is sent.
 
 import Codec
 
@@ -67,6 +70,10 @@ final class PlayoutTimeline {
     private var pacer: PlayoutPacer
     private let keepsAudio: Bool
     private let isResumable: Bool
+    /// Whether the client keeps what it has while the reply is held.
+    let pauses: Bool
+    /// Whether the client takes no more audio for now. It plays what it has.
+    var isClientFull = false
     /// Whether the client has reported how much it has played: it knows this extension. In the padding
     /// behind the pacer, as the flags before and after.
     private(set) var isAcknowledged = false
@@ -99,11 +106,15 @@ final class PlayoutTimeline {
     ///   - isResumable: whether that is so although it has probably been heard, because the client
     ///     may lose its connection.
     ///   - isClientAway: whether nothing may be sent yet, because the client is away.
+    ///   - pauses: whether the client keeps what it has while the reply is held, so that nothing has
+    ///     to be sent again.
     init(
-        lead: Duration, keepsAudio: Bool, isResumable: Bool = false, isClientAway: Bool = false
+        lead: Duration, keepsAudio: Bool, isResumable: Bool = false, isClientAway: Bool = false,
+        pauses: Bool = false
     ) {
         pacer = PlayoutPacer(lead: lead)
-        self.keepsAudio = keepsAudio || isResumable
+        self.pauses = pauses
+        self.keepsAudio = (keepsAudio && !pauses) || isResumable
         self.isResumable = isResumable
         if isClientAway {
             holds = .clientAway
@@ -136,10 +147,14 @@ final class PlayoutTimeline {
     // MARK: Sending
 
     /// How much audio may be sent now, in whole milliseconds.
-    func allowance(at now: Instant) -> Int { isHeld ? 0 : pacer.allowance(at: now) }
+    func allowance(at now: Instant) -> Int {
+        isHeld || isClientFull ? 0 : pacer.allowance(at: now)
+    }
 
-    /// When audio that waits may be sent, always after `now`; nil while the reply is held.
-    func nextSend(after now: Instant) -> Instant? { isHeld ? nil : pacer.nextSend(after: now) }
+    /// When audio that waits may be sent, always after `now`; nil: not before something else happens.
+    func nextSend(after now: Instant) -> Instant? {
+        isHeld || isClientFull ? nil : pacer.nextSend(after: now)
+    }
 
     /// The samples of the run that is sent next, for the first time.
     func handleSamples(_ samples: UnsafeBufferPointer<Int16>, rate: SampleRate, at now: Instant) {
@@ -248,8 +263,8 @@ final class PlayoutTimeline {
     /// - Returns: the items of which audio was lost, and the milliseconds before the first loss.
     func settleUnsent() -> [(itemID: String, heard: Int)] {
         let first = firstUnsent.take()
-        // Of a held reply no audio waits: it was dropped at the hold.
-        if heldAt == nil { left = first ?? sent }
+        // Of a held reply no audio waits: it was dropped at the hold, unless the client pauses.
+        if heldAt == nil || pauses { left = first ?? sent }
         guard !lost.isEmpty else { return [] }
         defer { lost = [] }
         return lost.map {
@@ -351,8 +366,8 @@ final class PlayoutTimeline {
 
     // MARK: Holding
 
-    /// Nothing more is sent. Audio that waits is to be dropped. While speech holds the reply, the
-    /// client stops playing.
+    /// Nothing more is sent. Audio that waits is to be dropped, unless the client pauses. While speech
+    /// holds the reply, the client stops playing.
     func hold(_ reason: Hold = .speech, at now: Instant) {
         holds.insert(reason)
         guard heldAt == nil else { return }
@@ -374,6 +389,12 @@ final class PlayoutTimeline {
         holds.remove(reason)
         guard holds.isEmpty, let heard = heldAt.take() else { return [] }
         let unheard = sent - heard
+        if pauses {
+            echo?.goOn(with: unheard, at: now)
+            acknowledged = nil
+            pacer.handleContinued(samples: unheard, at: now)
+            return []
+        }
         let unsent = again.reversed()
         var runs = kept.take(last: sent - heard)
         runs.append(contentsOf: unsent)

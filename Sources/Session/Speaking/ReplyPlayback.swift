@@ -65,7 +65,9 @@ final class ReplyPlayback {
             timeline
             ?? PlayoutTimeline(
                 lead: lead, keepsAudio: core.parameters.turnDetection != nil,
-                isResumable: isResumable, isClientAway: isClientAway)
+                isResumable: isResumable, isClientAway: isClientAway,
+                pauses: core.playbackControl == .pauses)
+        timeline.isClientFull = core.isClientFull
         self.timeline = timeline
         timeline.played = core.recording?.agent
         if isUserHeard { listenForEcho() }
@@ -186,7 +188,12 @@ final class ReplyPlayback {
         switch judge.handleOnset(of: itemID, at: position, rules) {
         case .hold:
             timeline.hold(at: now)
-            dropQueuedAudio(of: timeline)
+            if timeline.pauses {
+                tell(.pause)
+            } else {
+                dropQueuedAudio(of: timeline)
+                tell(.drop)
+            }
         case .interrupt: interrupt(at: now)
         case .wait, .resume, .endSpeech: break
         }
@@ -265,6 +272,7 @@ final class ReplyPlayback {
             part.responseID != active?.id || active?.isOver(part.itemID) == true
         }
         for part in lost { handleLost(part.itemID, from: part.heard) }
+        if timeline.pauses, !timeline.isHeld { tell(.goOn) }
         active?.advance(at: now)
     }
 
@@ -319,8 +327,9 @@ final class ReplyPlayback {
     func stopPlaying(
         told: PlayoutTimeline.HeardItem? = nil, at now: Instant
     ) -> [PlayoutTimeline.HeardItem] {
-        // Of a held reply nothing waits any more: it was dropped at the hold.
-        if let timeline, !timeline.isHeld { dropQueuedAudio(of: timeline) }
+        // Of a held reply nothing waits any more: it was dropped at the hold, unless the client
+        // pauses.
+        if let timeline, !timeline.isHeld || timeline.pauses { dropQueuedAudio(of: timeline) }
         var unheard = silence(at: now)
         if let told {
             unheard.removeAll { $0.itemID == told.itemID }
@@ -336,7 +345,15 @@ final class ReplyPlayback {
     /// - Returns: what was not heard to its end.
     private func silence(at now: Instant) -> [PlayoutTimeline.HeardItem] {
         judge.endHold()
-        return timeline?.stop(at: now) ?? []
+        guard let timeline else { return [] }
+        tell(.drop)
+        return timeline.stop(at: now)
+    }
+
+    /// Gives a client that takes commands one.
+    private func tell(_ command: PlaybackCommand) {
+        guard core.playbackControl != .events else { return }
+        context.outputs.append(.playback(command))
     }
 
     /// What was sent and has not left will not be heard.

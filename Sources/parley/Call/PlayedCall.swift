@@ -25,6 +25,8 @@ final class PlayedCall {
     private var heard: [UInt8] = []
     private var spoken = ""
     private var cleared = 0
+    private var paused = 0
+    private var isPaused = false
     private var shownDelays = 0
     /// Whether the call is over.
     private(set) var isOver = false
@@ -67,7 +69,8 @@ final class PlayedCall {
         let seconds = Double(heard.count / 160 * 2 / 10) / 10
         let sound = spoken.isEmpty ? "heard \(seconds) s" : "heard \(jsonString(spoken))"
         let drops = cleared == 0 ? "" : ", \(cleared) times the reply was dropped"
-        print("call \(number): \(sound)\(drops)\(reason.map { "; failed: \($0)" } ?? "")")
+        let pauses = paused == 0 ? "" : ", \(paused) times it was paused"
+        print("call \(number): \(sound)\(drops)\(pauses)\(reason.map { "; failed: \($0)" } ?? "")")
     }
 
     private func showDelays() {
@@ -154,6 +157,10 @@ final class PlayedCall {
             for case .mark(let name) in dropped where !writer.sendsBinaryMedia {
                 try send { writer.played(name, into: &$0) }
             }
+        case .pause:
+            paused += 1
+            isPaused = true
+        case .goOn: isPaused = false
         case .speak(let words, let isLast):
             hasNews = true
             spoken += isLast ? words + "\n" : words
@@ -169,8 +176,9 @@ final class PlayedCall {
         queue.append(.audio(codes.copiedBytes))
     }
 
-    /// Plays 20 ms, and reports the marks that are reached.
+    /// Plays 20 ms, and reports the marks that are reached; a queue that is paused plays nothing.
     private func play() throws(CommandFailure) {
+        guard !isPaused else { return }
         var left = 160
         while let first = queue.first {
             switch first {

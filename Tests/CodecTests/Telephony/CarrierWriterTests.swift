@@ -77,6 +77,8 @@ import Testing
         #expect(try command { line.clear(into: &$0) } == .clear)
         guard carrier != .asterisk else {
             #expect(try command { _ = line.hangUp(into: &$0) } == .hangUp)
+            #expect(try command { line.pause(into: &$0) } == .pause)
+            #expect(try command { line.goOn(into: &$0) } == .goOn)
             return
         }
         let codes: [UInt8] = [0xFF, 0x7F]

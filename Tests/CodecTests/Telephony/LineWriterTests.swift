@@ -76,6 +76,22 @@ import Testing
         #expect(!writer(.asterisk, .opus).hasQueue)
     }
 
+    @Test func asterisksQueueIsPaused() {
+        for (isPlain, form) in [(true, { $0 }), (false, { #"{"command":"\#($0)"}"# })]
+            as [(Bool, (String) -> String)]
+        {
+            let line = writer(.asterisk, isPlain: isPlain)
+            #expect(line.canPause)
+            #expect(written { _ = line.open(into: &$0) } == form("START_MEDIA_BUFFERING"))
+            #expect(written { line.pause(into: &$0) } == form("PAUSE_MEDIA"))
+            #expect(written { line.goOn(into: &$0) } == form("CONTINUE_MEDIA"))
+        }
+        for line in [writer(.asterisk, .opus), writer(.twilio), writer(.plivo)] {
+            let opening = written { _ = line.open(into: &$0) }
+            #expect(!line.canPause && opening.isEmpty)
+        }
+    }
+
     /// Asterisk ignores a command of more than 128 bytes.
     @Test func aMarkIsShortEnough() {
         let longest = PlayoutMark(

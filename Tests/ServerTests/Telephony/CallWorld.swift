@@ -69,6 +69,18 @@ final class CallWorld {
     /// The session of the first connection.
     var session: VoiceSession? { server.shard.connections[slot: 0]?.live?.session }
 
+    /// From now on speech must have words to interrupt a reply.
+    func needsWordsToInterrupt() {
+        guard let id = session?.id else { return }
+        let sideband = server.openClient("/v1/realtime?call_id=\(id)")
+        #expect(server.run())
+        sideband.send(
+            #"{"type":"session.update","session":{"type":"realtime","audio":{"input":{"#
+                + #""turn_detection":{"type":"server_vad","interruption_needs_words":true}}}}}"#)
+        #expect(server.run())
+        #expect(sideband.eventTypes.last == "session.updated")
+    }
+
     /// The words of the newest reply as the agent was last shown them.
     var shownReply: String? {
         agent.requests.last?.messages.compactMap {
