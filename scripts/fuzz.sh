@@ -13,8 +13,8 @@
 source "$(dirname "$0")/common.sh"
 
 all=(
-    http_message websocket_frames deflate client_event opus_packets ogg_opus connection_bytes
-    saved_session telephone
+    http_message websocket_frames deflate client_event opus_packets ogg_opus ogg_opus_recovery
+    connection_bytes saved_session telephone
 )
 seconds=${SECONDS_EACH:-60}
 work=$root/.build-fuzz

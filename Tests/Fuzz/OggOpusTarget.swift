@@ -52,7 +52,7 @@ enum OggOpusTarget: FuzzTarget {
     }
 
     /// Walks the stream as far as it consists of pages.
-    private static func correctChecksums(of stream: inout [UInt8]) {
+    static func correctChecksums(of stream: inout [UInt8]) {
         var start = 0
         while start + 27 <= stream.count, stream[start..<start + 4].elementsEqual("OggS".utf8) {
             let body = start + 27 + Int(stream[start + 26])

@@ -27,7 +27,8 @@ enum FuzzTargets {
     static let all: [any FuzzTarget.Type] = [
         HTTPMessageTarget.self, WebSocketFramesTarget.self, DeflateTarget.self,
         ClientEventTarget.self, OpusPacketsTarget.self, OggOpusTarget.self,
-        ConnectionBytesTarget.self, SavedSessionTarget.self, TelephoneTarget.self,
+        OggOpusRecoveryTarget.self, ConnectionBytesTarget.self, SavedSessionTarget.self,
+        TelephoneTarget.self,
     ]
 
     static let chosen: any FuzzTarget.Type = choose()

@@ -176,7 +176,7 @@ public struct OggOpusWriter: Sendable {
         stream += [0, 0, 0, 0, UInt8(lacing.count)]
         stream += lacing
         stream += body
-        let checksum = stream.withUnsafeBytes { OggPage.checksum(of: Slice(base: $0, from: start)) }
+        let checksum = stream.withUnsafeBytes { OggPage.checksum(of: $0[start...]) }
         for index in 0..<4 {
             stream[start + 22 + index] = UInt8(truncatingIfNeeded: checksum >> (8 * index))
         }
@@ -192,13 +192,6 @@ public struct OggOpusWriter: Sendable {
     private static func frameSamples(of contents: UInt8) -> Int {
         let packet = [contents]
         return (try? OpusDecoder.sampleCount(of: packet.span.bytes, at: .hz48000)) ?? 960
-    }
-}
-
-extension Slice<UnsafeRawBufferPointer> {
-    /// The bytes from an offset on, counted from 0.
-    fileprivate init(base: UnsafeRawBufferPointer, from start: Int) {
-        self = UnsafeRawBufferPointer(rebasing: base[start...])[...]
     }
 }
 
