@@ -20,17 +20,21 @@ public protocol RecordingKeeper: Sendable {
 /// What came of a session since its last chunk.
 public struct RecordingChunk: Sendable {
     /// What follows after it.
-    public enum Sequel: Sendable {
+    public enum Sequel: Equatable, Sendable {
         /// More of the recording.
         case more
         /// Nothing: the recording is complete.
         case end
-        /// Nothing, and what was recorded is not wanted: the user has withdrawn the consent.
+        /// Nothing, and nothing that was recorded of the session is wanted: the user has withdrawn
+        /// the consent.
         case discard
     }
 
     /// `sess_…`
     public let sessionID: String
+    /// Whether the session began elsewhere, or was given up before, so that there may be other
+    /// recordings of it.
+    public let isContinued: Bool
     /// When the recording began: the origin of its timeline.
     public let startedAt: Instant
     /// When the chunk was taken.
@@ -44,10 +48,11 @@ public struct RecordingChunk: Sendable {
 
     /// Creates a chunk.
     public init(
-        sessionID: String, startedAt: Instant, takenAt: Instant, user: RecordedAudio,
-        agent: RecordedAudio, sequel: Sequel = .more
+        sessionID: String, isContinued: Bool = false, startedAt: Instant, takenAt: Instant,
+        user: RecordedAudio, agent: RecordedAudio, sequel: Sequel = .more
     ) {
-        (self.sessionID, self.startedAt, self.takenAt) = (sessionID, startedAt, takenAt)
+        (self.sessionID, self.isContinued) = (sessionID, isContinued)
+        (self.startedAt, self.takenAt) = (startedAt, takenAt)
         (self.user, self.agent, self.sequel) = (user, agent, sequel)
     }
 
@@ -85,6 +90,8 @@ public struct RecordedAudio: Equatable, Sendable {
     public var isEmpty: Bool { runs.isEmpty }
     /// Bytes on the heap.
     var heldBytes: Int { runs.heapBytes + bytes.heapBytes }
+    /// Bytes of the runs and of what describes them: a run may be a single sample.
+    var size: Int { bytes.count + runs.count * MemoryLayout<Run>.stride }
 
     /// Appends a run. One that is no packet, or no whole number of samples, is left out; the time of
     /// such a packet counts as lost.

@@ -25,8 +25,8 @@ final class PlayedTrack {
 
     /// Whether there is nothing to take, now or later.
     var isEmpty: Bool { waiting.isEmpty && played.isEmpty }
-    /// Bytes of audio that was heard.
-    var bytes: Int { played.bytes.count }
+    /// Bytes of audio that was heard, and of what describes it.
+    var size: Int { played.size }
     /// Bytes on the heap. The payloads that wait are shared with the timeline, which keeps most of
     /// them, too; they count here.
     var heldBytes: Int {

@@ -38,6 +38,8 @@ public struct RecordedTrack: Sendable {
     private var head = 0
     /// The pieces that come before the run at the head have been taken.
     private var isPlaced = false
+    /// Runs before this index follow one another without a pause, as the last of them has shown.
+    private var closed = 0
 
     /// - Parameters:
     ///   - start: when the recording began.
@@ -51,6 +53,7 @@ public struct RecordedTrack: Sendable {
     public mutating func append(_ audio: RecordedAudio) {
         if head > 0 {
             waiting.removeFirst(head)
+            closed = max(0, closed - head)
             head = 0
         }
         var offset = 0
@@ -67,19 +70,19 @@ public struct RecordedTrack: Sendable {
         guard head < waiting.count else { return nil }
         let (run, bytes) = waiting[head]
         if !isPlaced {
-            let late = lateness(of: run, after: position)
-            if late > Self.tolerance {
+            if head >= closed, lateness(of: run, after: position) > Self.tolerance,
+                let pause = pause(before: run)
+            {
                 // While the end of the wait has not come, a later run may show that there is none.
-                let pause = shortestLateness(of: run)
-                if let now, now < run.end + jitter, pause > Self.tolerance { return nil }
-                if pause > Self.tolerance {
-                    position += pause
-                    return .silence(samples: pause)
-                }
+                if let now, now < run.end + jitter { return nil }
+                position += pause
+                return .silence(samples: pause)
             }
             isPlaced = true
             let lost = min(Int(run.lost), max(0, lateness(of: run, after: position) + Self.slack))
             if lost > 0 {
+                // Where less was lost than the numbers say, `closed` counted on too much.
+                if lost < Int(run.lost) { closed = 0 }
                 position += lost
                 return .loss(samples: lost)
             }
@@ -101,16 +104,22 @@ public struct RecordedTrack: Sendable {
         return Int(scaled / 1_000_000) - position - Int(run.samples)
     }
 
-    /// The least lateness, without what was lost, of the run at the head and those that came within
-    /// the jitter after it.
-    private func shortestLateness(of first: RecordedAudio.Run) -> Int {
+    /// The pause before the run at the head: the least lateness, without what was lost, of it and of
+    /// those that came within the jitter after it; nil: one of them shows that there is none.
+    private mutating func pause(before first: RecordedAudio.Run) -> Int? {
         var end = position
         var least = Int.max
-        for (run, _) in waiting[head...] {
+        for index in head..<waiting.count {
+            let run = waiting[index].run
             guard run.end <= first.end + jitter else { break }
             end += Int(run.lost)
             least = min(least, lateness(of: run, after: end))
             end += Int(run.samples)
+            guard least > Self.tolerance else {
+                // Not looked at again for each run up to this one.
+                closed = index + 1
+                return nil
+            }
         }
         return least
     }

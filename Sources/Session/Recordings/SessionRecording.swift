@@ -11,7 +11,7 @@ import Codec
 final class SessionRecording {
     /// Time in which audio gathers. A second: less is lost where the process is killed.
     static let interval = Duration.seconds(1)
-    /// Bytes of audio from which a chunk is taken early. 256 KiB: five seconds of PCM.
+    /// Bytes from which a chunk is taken early. 256 KiB: five seconds of PCM.
     static let maxChunkBytes = 256 << 10
 
     /// When it began.
@@ -19,12 +19,15 @@ final class SessionRecording {
     /// The agent's side.
     let agent = PlayedTrack()
     private let sessionID: String
+    private let isContinued: Bool
     private var user = RecordedAudio()
     /// When a chunk is next taken; nil: there is nothing to take.
     private(set) var deadline: Instant?
 
-    init(of sessionID: String, at now: Instant) {
+    /// - Parameter isContinued: whether there may be other recordings of the session.
+    init(of sessionID: String, isContinued: Bool, at now: Instant) {
         self.sessionID = sessionID
+        self.isContinued = isContinued
         startedAt = now
     }
 
@@ -49,7 +52,7 @@ final class SessionRecording {
     /// Whether a chunk is to be taken now.
     func isDue(at now: Instant) -> Bool {
         guard let deadline else { return false }
-        return deadline <= now || user.bytes.count + agent.bytes >= Self.maxChunkBytes
+        return deadline <= now || user.size + agent.size >= Self.maxChunkBytes
     }
 
     /// Takes what has gathered.
@@ -60,7 +63,7 @@ final class SessionRecording {
             plan(at: now)
         }
         return RecordingChunk(
-            sessionID: sessionID, startedAt: startedAt, takenAt: now, user: user,
-            agent: agent.take(), sequel: sequel)
+            sessionID: sessionID, isContinued: isContinued, startedAt: startedAt, takenAt: now,
+            user: user, agent: agent.take(), sequel: sequel)
     }
 }

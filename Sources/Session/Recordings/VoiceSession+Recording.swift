@@ -11,10 +11,14 @@ extension VoiceSession {
 
     /// Begins to record the session. Nothing changes where it is recorded already. It makes no
     /// output.
-    /// - Parameter beepInterval: how often a tone in the agent's speech says so; nil: never.
-    public func beginRecording(beepEvery beepInterval: Duration? = nil, at now: Instant) {
+    /// - Parameters:
+    ///   - beepInterval: how often a tone in the agent's speech says so; nil: never.
+    ///   - isContinued: whether there may be other recordings of the session, of other servers.
+    public func beginRecording(
+        beepEvery beepInterval: Duration? = nil, isContinued: Bool = false, at now: Instant
+    ) {
         guard !isRecorded else { return }
-        let recording = SessionRecording(of: id, at: now)
+        let recording = SessionRecording(of: id, isContinued: isContinued, at: now)
         recording.agent.beep = beepInterval.map { RecordingBeep(every: $0, from: now) }
         context.recordings[ObjectIdentifier(self)] = recording
         isRecorded = true
@@ -39,7 +43,8 @@ extension VoiceSession {
         guard let recording else { return }
         recording.plan(at: now)
         guard recording.isDue(at: now) else { return }
-        playback?.timeline?.settlePlayed(at: now)
+        // Of a reply that is held the client may yet report that it has heard less.
+        if let timeline = playback?.timeline, !timeline.isHeld { timeline.settlePlayed(at: now) }
         context.outputs.append(.recorded(recording.takeChunk(at: now)))
     }
 

@@ -371,7 +371,6 @@ final class PlayoutTimeline {
     func hold(_ reason: Hold = .speech, at now: Instant) {
         holds.insert(reason)
         guard heldAt == nil else { return }
-        settlePlayed(at: now)
         heldAt = heard(at: now)
         echo?.hold(at: now)
     }
@@ -387,7 +386,9 @@ final class PlayoutTimeline {
     ) -> [HeardItem] {
         if tellsPositions { self.tellsPositions = true }
         holds.remove(reason)
-        guard holds.isEmpty, let heard = heldAt.take() else { return [] }
+        guard holds.isEmpty else { return [] }
+        settlePlayed(at: now)
+        guard let heard = heldAt.take() else { return [] }
         let unheard = sent - heard
         if pauses {
             echo?.goOn(with: unheard, at: now)

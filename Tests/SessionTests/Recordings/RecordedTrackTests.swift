@@ -88,6 +88,19 @@ import Testing
         #expect(Self.words(&track, at: 811).prefix(2) == ["0", "1"])
     }
 
+    @Test func aDelayThatIsMadeUpForHidesNoLaterPause() {
+        var track = RecordedTrack(start: .milliseconds(0), jitter: .seconds(1))
+        track.append(Self.audio([(20, 0)] + Array(repeating: (300, 0), count: 14)))
+        #expect(Self.words(&track, at: 300).count == 15)
+        track.append(Self.audio([(1_000, 0), (1_020, 0)]))
+        #expect(Self.words(&track, at: 1_020) == [])
+        #expect(Self.words(&track) == ["-680", "0", "1"])
+        // What is lost takes no more time than there was, although the numbers say so.
+        #expect(
+            Self.pieces([(20, 0), (200, 3_000), (1_190, 0), (3_400, 0)])
+                == "0 ?1160 1 2 -2160 3")
+    }
+
     @Test func lostPacketsTakeTheirTime() {
         #expect(Self.pieces([(20, 0), (60, 1), (80, 0)]) == "0 ?20 1 2")
         #expect(Self.pieces([(20, 0), (120, 4), (140, 0)]) == "0 ?80 1 2")

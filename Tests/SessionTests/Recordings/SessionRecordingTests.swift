@@ -2,6 +2,7 @@
 // interrupted. The agent's samples count up, so that each shows its place in the reply.
 
 import Codec
+import Glibc
 import TestMaterial
 import Testing
 
@@ -87,6 +88,24 @@ import Testing
         #expect(pauses.count == 2 && pauses[1] > 300)
     }
 
+    @Test func whatTheClientHasHeardLessOfIsRecordedOnce() throws {
+        let talk = try Self.recorded(until: 15_000) { talk in
+            talk.script.transcripts = [.success("")]
+            try talk.speak(milliseconds: 260, at: 2_000)
+            talk.script.run(until: 2_249)
+            talk.script.send(
+                .outputAudioBufferPlayed(
+                    itemID: talk.replyItem, contentIndex: 0, audioEndMilliseconds: 1_500),
+                at: 2_250)
+        }
+        #expect(talk.statuses == ["completed"])
+        #expect(talk.rewinds.count == 1)
+        let samples = Self.samples(talk.script.chunks)
+        #expect(samples.count == BargeIn.reply.count * 1_200)
+        let isWhole = samples == counted(to: samples.count)
+        #expect(isWhole)
+    }
+
     @Test func packetsOfOpusAreRecordedAsTheyWereSent() {
         let talk = Self.recorded(format: .opus, until: 9_000) { _ in }
         let sent = talk.script.audioPackets.flatMap(\.payload)
@@ -167,6 +186,18 @@ import Testing
         #expect(script.chunks.map(\.user.bytes.count) == [300_000])
     }
 
+    @Test func manySmallMessagesLeaveEarly() {
+        let recording = SessionRecording(
+            of: "sess_1", isContinued: false, at: .milliseconds(0))
+        let sample: [UInt8] = [0, 0]
+        for _ in 0..<11_000 {
+            recording.noteUser(
+                sample.span.bytes, format: .pcm, missing: nil, at: .milliseconds(1))
+        }
+        // 22 kB of audio; what describes it takes more.
+        #expect(recording.isDue(at: .milliseconds(2)))
+    }
+
     @Test func onlyARecordedSessionHoldsAudio() throws {
         let packets = try SpeechRecording.goForward.packets(silenceMilliseconds: 0)
         func bytes(isRecorded: Bool) -> (during: Int, after: Int, chunks: Int) {
@@ -230,6 +261,110 @@ import Testing
         }
         script.run(until: 40_000)
         #expect(script.spoken.count == spoken)
+    }
+
+    /// How much of the power of samples is the tone's, by Goertzel's algorithm: 1 for nothing else.
+    private func share(_ samples: some Collection<Int16>, at rate: SampleRate) -> Double {
+        let step = 2 * cos(2 * Double.pi * Double(RecordingBeep.hertz) / Double(rate.hertz))
+        var (last, before, power) = (0.0, 0.0, 0.0)
+        for sample in samples {
+            let next = Double(sample) + step * last - before
+            (last, before) = (next, last)
+            power += Double(sample) * Double(sample)
+        }
+        let tone = last * last + before * before - step * last * before
+        return power == 0 ? 0 : 2 * tone / (Double(samples.count) * power)
+    }
+
+    /// Three seconds of a low hum, as a speech service sends them that encodes itself.
+    private func hum() throws -> OpusPackets {
+        var encoder = try OpusEncoder(rate: .hz24000)
+        let room = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: OpusEncoder.maxPacketBytes, alignment: 1)
+        defer { room.deallocate() }
+        var packets = OpusPackets()
+        for frame in 0..<150 {
+            let samples = (0..<480).map { index in
+                let time = Double(frame * 480 + index) / 24_000
+                return Int16(2_000 * sin(2 * Double.pi * 150 * time))
+            }
+            let count = try samples.withUnsafeBufferPointer { try encoder.encode($0, into: room) }
+            try packets.append(UnsafeRawBufferPointer(rebasing: room[..<count]).bytes)
+        }
+        return packets
+    }
+
+    private func decoded(_ payloads: [[UInt8]], _ format: AudioFormat) throws -> [Int16] {
+        guard format == .opus else {
+            let bytes = payloads.flatMap { $0 }
+            return [Int16](unsafeUninitializedCapacity: bytes.count) { room, count in
+                G711.decode(
+                    bytes.span.bytes, law: .mu, into: .init(rebasing: room[..<bytes.count]))
+                count = bytes.count
+            }
+        }
+        var decoder = try OpusDecoder(rate: .hz24000)
+        return try payloads.flatMap { packet in
+            try [Int16](unsafeUninitializedCapacity: 480) { room, count in
+                count = try decoder.decode(packet.span.bytes, into: room)
+            }
+        }
+    }
+
+    @Test(arguments: [AudioFormat.opus, .pcmu])
+    func aToneIsMixedIntoPacketsOfTheService(format: AudioFormat) throws {
+        let packets = try hum()
+        let talk = BargeIn(format: format, reply: [.text("One sentence.")])
+        talk.script.speech = { _ in [SpeechChunk(packets: packets)] }
+        talk.script.session.beginRecording(beepEvery: .seconds(60), at: .milliseconds(0))
+        talk.script.run(until: 9_000)
+        talk.script.endRecording()
+        let played = talk.script.audioPackets.map(\.payload)
+        let isRecorded = talk.script.chunks.flatMap(\.agent.bytes) == played.flatMap { $0 }
+        #expect(isRecorded)
+        let rate = format == .opus ? SampleRate.hz24000 : .hz8000
+        let samples = try decoded(played, format)
+        #expect(samples.count == rate.samples(inMilliseconds: 3_000))
+        let end = rate.samples(inMilliseconds: RecordingBeep.milliseconds)
+        #expect(share(samples[..<end], at: rate) > 0.5)
+        // A frame for the way from one encoder's packets to the other's.
+        #expect(share(samples[(end + rate.samples(inMilliseconds: 40))...], at: rate) < 0.01)
+        guard format == .opus else { return }
+        // The others pass through untouched, and the reply is no longer.
+        let isUntouched = played.dropFirst(10).elementsEqual(
+            (10..<packets.count).map { Array(packets[$0]) })
+        #expect(isUntouched)
+    }
+
+    @Test func aToneIsMixedIntoAPhraseOfTheCache() throws {
+        let script = ScriptedSession {
+            $0.outputFormat = .opus
+            $0.outputTransport = .binary
+        }
+        script.replies = Array(repeating: .text("Hello, my friend."), count: 4)
+        for turn in 0..<4 {
+            script.send(.responseCreate(ResponseParameters()), at: turn * 10_000)
+        }
+        script.run(until: 15_000)
+        script.session.beginRecording(beepEvery: .seconds(60), at: .milliseconds(15_000))
+        script.run(until: 40_000)
+        // The third and the fourth are of the cache.
+        #expect(script.spoken.count == 2)
+        var phrases: [[[UInt8]]] = []
+        var responseID = ""
+        for packet in script.audioPackets {
+            if packet.responseID != responseID { phrases.append([]) }
+            responseID = packet.responseID
+            phrases[phrases.count - 1].append(packet.payload)
+        }
+        try #require(phrases.count == 4)
+        let isAsKept = phrases[3] == phrases[1]
+        #expect(isAsKept)
+        let isAsKeptBehind = phrases[2].dropFirst(10).elementsEqual(phrases[1].dropFirst(10))
+        #expect(isAsKeptBehind)
+        let tone = try decoded(Array(phrases[2].prefix(10)), .opus)
+        #expect(share(tone, at: .hz24000) > 0.2)
+        #expect(share(try decoded(Array(phrases[1].prefix(10)), .opus), at: .hz24000) < 0.05)
     }
 
     /// The flag lies in padding, and the track of a timeline where others were.
