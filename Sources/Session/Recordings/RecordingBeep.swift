@@ -3,7 +3,7 @@
 //
 // It sounds with the agent's voice only: at its first words after the recording began, and at the
 // first words after each interval. Packets that a speech service or the cache of phrases has encoded
-// already cannot be mixed: the tone then waits for samples.
+// already are decoded for it, and encoded again (OutputAudioEncoder).
 
 import Codec
 import Glibc
@@ -29,10 +29,12 @@ final class RecordingBeep {
 
     /// Bytes of the object itself.
     static let objectBytes = HeapBlock.object(RecordingBeep.self)
+    /// Whether something of the tone is due.
+    var isSounding: Bool { leftMilliseconds > 0 }
 
     /// Samples are about to be encoded.
     func review(at now: Instant) {
-        guard leftMilliseconds == 0, now >= next else { return }
+        guard !isSounding, now >= next else { return }
         leftMilliseconds = Self.milliseconds
         next = now + interval
     }
@@ -40,7 +42,7 @@ final class RecordingBeep {
     /// Adds what is due of the tone to samples of whole milliseconds.
     /// - Returns: whether that is anything.
     func mix(into samples: UnsafeMutableBufferPointer<Int16>, rate: SampleRate) -> Bool {
-        guard leftMilliseconds > 0 else { return false }
+        guard isSounding else { return false }
         let begin = rate.samples(inMilliseconds: Self.milliseconds - leftMilliseconds)
         let count = min(samples.count, rate.samples(inMilliseconds: leftMilliseconds))
         let step = 2 * Double.pi * Double(Self.hertz) / Double(rate.hertz)

@@ -1,5 +1,6 @@
 // Turns queued speech into the bytes of the response's output format. Samples are encoded. Opus
-// packets of the speech service pass through, or are decoded where the client does not take Opus.
+// packets of the speech service pass through, or are decoded where the client does not take Opus, and
+// decoded and encoded again where the tone of a recording is mixed into them.
 // One encoder serves one response at a time, and is reset in between, because resampler and Opus
 // state must not leak from one reply into the next.
 
@@ -27,7 +28,7 @@ final class OutputAudioEncoder {
     private(set) var source: (count: Int, rate: SampleRate)?
     /// Whether something was mixed into the last packet.
     private var isMixed = false
-    /// For packets where the client does not take Opus.
+    /// For packets where the client does not take Opus, and for those with a tone.
     private var decoder: OpusDecoder?
 
     init(format: AudioFormat, settings: ResolvedOpusSettings) {
@@ -67,7 +68,7 @@ final class OutputAudioEncoder {
 
     /// Takes speech from the head of a queue and encodes it: at most `maxFrames` frames, fewer
     /// where the format or the work space requires it.
-    /// - Parameter beep: is mixed into samples; nil: nothing is.
+    /// - Parameter beep: is mixed into what is due of the speech; nil: nothing is.
     /// - Returns: one Opus packet, or a run of PCM or G.711; and how long it lasts, on the queue's
     ///   timeline.
     func encodeNext(
@@ -86,8 +87,12 @@ final class OutputAudioEncoder {
             try prepare(for: rate, relief: context.encodingRelief.reduction)
             payload = try encodeFrame(of: &queue, rate, mixing: beep, scratch: context.scratch)
         case .packet:
-            payload = queue.takePacket { Array($0) }
-            source = nil
+            if let beep, beep.isSounding {
+                payload = try mixPacket(of: &queue, with: beep, context)
+            } else {
+                payload = queue.takePacket { Array($0) }
+                source = nil
+            }
         case nil: return ([], 0)
         }
         // A phrase with a packet missing is not kept.
@@ -112,7 +117,9 @@ final class OutputAudioEncoder {
             source = (taken, rate)
             let samples = resample(UnsafeBufferPointer(rebasing: room[..<taken]), scratch)
             return (bytes(of: samples), ItemSpeechQueue.length(ofSamples: taken, at: rate))
-        case .packet: return try decodePackets(&queue, maxFrames: maxFrames, scratch: scratch)
+        case .packet:
+            return try decodePackets(
+                &queue, maxFrames: maxFrames, mixing: beep, scratch: scratch)
         case nil: return ([], 0)
         }
     }
@@ -150,8 +157,10 @@ final class OutputAudioEncoder {
         let coded = format == .opus ? (codable ? rate : .hz24000) : format.sampleRate
         resampler = coded == rate ? nil : try Resampler(from: rate, to: coded)
         guard format == .opus else { return }
-        if opusRate != coded { opus = try OpusEncoder(rate: coded) }
+        guard opusRate != coded else { return }
+        opus = try OpusEncoder(rate: coded)
         opusRate = coded
+        decoder = nil
     }
 
     private func encodeFrame(
@@ -164,9 +173,32 @@ final class OutputAudioEncoder {
         for silent in queue.takeSamples(into: room)..<frame { room[silent] = 0 }
         isMixed = beep?.mix(into: room, rate: rate) == true
         source = (frame, rate)
+        return try encode(resample(UnsafeBufferPointer(room), scratch), scratch)
+    }
+
+    /// Mixes the tone into the packet at the head of the queue. The decoder begins with the tone,
+    /// which covers that it knows nothing of the packets before.
+    private func mixPacket(
+        of queue: inout ItemSpeechQueue, with beep: RecordingBeep, _ context: SessionContext
+    ) throws(AgentError) -> [UInt8] {
+        let scratch = context.scratch
+        if opus == nil { try prepare(for: .hz24000, relief: context.encodingRelief.reduction) }
+        let rate = opusRate ?? .hz24000
+        let frame = rate.hertz / Self.framesPerSecond
+        let room = UnsafeMutableBufferPointer(rebasing: scratch.decoded[..<frame])
+        try decodePacket(of: &queue, at: rate, into: room)
+        isMixed = beep.mix(into: room, rate: rate)
+        if !beep.isSounding { decoder = nil }
+        source = (frame, rate)
+        return try encode(UnsafeBufferPointer(room), scratch)
+    }
+
+    /// Encodes a frame at the rate of the Opus encoder.
+    private func encode(
+        _ samples: UnsafeBufferPointer<Int16>, _ scratch: AudioScratch
+    ) throws(AgentError) -> [UInt8] {
         do {
-            let count = try opus!.encode(
-                resample(UnsafeBufferPointer(room), scratch), into: scratch.packet)
+            let count = try opus!.encode(samples, into: scratch.packet)
             return [UInt8](scratch.packet[..<count])
         } catch {
             throw .malformedReply(
@@ -175,27 +207,39 @@ final class OutputAudioEncoder {
     }
 
     private func decodePackets(
-        _ queue: inout ItemSpeechQueue, maxFrames: Int, scratch: AudioScratch
+        _ queue: inout ItemSpeechQueue, maxFrames: Int, mixing beep: RecordingBeep?,
+        scratch: AudioScratch
     ) throws(AgentError) -> (payload: [UInt8], length: Int) {
-        let frame = format.sampleRate.hertz / Self.framesPerSecond
+        let rate = format.sampleRate
+        let frame = rate.hertz / Self.framesPerSecond
         var frames = 0
+        while frames < min(maxFrames, Self.maxFrames), queue.head == .packet {
+            try decodePacket(
+                of: &queue, at: rate,
+                into: UnsafeMutableBufferPointer(
+                    rebasing: scratch.decoded[(frames * frame)..<((frames + 1) * frame)]))
+            frames += 1
+        }
+        let room = UnsafeMutableBufferPointer(rebasing: scratch.decoded[..<(frames * frame)])
+        _ = beep?.mix(into: room, rate: rate)
+        source = (room.count, rate)
+        return (bytes(of: UnsafeBufferPointer(room)), frames * ItemSpeechQueue.frameLength)
+    }
+
+    /// Decodes the packet at the head of the queue, 20 ms.
+    private func decodePacket(
+        of queue: inout ItemSpeechQueue, at rate: SampleRate,
+        into room: UnsafeMutableBufferPointer<Int16>
+    ) throws(AgentError) {
         do {
-            if decoder == nil { decoder = try OpusDecoder(rate: format.sampleRate) }
-            while frames < min(maxFrames, Self.maxFrames), queue.head == .packet {
-                let room = UnsafeMutableBufferPointer(
-                    rebasing: scratch.decoded[(frames * frame)..<((frames + 1) * frame)])
-                let count = queue.takePacket { try? decoder!.decode($0.span.bytes, into: room) }
-                // A packet that does not decode is concealed.
-                if count == nil { _ = try decoder!.conceal(samples: frame, into: room) }
-                frames += 1
-            }
+            if decoder == nil { decoder = try OpusDecoder(rate: rate) }
+            let count = queue.takePacket { try? decoder!.decode($0.span.bytes, into: room) }
+            // A packet that does not decode is concealed.
+            if count == nil { _ = try decoder!.conceal(samples: room.count, into: room) }
         } catch {
             throw .malformedReply(
                 message: "The speech service's Opus cannot be decoded.", detail: "\(error)")
         }
-        let samples = UnsafeBufferPointer(rebasing: scratch.decoded[..<(frames * frame)])
-        source = (samples.count, format.sampleRate)
-        return (bytes(of: samples), frames * ItemSpeechQueue.frameLength)
     }
 
     private func resample(
