@@ -2,7 +2,7 @@
 // waited for by a shard: what finds no room is dropped, counted, and leaves a gap of its length.
 //
 // All chunks of a session go to the same thread, which has the session's files. RecordingUploads
-// takes complete files to another server.
+// takes complete files to another server, RecordingRemovals removes them.
 
 import Codec
 import Logging
@@ -15,10 +15,13 @@ public struct RecordingSettings: Sendable {
     public var folder: String
     /// Bytes that the folder's files may have together; 0: no limit.
     public var maxBytes = 0
-    /// Bytes of chunks that may wait for a thread.
+    /// Bytes of chunks that may wait for the threads together.
     public var maxQueuedBytes = 32 << 20
     /// Threads that encode and write, at least 1.
     public var threads = 1
+    /// How long complete files are kept after the day on which they began; 0: until they are removed
+    /// or uploaded.
+    public var days = 0
     /// Where complete files go; nil: they stay in the folder.
     public var upload: RecordingUpload?
 
@@ -30,6 +33,7 @@ public struct RecordingSettings: Sendable {
 public final class RecordingArchive: RecordingKeeper {
     private let folder: RecordingFolder
     private let writers: [RecordingWriter]
+    private let removals: RecordingRemovals
     private let uploads: RecordingUploads?
 
     /// Ends the files that an earlier process has left open, and starts the threads.
@@ -45,11 +49,12 @@ public final class RecordingArchive: RecordingKeeper {
         }
         let uploads = settings.upload.map { RecordingUploads($0, of: folder, logger: logger) }
         self.uploads = uploads
-        let threads = max(1, settings.threads)
-        writers = (0..<threads).map { _ in
+        let removals = RecordingRemovals(from: folder, after: settings.days, logger: logger)
+        self.removals = removals
+        let queued = QueuedBytes(limit: settings.maxQueuedBytes)
+        writers = (0..<max(1, settings.threads)).map { _ in
             RecordingWriter(
-                folder, maxQueuedBytes: settings.maxQueuedBytes / threads, logger: logger
-            ) { uploads?.add($0) }
+                folder, queued: queued, removals: removals, uploads: uploads, logger: logger)
         }
     }
 
@@ -77,6 +82,7 @@ public final class RecordingArchive: RecordingKeeper {
     /// start.
     public func shutdown() {
         for writer in writers { writer.shutdown() }
+        removals.shutdown()
         uploads?.shutdown()
     }
 }

@@ -1,106 +1,123 @@
 // Ends the files that a process has left open because it was killed: at the next start each gets its
 // end page and its name. Both sides of a recording are made equally long. What is lost is what had not
 // been written, about the last second.
+//
+// Invariant: a file is removed only where it is too short for audio. One that cannot be read, or has
+// no beginning, stays as it is.
 
 import Codec
 import Glibc
-import Session
 
 extension RecordingFolder {
-    /// Bytes of a file that is recovered, at most. 4 GiB: two weeks of speech.
-    private static let maxRecoveredBytes = 4 << 30
-
     /// Ends all files that no process writes to.
     /// - Returns: how many.
     func recover() -> Int {
-        let parts = files().map(\.path).filter { $0.hasSuffix(Self.partEnding) }
-        let bases = Set(parts.compactMap(Self.base)).sorted()
-        return bases.reduce(0) { $0 + recover($1) }
-    }
-
-    /// The path of a recording: its files' without track and ending.
-    private static func base(of path: String) -> String? {
-        for track in tracks {
-            for ending in [partEnding, ending] where path.hasSuffix(".\(track)\(ending)") {
-                return String(path.dropLast(track.utf8.count + ending.utf8.count + 1))
-            }
-        }
-        return nil
+        let bases = Set(files().lazy.filter { !$0.isComplete }.map(\.base)).sorted()
+        let count = bases.reduce(0) { $0 + recover($1) }
+        if !bases.isEmpty { recount() }
+        return count
     }
 
     /// Ends the files of one recording.
     private func recover(_ base: String) -> Int {
         var open: [LeftFile] = []
         var samples = 0
-        for track in Self.tracks {
-            let path = "\(base).\(track)\(Self.ending)"
-            if access(path, F_OK) == 0 {
-                samples = max(samples, Self.recovery(of: path)?.playedSamples ?? 0)
-            } else if access(path + ".part", F_OK) == 0 {
-                // Another process writes it.
-                guard let file = LeftFile(path) else { return 0 }
-                open.append(file)
-            }
+        for track in RecordedFile.tracks {
+            let path = "\(base).\(track)\(RecordedFile.ending)"
+            let isComplete = access(path, F_OK) == 0
+            let left = isComplete ? path : "\(base).\(track)\(RecordedFile.partEnding)"
+            guard access(left, F_OK) == 0 else { continue }
+            // Another process writes it, or it cannot be read.
+            guard let file = LeftFile(left, isComplete: isComplete) else { return 0 }
+            samples = max(samples, file.playedSamples)
+            if !isComplete { open.append(file) }
         }
-        for file in open { samples = max(samples, file.recovery?.playedSamples ?? 0) }
-        for file in open where !file.end(playing: samples, in: self) { remove(file.path + ".part") }
-        return open.count
-    }
-
-    fileprivate static func recovery(of path: String) -> OggOpusRecovery? {
-        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
-        return recovery(of: descriptor)
-    }
-
-    fileprivate static func recovery(of descriptor: Int32) -> OggOpusRecovery? {
-        var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_size > 0,
-            status.st_size <= maxRecoveredBytes,
-            let start = mmap(nil, Int(status.st_size), PROT_READ, MAP_PRIVATE, descriptor, 0),
-            start != MAP_FAILED
-        else { return nil }
-        defer { munmap(start, Int(status.st_size)) }
-        return OggOpusRecovery(UnsafeRawBufferPointer(start: start, count: Int(status.st_size)))
+        return open.count { $0.end(playing: samples) }
     }
 }
 
-/// A file that its writer has left; nil: its writer lives.
+/// A file that its writer has left.
 private final class LeftFile {
-    /// Its path in the end.
-    let path: String
-    /// Its whole pages; nil: it has none.
-    let recovery: OggOpusRecovery?
-    private let descriptor: Int32
+    /// Bytes of a file that is too short for audio: its headers take 200.
+    private static let emptyBytes = 1_024
 
-    init?(_ path: String) {
-        self.path = path
-        descriptor = Glibc.open(path + ".part", O_RDWR | O_CLOEXEC | O_NOFOLLOW)
-        guard descriptor >= 0 else { return nil }
-        guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
-            close(descriptor)
+    private let path: String
+    private let descriptor: Int32
+    private let byteCount: Int
+    /// Its whole pages; nil: it has none.
+    private let recovery: OggOpusRecovery?
+
+    /// - Returns: nil where a process writes it, or it cannot be read.
+    init?(_ path: String, isComplete: Bool) {
+        let access = (isComplete ? O_RDONLY : O_RDWR) | O_CLOEXEC | O_NOFOLLOW
+        let file = Glibc.open(path, access)
+        guard file >= 0 else { return nil }
+        var status = stat()
+        var isReadable = fstat(file, &status) == 0
+        if !isComplete { isReadable = isReadable && flock(file, LOCK_EX | LOCK_NB) == 0 }
+        let recovery =
+            isReadable
+            ? OggOpusRecovery { offset, room in
+                let count = pread(file, room.baseAddress, room.count, off_t(offset))
+                if count < 0 { isReadable = false }
+                return count
+            } : nil
+        guard isReadable else {
+            close(file)
             return nil
         }
-        recovery = RecordingFolder.recovery(of: descriptor)
+        self.path = path
+        descriptor = file
+        byteCount = Int(status.st_size)
+        self.recovery = recovery
     }
 
     deinit { close(descriptor) }
 
-    /// Writes the end page, and gives the file its name; false: it has no audio.
-    func end(playing samples: Int, in folder: RecordingFolder) -> Bool {
-        guard let recovery else { return false }
-        if !recovery.isEnded {
-            var writer = recovery.writer
-            var pages: [UInt8] = []
-            writer.finish(playing: samples, into: &pages)
-            guard ftruncate(descriptor, off_t(recovery.byteCount)) == 0 else { return false }
-            let written = pages.withUnsafeBytes {
-                pwrite(descriptor, $0.baseAddress, $0.count, off_t(recovery.byteCount))
-            }
-            // Without room the stream ends without an end page, which readers accept.
-            if written == pages.count { folder.note(written) }
+    /// Samples at 48 kHz that are played of it.
+    var playedSamples: Int { recovery?.playedSamples ?? 0 }
+
+    /// Writes the end page, and gives the file its name. One without audio is removed.
+    /// - Returns: whether it has its name.
+    func end(playing samples: Int) -> Bool {
+        guard let recovery else {
+            if byteCount < Self.emptyBytes { unlink(path) }
+            return false
         }
-        return rename(path + ".part", path) == 0
+        if !recovery.isEnded, !append(to: recovery, playing: samples) { return false }
+        return rename(
+            path, String(path.dropLast(RecordedFile.partEnding.count)) + RecordedFile.ending) == 0
+    }
+
+    /// Appends silence and the end page to the whole pages. Without room for them the stream has no
+    /// end page, which readers accept.
+    /// - Returns: whether the file has whole pages only.
+    private func append(to recovery: OggOpusRecovery, playing samples: Int) -> Bool {
+        var end = recovery.byteCount
+        guard ftruncate(descriptor, off_t(end)) == 0 else { return false }
+        var writer = recovery.writer
+        var pages: [UInt8] = []
+        var isWritten = true
+        while isWritten, samples - writer.playedSamples > TrackFile.fillSamples {
+            writer.appendSilence(samples: TrackFile.fillSamples, into: &pages)
+            writer.flush(into: &pages)
+            isWritten = write(pages, at: &end)
+            pages.removeAll(keepingCapacity: true)
+        }
+        if isWritten {
+            writer.finish(playing: samples, into: &pages)
+            isWritten = write(pages, at: &end)
+        }
+        return isWritten || ftruncate(descriptor, off_t(end)) == 0
+    }
+
+    /// - Parameter end: the length of the file, which grows where all is written.
+    private func write(_ pages: [UInt8], at end: inout Int) -> Bool {
+        let written = pages.withUnsafeBytes {
+            pwrite(descriptor, $0.baseAddress, $0.count, off_t(end))
+        }
+        guard written == pages.count else { return false }
+        end += written
+        return true
     }
 }

@@ -2,7 +2,8 @@
 // folder is the queue: a file stays in it until the server has taken it, across restarts.
 //
 // Invariant: one request at a time, on a thread of its own. A failure delays the next attempt, twice
-// as long as the one before, up to a minute; other files have their turn first.
+// as long as the one before, up to a minute; other files have their turn first. A file is removed only
+// after the server has taken it.
 
 import CCurl
 import CLinux
@@ -14,18 +15,44 @@ import Session
 
 /// Where files go.
 public struct RecordingUpload: Sendable {
-    /// The URL that a file's day and name are appended to.
-    public var url: String
+    /// The URL that a file's day and name are appended to, with a slash at its end.
+    public let url: String
     /// `ACCESS:SECRET`, for the signature of AWS (version 4); nil: requests are not signed.
-    public var key: String?
+    public let key: String?
     /// The region of the signature.
-    public var region: String
+    public let region: String
     /// A file of certificate authorities; nil: the system's.
-    public var authorities: String?
+    public let authorities: String?
 
     /// Describes a server.
-    public init(url: String, key: String?, region: String, authorities: String?) {
+    /// - Returns: nil where the URL has a query or a fragment, which no name can be appended to.
+    public init?(url: String, key: String?, region: String, authorities: String?) {
+        guard let url = Self.canonical(url) else { return nil }
         (self.url, self.key, self.region, self.authorities) = (url, key, region, authorities)
+    }
+
+    /// The URL with its path as S3 encodes it for the signature: every byte but letters, digits, `-`,
+    /// `.`, `_`, `~` and the slashes in percent signs, and in capital letters. libcurl signs the path
+    /// as it is sent.
+    private static func canonical(_ url: String) -> String? {
+        guard !url.contains(where: { $0 == "?" || $0 == "#" }),
+            let host = url.firstRange(of: "://")?.upperBound
+        else { return nil }
+        let start = url[host...].firstIndex(of: "/") ?? url.endIndex
+        guard let path = HTTPRequest.percentDecoded(url[start...]) else { return nil }
+        var encoded = String(url[..<start])
+        for byte in path.utf8 {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."),
+                UInt8(ascii: "_"), UInt8(ascii: "~"), UInt8(ascii: "/"):
+                encoded.unicodeScalars.append(Unicode.Scalar(byte))
+            default:
+                let digits = String(byte, radix: 16, uppercase: true)
+                encoded += (byte < 16 ? "%0" : "%") + digits
+            }
+        }
+        return encoded.hasSuffix("/") ? encoded : encoded + "/"
     }
 }
 
@@ -50,7 +77,7 @@ final class RecordingUploads: @unchecked Sendable {
         self.upload = upload
         self.folder = folder
         self.logger = logger
-        waiting = folder.files().map(\.path).filter { $0.hasSuffix(RecordingFolder.ending) }
+        waiting = folder.files().filter(\.isComplete).map(\.path)
         thread = startThread { [self] in run() }
         precondition(thread != nil, "a thread for uploads cannot be started")
     }
@@ -92,23 +119,19 @@ final class RecordingUploads: @unchecked Sendable {
         var delay = Duration.zero
         while let path = next(after: delay) {
             let outcome = put(path, with: easy)
-            let isDone = outcome == nil
-            lock.withLock {
-                guard let index = waiting.firstIndex(of: path) else { return }
-                waiting.remove(at: index)
-                if !isDone { waiting.append(path) }
-                if isDone { tally.uploads += 1 } else { tally.failedUploads += 1 }
-            }
-            if let outcome {
+            note(outcome, of: path)
+            switch outcome {
+            case .taken:
+                folder.remove(path)
+                delay = .zero
+            case .gone: delay = .zero
+            case .failed(let reason):
                 if delay == .zero {
                     logger.warning(
                         "a recording was not uploaded, and will be tried again",
-                        metadata: ["file": "\(folder.name(of: path))", "reason": "\(outcome)"])
+                        metadata: ["file": "\(folder.name(of: path))", "reason": "\(reason)"])
                 }
                 delay = min(max(delay * 2, Self.firstDelay), Self.longestDelay)
-            } else {
-                folder.remove(path)
-                delay = .zero
             }
         }
     }
@@ -131,19 +154,72 @@ final class RecordingUploads: @unchecked Sendable {
         }
     }
 
+    /// The first file that waits was sent, or goes behind the others.
+    private func note(_ outcome: Outcome, of path: String) {
+        lock.withLock {
+            waiting.removeFirst()
+            switch outcome {
+            case .taken: tally.uploads += 1
+            case .gone: break
+            case .failed:
+                tally.failedUploads += 1
+                waiting.append(path)
+            }
+        }
+    }
+
     private var hasToStop: Bool { lock.withLock { isStopping } }
 
     // MARK: One request
 
-    /// What is read of a file while it is sent.
-    private final class Source {
-        let bytes: UnsafeRawBufferPointer
-        let uploads: RecordingUploads
-        var sent = 0
+    /// What has become of a file.
+    private enum Outcome {
+        /// The server has it.
+        case taken
+        /// It was removed, and is not to be sent any more.
+        case gone
+        /// It waits for another attempt.
+        case failed(String)
+    }
 
-        init(_ bytes: UnsafeRawBufferPointer, _ uploads: RecordingUploads) {
-            self.bytes = bytes
-            self.uploads = uploads
+    /// What is read of a file while it is sent. It is read and not mapped: a disk that fails is a
+    /// failed attempt.
+    private final class Source {
+        let size: Int
+        let uploads: RecordingUploads
+        private let descriptor: Int32
+        private var sent = 0
+
+        /// Takes over the descriptor.
+        init(_ descriptor: Int32, size: Int, _ uploads: RecordingUploads) {
+            (self.descriptor, self.size, self.uploads) = (descriptor, size, uploads)
+        }
+
+        deinit { close(descriptor) }
+
+        /// The digest of all of it; nil: it cannot be read.
+        func digest() -> SHA256Digest? {
+            let room = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 1)
+            defer { room.deallocate() }
+            var hasher = SHA256Hasher()
+            seek(to: 0)
+            while sent < size {
+                guard let count = read(into: room), count > 0 else { return nil }
+                hasher.append(UnsafeRawBufferPointer(rebasing: room[..<count]))
+            }
+            seek(to: 0)
+            return hasher.finished()
+        }
+
+        func seek(to offset: Int) { sent = offset }
+
+        /// Reads more; nil: it cannot be read.
+        func read(into room: UnsafeMutableRawBufferPointer) -> Int? {
+            let wanted = min(room.count, size - sent)
+            let count = pread(descriptor, room.baseAddress, wanted, off_t(sent))
+            guard count >= 0 else { return nil }
+            sent += count
+            return count
         }
 
         static func from(_ context: UnsafeMutableRawPointer?) -> Source {
@@ -152,32 +228,28 @@ final class RecordingUploads: @unchecked Sendable {
     }
 
     /// Sends a file.
-    /// - Returns: nil when the server has taken it, or it is gone; else why not.
-    private func put(_ path: String, with easy: UnsafeMutableRawPointer) -> String? {
+    private func put(_ path: String, with easy: UnsafeMutableRawPointer) -> Outcome {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
-        // Somebody has removed it: there is nothing to be sent.
-        guard descriptor >= 0 else { return nil }
-        defer { close(descriptor) }
+        guard descriptor >= 0 else {
+            let code = errno
+            return code == ENOENT ? .gone : .failed(String(cString: strerror(code)))
+        }
         var status = stat()
-        guard fstat(descriptor, &status) == 0, status.st_size > 0 else { return nil }
-        let size = Int(status.st_size)
-        guard let start = mmap(nil, size, PROT_READ, MAP_PRIVATE, descriptor, 0),
-            start != MAP_FAILED
-        else { return "it cannot be read" }
-        defer { munmap(start, size) }
-        let source = Source(UnsafeRawBufferPointer(start: start, count: size), self)
-        return withExtendedLifetime(source) { perform(path, source, easy) }
+        let isKnown = fstat(descriptor, &status) == 0
+        let source = Source(descriptor, size: Int(status.st_size), self)
+        guard isKnown, let digest = source.digest() else { return .failed("it cannot be read") }
+        return withExtendedLifetime(source) { perform(path, source, digest, easy) }
     }
 
     private func perform(
-        _ path: String, _ source: Source, _ easy: UnsafeMutableRawPointer
-    ) -> String? {
+        _ path: String, _ source: Source, _ digest: SHA256Digest,
+        _ easy: UnsafeMutableRawPointer
+    ) -> Outcome {
         curl_easy_reset(easy)
         func set(_ option: CURLoption, _ text: String) {
             _ = text.withCString { parley_curl_set_pointer(easy, option, $0) }
         }
-        let base = upload.url.hasSuffix("/") ? upload.url : upload.url + "/"
-        set(CURLOPT_URL, base + folder.name(of: path))
+        set(CURLOPT_URL, upload.url + folder.name(of: path))
         set(CURLOPT_PROTOCOLS_STR, "http,https")
         set(CURLOPT_USERAGENT, "parley")
         if let authorities = upload.authorities { set(CURLOPT_CAINFO, authorities) }
@@ -193,35 +265,33 @@ final class RecordingUploads: @unchecked Sendable {
         if let key = upload.key {
             set(CURLOPT_USERPWD, key)
             set(CURLOPT_AWS_SIGV4, "aws:amz:\(upload.region):s3")
-            let digest = SHA256Digest(of: source.bytes).hexadecimal()
-            fields = curl_slist_append(fields, "x-amz-content-sha256: \(digest)")
+            fields = curl_slist_append(
+                fields, "x-amz-content-sha256: \(digest.hexadecimal())")
         }
         parley_curl_set_pointer(easy, CURLOPT_HTTPHEADER, fields)
         setCallbacks(source, easy)
         let result = curl_easy_perform(easy)
-        guard result == CURLE_OK else { return String(cString: curl_easy_strerror(result)) }
+        guard result == CURLE_OK else {
+            return .failed(String(cString: curl_easy_strerror(result)))
+        }
         var status = 0
         parley_curl_info_long(easy, CURLINFO_RESPONSE_CODE, &status)
-        return (200..<300).contains(status) ? nil : "the server answered \(status)"
+        return (200..<300).contains(status) ? .taken : .failed("the server answered \(status)")
     }
 
     private func setCallbacks(_ source: Source, _ easy: UnsafeMutableRawPointer) {
         parley_curl_set_upload(
-            easy, curl_off_t(source.bytes.count),
+            easy, curl_off_t(source.size),
             { target, size, count, context in
-                let source = Source.from(context)
-                let length = min(size * count, source.bytes.count - source.sent)
-                guard let target, length > 0 else { return 0 }
-                memcpy(target, source.bytes.baseAddress! + source.sent, length)
-                source.sent += length
-                return length
+                let room = UnsafeMutableRawBufferPointer(start: target, count: size * count)
+                return Source.from(context).read(into: room) ?? Int(CURL_READFUNC_ABORT)
             },
             { context, offset, origin in
                 let source = Source.from(context)
-                guard origin == SEEK_SET, (0...source.bytes.count).contains(Int(offset)) else {
+                guard origin == SEEK_SET, (0...source.size).contains(Int(offset)) else {
                     return CURL_SEEKFUNC_FAIL
                 }
-                source.sent = Int(offset)
+                source.seek(to: Int(offset))
                 return CURL_SEEKFUNC_OK
             },
             { context, _, _, _, _ in Source.from(context).uploads.hasToStop ? 1 : 0 },

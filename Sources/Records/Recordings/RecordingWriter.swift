@@ -1,13 +1,33 @@
 // One thread that writes recordings, with the chunks that wait for it and the files that it has open.
 //
-// Invariant: bytes that wait never exceed the limit, apart from the ends of recordings, which are
-// always taken and have no audio. The files are touched by the thread only.
+// Invariant: bytes that wait at all threads never exceed the limit, apart from the ends of recordings,
+// which are always taken and have no audio. The files are touched by the thread only.
 
 import CLinux
 import Codec
 import Logging
 import Server
 import Session
+import Synchronization
+
+/// The bytes of chunks that wait for all threads. Any thread.
+final class QueuedBytes: Sendable {
+    private let limit: Int
+    private let waiting = Atomic<Int>(0)
+
+    init(limit: Int) { self.limit = limit }
+
+    /// Counts bytes if they fit.
+    func take(_ bytes: Int) -> Bool {
+        let sum = waiting.add(bytes, ordering: .relaxed).newValue
+        guard sum > limit else { return true }
+        give(bytes)
+        return false
+    }
+
+    /// The bytes do not wait any more.
+    func give(_ bytes: Int) { waiting.subtract(bytes, ordering: .relaxed) }
+}
 
 /// A thread and its queue. Any thread.
 final class RecordingWriter: @unchecked Sendable {
@@ -28,19 +48,24 @@ final class RecordingWriter: @unchecked Sendable {
     private var openRecordings: [String: OpenRecording] = [:]
 
     private let folder: RecordingFolder
-    private let maxQueuedBytes: Int
+    private let queued: QueuedBytes
     private let logger: Logger
-    private let handleComplete: @Sendable (_ paths: [String]) -> Void
+    private let removals: RecordingRemovals
+    private let uploads: RecordingUploads?
 
-    /// - Parameter handleComplete: is given the files of each recording that is complete.
+    /// - Parameters:
+    ///   - queued: counts what waits at this thread and at others.
+    ///   - removals: removes what else the folder has of a session.
+    ///   - uploads: is given the files of each recording that is complete; nil: they stay.
     init(
-        _ folder: RecordingFolder, maxQueuedBytes: Int, logger: Logger,
-        handleComplete: @escaping @Sendable (_ paths: [String]) -> Void
+        _ folder: RecordingFolder, queued: QueuedBytes, removals: RecordingRemovals,
+        uploads: RecordingUploads?, logger: Logger
     ) {
         self.folder = folder
-        self.maxQueuedBytes = maxQueuedBytes
+        self.queued = queued
+        self.removals = removals
+        self.uploads = uploads
         self.logger = logger
-        self.handleComplete = handleComplete
         thread = startThread { [self] in run() }
         precondition(thread != nil, "a thread for recordings cannot be started")
     }
@@ -51,15 +76,16 @@ final class RecordingWriter: @unchecked Sendable {
         var chunk = chunk
         let dropped = lock.withLock { () -> Int in
             var dropped = 0
-            if waitingBytes + chunk.heldBytes > maxQueuedBytes {
+            if queued.take(chunk.heldBytes) {
+                waitingBytes += chunk.heldBytes
+            } else {
                 dropped = chunk.audioBytes
                 tally.droppedBytes += dropped
+                guard chunk.sequel != .more else { return dropped }
                 chunk.user = RecordedAudio()
                 chunk.agent = RecordedAudio()
-                if case .more = chunk.sequel { return dropped }
             }
             waiting.append(chunk)
-            waitingBytes += chunk.heldBytes
             lock.signal()
             return dropped
         }
@@ -95,6 +121,7 @@ final class RecordingWriter: @unchecked Sendable {
             guard !waiting.isEmpty else { return nil }
             defer {
                 waiting = []
+                queued.give(waitingBytes)
                 waitingBytes = 0
             }
             return waiting
@@ -102,19 +129,21 @@ final class RecordingWriter: @unchecked Sendable {
     }
 
     private func handle(_ chunk: RecordingChunk) {
+        guard chunk.sequel != .discard else { return discard(chunk) }
         guard let recording = recording(of: chunk) else { return }
-        var isLast = true
-        if case .more = chunk.sequel { isLast = false }
-        recording.append(chunk, isLast: isLast)
+        recording.append(chunk, isLast: chunk.sequel == .end)
         count(recording)
-        guard isLast else { return }
+        guard chunk.sequel == .end else { return }
         openRecordings[chunk.sessionID] = nil
-        if case .discard = chunk.sequel {
+        finish(recording, at: chunk.takenAt)
+    }
+
+    private func discard(_ chunk: RecordingChunk) {
+        if let recording = openRecordings.removeValue(forKey: chunk.sessionID) {
             recording.discard()
             lock.withLock { tally.open -= 1 }
-        } else {
-            finish(recording, at: chunk.takenAt)
         }
+        if chunk.isContinued { removals.removeAll(of: chunk.sessionID) }
     }
 
     /// The recording that a chunk belongs to. A file is made when there is audio for it.
@@ -142,7 +171,7 @@ final class RecordingWriter: @unchecked Sendable {
             tally.open -= 1
             tally.finished += 1
         }
-        handleComplete(paths)
+        uploads?.add(paths)
     }
 
     private func count(_ recording: OpenRecording) {
@@ -181,19 +210,19 @@ private final class OpenRecording {
 
     /// - Parameter seconds: when the recording began, since 1970.
     init?(of chunk: RecordingChunk, beginningAt seconds: Int, in folder: RecordingFolder) {
-        guard let base = folder.beginRecording(of: chunk.sessionID, at: seconds) else {
-            return nil
-        }
+        let base = folder.beginRecording(
+            of: chunk.sessionID, at: seconds, isContinued: chunk.isContinued)
+        guard let base else { return nil }
         let comments = ["PARLEY_SESSION=\(chunk.sessionID)", "PARLEY_STARTED=\(seconds)"]
         guard
             let user = TrackFile(
-                at: "\(base).user\(RecordingFolder.ending)", in: folder,
+                at: "\(base).user\(RecordedFile.ending)", in: folder,
                 RecordedTrack(start: chunk.startedAt, jitter: RecordedTrack.jitter),
                 comments: comments + ["PARLEY_SIDE=user"])
         else { return nil }
         guard
             let agent = TrackFile(
-                at: "\(base).agent\(RecordingFolder.ending)", in: folder,
+                at: "\(base).agent\(RecordedFile.ending)", in: folder,
                 RecordedTrack(start: chunk.startedAt, jitter: .zero),
                 comments: comments + ["PARLEY_SIDE=agent"])
         else {
@@ -222,7 +251,7 @@ private final class OpenRecording {
             SampleRate.hz48000.samples(inMilliseconds: lasted), user.position, agent.position)
         user.finish(playing: samples)
         agent.finish(playing: samples)
-        return RecordingFolder.tracks.map { "\(base).\($0)\(RecordingFolder.ending)" }
+        return RecordedFile.tracks.map { "\(base).\($0)\(RecordedFile.ending)" }
     }
 
     func discard() {

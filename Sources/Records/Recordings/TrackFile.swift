@@ -1,8 +1,9 @@
 // One file of a recording while it is written: audio is placed on the timeline, encoded where it is
 // not Opus yet, and appended in whole pages.
 //
-// A write that fails leaves the file as it was before. The audio of these pages is lost and counted,
-// and its time is filled with silence by the next write that succeeds.
+// A write that fails leaves the file as it was before. The audio of these pages, and what else comes
+// in the same chunk, is lost and counted. Its time is filled with silence by the next write that
+// succeeds.
 //
 // Invariant: the file is a stream of whole pages; the samples that are written never overtake the
 // track's position by more than a frame.
@@ -13,11 +14,19 @@ import Session
 
 /// One side's file. Confined to the thread of its writer.
 final class TrackFile {
+    /// Silence that is written at once where a long time is filled, in samples at 48 kHz: a minute, 12
+    /// kB.
+    static let fillSamples = 60 * SampleRate.hz48000.hertz
+
     private let path: String
     private let folder: RecordingFolder
     private let descriptor: Int32
     private var track: RecordedTrack
     private var stream: OggOpusWriter
+    /// The stream as the file has it.
+    private var written: OggOpusWriter
+    /// A write has failed: the rest of the chunk is not written either.
+    private var isBlocked = false
     private var encoder: SampleEncoder?
     /// Pages that are to be written.
     private var pages: [UInt8] = []
@@ -40,10 +49,15 @@ final class TrackFile {
         descriptor = open(
             path + ".part", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_APPEND, 0o600)
         stream = OggOpusWriter(serial: .random(in: .min ... .max))
-        guard descriptor >= 0 else { return nil }
-        flock(descriptor, LOCK_EX | LOCK_NB)
+        written = stream
+        // A process that starts now may have found the file before it was locked, and removed it.
+        var status = stat()
+        guard descriptor >= 0, flock(descriptor, LOCK_EX | LOCK_NB) == 0,
+            fstat(descriptor, &status) == 0, status.st_nlink > 0
+        else { return nil }
         stream.begin(comments: comments, into: &pages)
-        guard write() else {
+        write()
+        guard !isBlocked else {
             unlink(path + ".part")
             return nil
         }
@@ -63,20 +77,21 @@ final class TrackFile {
     /// Writes more of the side.
     /// - Parameter now: the time of the shard; nil: nothing more comes.
     func append(_ audio: RecordedAudio, at now: Instant?) {
-        let before = stream
+        isBlocked = false
         track.append(audio)
         while let piece = track.next(at: now) { append(piece) }
-        stream.flush(into: &pages)
-        if !write() { stream = before }
+        write()
     }
 
     /// Ends the file, and gives it its name.
     /// - Parameter samples: how long it plays, at 48 kHz.
     func finish(playing samples: Int) {
+        isBlocked = false
         endFrame()
-        let before = stream
-        stream.finish(playing: samples, into: &pages)
-        if !write() { stream = before }
+        if fill(to: samples) {
+            stream.finish(playing: samples, into: &pages)
+            write()
+        }
         rename(path + ".part", path)
     }
 
@@ -96,58 +111,76 @@ final class TrackFile {
             fill(to: track.position)
         case .loss(let samples):
             endFrame()
-            fill(to: track.position - samples)
+            guard fill(to: track.position - samples) else { return }
             stream.appendLoss(samples: samples, into: &pages)
         case .audio(.opus, let packet, let samples):
             endFrame()
-            fill(to: track.position - samples)
+            guard fill(to: track.position - samples) else { return drop(packet) }
             try? stream.append(packet.span.bytes, into: &pages)
             audioBytes += packet.count
         case .audio(let format, let bytes, let samples):
-            audioBytes += bytes.count
             encode(bytes, format, samples: samples)
         }
     }
 
     private func encode(_ bytes: ArraySlice<UInt8>, _ format: AudioFormat, samples: Int) {
+        guard !isBlocked else { return drop(bytes) }
         if encoder?.format != format {
             endFrame()
             encoder = try? SampleEncoder(format)
         }
-        guard let encoder else { return }
-        if encoder.isEmpty { fill(to: track.position - samples) }
+        guard let encoder, !encoder.isEmpty || fill(to: track.position - samples) else {
+            return drop(bytes)
+        }
+        audioBytes += bytes.count
         encoder.append(bytes) { packet in
             try? stream.append(packet, into: &pages)
         }
     }
+
+    private func drop(_ bytes: ArraySlice<UInt8>) { tally.dropped += bytes.count }
 
     /// The samples that wait for the rest of their frame are encoded with silence behind them.
     private func endFrame() {
         encoder?.endFrame { packet in try? stream.append(packet, into: &pages) }
     }
 
-    /// Fills the time up to a position with silence, as far as that is not written.
-    private func fill(to position: Int) {
+    /// Fills the time up to a position with silence, as far as that is not written. A long time is
+    /// written bit by bit.
+    /// - Returns: false where that fails: nothing may follow.
+    @discardableResult
+    private func fill(to position: Int) -> Bool {
+        while !isBlocked, position - stream.position > Self.fillSamples {
+            stream.appendSilence(samples: Self.fillSamples, into: &pages)
+            write()
+        }
+        guard !isBlocked else { return false }
         stream.appendSilence(samples: position - stream.position, into: &pages)
+        return true
     }
 
     // MARK: Writing
 
     /// Appends the pages to the file, or leaves it as it is.
-    private func write() -> Bool {
+    private func write() {
+        stream.flush(into: &pages)
         defer {
             pages.removeAll(keepingCapacity: true)
             audioBytes = 0
         }
-        guard !pages.isEmpty else { return true }
+        guard !pages.isEmpty else { return }
         guard folder.hasRoom(for: pages.count), writeAll() else {
+            isBlocked = true
             tally.dropped += audioBytes
-            return false
+            stream = written
+            // What waits for the rest of its frame has lost its place.
+            encoder = nil
+            return
         }
+        written = stream
         fileBytes += pages.count
         folder.note(pages.count)
         tally.written += pages.count
-        return true
     }
 
     private func writeAll() -> Bool {

@@ -17,6 +17,8 @@ struct RecordingOptions: Sendable {
     var maxQueuedBytes = 32 << 20
     /// 1: encodes 150 sessions whose clients send PCM or G.711. Opus is not encoded again.
     var threads = 1
+    /// For ever.
+    var retentionDays = 0
     /// Where complete files go.
     var url: String?
     /// The key for that server.
@@ -46,6 +48,12 @@ struct RecordingOptions: Sendable {
         .integer(
             "recordings-threads", \.threads, 1...64, unit: "threads",
             "Threads that encode and write recordings."),
+        .integer(
+            "recordings-retention-days", \.retentionDays, 0...36_500, unit: "days",
+            """
+            How long complete files are kept in the folder after the day (UTC) on which they began, \
+            uploaded or not. 0 is until they are uploaded or removed by others.
+            """),
         .url(
             "recordings-url", \.url,
             """
@@ -78,8 +86,14 @@ struct RecordingOptions: Sendable {
         settings.maxBytes = maxBytes
         settings.maxQueuedBytes = maxQueuedBytes
         settings.threads = threads
-        settings.upload = url.map {
-            RecordingUpload(url: $0, key: key, region: region, authorities: server.serviceCA)
+        settings.days = retentionDays
+        if let url {
+            settings.upload = RecordingUpload(
+                url: url, key: key, region: region, authorities: server.serviceCA)
+            guard settings.upload != nil else {
+                throw CommandFailure(
+                    description: "recordings-url must have no query: names are appended to it")
+            }
         }
         do throws(RecordingFolderError) {
             return try RecordingArchive(settings, logger: logger)

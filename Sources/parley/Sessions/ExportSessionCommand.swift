@@ -18,7 +18,8 @@ struct ExportSessionCommand: ParsableCommand {
             --recordings-folder.
             """)
 
-    @Argument(help: "The session's id, sess_…; sess_…-2 is its second recording of a day.")
+    @Argument(
+        help: "The session's id, sess_…; sess_…-184512 is its recording from 18:45:12 UTC on.")
     var id: String
 
     @OptionGroup var place: RecordPlaceOptions
@@ -60,6 +61,9 @@ struct ExportSessionCommand: ParsableCommand {
         let files = try files(in: folder)
         let seconds = try StereoMix.write(user: files.user, agent: files.agent, to: out)
         reportLine("\(out): \(seconds) s of \(id), the user left, the agent right")
+        if !files.others.isEmpty {
+            reportLine("there are more of it: \(files.others.joined(separator: ", "))")
+        }
     }
 
     private func files(in folder: String) throws(CommandFailure) -> RecordedSession {
@@ -67,9 +71,11 @@ struct ExportSessionCommand: ParsableCommand {
             return try RecordedSession(id, in: folder)
         } catch {
             switch error {
-            case .missing:
-                throw CommandFailure(
-                    description: "\(folder) has no recording of \(id); was it uploaded?")
+            case .missing(let others):
+                let hint =
+                    others.isEmpty
+                    ? "was it uploaded?" : "it has \(others.joined(separator: ", "))"
+                throw CommandFailure(description: "\(folder) has no recording of \(id); \(hint)")
             case .inProgress:
                 throw CommandFailure(description: "\(id) is still being recorded")
             }

@@ -22,11 +22,15 @@ import Testing
         deinit { try? FileManager.default.removeItem(atPath: path) }
 
         func recordings(
-            maxBytes: Int = 0, maxQueuedBytes: Int = 1 << 20
+            maxBytes: Int = 0, maxQueuedBytes: Int = 1 << 20, threads: Int = 1, days: Int = 0,
+            upload: RecordingUpload? = nil
         ) throws -> RecordingArchive {
             var settings = RecordingSettings(folder: path)
             settings.maxBytes = maxBytes
             settings.maxQueuedBytes = maxQueuedBytes
+            settings.threads = threads
+            settings.days = days
+            settings.upload = upload
             return try RecordingArchive(settings, logger: Logger(label: "test"))
         }
 
@@ -44,10 +48,15 @@ import Testing
         }
 
         /// Puts a file where a process has left it that was killed.
-        func leave(_ name: String, _ content: [UInt8]) throws {
+        func leave(_ name: String, _ content: [UInt8], in day: String = "2026-11-23") throws {
             try FileManager.default.createDirectory(
-                atPath: "\(path)/2026-11-23", withIntermediateDirectories: true)
-            try Data(content).write(to: URL(filePath: "\(path)/2026-11-23/\(name)"))
+                atPath: "\(path)/\(day)", withIntermediateDirectories: true)
+            try Data(content).write(to: URL(filePath: "\(path)/\(day)/\(name)"))
+        }
+
+        /// What lies in it, folders included.
+        var places: Set<String> {
+            Set((try? FileManager.default.subpathsOfDirectory(atPath: path)) ?? [])
         }
     }
 
@@ -122,11 +131,12 @@ import Testing
 
     private static func chunk(
         _ user: RecordedAudio = RecordedAudio(), _ agent: RecordedAudio = RecordedAudio(),
-        at milliseconds: Int, _ sequel: RecordingChunk.Sequel = .more, of id: String = "sess_1"
+        at milliseconds: Int, _ sequel: RecordingChunk.Sequel = .more, of id: String = "sess_1",
+        isContinued: Bool = false
     ) -> RecordingChunk {
         RecordingChunk(
-            sessionID: id, startedAt: .milliseconds(0), takenAt: .milliseconds(milliseconds),
-            user: user, agent: agent, sequel: sequel)
+            sessionID: id, isContinued: isContinued, startedAt: .milliseconds(0),
+            takenAt: .milliseconds(milliseconds), user: user, agent: agent, sequel: sequel)
     }
 
     // MARK: What is in the files
@@ -197,30 +207,124 @@ import Testing
         #expect(recordings.counts.folderBytes == 0 && recordings.counts.open == 0)
     }
 
+    @Test func aSessionThatGoesOnHasAnotherName() throws {
+        let folder = Folder()
+        let recordings = try folder.recordings()
+        recordings.keep(Self.chunk(Self.opus(from: 0), at: 1_000, .end))
+        recordings.keep(Self.chunk(Self.opus(from: 0), at: 1_000, .end, isContinued: true))
+        recordings.shutdown()
+        let first = try RecordedSession("sess_1", in: folder.path)
+        #expect(first.user.hasSuffix("/sess_1.user.opus") && first.others.count == 1)
+        // The time of the day at which it went on.
+        let name = try #require(first.others.first)
+        #expect(name.wholeMatch(of: /sess_1-[0-9]{6}/) != nil)
+        #expect(try RecordedSession(name, in: folder.path).agent.hasSuffix("\(name).agent.opus"))
+        #expect(throws: RecordedSessionError.missing(others: [])) {
+            try RecordedSession("sess_2", in: folder.path)
+        }
+        // Where the first one was sent elsewhere, its name is not given again.
+        let other = Folder()
+        let later = try other.recordings()
+        later.keep(Self.chunk(Self.opus(from: 0), at: 1_000, .end, isContinued: true))
+        later.shutdown()
+        #expect(try other.files()["sess_1.user.opus"] == nil)
+        #expect(throws: RecordedSessionError.self) { try RecordedSession("sess_1", in: other.path) }
+    }
+
+    @Test func aConsentThatIsWithdrawnRemovesTheEarlierPartsToo() throws {
+        let folder = Folder()
+        let recordings = try folder.recordings()
+        recordings.keep(Self.chunk(Self.opus(from: 0), at: 1_000, .end))
+        recordings.keep(Self.chunk(Self.opus(from: 0), at: 1_000, .end, of: "sess_10"))
+        recordings.keep(Self.chunk(Self.opus(from: 0), at: 1_000, isContinued: true))
+        recordings.keep(Self.chunk(at: 2_000, .discard, isContinued: true))
+        recordings.shutdown()
+        #expect(
+            try folder.files().keys.sorted() == ["sess_10.agent.opus", "sess_10.user.opus"])
+        #expect(recordings.counts.open == 0)
+        #expect(
+            recordings.counts.folderBytes == (try folder.files()).values.reduce(0) { $0 + $1.count }
+        )
+    }
+
     // MARK: Limits
 
-    @Test func whatFindsNoRoomLeavesAGapOfItsLength() throws {
+    @Test func allThreadsShareTheRoomForWhatWaits() {
+        let queued = QueuedBytes(limit: 100)
+        #expect(queued.take(60) && !queued.take(41) && queued.take(40))
+        queued.give(60)
+        #expect(!queued.take(61) && queued.take(60))
+    }
+
+    @Test func oneSessionMayUseTheRoomOfAllThreads() throws {
         let folder = Folder()
-        let recordings = try folder.recordings(maxQueuedBytes: 30_000)
-        let large = Self.tone(from: 1_000, lasting: 1_000)
-        recordings.keep(Self.chunk(Self.opus(from: 0), at: 1_000))
-        recordings.keep(Self.chunk(large, at: 2_000))
-        recordings.keep(Self.chunk(Self.opus(from: 2_000), at: 3_000))
-        // An end is taken, although its audio is not.
-        recordings.keep(Self.chunk(RecordedAudio(), large, at: 4_000, .end))
+        // A sixteenth would not do for a second of PCM.
+        let recordings = try folder.recordings(maxQueuedBytes: 200_000, threads: 16)
+        recordings.keep(Self.chunk(Self.tone(from: 0, lasting: 1_000), at: 1_000, .end))
         recordings.shutdown()
-        #expect(recordings.counts.droppedBytes == 2 * large.bytes.count)
-        let files = try folder.files()
-        let packets = try Self.packets(files["sess_1.user.opus"])
+        #expect(recordings.counts.droppedBytes == 0)
+    }
+
+    /// Silence of hours is written bit by bit, and the audio behind it is in its place.
+    @Test func aLongSilenceIsFilled() throws {
+        let folder = Folder()
+        let recordings = try folder.recordings()
+        let hours = 3 * 3_600_000
+        recordings.keep(Self.chunk(Self.opus(from: 0), at: 1_000))
+        recordings.keep(Self.chunk(Self.opus(from: hours), at: hours + 1_000, .end))
+        recordings.shutdown()
+        let packets = try Self.packets(folder.files()["sess_1.user.opus"])
         var position = 0
         var places: [Int] = []
         for packet in packets {
             if packet.bytes[0] == 0x48 { places.append(position / 48) }
             position += packet.samples
         }
-        #expect(places == (0..<50).map { 20 * $0 } + (0..<50).map { 2_000 + 20 * $0 })
-        #expect(try Self.played(files["sess_1.user.opus"]) == 4_000 * 48)
-        #expect(try Self.played(files["sess_1.agent.opus"]) == 4_000 * 48)
+        #expect(places == (0..<50).map { 20 * $0 } + (0..<50).map { hours + 20 * $0 })
+        #expect(try Self.played(folder.files()["sess_1.agent.opus"]) == (hours + 1_000) * 48)
+    }
+
+    /// Samples that wait for the rest of their frame when a write fails have lost their place.
+    @Test func audioAfterAWriteThatFailedIsInItsPlace() throws {
+        let folder = Folder()
+        let place = try RecordingFolder(folder.path, maxBytes: 1 << 20)
+        let base = try #require(place.beginRecording(of: "sess_1", at: 0, isContinued: false))
+        let file = try #require(
+            TrackFile(
+                at: base + ".user.opus", in: place,
+                RecordedTrack(start: .milliseconds(0), jitter: .zero), comments: []))
+        // Messages of 2,048 samples: 85.3 ms, of which no few are whole frames of 20 ms.
+        var samples = 0
+        func append(isLoud: Bool) {
+            var audio = RecordedAudio()
+            for _ in 0..<3 {
+                let message = (samples..<samples + 2_048).map { index -> Int16 in
+                    let tone = 8_000 * sin(2 * Double.pi * 400 * Double(index) / 24_000)
+                    return isLoud ? Int16(tone) : 0
+                }
+                samples += 2_048
+                message.withUnsafeBytes {
+                    audio.append(
+                        $0.bytes, format: .pcm,
+                        end: .milliseconds(0) + .nanoseconds(samples * 1_000_000 / 24))
+                }
+            }
+            file.append(audio, at: .milliseconds(0) + .nanoseconds(samples * 1_000_000 / 24))
+        }
+        append(isLoud: true)
+        place.note(1 << 20)
+        append(isLoud: true)
+        #expect(file.takeTally().dropped == 3 * 4_096)
+        place.note(-(1 << 20))
+        append(isLoud: false)
+        append(isLoud: true)
+        file.finish(playing: 2 * samples)
+        let loud = try Self.loud(folder.files()["sess_1.user.opus"])
+        let first = loud.filter { $0 < 500 }
+        let last = loud.filter { $0 >= 500 }
+        #expect(first.first == 0 && abs((first.last ?? 0) - 236) <= 20, "\(loud)")
+        #expect(abs((last.first ?? 0) - 768) <= 20, "\(loud)")
+        #expect(abs((last.last ?? 0) - 1_004) <= 20, "\(loud)")
     }
 
     @Test func aFullFolderTakesNoMore() throws {
@@ -244,6 +348,70 @@ import Testing
             try RecordingArchive(
                 RecordingSettings(folder: "/proc/parley"), logger: Logger(label: "test"))
         }
+    }
+
+    // MARK: What is removed
+
+    /// Another program's files, beside and between the folder's own.
+    private static let foreign = [
+        ("2020-01-01", "notes.txt"), ("2020-01-01", "song.opus"),
+        ("2020-01-01", "a song.user.opus"), ("2020-01-01", "sess_1.guest.opus"),
+        ("2020-01-01", "sess_1.user.opus.bak"), ("music", "sess_1.user.opus"),
+        ("2020-1-01", "sess_1.user.opus"), ("2020-01-01x", "sess_1.user.opus"),
+    ]
+
+    @Test func oldRecordingsAreRemovedAndNothingElse() throws {
+        let folder = Folder()
+        for (day, name) in Self.foreign { try folder.leave(name, [1], in: day) }
+        for day in ["2020-01-01", "2020-01-02"] {
+            try folder.leave("sess_1.user.opus", [1, 2, 3], in: day)
+            try folder.leave("sess_1-184512.agent.opus", [1, 2, 3], in: day)
+        }
+        try FileManager.default.createDirectory(
+            atPath: "\(folder.path)/2020-01-03", withIntermediateDirectories: true)
+        let now = Int(Date().timeIntervalSince1970)
+        let kept = [0, 29, 30].map { RecordingFolder.day(now - $0 * 86_400) }
+        for day in kept { try folder.leave("sess_1.user.opus", [1, 2, 3], in: day) }
+        let gone = RecordingFolder.day(now - 32 * 86_400)
+        try folder.leave("sess_1.user.opus", [1, 2, 3], in: gone)
+        let recordings = try folder.recordings(days: 30)
+        recordings.shutdown()
+        var expected = Set(Self.foreign.flatMap { [$0.0, "\($0.0)/\($0.1)"] })
+        for day in kept { expected.formUnion([day, "\(day)/sess_1.user.opus"]) }
+        #expect(folder.places == expected)
+        #expect(recordings.counts.folderBytes == 9)
+    }
+
+    @Test func withoutANumberOfDaysNothingIsRemoved() throws {
+        let folder = Folder()
+        try folder.leave("sess_1.user.opus", [1, 2, 3], in: "2020-01-01")
+        try folder.recordings().shutdown()
+        #expect(folder.places == ["2020-01-01", "2020-01-01/sess_1.user.opus"])
+    }
+
+    @Test func filesOfOthersAreNotUploaded() throws {
+        let folder = Folder()
+        for (day, name) in Self.foreign { try folder.leave(name, [1], in: day) }
+        let upload = try #require(
+            RecordingUpload(
+                url: "http://127.0.0.1:1/", key: nil, region: "", authorities: nil))
+        let recordings = try folder.recordings(upload: upload)
+        #expect(recordings.counts.pendingUploads == 0)
+        recordings.shutdown()
+        #expect(folder.places.count == 12)
+    }
+
+    @Test(
+        arguments: [
+            ("https://s3.example.com/calls", "https://s3.example.com/calls/"),
+            ("https://s3.example.com", "https://s3.example.com/"),
+            ("http://[::1]:9000/a/", "http://[::1]:9000/a/"),
+            ("https://h/a b=c@d+e%2b%7e~/(ä)", "https://h/a%20b%3Dc%40d%2Be%2B~~/%28%C3%A4%29/"),
+            ("https://h/a?x=1", nil), ("https://h/a#x", nil), ("s3", nil), ("https://h/%ff", nil),
+        ] as [(String, String?)])
+    func aPathIsSentAsItIsSigned(url: String, sent: String?) {
+        #expect(
+            RecordingUpload(url: url, key: nil, region: "", authorities: nil)?.url == sent)
     }
 
     // MARK: After the end of a process
@@ -278,6 +446,15 @@ import Testing
         let again = try left.recordings()
         again.shutdown()
         #expect(try left.files() == files)
+    }
+
+    @Test func aFileThatHasNoBeginningIsNotRemoved() throws {
+        let folder = Folder()
+        // The first block was not written before the power failed.
+        try folder.leave(
+            "sess_1.user.opus.part", [UInt8](repeating: 0, count: 4_096) + [1, 2, 3])
+        try folder.recordings().shutdown()
+        #expect(try folder.files().mapValues(\.count) == ["sess_1.user.opus.part": 4_099])
     }
 
     @Test func aFileThatAnotherProcessWritesIsLeftAlone() throws {

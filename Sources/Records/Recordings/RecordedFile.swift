@@ -1,0 +1,105 @@
+// The files of recordings by their names. RecordingFolder makes and removes them; anything may lie in
+// its folder beside them, so that only what has the form of such a name counts.
+
+import Glibc
+
+/// A file of a recording in a folder.
+struct RecordedFile: Equatable, Sendable {
+    /// The two sides of a recording.
+    static let tracks = ["user", "agent"]
+    /// The end of a complete file's name.
+    static let ending = ".opus"
+    /// The end of the name of a file that is being written.
+    static let partEnding = ".opus.part"
+
+    /// Its path.
+    let path: String
+    /// The day on which the recording began, in UTC: `2026-11-23`.
+    let day: String
+    /// The recording's name: the session's id, and for others than the first one a number behind it.
+    let name: String
+    /// Its side.
+    let track: String
+    /// Whether nothing more comes.
+    let isComplete: Bool
+    /// Its length.
+    let bytes: Int
+
+    private init?(_ file: String, on day: String, in folder: String) {
+        let parts = file.split(separator: ".", maxSplits: 2, omittingEmptySubsequences: false)
+        guard parts.count == 3, Self.isName(parts[0]),
+            Self.tracks.contains(String(parts[1])),
+            [Self.ending, Self.partEnding].contains(".\(parts[2])")
+        else { return nil }
+        path = "\(folder)/\(day)/\(file)"
+        self.day = day
+        name = String(parts[0])
+        track = String(parts[1])
+        isComplete = ".\(parts[2])" == Self.ending
+        var status = stat()
+        guard lstat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
+        bytes = Int(status.st_size)
+    }
+
+    /// The path of the recording: its files' without track and ending.
+    var base: String {
+        String(path.dropLast(track.count + 1 + (isComplete ? Self.ending : Self.partEnding).count))
+    }
+
+    /// The session: the name up to the numbers that RecordingFolder has put behind it.
+    var sessionID: String {
+        var id = name[...]
+        while let dash = id.lastIndex(of: "-"), dash > id.startIndex {
+            let number = id[id.index(after: dash)...]
+            guard !number.isEmpty, number.utf8.allSatisfy({ (48...57).contains($0) }) else { break }
+            id = id[..<dash]
+        }
+        return String(id)
+    }
+
+    /// Bytes of a name. 160: an id of 128, and what stands behind it.
+    private static let maxNameBytes = 160
+    /// Bytes of a session's id.
+    static let maxIDBytes = 128
+
+    /// Whether a text may be the name of a recording: letters, digits, _ and -.
+    static func isName(_ text: some StringProtocol) -> Bool {
+        (1...maxNameBytes).contains(text.utf8.count)
+            && text.utf8.allSatisfy {
+                switch $0 {
+                case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+                    true
+                default: false
+                }
+            }
+    }
+
+    /// All files of recordings in a folder, in the order of their names.
+    static func all(in folder: String) -> [RecordedFile] {
+        days(in: folder).flatMap { day in
+            entries(of: "\(folder)/\(day)").compactMap { RecordedFile($0, on: day, in: folder) }
+        }
+    }
+
+    /// The days in a folder, in order.
+    static func days(in folder: String) -> [String] {
+        entries(of: folder).filter { name in
+            let form = name.utf8.map { (48...57).contains($0) ? UInt8(ascii: "0") : $0 }
+            return form.elementsEqual("0000-00-00".utf8)
+        }
+    }
+
+    private static func entries(of folder: String) -> [String] {
+        guard let directory = opendir(folder) else { return [] }
+        defer { closedir(directory) }
+        var names: [String] = []
+        while let entry = readdir(directory) {
+            names.append(
+                withUnsafePointer(to: &entry.pointee.d_name) {
+                    $0.withMemoryRebound(to: CChar.self, capacity: 256) { String(cString: $0) }
+                })
+        }
+        return names.sorted()
+    }
+}
