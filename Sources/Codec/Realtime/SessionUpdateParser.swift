@@ -22,11 +22,16 @@ extension SessionUpdate: ReadableObject {
         reasoningEffort = try fields.patch(SessionFields.reasoning)
         prompt = try fields.patch(SessionFields.prompt)
         _ = try fields.read(SessionFields.include)
-        resume = try fields.read(SessionFields.resume)
-        recordingConsent = try fields.read(SessionFields.recording)?.read(RecordingFields.consent)
+        try readExtensions(fields)
         guard let audio = try fields.read(SessionFields.audio) else { return }
         if let input = try audio.read(AudioFields.input) { try readInput(input) }
         if let output = try audio.read(AudioFields.output) { try readOutput(output) }
+    }
+
+    /// The extensions of Parley that are no parameters of the session, in both dialects.
+    mutating func readExtensions(_ fields: EventFields) throws(ClientEventError) {
+        resume = try fields.read(SessionFields.resume)
+        recordingConsent = try fields.read(SessionFields.recording)?.read(RecordingFields.consent)
     }
 
     /// `audio.input`

@@ -45,6 +45,10 @@ final class LiveSession {
         work = AgentWork(caller: caller)
     }
 
+    /// Whether it began elsewhere, or was given up before: the numbers of its events then begin with
+    /// a fence (`Shard.goOn`).
+    var isContinued: Bool { eventNumber >> 32 > 0 }
+
     /// Writes its events. It holds the session's id alone, which lies inside the value.
     var writer: ServerEventWriter { ServerEventWriter(sessionID: session.id) }
 

@@ -16,6 +16,8 @@ struct Caller: Sendable {
     var allowance = SessionAllowance()
     /// The session to which a client secret is bound; with an empty model the connection chooses.
     var session: SessionParameters?
+    /// Whether the session of a client secret has the user's consent to be recorded.
+    var hasRecordingConsent = false
     /// The client secret that was presented, if it was one.
     var secret: SHA256Digest?
     /// Whether another node passes the request on, which is not to be passed on again.

@@ -123,8 +123,8 @@ extension Shard {
             let secret = try services.authenticator.secrets.issue(
                 services.makeRandomBytes(ClientSecrets.randomBytes),
                 entry(
-                    for: caller, parameters, owner: owner, bodyBytes: request.body.count,
-                    seconds: wanted.seconds), at: now)
+                    for: caller, wanted, parameters, owner: owner,
+                    bodyBytes: request.body.count, seconds: wanted.seconds), at: now)
             metrics.add(.clientSecretsIssued)
             share(
                 SecretRecord(form: form, owner: owner, end: expiresAt, body: request.body),
@@ -148,12 +148,13 @@ extension Shard {
 
     /// The entry of a secret that a caller asks for, or has asked for at another node.
     func entry(
-        for caller: Caller, _ parameters: SessionParameters, owner: SecretOwner, bodyBytes: Int,
-        seconds: Int
+        for caller: Caller, _ wanted: ClientSecretRequest, _ parameters: SessionParameters,
+        owner: SecretOwner, bodyBytes: Int, seconds: Int
     ) -> ClientSecrets.Entry {
         let holder = Caller(
             access: .session, principal: caller.principal, subject: caller.subject,
-            allowance: caller.allowance, session: parameters)
+            allowance: caller.allowance, session: parameters,
+            hasRecordingConsent: wanted.session.recordingConsent == true)
         return ClientSecrets.Entry(
             key: caller.principal, caller: holder, end: now + .seconds(seconds), owner: owner,
             bodyBytes: bodyBytes)

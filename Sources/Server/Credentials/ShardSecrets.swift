@@ -117,8 +117,8 @@ extension Shard {
         }
         metrics.add(.secretsFound)
         return entry(
-            for: caller, parameters, owner: record.owner, bodyBytes: record.body.count,
-            seconds: min(left, wanted.seconds))
+            for: caller, wanted, parameters, owner: record.owner,
+            bodyBytes: record.body.count, seconds: min(left, wanted.seconds))
     }
 
     /// The caller that has asked for a secret, by the keys of this node.

@@ -107,6 +107,7 @@ extension Shard {
         let live = openSession(
             place.parameters, in: dialect, of: place.tag, grant: place.grant, on: connection)
         beginRecord(of: live.session, owner: place.owner)
+        if caller.hasRecordingConsent { beginRecording(live, hasConsent: true) }
         if resume != .none { makeResumable(live, of: caller.principal, on: connection) }
         if case .comeBack(let claim) = resume, let state = live.resume {
             sendResumed(live, state, recovered: false, from: claim, on: connection)

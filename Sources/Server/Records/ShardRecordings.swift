@@ -15,14 +15,26 @@ extension Shard {
         return live.grant?.recording ?? configuration.recordings
     }
 
-    /// A session begins.
-    func beginRecording(_ live: LiveSession) {
-        if recordingRule(of: live) == .all { startRecording(live) }
+    /// Whether a session is recorded because its client has said that the user agrees.
+    func isRecordedByConsent(_ live: LiveSession) -> Bool {
+        live.session.isRecorded && recordingRule(of: live) == .asked
+    }
+
+    /// A session begins, or goes on here.
+    /// - Parameter hasConsent: whether the user has agreed already: the client secret says so, or
+    ///   the session was recorded where it comes from.
+    func beginRecording(_ live: LiveSession, hasConsent: Bool) {
+        switch recordingRule(of: live) {
+        case .none: return
+        case .asked: if hasConsent { startRecording(live) }
+        case .all: startRecording(live)
+        }
     }
 
     private func startRecording(_ live: LiveSession) {
         let beep = configuration.recordingBeepSeconds
-        live.session.beginRecording(beepEvery: beep > 0 ? .seconds(beep) : nil, at: now)
+        live.session.beginRecording(
+            beepEvery: beep > 0 ? .seconds(beep) : nil, isContinued: live.isContinued, at: now)
     }
 
     /// `recording.consent` of a `session.update`: the recording begins, or ends and is thrown away.
@@ -35,9 +47,22 @@ extension Shard {
             } else if let last = live.session.endRecording(discards: true, at: now) {
                 services.recordings?.keep(last)
             }
-            perform([.settle, .rearm], on: connection)
         }
-        send(.recordingUpdated(isActive: live.session.isRecorded), of: live, on: connection)
+        tellWhetherRecorded(live, on: connection)
+    }
+
+    /// A session was recorded where it comes from. Its client learns of it where this server does not
+    /// go on.
+    func noteRecordedElsewhere(_ live: LiveSession, on connection: Connection) {
+        guard !live.session.isRecorded else { return }
+        tellWhetherRecorded(live, on: connection)
+    }
+
+    private func tellWhetherRecorded(_ live: LiveSession, on connection: Connection) {
+        let event = ServerEvent.recordingUpdated(isActive: live.session.isRecorded)
+        live.resume?.stored?.note(event, at: now)
+        perform([.settle, .rearm], on: connection)
+        send(event, of: live, on: connection)
     }
 
     /// A session ends.

@@ -23,6 +23,8 @@ struct SavedResume: Equatable {
     var dialect = RealtimeDialect.ga
     /// When the session must end, in seconds since 1970; nil: never.
     var end: Int?
+    /// Whether it is recorded because its user has agreed.
+    var isRecorded = false
     /// What it has used of its limits.
     var use = SavedUse()
 
@@ -35,6 +37,7 @@ struct SavedResume: Equatable {
         if let principal { json.member("principal", principal) }
         json.member("beta", dialect == .beta)
         if let end { json.member("end", end) }
+        if isRecorded { json.member("recording", true) }
         json.key("use")
         use.write(into: &json)
         json.endObject()
@@ -59,6 +62,7 @@ struct SavedResume: Equatable {
         self.first = UInt64(first)
         principal = object["principal"]?.string
         end = object["end"]?.int
+        isRecorded = object["recording"]?.bool == true
         use = SavedUse(object["use"])
         dialect = object["beta"]?.bool == true ? .beta : .ga
     }

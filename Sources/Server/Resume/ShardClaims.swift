@@ -210,7 +210,9 @@ extension Shard {
             live, resume, fence: claimed.fence, principal: claimed.resume.principal,
             on: connection)
         if let calls = claimed.privateCalls { restore(calls, on: connection) }
+        beginRecording(live, hasConsent: claimed.resume.isRecorded)
         sendResumed(live, resume, recovered: isRecovered, from: claimed.claim, on: connection)
+        if claimed.resume.isRecorded { noteRecordedElsewhere(live, on: connection) }
         step(live, of: connection) {
             $0.startRestored(
                 claimed.saved, played: claimed.claim.played, announcesItems: !isRecovered, at: now)

@@ -85,6 +85,7 @@ extension Shard {
             epoch: resume.epoch, first: log?.first ?? resume.log.next,
             principal: stored.principal, dialect: live.dialect,
             end: live.grant?.end.map(wallSeconds(at:)))
+        own.isRecorded = isRecordedByConsent(live)
         own.use.turns = live.turns
         if let quotas = live.grant?.quotas {
             // Rounded up, so that no move gives anything back.

@@ -72,7 +72,8 @@ final class StoredSession {
             items.remove(itemID)
             removed.insert(itemID)
             note([.head, .order, .memory], at: now)
-        case .responseCreated, .inputAudioBufferCommitted: note(.head, at: now)
+        case .responseCreated, .inputAudioBufferCommitted, .recordingUpdated:
+            note(.head, at: now)
         case .responseDone: note([.head, .memory], at: now)
         case .responseOutputTextDelta(let part, _),
             .responseOutputAudioTranscriptDelta(let part, _),

@@ -216,7 +216,9 @@ extension Shard {
     ) -> LiveSession {
         let session = VoiceSession(
             parameters: parameters, context: sessionContext, seed: services.makeSessionSeed())
-        return open(session, in: dialect, of: caller, grant: grant, on: connection)
+        let live = open(session, in: dialect, of: caller, grant: grant, on: connection)
+        beginRecording(live, hasConsent: false)
+        return live
     }
 
     /// Gives a connection the session that it has claimed, and lets it go on.
@@ -252,7 +254,6 @@ extension Shard {
         let live = LiveSession(session: session, caller: caller, dialect: dialect)
         live.grant = grant
         connection.live = live
-        beginRecording(live)
         metrics.add(.sessionsStarted)
         metrics.add(.sessionsOpen)
         sessionLog.noteStart(of: session.id, session.parameters)

@@ -19,6 +19,7 @@ import Testing
 
         var userBytes: Int { chunks.withLock { $0.reduce(0) { $0 + $1.user.bytes.count } } }
         var sequels: [String] { chunks.withLock { $0.map { "\($0.sequel)" } } }
+        var areContinued: Set<Bool> { chunks.withLock { Set($0.map(\.isContinued)) } }
     }
 
     private static let key = "sk-key-0123456789abcdef"
@@ -28,6 +29,7 @@ import Testing
         #"{"type":"session.update","session":{"type":"realtime","recording":{"consent":false}}}"#
 
     private let keeper = Keeper()
+    private let store = SimulatedStore()
 
     private func makeServer(
         _ rule: RecordingRule, key: String? = nil, hasKeeper: Bool = true
@@ -121,6 +123,142 @@ import Testing
         client.close()
         #expect(server.run(for: .seconds(2)))
         #expect(keeper.userBytes == bytes && keeper.sequels.last == "discard")
+    }
+
+    // MARK: Elsewhere
+
+    /// Two servers with one store; the second one has another rule.
+    private func makeWorlds(
+        _ rule: RecordingRule, _ other: Keeper
+    ) throws -> (first: ResumeWorld, second: ResumeWorld) {
+        return (
+            try ResumeWorld(seed: 1, store: store, recordings: keeper) { $0.recordings = .asked },
+            try ResumeWorld(seed: 2, store: store, recordings: other) { $0.recordings = rule }
+        )
+    }
+
+    /// Nothing more is written of the first server's session.
+    private func kill(
+        _ first: ResumeWorld, _ client: SimulatedClient, comingBackTo second: ResumeWorld
+    ) throws -> SimulatedClient {
+        store.mood = .away
+        first.cut(client)
+        store.mood = .quick
+        return try second.comeBack(from: client, at: client.offsets.last)
+    }
+
+    @Test(arguments: [(RecordingRule.asked, nil), (.all, nil), (.none, false)] as [(_, Bool?)])
+    func theConsentGoesWithTheSession(rule: RecordingRule, answer: Bool?) throws {
+        let other = Keeper()
+        let (first, second) = try makeWorlds(rule, other)
+        let client = first.open()
+        client.send(Self.agreed)
+        #expect(first.server.run(for: .seconds(1)))
+        speak(client, first.server)
+        first.server.shard.stop(.goingAway)
+        #expect(first.server.run() && second.server.run())
+        let again = try second.comeBack(from: client, at: client.offsets.last)
+        #expect(again.eventTypes.first == "parley.resumed")
+        #expect(try told(again) == answer)
+        speak(again, second.server)
+        again.close()
+        #expect(second.server.run(for: .seconds(1)))
+        let isRecorded = rule != .none
+        #expect((other.userBytes == 25 * 960) == isRecorded)
+        #expect((other.sequels.last == "end") == isRecorded)
+        // The second server's file has another name than the first one's.
+        #expect(keeper.areContinued == [false])
+        #expect(other.areContinued == (isRecorded ? [true] : []))
+    }
+
+    @Test func aConsentThatIsWithdrawnDoesNotGoWithTheSession() throws {
+        let other = Keeper()
+        let (first, second) = try makeWorlds(.asked, other)
+        let client = first.open()
+        client.send(Self.agreed)
+        #expect(first.server.run(for: .seconds(1)))
+        client.send(Self.withdrawn)
+        // Written at once, not with the session's next change.
+        #expect(first.server.run(for: .milliseconds(100)))
+        let again = try kill(first, client, comingBackTo: second)
+        #expect(again.eventTypes.first == "parley.resumed")
+        speak(again, second.server)
+        #expect(other.sequels.isEmpty)
+    }
+
+    @Test func aKilledServersConsentCounts() throws {
+        let other = Keeper()
+        let (first, second) = try makeWorlds(.asked, other)
+        let client = first.open()
+        #expect(first.server.run(for: .seconds(1)))
+        client.send(Self.agreed)
+        #expect(first.server.run(for: .milliseconds(100)))
+        let again = try kill(first, client, comingBackTo: second)
+        speak(again, second.server)
+        #expect(second.server.run(for: .seconds(2)))
+        #expect(other.userBytes == 25 * 960)
+    }
+
+    // MARK: Client secrets and the beta
+
+    private func secret(_ server: SimulatedServer, _ session: String) throws -> String {
+        let body = #"{"session":{"type":"realtime"\#(session)}}"#
+        let peer = server.connect()
+        peer.send(
+            "POST /v1/realtime/client_secrets HTTP/1.1\r\nHost: localhost\r\n"
+                + "Authorization: Bearer \(Self.key)\r\n"
+                + "Content-Length: \(body.utf8.count)\r\n\r\n\(body)")
+        #expect(server.run(for: .milliseconds(100)))
+        let (responses, _) = try parseResponses(peer.receive(), answering: [.post])
+        let answer = try JSONParser().parse(try #require(responses.first).body)
+        return try #require(answer["value"]?.string)
+    }
+
+    @Test(arguments: [
+        (RecordingRule.asked, #","recording":{"consent":true}"#, true), (.asked, "", false),
+        (.asked, #","recording":{"consent":false}"#, false),
+        (.none, #","recording":{"consent":true}"#, false), (.all, "", true),
+    ])
+    func aClientSecretHasTheConsent(
+        rule: RecordingRule, field: String, isRecorded: Bool
+    ) throws {
+        let server = try makeServer(rule, key: "name=shop")
+        let value = try secret(server, field)
+        let client = server.openClient(key: value)
+        #expect(server.run())
+        #expect(client.eventTypes == ["session.created"])
+        speak(client, server)
+        client.close()
+        #expect(server.run(for: .seconds(1)))
+        #expect((keeper.userBytes == 25 * 960) == isRecorded)
+    }
+
+    @Test func aConsentOfAClientSecretMayBeWithdrawn() throws {
+        let server = try makeServer(.asked, key: "name=shop")
+        let value = try secret(server, #","recording":{"consent":true}"#)
+        let client = server.openClient(key: value)
+        #expect(server.run())
+        speak(client, server)
+        client.send(Self.withdrawn)
+        #expect(server.run())
+        #expect(try told(client) == false)
+        #expect(keeper.sequels.last == "discard")
+    }
+
+    @Test func theBetaHasTheFieldToo() throws {
+        let server = try makeServer(.asked)
+        let client = server.openClient(beta: "realtime=v1")
+        client.send(#"{"type":"session.update","session":{"recording":{"consent":true}}}"#)
+        #expect(server.run())
+        #expect(try told(client) == true)
+        client.send(#"{"type":"session.update","session":{"recording":{"consent":1}}}"#)
+        #expect(server.run())
+        let error = try JSONParser().parse(try #require(client.texts.last))["error"]
+        #expect(error?["param"]?.string == "session.recording.consent")
+        speak(client, server)
+        client.close()
+        #expect(server.run(for: .seconds(1)))
+        #expect(keeper.userBytes == 25 * 960)
     }
 
     @Test func withoutAKeeperNothingIsRecorded() throws {

@@ -19,6 +19,7 @@ final class ResumeWorld {
 
     init(
         seed: UInt64 = 1, store: SimulatedStore? = nil, records: (any RecordKeeper)? = nil,
+        recordings: (any RecordingKeeper)? = nil,
         _ change: (inout ServerConfiguration) -> Void = { _ in }
     ) throws {
         var configuration = ServerConfiguration()
@@ -44,7 +45,10 @@ final class ResumeWorld {
             configuration: configuration,
             agents: AgentSet(model: model, synthesizer: SlowVoice()), seed: seed,
             credentials: CredentialRules(keys: rules), store: store
-        ) { $0.records = records }
+        ) {
+            $0.records = records
+            $0.recordings = recordings
+        }
     }
 
     /// A client with a session of text.

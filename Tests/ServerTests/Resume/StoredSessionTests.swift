@@ -112,6 +112,7 @@ import Testing
             epoch: .max, first: 1 << 40, principal: principal, dialect: dialect,
             end: principal == nil ? nil : 1_800_000_000)
         #expect(SavedResume(resume.bytes) == resume)
+        resume.isRecorded = true
         resume.use.turns = .max
         resume.use.quotasFullAt = [0: 1_800_000_000, 9: .max]
         resume.use.estimates = ["resp_1": 70, "resp_2": 1]

@@ -28,7 +28,7 @@ enum BetaSessionFields {
         [SessionFields.model.entry, SessionFields.instructions.entry]
             + BetaGenerationFields.entries + inputEntries + [
                 maxOutputTokens.entry, OutputAudioFields.speed.entry, SessionFields.tracing.entry,
-            ]
+            ] + SessionFields.extensionEntries
     }
 }
 
@@ -57,6 +57,6 @@ enum BetaTranscriptionFields {
     /// All of them, in reading order.
     static var entries: [FieldEntry] {
         [BetaGenerationFields.modalities.entry] + BetaSessionFields.inputEntries
-            + [SessionFields.include.entry]
+            + [SessionFields.include.entry] + SessionFields.extensionEntries
     }
 }

@@ -34,9 +34,12 @@ enum SessionFields: FieldTable {
             "SessionUpdate", "A session, as session.update changes it.",
             [type.entry, model.entry, instructions.entry] + GenerationFields.entries + [
                 tracing.entry, truncation.entry, reasoning.entry, prompt.entry, include.entry,
-                audio.entry, resume.entry, recording.entry,
-            ])
+                audio.entry,
+            ] + extensionEntries)
     }
+
+    /// The extensions that are no parameters of the session, in both dialects.
+    static var extensionEntries: [FieldEntry] { [resume.entry, recording.entry] }
 }
 
 /// `session.recording`
