@@ -136,6 +136,9 @@ check-peers: ## Whether the claims' peers all serve the same part of the protoco
 chaos: build ## What callers notice of crashes, restarts, lost networks: a table; ARGS="--cases kill"
 	@exec scripts/chaos.sh $(ARGS)
 
+calls: build ## What telephone calls cost: CPU, memory, lag; ARGS="--calls 500 --carrier asterisk"
+	@exec scripts/calls.sh $(ARGS)
+
 outages: build ## What outages cost records and webhooks: a table; ARGS="--cases kill,away"
 	@exec scripts/outages.sh $(ARGS)
 
@@ -184,7 +187,7 @@ clean: ## Remove what was built; models and virtual environments stay
 distclean: clean ## Remove everything that set-up and build made
 	rm -rf models .venv-* .tls
 
-.PHONY: help run build cluster chaos outages brain setup models setup-tests test check test-swift unit sim test-clients \
+.PHONY: help run build cluster calls chaos outages brain setup models setup-tests test check test-swift unit sim test-clients \
 	conversations claims check-peers \
 	test-browser test-metrics test-tls test-conformance test-vad conformance fuzz load bench-echo \
 	bench-instructions bench-memory bench-voice million turn-table format lint clean distclean
