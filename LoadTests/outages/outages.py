@@ -30,6 +30,8 @@ from webhook_receiver import SECRET, WebhookReceiver  # noqa: E402
 
 STARTING, BEFORE, AFTER = 4, 8, 8
 OUTAGE = 20
+# Sessions of a server that was killed end 15 s later, by the hand of the next one.
+LOST_AFTER = 20
 # How long the server may take to write and send what waits. It is no limit of the server's: a case in
 # which something waits for longer shows it as lost.
 SETTLING = 180
@@ -222,8 +224,7 @@ def run_case(options, name, model):
             deadline = time.monotonic() + SETTLING
             documents = []
             while time.monotonic() < deadline:
-                # Sessions of a server that was killed end later than its successor begins.
-                if place.is_settled() and (
+                if time.monotonic() > place.fault + LOST_AFTER and place.is_settled() and (
                         documents := place.documents()) and all(
                         each["ended_at"] for each in documents) and place.is_settled():
                     break
