@@ -35,7 +35,8 @@ public struct RecordChange: Sendable {
 
     /// Bytes that the change takes while it waits for the keeper, about.
     public var heldBytes: Int {
-        512 + items.reduce(0) { $0 + $1.heldBytes } + turns.count * 512 + deleted.count * 64
+        512 + items.reduce(0) { $0 + $1.heldBytes } + turns.reduce(0) { $0 + 512 + $1.heapBytes }
+            + deleted.reduce(0) { $0 + 64 + $1.id.heapBytes }
     }
 }
 
@@ -113,6 +114,9 @@ public struct RecordedTurn: Sendable {
     public var endedAt: Instant
     /// Milliseconds from the end of the user's speech, or from the request, until each hop.
     public var hops: [TurnHop: Int]
+
+    /// Bytes of its texts.
+    var heapBytes: Int { response.id.heapBytes + response.output.reduce(0) { $0 + $1.heapBytes } }
 }
 
 /// Why a session has ended.

@@ -24,6 +24,8 @@ public final class SessionRecorder {
     private var outOfBand: [RecordedItem] = []
     private var deleted: [RecordChange.DeletedItem] = []
     private var turns: [RecordedTurn] = []
+    /// Bytes of texts that only the next change holds: of `outOfBand`, `deleted` and `turns`.
+    private var waitingBytes = 0
     /// When responses in flight began.
     private var begun: [String: Instant] = [:]
     /// When the next change is due; nil: nothing has changed.
@@ -40,7 +42,7 @@ public final class SessionRecorder {
                 capacity: changed.capacity, stride: MemoryLayout<(String, Instant)>.stride)
             + HeapBlock.dictionary(
                 capacity: begun.capacity, stride: MemoryLayout<(String, Instant)>.stride)
-            + outOfBand.heapBytes + deleted.heapBytes + turns.heapBytes
+            + outOfBand.heapBytes + deleted.heapBytes + turns.heapBytes + waitingBytes
     }
 
     /// - Parameters:
@@ -74,6 +76,7 @@ public final class SessionRecorder {
             changed[itemID] = nil
             lastChanged = ""
             deleted.append(RecordChange.DeletedItem(id: itemID, at: now))
+            waitingBytes += itemID.heapBytes
             plan(now)
         case .responseCreated(let response):
             summary.turns += 1
@@ -103,6 +106,7 @@ public final class SessionRecorder {
                 number: summary.turns, response: response,
                 startedAt: begun.removeValue(forKey: response.id) ?? now, endedAt: now,
                 hops: reached))
+        waitingBytes += turns[turns.count - 1].heapBytes
         if response.conversationID == nil {
             for item in response.output {
                 outOfBand.append(RecordedItem(item: item, addedAt: now, isOutOfBand: true))
@@ -153,7 +157,7 @@ public final class SessionRecorder {
         let change = RecordChange(
             sessionID: session.id, fence: fence, takenAt: now, summary: summary,
             items: recorded.items + outOfBand, deleted: deleted, turns: turns, isFirst: isFirst)
-        (outOfBand, deleted, turns, lastChanged) = ([], [], [], "")
+        (outOfBand, deleted, turns, waitingBytes, lastChanged) = ([], [], [], 0, "")
         changed = changed.filter { recorded.unheard.contains($0.key) }
         if !changed.isEmpty { plan(now) }
         return change
@@ -165,6 +169,8 @@ public final class SessionRecorder {
         outOfBand = change.items.filter(\.isOutOfBand) + outOfBand
         deleted = change.deleted + deleted
         turns = change.turns + turns
+        waitingBytes += change.deleted.reduce(0) { $0 + $1.id.heapBytes }
+        waitingBytes += change.turns.reduce(0) { $0 + $1.heapBytes }
         plan(now)
     }
 }

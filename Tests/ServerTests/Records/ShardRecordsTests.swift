@@ -93,6 +93,27 @@ import Testing
         #expect(change.items.map(text) == ["2", "1 2 "] && change.turns.count == 1)
     }
 
+    @Test func whatWaitsForTheKeeperIsCharged() throws {
+        let world = try world()
+        let client = world.open("")
+        keeper.isFull = true
+        #expect(world.server.run(for: .seconds(1)))
+        let before = world.server.shard.ledgerBytes
+        for number in 0..<200 {
+            let id = String(repeating: "a", count: 400) + "\(number)"
+            client.send(
+                #"{"type":"conversation.item.create","item":{"id":"\#(id)","type":"message","#
+                    + #""role":"user","content":[{"type":"input_text","text":"a"}]}}"#)
+            client.send(#"{"type":"conversation.item.delete","item_id":"\#(id)"}"#)
+            #expect(world.server.run(for: .milliseconds(20)))
+        }
+        #expect(world.server.shard.ledgerBytes > before + 200 * 400)
+        keeper.isFull = false
+        #expect(world.server.run(for: .seconds(1)))
+        #expect(keeper.changes.flatMap(\.deleted).count == 200)
+        #expect(world.server.shard.ledgerBytes < before + 200 * 100)
+    }
+
     // MARK: What was heard
 
     /// The reply is spoken for a second a clause, 500 ms ahead.
