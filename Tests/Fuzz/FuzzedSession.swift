@@ -23,6 +23,11 @@ final class FuzzedSession {
     /// Commands that follow, in the same batch, the one that is being answered.
     private var later: [AgentCommand] = []
     private var eventNumber: UInt64 = 0
+    /// Both sides of the recording.
+    private var recorded = [
+        RecordedTrack(start: Instant(nanoseconds: 0), jitter: RecordedTrack.jitter),
+        RecordedTrack(start: Instant(nanoseconds: 0), jitter: .zero),
+    ]
 
     init(choices: UInt8, dialect: RealtimeDialect) {
         self.dialect = dialect
@@ -40,6 +45,7 @@ final class FuzzedSession {
             parameters: SessionParameters(model: "fuzz"), context: context, seed: 1)
         writer = ServerEventWriter(sessionID: session.id)
         session.start(at: now)
+        if choices & 0x20 != 0 { session.beginRecording(beepEvery: .seconds(1), at: now) }
         drain()
     }
 
@@ -113,7 +119,24 @@ final class FuzzedSession {
                 .recorded:
                 break
             case .command(let command): commands.append(command)
+            case .recorded(let chunk): check(chunk)
             }
+        }
+    }
+
+    /// Places what was recorded as a keeper does.
+    private func check(_ chunk: RecordingChunk) {
+        for (audio, side) in [(chunk.user, 0), (chunk.agent, 1)] {
+            recorded[side].append(audio)
+            var end = recorded[side].position
+            while let piece = recorded[side].next(at: chunk.takenAt) {
+                switch piece {
+                case .silence(let samples), .loss(let samples), .audio(_, _, let samples):
+                    require(samples > 0, "\(samples) samples")
+                    end += samples
+                }
+            }
+            require(recorded[side].position == end, "a gap in the recording")
         }
     }
 
