@@ -36,7 +36,7 @@ public final class RecordWriter: RecordKeeper, @unchecked Sendable {
     private let forwarder: PostgreSQLForwarder?
     private let webhooks: WebhookSender?
     private let tally = Mutex(Tally())
-    private var thread: pthread_t?
+    private var thread: BackgroundThread?
     // Of the writer's thread alone.
     private var lastCare = MonotonicClock.now
     private var lastRetention = 0
@@ -76,10 +76,7 @@ public final class RecordWriter: RecordKeeper, @unchecked Sendable {
         } catch {
             throw RecordError("the file of records cannot be used: \(settings.path): \(error)")
         }
-        thread = startThread { [self] in
-            pthread_setname_np(pthread_self(), "records")
-            write()
-        }
+        thread = BackgroundThread("records") { [self] in write() }
     }
 
     // MARK: RecordKeeper
@@ -109,7 +106,7 @@ public final class RecordWriter: RecordKeeper, @unchecked Sendable {
     /// the file for the next start.
     public func shutdown() {
         queue.close()
-        if let thread { pthread_join(thread, nil) }
+        thread?.join()
         forwarder?.shutdown()
         webhooks?.shutdown()
     }

@@ -28,7 +28,7 @@ final class PostgreSQLForwarder: @unchecked Sendable {
     private var isAwake = true
     private var isStopping = false
     private let tally = Mutex((delivered: 0, waiting: 0))
-    private var thread: pthread_t?
+    private var thread: BackgroundThread?
     // Of the forwarder's thread alone.
     private let spool: SQLiteDatabase
     private var records: PostgreSQLRecords?
@@ -43,10 +43,7 @@ final class PostgreSQLForwarder: @unchecked Sendable {
     ) throws(SQLiteError) {
         (self.url, self.days, self.logger) = (url, days, logger)
         spool = try SQLiteDatabase(path: path)
-        thread = startThread { [self] in
-            pthread_setname_np(pthread_self(), "postgresql")
-            forward()
-        }
+        thread = BackgroundThread("postgresql") { [self] in forward() }
     }
 
     /// A session has ended.
@@ -63,7 +60,7 @@ final class PostgreSQLForwarder: @unchecked Sendable {
             isStopping = true
             lock.signal()
         }
-        if let thread { pthread_join(thread, nil) }
+        thread?.join()
     }
 
     func add(to counts: inout RecordCounts) {

@@ -19,7 +19,7 @@ final class RecordingRemovals: @unchecked Sendable {
     private let lock = ConditionLock()
     private var unwanted: Set<String> = []
     private var isStopping = false
-    private var thread: pthread_t?
+    private var thread: BackgroundThread?
 
     private let folder: RecordingFolder
     private let days: Int
@@ -30,8 +30,9 @@ final class RecordingRemovals: @unchecked Sendable {
         self.folder = folder
         self.days = days
         self.logger = logger
-        thread = startThread { [self] in run() }
-        precondition(thread != nil, "a thread for recordings cannot be started")
+        thread = BackgroundThread("removals", niceness: BackgroundThread.addedNiceness) {
+            [self] in run()
+        }
     }
 
     /// Removes the complete recordings of a session, soon.
@@ -44,19 +45,16 @@ final class RecordingRemovals: @unchecked Sendable {
 
     /// Removes what is unwanted, and ends.
     func shutdown() {
-        let thread = lock.withLock { () -> pthread_t? in
+        lock.withLock {
             isStopping = true
             lock.broadcast()
-            return self.thread.take()
         }
-        if let thread { pthread_join(thread, nil) }
+        thread?.join()
     }
 
     // MARK: The thread
 
     private func run() {
-        _ = nice(5)
-        pthread_setname_np(pthread_self(), "removals")
         var due = MonotonicClock.now
         while true {
             if due <= MonotonicClock.now {

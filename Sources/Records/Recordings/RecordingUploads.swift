@@ -66,7 +66,7 @@ final class RecordingUploads: @unchecked Sendable {
     private var waiting: [String] = []
     private var isStopping = false
     private var tally = RecordingCounts()
-    private var thread: pthread_t?
+    private var thread: BackgroundThread?
 
     private let upload: RecordingUpload
     private let folder: RecordingFolder
@@ -78,8 +78,9 @@ final class RecordingUploads: @unchecked Sendable {
         self.folder = folder
         self.logger = logger
         waiting = folder.files().filter(\.isComplete).map(\.path)
-        thread = startThread { [self] in run() }
-        precondition(thread != nil, "a thread for uploads cannot be started")
+        thread = BackgroundThread("uploads", niceness: BackgroundThread.addedNiceness) {
+            [self] in run()
+        }
     }
 
     var counts: RecordingCounts {
@@ -99,19 +100,16 @@ final class RecordingUploads: @unchecked Sendable {
 
     /// Ends after the request in progress has been broken off.
     func shutdown() {
-        let thread = lock.withLock { () -> pthread_t? in
+        lock.withLock {
             isStopping = true
             lock.broadcast()
-            return self.thread.take()
         }
-        if let thread { pthread_join(thread, nil) }
+        thread?.join()
     }
 
     // MARK: The thread
 
     private func run() {
-        _ = nice(5)
-        pthread_setname_np(pthread_self(), "uploads")
         guard NativeMemory.isCurlReady, let easy = curl_easy_init() else {
             return logger.error("recordings are not uploaded: libcurl cannot be used")
         }

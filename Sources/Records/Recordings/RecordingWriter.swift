@@ -31,8 +31,6 @@ final class QueuedBytes: Sendable {
 
 /// A thread and its queue. Any thread.
 final class RecordingWriter: @unchecked Sendable {
-    /// How much nicer the thread is than the process, as workers are: event loops have priority.
-    private static let addedNiceness: Int32 = 5
     /// The time between two warnings about dropped audio.
     private static let warningInterval = Duration.seconds(30)
 
@@ -43,7 +41,7 @@ final class RecordingWriter: @unchecked Sendable {
     private var isStopping = false
     private var tally = RecordingCounts()
     private var warnedAt: Instant?
-    private var thread: pthread_t?
+    private var thread: BackgroundThread?
     /// The thread's own.
     private var openRecordings: [String: OpenRecording] = [:]
 
@@ -66,8 +64,9 @@ final class RecordingWriter: @unchecked Sendable {
         self.removals = removals
         self.uploads = uploads
         self.logger = logger
-        thread = startThread { [self] in run() }
-        precondition(thread != nil, "a thread for recordings cannot be started")
+        thread = BackgroundThread("recordings", niceness: BackgroundThread.addedNiceness) {
+            [self] in run()
+        }
     }
 
     var counts: RecordingCounts { lock.withLock { tally } }
@@ -93,19 +92,16 @@ final class RecordingWriter: @unchecked Sendable {
     }
 
     func shutdown() {
-        let thread = lock.withLock { () -> pthread_t? in
+        lock.withLock {
             isStopping = true
             lock.broadcast()
-            return self.thread.take()
         }
-        if let thread { pthread_join(thread, nil) }
+        thread?.join()
     }
 
     // MARK: The thread
 
     private func run() {
-        _ = nice(Self.addedNiceness)
-        pthread_setname_np(pthread_self(), "recordings")
         while let chunks = takeWaiting() {
             for chunk in chunks { handle(chunk) }
         }
@@ -167,10 +163,12 @@ final class RecordingWriter: @unchecked Sendable {
     private func finish(_ recording: OpenRecording, at end: Instant?) {
         let paths = recording.finish(at: end)
         count(recording)
+        let isWhole = paths.count == RecordedFile.tracks.count
         lock.withLock {
             tally.open -= 1
-            tally.finished += 1
+            if isWhole { tally.finished += 1 }
         }
+        if !isWhole { warn("a file is gone from its folder") }
         uploads?.add(paths)
     }
 
@@ -203,7 +201,6 @@ final class RecordingWriter: @unchecked Sendable {
 
 /// The two files of a session that is being recorded. Confined to its writer's thread.
 private final class OpenRecording {
-    private let base: String
     private let startedAt: Instant
     private let user: TrackFile
     private let agent: TrackFile
@@ -229,7 +226,6 @@ private final class OpenRecording {
             user.discard()
             return nil
         }
-        self.base = base
         self.user = user
         self.agent = agent
         startedAt = chunk.startedAt
@@ -242,16 +238,14 @@ private final class OpenRecording {
 
     /// Ends both files at the same position.
     /// - Parameter end: when the recording ended; nil: with the last audio.
-    /// - Returns: their paths.
+    /// - Returns: the paths of those that are there.
     func finish(at end: Instant?) -> [String] {
         user.append(RecordedAudio(), at: nil)
         agent.append(RecordedAudio(), at: nil)
         let lasted = end.map { max(0, ($0 - startedAt).wholeMilliseconds) } ?? 0
         let samples = max(
             SampleRate.hz48000.samples(inMilliseconds: lasted), user.position, agent.position)
-        user.finish(playing: samples)
-        agent.finish(playing: samples)
-        return RecordedFile.tracks.map { "\(base).\($0)\(RecordedFile.ending)" }
+        return [user, agent].compactMap { $0.finish(playing: samples) ? $0.path : nil }
     }
 
     func discard() {

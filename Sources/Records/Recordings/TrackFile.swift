@@ -18,7 +18,8 @@ final class TrackFile {
     /// kB.
     static let fillSamples = 60 * SampleRate.hz48000.hertz
 
-    private let path: String
+    /// Its path in the end; it has another until then.
+    let path: String
     private let folder: RecordingFolder
     private let descriptor: Int32
     private var track: RecordedTrack
@@ -85,14 +86,15 @@ final class TrackFile {
 
     /// Ends the file, and gives it its name.
     /// - Parameter samples: how long it plays, at 48 kHz.
-    func finish(playing samples: Int) {
+    /// - Returns: whether it has its name; somebody may have removed it.
+    func finish(playing samples: Int) -> Bool {
         isBlocked = false
         endFrame()
         if fill(to: samples) {
             stream.finish(playing: samples, into: &pages)
             write()
         }
-        rename(path + ".part", path)
+        return rename(path + ".part", path) == 0
     }
 
     /// Removes the file.

@@ -30,7 +30,7 @@ final class WebhookSender: @unchecked Sendable {
     private let multi: UnsafeMutableRawPointer
     private let tally = Mutex(Tally())
     private let isStopping = Atomic<Bool>(false)
-    private var thread: pthread_t?
+    private var thread: BackgroundThread?
     // Of the sender's thread alone.
     private let spool: SQLiteDatabase
     private var sending: [UnsafeMutableRawPointer: Delivery] = [:]
@@ -56,10 +56,7 @@ final class WebhookSender: @unchecked Sendable {
         _ = parley_curl_global_init(Int(CURL_GLOBAL_DEFAULT))
         guard let multi = curl_multi_init() else { preconditionFailure("libcurl has no memory") }
         self.multi = multi
-        thread = startThread { [self] in
-            pthread_setname_np(pthread_self(), "webhooks")
-            send()
-        }
+        thread = BackgroundThread("webhooks") { [self] in send() }
     }
 
     deinit { curl_multi_cleanup(multi) }
@@ -71,7 +68,7 @@ final class WebhookSender: @unchecked Sendable {
     func shutdown() {
         isStopping.store(true, ordering: .relaxed)
         wake()
-        if let thread { pthread_join(thread, nil) }
+        thread?.join()
     }
 
     func add(to counts: inout RecordCounts) {
