@@ -1,4 +1,4 @@
-// The events that webhooks tell, and their bodies. docs/webhooks.md describes them.
+// The events that webhooks tell, and their bodies. docs/records.md describes them.
 
 import Codec
 import Session

@@ -49,13 +49,16 @@ struct WebhookWriter: Sendable {
         let id =
             "msg_" + String(UInt64.random(in: .min ... .max), radix: 36)
             + String(UInt64.random(in: .min ... .max), radix: 36)
-        // The span of row numbers is the count, or more: it costs two look-ups, whatever waits.
+        // The span of row numbers is the count, or more: it costs two look-ups. Only where it is too long,
+        // because one event has waited while many others went, are the rows counted.
         let written = try file.database.run(
             """
             INSERT INTO webhooks SELECT ?, ?, ?, 0, ?
             WHERE (SELECT COALESCE(MAX(rowid) - MIN(rowid), 0) FROM webhooks) < ?
+                OR (SELECT COUNT(*) FROM webhooks) < ?
             """,
-            .text(id), .text(body), .integer(time), .integer(time), .integer(Self.maxWaiting))
+            .text(id), .text(body), .integer(time), .integer(time), .integer(Self.maxWaiting),
+            .integer(Self.maxWaiting))
         if written == 0 { file.webhooksLeftOut += 1 }
     }
 }

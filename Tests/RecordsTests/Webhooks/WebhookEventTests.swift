@@ -51,6 +51,34 @@ import Testing
         #expect(bodies.count == 1 && bodies[0].contains(type.rawValue))
     }
 
+    /// One event has waited for days while others came and went.
+    @Test func theEventsThatWaitCountAndNotTheirNumbers() throws {
+        let file = try RecordDatabase(
+            path: folder.file(), process: "a",
+            webhooks: WebhookWriter(types: [.sessionStarted]))
+        for row in [1, 2 * WebhookWriter.maxWaiting] {
+            try file.database.run(
+                "INSERT INTO webhooks (rowid, id, body, created_ms, attempts, due_ms) "
+                    + "VALUES (?, ?, '', 0, 1, 0)", .integer(row), .text("msg_\(row)"))
+        }
+        _ = try file.write([changes.entry(isFirst: true)])
+        #expect(file.webhooksLeftOut == 0)
+        #expect(try file.database.rows("SELECT id FROM webhooks") { $0.text(0) }.count == 3)
+    }
+
+    @Test func noMoreEventsWaitThanMay() throws {
+        let file = try RecordDatabase(
+            path: folder.file(), process: "a",
+            webhooks: WebhookWriter(types: [.sessionStarted]))
+        try file.database.run(
+            """
+            WITH RECURSIVE counter(n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM counter WHERE n < ?)
+            INSERT INTO webhooks SELECT 'msg_' || n, '', 0, 1, 0 FROM counter
+            """, .integer(WebhookWriter.maxWaiting))
+        _ = try file.write([changes.entry(isFirst: true)])
+        #expect(file.webhooksLeftOut == 1)
+    }
+
     @Test func aLongRecordIsLeftOut() throws {
         var entries = conversation()
         let long = changes.question(String(repeating: "x", count: 2 << 20), id: "item_long")
