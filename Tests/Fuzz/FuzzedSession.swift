@@ -115,8 +115,7 @@ final class FuzzedSession {
         while let output = session.nextOutput() {
             switch output {
             case .event(let event): check(event)
-            case .audio, .dropAudio, .dropItemAudio, .playback, .measured, .answered, .failed,
-                .recorded:
+            case .audio, .dropAudio, .dropItemAudio, .playback, .measured, .answered, .failed:
                 break
             case .command(let command): commands.append(command)
             case .recorded(let chunk): check(chunk)

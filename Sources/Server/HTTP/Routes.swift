@@ -239,12 +239,16 @@ struct Routes: Sendable {
         byPath[path] ?? withParameters.first { $0.matches(path) }
     }
 
-    /// The path of a request for a log, without a secret that is a part of it.
+    /// The path of a request for a log, without a secret that is a part of it. A path that only resembles
+    /// one with a secret is a mistyped one, so nothing behind the carrier's name is shown.
     func shownPath(of request: HTTPRequest) -> String {
-        guard let route = route(at: request.path), route.hasSecretPath else {
-            return request.path
+        let first = request.path.split(separator: "/").first
+            .flatMap { HTTPRequest.percentDecoded($0) }?.lowercased()
+        let meant = withParameters.first { route in
+            route.hasSecretPath && route.path.split(separator: "/").first.map(String.init) == first
         }
-        return route.path
+        guard let meant, request.path.dropFirst().contains("/") else { return request.path }
+        return meant.path
     }
 
     static func table(_ configuration: ServerConfiguration) -> [Route] {

@@ -72,6 +72,19 @@ extension Shard {
         }
     }
 
+    /// Whether what a carrier brings of its caller's may be handled. It counts as an event. A carrier has no
+    /// word for a refusal, so that only the metrics show it.
+    func admitsEvent(of live: LiveSession) -> Bool {
+        guard let quotas = live.grant?.quotas else { return true }
+        do {
+            try quotas.takeEvent(at: now)
+            return true
+        } catch {
+            note(error)
+            return false
+        }
+    }
+
     /// Whether audio of the client may be heard. The client gets an error at times where it may not.
     func admitsAudio(to live: LiveSession, on connection: Connection) -> Bool {
         guard let quotas = live.grant?.quotas else { return true }

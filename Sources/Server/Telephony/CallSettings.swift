@@ -38,6 +38,7 @@ enum CallSettings {
         Setting(parameter: "tool_choice", form: .json, path: ["tool_choice"]),
         Setting(parameter: "max_output_tokens", form: .json, path: ["max_output_tokens"]),
         Setting(parameter: "truncation", form: .json, path: ["truncation"]),
+        Setting(parameter: "recording", form: .json, path: ["recording"]),
     ]
 
     /// Whether a parameter is a setting of the call.

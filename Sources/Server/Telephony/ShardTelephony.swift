@@ -50,8 +50,9 @@ extension Shard {
         // A carrier starts one call on a connection; a second start changes nothing.
         guard let place = line.takePlace() else { return }
         let parameters: SessionParameters
+        var consent: Bool?
         do throws(ClientEventError) {
-            parameters = try self.parameters(of: start, line, place)
+            parameters = try self.parameters(of: start, line, place, recordingConsent: &consent)
         } catch {
             release(place)
             metrics.add(.callsRefused)
@@ -79,6 +80,7 @@ extension Shard {
                 "call": "\(start.call.callID.visible())",
             ])
         step(live, of: connection) { $0.start(at: now) }
+        if let consent { handleRecordingConsent(consent, of: live, on: connection) }
         guard connection.live === live, let greeting = start.call.parameter("greeting") else {
             return
         }
@@ -88,8 +90,10 @@ extension Shard {
     }
 
     /// The session of a call: what its parameters ask for, in the line's format.
+    /// - Parameter recordingConsent: what they say of a recording, where they say something.
     private func parameters(
-        of start: TelephoneStart, _ line: TelephoneLine, _ place: SessionPlaceHeld
+        of start: TelephoneStart, _ line: TelephoneLine, _ place: SessionPlaceHeld,
+        recordingConsent: inout Bool?
     ) throws(ClientEventError) -> SessionParameters {
         var parameters = place.parameters
         if let model = start.call.parameter("model") {
@@ -107,6 +111,12 @@ extension Shard {
             }
             guard case .sessionUpdate(let update) = try parsed.get() else { continue }
             parameters = try sessionContext.parameters(parameters, changedBy: update)
+            recordingConsent = update.recordingConsent ?? recordingConsent
+        }
+        guard parameters.kind == .realtime else {
+            throw ClientEventError(
+                code: "invalid_value", message: "A call is a session of type 'realtime'.",
+                param: "session.type")
         }
         parameters.inputIsNumbered = false
         if let format = start.coding?.format {
@@ -187,18 +197,20 @@ extension Shard {
         switch message {
         case .media(let chunk):
             hear(telephony.parser.audio, chunk: chunk, on: line, live, connection)
-        case .digit(let digit): press(digit, on: line, live, connection)
+        case .digit(let digit):
+            guard admitsEvent(of: live) else { return }
+            press(digit, on: line, live, connection)
         case .played(let mark): notePlayed(mark, on: line, live, connection)
         case .queue(let hasRoom):
             guard line.note(hasRoom: hasRoom) else { return }
             step(live, of: connection) { $0.handleClientRoom(hasRoom, at: now) }
         case .prompt(let words, let isLast):
             // A prompt that is not the last will come again with more words.
-            guard isLast, !words.isEmpty else { return }
+            guard isLast, !words.isEmpty, admitsEvent(of: live) else { return }
             step(live, of: connection) { $0.handleTypedTurn(words, at: now) }
         case .interrupted(let words):
             // A reply is compared with each: callers interrupt a few times a minute.
-            guard spendFloodBudget(1, of: connection) else { return }
+            guard spendFloodBudget(1, of: connection), admitsEvent(of: live) else { return }
             step(live, of: connection) { $0.handleInterruption(heard: words, at: now) }
         case .started, .stopped, .failed, .other: break
         }

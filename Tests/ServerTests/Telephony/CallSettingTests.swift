@@ -46,6 +46,7 @@ import Testing
     @Test(arguments: [
         #"{"speed":"9"}"#, #"{"speed":"fast"}"#, #"{"tools":"["}"#,
         #"{"turn_detection":"null},\"instructions\":{\"a\":1"}"#, #"{"session":"7"}"#,
+        #"{"session":"{\"type\":\"transcription\"}"}"#,
     ])
     func aBadParameterEndsTheCall(bad: String) throws {
         let log = LogRecord()
@@ -81,6 +82,30 @@ import Testing
         #expect(call.carrier == .twilio)
         #expect(call.callID == "CA1")
         #expect(call.from == "+1555")
+    }
+
+    @Test(arguments: [
+        (#"{"recording":"{\"consent\":true}"}"#, true),
+        (#"{"session":"{\"type\":\"realtime\",\"recording\":{\"consent\":true}}"}"#, true),
+        (#"{"recording":"{\"consent\":false}"}"#, false), (#"{}"#, false),
+    ])
+    func theCallerMayAgreeToARecording(parameters: String, isRecorded: Bool) throws {
+        let world = try CallWorld(recordings: RecordingsForNobody()) { $0.recordings = .asked }
+        _ = SimulatedCarrier(world.server, .twilio(parameters))
+        #expect(try #require(world.session).isRecorded == isRecorded)
+    }
+
+    @Test func keysAreEventsOfTheQuota() throws {
+        let key = "sk-telephone-0123456789abcdef"
+        let world = try CallWorld(keys: "\(key) quotas=events=60/minute\n")
+        let line = SimulatedCarrier(
+            world.server, .twilio(#"{"dtmf":"item"}"#),
+            fields: [("Authorization", "Bearer \(key)")])
+        press(String(repeating: "1", count: 100), on: line)
+        let digits = world.server.metrics.total(of: .callDigits)
+        #expect(digits >= 60 && digits < 100)
+        #expect(world.server.metrics.total(of: .quotaRefusedEvents) == 100 - digits)
+        #expect(line.client.closeCode == nil)
     }
 
     // MARK: Keys
@@ -183,4 +208,11 @@ import Testing
             body.contains(
                 #""call":{"carrier":"telnyx","call_id":"v2:1","from":"+1","to":"+2"}"#))
     }
+}
+
+/// Keeps nothing.
+private struct RecordingsForNobody: RecordingKeeper {
+    func keep(_ chunk: RecordingChunk) {}
+    var counts: RecordingCounts { RecordingCounts() }
+    func shutdown() {}
 }

@@ -49,6 +49,7 @@ final class CallWorld {
     init(
         _ carriers: [TelephoneCarrier] = [.twilio], keys: String? = nil,
         log: LogRecord = LogRecord(), hears: Bool = true,
+        recordings: (any RecordingKeeper)? = nil,
         _ change: (inout ServerConfiguration) -> Void = { _ in }
     ) throws {
         var configuration = ServerConfiguration()
@@ -63,7 +64,8 @@ final class CallWorld {
             configuration: configuration,
             agents: AgentSet(model: agent, recognizer: agent, synthesizer: agent),
             voiceActivityModel: hears ? VoiceActivityModel.installed() : nil, log: log,
-            credentials: CredentialRules(keys: rules))
+            credentials: CredentialRules(keys: rules)
+        ) { $0.recordings = recordings }
     }
 
     /// The session of the first connection.

@@ -125,10 +125,14 @@ import Testing
         #expect(try status("/telnyx/s3cret") == 404)
     }
 
-    @Test func noLogHasTheSecret() throws {
+    @Test(arguments: [
+        "/telnyx/s3cret", "/telnyx/s3cret/", "/telnyx/s3cret/x", "/Telnyx/s3cret",
+        "//telnyx/s3cret", "/%74elnyx/s3cret",
+    ])
+    func noLogHasTheSecret(path: String) throws {
         let log = LogRecord()
         let world = try CallWorld([.telnyx], log: log) { $0.telephoneSecret = "s3cret" }
-        _ = world.server.openClient("/telnyx/s3cret", subprotocols: [])
+        _ = world.server.openClient(path, subprotocols: [])
         #expect(world.server.run())
         #expect(log.lines.contains { $0.contains("/telnyx/{secret}") })
         #expect(!log.lines.contains { $0.contains("s3cret") })
