@@ -6,10 +6,21 @@ import Codec
 
 /// A recording followed by silence, for repetition.
 struct SpokenLoop {
+    /// The silence after the recording.
+    enum Pause {
+        /// Its length. Its packets are sent, as those of speech are.
+        case seconds(Double)
+        /// Speech is this share of the whole, in percent. Of the pauses, only the packets are sent that
+        /// discontinuous transmission (DTX) sends, two or three a second.
+        case aroundSpeech(percent: Int)
+    }
+
+    /// What an encoder with DTX makes of 20 ms that need not be sent (RFC 6716, section 2.1.9), in bytes.
+    private static let unsentBytes = 2
     /// Duration of one packet.
     static let packetNanoseconds: Int64 = 20_000_000
 
-    /// Packets of 20 ms; the last ones are silence.
+    /// Packets of 20 ms; the last ones are silence. An empty one is not sent.
     let packets: [[UInt8]]
     /// Packets up to the end of speech: the last 20 ms within 26 dB of the loudest.
     let speechPackets: Int
@@ -18,20 +29,28 @@ struct SpokenLoop {
 
     /// Reads and encodes a WAV file.
     /// - Throws: `LoadFailure` when the file cannot be used.
-    init(path: String, pauseSeconds: Double) throws(LoadFailure) {
+    init(path: String, pause: Pause) throws(LoadFailure) {
         let rate = SampleRate.hz48000
         let packetSamples = rate.samples(inMilliseconds: 20)
         do {
             let file = try WAVFile(parsing: readWholeFile(path))
             var samples = try Self.resample(file.monoSamples, from: file.rate, to: rate)
-            samples += [Int16](repeating: 0, count: Int(pauseSeconds * Double(rate.hertz)))
-            var encoder = try OpusEncoder(rate: rate, bitrate: 24_000)
+            let pauseSamples =
+                switch pause {
+                case .seconds(let seconds): Int(seconds * Double(rate.hertz))
+                case .aroundSpeech(let percent): samples.count * (100 - percent) / percent
+                }
+            samples += [Int16](repeating: 0, count: pauseSamples)
+            var usesDTX = false
+            if case .aroundSpeech = pause { usesDTX = true }
+            var encoder = try OpusEncoder(rate: rate, bitrate: 24_000, usesDTX: usesDTX)
             var packets: [[UInt8]] = []
             var levels: [Double] = []
             for start in stride(from: 0, to: samples.count - packetSamples + 1, by: packetSamples) {
                 let piece = samples[start..<start + packetSamples]
                 levels.append(piece.reduce(0.0) { $0 + Double($1) * Double($1) })
-                packets.append(try Self.encode(piece, with: &encoder))
+                let packet = try Self.encode(piece, with: &encoder)
+                packets.append(usesDTX && packet.count <= Self.unsentBytes ? [] : packet)
             }
             let loudest = levels.max() ?? 0
             self.packets = packets

@@ -16,13 +16,16 @@ struct BareVoiceCommand: ParsableCommand {
 
     @Option(help: "The speech: a WAV file.") var wav: String
     @Option(help: "Streams.") var streams: Int
+    @Option(help: "How much of the time is speech, in percent.") var speechShare: Int
     @Option(help: "The folder of the models.") var models: String
 
-    /// Each line of input is a length in milliseconds; the answer is nanoseconds per packet.
+    /// Each line of input is a length in milliseconds; the answer is nanoseconds per 20 ms of a stream.
     func run() throws {
         do throws(LoadFailure) {
             let loop = try BareVoice(
-                streams: streams, speech: SpokenLoop(path: wav, pauseSeconds: 0), models: models)
+                streams: streams,
+                speech: SpokenLoop(path: wav, pause: .aroundSpeech(percent: speechShare)),
+                models: models)
             while let line = readLine() {
                 guard let length = Int64(line) else { throw LoadFailure("no length: \(line)") }
                 try loop.run(forNanoseconds: 200_000_000)
@@ -77,7 +80,7 @@ final class BareVoice {
 
     deinit { decoded.deallocate() }
 
-    /// Runs for a time and returns the nanoseconds of processor time per packet.
+    /// Runs for a time and returns the nanoseconds of processor time per 20 ms of a stream.
     @discardableResult
     func run(forNanoseconds length: Int64) throws(LoadFailure) -> Double {
         let end = monotonicNanoseconds() + length
@@ -96,8 +99,9 @@ final class BareVoice {
 
     private func take(_ stream: Stream) throws(OpusError) {
         let packet = packets[stream.next]
-        let count = try stream.decoder.decode(packet.span.bytes, into: decoded)
         stream.next = (stream.next + 1) % packets.count
+        guard !packet.isEmpty else { return }
+        let count = try stream.decoder.decode(packet.span.bytes, into: decoded)
         stream.samples.append(contentsOf: decoded[..<count])
         let size = VoiceActivityDetector.windowSamples
         while stream.analysed + size <= stream.samples.count {

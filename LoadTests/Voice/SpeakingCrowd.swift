@@ -1,5 +1,5 @@
-// Sessions that speak without a pause. Each sends a packet every 20 ms, and the sessions are spread
-// evenly over these 20 ms. Messages of the server are read and discarded.
+// Sessions that speak. Each sends a packet every 20 ms, and the sessions are spread evenly over these
+// 20 ms. Messages of the server are read and discarded.
 
 import CLinux
 import Codec
@@ -11,7 +11,7 @@ final class SpeakingCrowd {
     private static let mask: UInt32 = 0x37FA_213D
 
     private let descriptors: [Int32]
-    /// The recording's packets as masked binary messages.
+    /// The recording's packets as masked binary messages; an empty one is not sent.
     private let messages: [[UInt8]]
     private var round = 0
     private let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
@@ -27,7 +27,7 @@ final class SpeakingCrowd {
     /// Opens the sessions and sets them up.
     init(_ count: Int, speech: SpokenLoop, at target: EchoTarget) throws(LoadFailure) {
         descriptors = try target.open(count)
-        messages = speech.packets.map { Self.message(.binary, $0) }
+        messages = speech.packets.map { $0.isEmpty ? [] : Self.message(.binary, $0) }
         let update = Self.message(.text, Array(Self.update.utf8))
         for descriptor in descriptors { try Self.send(update, on: descriptor) }
         poll(nil, 0, 500)
@@ -53,7 +53,7 @@ final class SpeakingCrowd {
     /// Ends the sessions.
     func hangUp() { for descriptor in descriptors { close(descriptor) } }
 
-    /// Speaks for a time, and returns the number of packets sent.
+    /// Speaks for a time, and returns for how many times 20 ms all sessions together.
     @discardableResult
     func speak(forNanoseconds length: Int64) throws(LoadFailure) -> Int {
         let begin = monotonicNanoseconds()
@@ -65,7 +65,7 @@ final class SpeakingCrowd {
                 wait(until: due + spread)
                 // Each session is at another position in the recording.
                 let message = messages[(round + index * 37) % messages.count]
-                try Self.send(message, on: descriptor)
+                if !message.isEmpty { try Self.send(message, on: descriptor) }
             }
             round += 1
             rounds += 1

@@ -11,7 +11,8 @@ struct VoiceCommand: ParsableCommand {
         commandName: "voice",
         abstract: "Measure what speaking sessions cost, and the delays of a conversation.",
         discussion: """
-            Cost: sessions speak without a pause, in real time, to a server on one core. Alternating \
+            Cost: sessions speak in real time, without a pause unless --speech-share says otherwise, to \
+            a server on one core. Alternating \
             with that, a loop on the same core decodes the same packets and computes their voice \
             activity, and does nothing else. The result is the ratio of both, and the memory that \
             a speaking session takes. Delays: one session talks with the embedded parts, and \
@@ -21,6 +22,13 @@ struct VoiceCommand: ParsableCommand {
 
     @Option(help: "Sessions that speak.")
     var sessions = 150
+
+    @Option(
+        help: """
+            How much of the time each session speaks, in percent. Less than 100: the recording and a \
+            pause take turns, and the pauses are sent as discontinuous transmission (DTX) sends them.
+            """)
+    var speechShare = 100
 
     @Option(help: "Measurements of the sessions, and of the bare loop.")
     var rounds = 5
@@ -55,12 +63,16 @@ struct VoiceCommand: ParsableCommand {
         guard (1...2_000).contains(sessions), rounds >= 1, seconds >= 1, turns >= 0,
             interruptAfter >= 0
         else { throw ValidationError("--sessions are 1…2000, --rounds and --seconds at least 1") }
+        guard (1...100).contains(speechShare) else {
+            throw ValidationError("--speech-share is 1…100 percent")
+        }
     }
 
     func run() throws {
         do throws(LoadFailure) {
             let cost = try VoiceCost(
-                sessions: sessions, rounds: rounds, seconds: seconds, port: port, parley: parley,
+                sessions: sessions, speechShare: speechShare, rounds: rounds, seconds: seconds,
+                port: port, parley: parley,
                 models: models, recording: recording, executable: CommandLine.arguments[0])
             print(try cost.run())
             guard turns > 0 else { return }

@@ -10,6 +10,7 @@ final class VoiceCost {
     private static let core = 0
 
     private let sessions: Int
+    private let speechShare: Int
     private let rounds: Int
     private let seconds: Int
     private let speech: SpokenLoop
@@ -20,13 +21,15 @@ final class VoiceCost {
 
     /// Starts the server, without speech recognition, and the bare loop.
     init(
-        sessions: Int, rounds: Int, seconds: Int, port: UInt16, parley: String, models: String,
+        sessions: Int, speechShare: Int, rounds: Int, seconds: Int, port: UInt16, parley: String,
+        models: String,
         recording: String, executable: String
     ) throws(LoadFailure) {
         self.sessions = sessions
+        self.speechShare = speechShare
         self.rounds = rounds
         self.seconds = seconds
-        speech = try SpokenLoop(path: recording, pauseSeconds: 0)
+        speech = try SpokenLoop(path: recording, pause: .aroundSpeech(percent: speechShare))
         address = try ServerAddress("ws://127.0.0.1:\(port)/v1/realtime")
         let folder = try Self.modelsWithoutRecognition(models)
         server = try PinnedProcess(
@@ -37,7 +40,7 @@ final class VoiceCost {
         bare = try PinnedProcess(
             [
                 executable, "voice-bare", "--wav", recording, "--streams", "\(sessions)",
-                "--models", models,
+                "--speech-share", "\(speechShare)", "--models", models,
             ], core: Self.core, isTalking: true)
         try server.awaitListening(on: port, name: "Parley")
         target = EchoTarget(
@@ -87,7 +90,7 @@ final class VoiceCost {
         return table(results, firstPage, lastPage, lateness: crowd.lateness)
     }
 
-    /// One round: nanoseconds of the core per packet of 20 ms, and bytes per session.
+    /// One round: nanoseconds of the core per 20 ms of a session, and bytes per session.
     private struct Round {
         let server: Double
         let bare: Double
@@ -98,29 +101,28 @@ final class VoiceCost {
     private func measureRound(
         _ crowd: SpeakingCrowd, _ before: MemoryMap
     ) throws(LoadFailure) -> Round {
-        let heard = try awaitQuiet()
+        try awaitQuiet()
         let begin = processorNanoseconds(of: server.identifier)
-        try crowd.speak(forNanoseconds: Int64(seconds) * 1_000_000_000)
+        let packets = try crowd.speak(forNanoseconds: Int64(seconds) * 1_000_000_000)
         let memory = try MemoryMap(of: server.identifier)
         let page = try MetricsPage(of: address)
         // On a busy machine the server may be behind. Wait for it, so that its remaining work
         // counts here and does not slow the bare loop.
-        let packets = (try awaitQuiet() - heard) * 50
+        try awaitQuiet()
         let spent = processorNanoseconds(of: server.identifier) - begin
         return Round(
-            server: Double(spent) / packets, bare: try bareNanoseconds(),
+            server: Double(spent) / Double(packets), bare: try bareNanoseconds(),
             memory: Double(memory.anonymous - before.anonymous) / Double(sessions),
             audio: page.sum(of: "parley_ledger_total_bytes") / Double(sessions))
     }
 
     /// Waits until the server has decoded all audio that was sent.
-    /// - Returns: the seconds of audio that it has received so far.
-    private func awaitQuiet() throws(LoadFailure) -> Double {
+    private func awaitQuiet() throws(LoadFailure) {
         let deadline = monotonicNanoseconds() + 30_000_000_000
         var before = -1.0
         while monotonicNanoseconds() < deadline {
             let heard = try MetricsPage(of: address).sum(of: "parley_audio_received_seconds_total")
-            if heard == before { return heard }
+            if heard == before { return }
             before = heard
             poll(nil, 0, 60)
         }
@@ -153,7 +155,7 @@ final class VoiceCost {
         let memory = cell(rounds.map { $0.memory / 1_000 }, 1)
         let audio = cell(rounds.map { $0.audio / 1_000 }, 1)
         return """
-            | \(sessions) sessions that speak, median (min … max) of \(rounds.count) rounds | |
+            | \(sessions) sessions that speak \(speechShare)% of the time, median (min … max) of \(rounds.count) rounds | |
             |---|---|
             | Parley: CPU per session-second | \(cell(server, 3)) ms |
             | bare decode + voice activity: CPU per session-second | \(cell(bare, 3)) ms |

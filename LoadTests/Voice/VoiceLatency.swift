@@ -35,7 +35,7 @@ struct VoiceLatency {
     /// Runs the conversation. The session is closed on return, so that the server can end without a
     /// drain.
     private func converse(with address: ServerAddress) throws(LoadFailure) -> String {
-        let speech = try SpokenLoop(path: utterance, pauseSeconds: 20)
+        let speech = try SpokenLoop(path: utterance, pause: .seconds(20))
         let talker = try Talker(to: address, speech: speech, update: Self.update)
         // The first turn is not counted, because it waits until the recogniser is loaded.
         _ = try talker.takeTurn(interruptAfter: Int64(interruptAfter) * 1_000_000)

@@ -60,7 +60,7 @@ final class Crowd {
         speech =
             roles.speaking == 0
             ? nil
-            : try SpokenLoop(path: order.recording, pauseSeconds: order.scenario.pause)
+            : try SpokenLoop(path: order.recording, pause: .seconds(order.scenario.pause))
         random = SplitMix64(state: order.scenario.seed &+ UInt64(order.worker) &* 0x9E37)
         message = (0..<order.scenario.messageBytes).map { UInt8(truncatingIfNeeded: $0 &* 31) }
         latencies = LatencyRecorder(watching: LatencyKind.main(of: order.scenario.kind).first)
