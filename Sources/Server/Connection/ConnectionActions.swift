@@ -116,7 +116,7 @@ extension Shard {
     /// Watches for what the connection can use now.
     private func watch(_ connection: Connection) {
         guard connection.state != .closed, connection.state != .detached else { return }
-        var interest: Interest = []
+        var interest = connection.interest.intersection(.batched)
         if !connection.hasEnded && !connection.isPaused { interest.insert(.reads) }
         // Output that is queued for the flush is tried first; only a full socket adds `.writes`.
         if connection.interest.contains(.writes) && connection.hasOutput {
@@ -128,6 +128,14 @@ extension Shard {
     /// The socket is full: watches for room.
     func watchForRoom(_ connection: Connection) {
         setInterest(of: connection, to: connection.interest.union(.writes))
+    }
+
+    /// The connection brings audio, and so a message every few milliseconds: its reads may come together
+    /// with others'.
+    @inline(__always)
+    func batchReads(of connection: Connection) {
+        guard !connection.interest.contains(.batched) else { return }
+        setInterest(of: connection, to: connection.interest.union(.batched))
     }
 
     private func setInterest(of connection: Connection, to interest: Interest) {

@@ -1,6 +1,7 @@
-// The kernel as a shard sees it: one epoll, level-triggered, and an eventfd that other threads
-// poke. It knows nothing of connections; it passes their tokens through `epoll_data.u64`.
-// The server's clocks are read here and nowhere else.
+// The kernel as a shard sees it: an epoll, level-triggered, and an eventfd that other threads poke. A
+// second epoll, inside the first, has the handles whose reports may be batched. It knows nothing of
+// connections; it passes their tokens through `epoll_data.u64`. The server's clocks are read here and
+// nowhere else.
 
 import CLinux
 import Codec
@@ -75,14 +76,19 @@ extension NetworkAddress {
 
 /// The production backend.
 package final class EpollIO: IO {
-    /// Reports taken from the kernel at once. 64, as many as the pool keeps chunks: the answers of
+    /// Reports taken from either epoll at once. 64, as many as the pool keeps chunks: the answers of
     /// a tick then need no allocation, and stay in the cache. A call per 64 reports costs nothing
     /// beside the reads; the next call reports the other handles first.
     static let maxEventsPerWait = 64
     /// Marks the eventfd's own reports; no `EventToken` has kind 15.
     private static let wakeData = UInt64.max
+    /// Marks those of the epoll inside.
+    private static let batchData = UInt64.max - 1
 
     private let epoll: Int32
+    /// Watches the handles whose interest has `.batched`.
+    private let batchEpoll: Int32
+    private var batching = ReadBatching()
     private let wakeEvent: EventDescriptor
     private let events: UnsafeMutablePointer<epoll_event>
     /// A spare descriptor. It is closed for a moment to accept a connection when the process has
@@ -96,45 +102,72 @@ package final class EpollIO: IO {
     /// - Throws: `IOError` when the process is out of descriptors.
     package init() throws(IOError) {
         let wakeEvent = try EventDescriptor()
-        let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-        guard epoll >= 0 else { throw IOError(call: "epoll_create1", code: parley_errno()) }
-        let added = parley_epoll_control(
-            epoll, EPOLL_CTL_ADD, wakeEvent.descriptor, EPOLLIN.rawValue, EpollIO.wakeData)
-        guard added == 0 else {
-            let code = parley_errno()
-            _ = CLinux.close(epoll)
-            throw IOError(call: "epoll_ctl", code: code)
-        }
-        self.epoll = epoll
+        epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
+        batchEpoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         self.wakeEvent = wakeEvent
-        events = .allocate(capacity: EpollIO.maxEventsPerWait)
+        events = .allocate(capacity: 2 * EpollIO.maxEventsPerWait)
         wake = { wakeEvent.signal() }
+        guard epoll >= 0, batchEpoll >= 0 else {
+            throw IOError(call: "epoll_create1", code: parley_errno())
+        }
+        for (descriptor, data) in [
+            (wakeEvent.descriptor, EpollIO.wakeData), (batchEpoll, EpollIO.batchData),
+        ] {
+            let added = parley_epoll_control(
+                epoll, EPOLL_CTL_ADD, descriptor, EPOLLIN.rawValue, data)
+            guard added == 0 else { throw IOError(call: "epoll_ctl", code: parley_errno()) }
+        }
         keepSpare()
     }
 
     deinit {
         events.deallocate()
-        if spare >= 0 { _ = CLinux.close(spare) }
-        _ = CLinux.close(epoll)
+        for descriptor in [spare, batchEpoll, epoll] where descriptor >= 0 {
+            _ = CLinux.close(descriptor)
+        }
     }
 
     package var now: Instant { MonotonicClock.now }
 
     package func wait(until deadline: Instant?) -> Int {
-        let count = epoll_wait(
-            epoll, events, Int32(EpollIO.maxEventsPerWait), milliseconds(until: deadline))
+        var until = deadline
+        if let due = batching.due { until = min(until ?? due, due) }
         // EINTR and nothing else can happen here; the shard simply takes another tick.
-        guard count > 0 else { return 0 }
+        let count = max(
+            0,
+            epoll_wait(epoll, events, Int32(EpollIO.maxEventsPerWait), milliseconds(until: until)))
         var kept = 0
+        var isBatchReady = false
         for position in 0..<Int(count) {
-            if events[position].data.u64 == EpollIO.wakeData {
-                wakeEvent.clear()
-            } else {
+            switch events[position].data.u64 {
+            case EpollIO.wakeData: wakeEvent.clear()
+            case EpollIO.batchData: isBatchReady = true
+            default:
                 if kept != position { events[kept] = events[position] }
                 kept += 1
             }
         }
-        return kept
+        guard isBatchReady || batching.due != nil else { return kept }
+        return kept + takeBatch(behind: kept)
+    }
+
+    /// Takes the reports that may be batched, where they are due.
+    /// - Parameter kept: the reports that there are already.
+    /// - Returns: how many have joined them.
+    private func takeBatch(behind kept: Int) -> Int {
+        let now = MonotonicClock.now
+        let wasHeld = batching.due != nil
+        if let due = batching.due, now < due { return 0 }
+        let count = Int(
+            max(0, epoll_wait(batchEpoll, events + kept, Int32(EpollIO.maxEventsPerWait), 0)))
+        batching.handle(count, leavesOthers: count == EpollIO.maxEventsPerWait, at: now)
+        if wasHeld != (batching.due != nil) {
+            // It wakes the shard only while its reports are wanted as they come.
+            _ = parley_epoll_control(
+                epoll, EPOLL_CTL_MOD, batchEpoll, wasHeld ? EPOLLIN.rawValue : 0,
+                EpollIO.batchData)
+        }
+        return count
     }
 
     package func readiness(at position: Int) -> Readiness {
@@ -229,13 +262,22 @@ package final class EpollIO: IO {
         var bits: UInt32 = 0
         if interest.contains(.reads) { bits |= EPOLLIN.rawValue }
         if interest.contains(.writes) { bits |= EPOLLOUT.rawValue }
+        let home = interest.contains(.batched) ? batchEpoll : epoll
         let operation = isNew ? EPOLL_CTL_ADD : EPOLL_CTL_MOD
-        let result = parley_epoll_control(epoll, operation, handle, bits, token.rawValue)
-        return result == 0 ? 0 : parley_errno()
+        guard parley_epoll_control(home, operation, handle, bits, token.rawValue) != 0 else {
+            return 0
+        }
+        let code = parley_errno()
+        guard code == ENOENT, !isNew else { return code }
+        // It is in the other epoll.
+        unwatch(handle)
+        let moved = parley_epoll_control(home, EPOLL_CTL_ADD, handle, bits, token.rawValue)
+        return moved == 0 ? 0 : parley_errno()
     }
 
     package func unwatch(_ handle: IOHandle) {
-        _ = parley_epoll_control(epoll, EPOLL_CTL_DEL, handle, 0, 0)
+        guard parley_epoll_control(epoll, EPOLL_CTL_DEL, handle, 0, 0) != 0 else { return }
+        _ = parley_epoll_control(batchEpoll, EPOLL_CTL_DEL, handle, 0, 0)
     }
 
     package func steer(pastSockets count: Int, groupOf listener: IOHandle) {

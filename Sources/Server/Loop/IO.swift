@@ -78,6 +78,9 @@ package struct Interest: OptionSet, Sendable {
     package static let reads = Interest(rawValue: 1)
     /// Room for bytes.
     package static let writes = Interest(rawValue: 2)
+    /// Its reports may come a little late, together with those of others of this kind. For connections
+    /// that bring audio all the time.
+    package static let batched = Interest(rawValue: 4)
 }
 
 /// One report of `wait(until:)`.

@@ -171,6 +171,7 @@ extension Shard {
             let (event, eventID) = try eventParser.parse(message, in: live.dialect)
             metrics.add(event.metric)
             guard admits(event, eventID: eventID, to: live, on: connection) else { return }
+            if case .inputAudioBufferAppend = event { batchReads(of: connection) }
             if case .sessionUpdate(let update) = event {
                 handleWishes(of: update, for: live, on: connection)
             }
@@ -201,6 +202,7 @@ extension Shard {
     ) {
         metrics.add(.eventsInAudioPacket)
         guard admitsAudio(to: live, on: connection) else { return }
+        batchReads(of: connection)
         countingAudio(of: live) {
             step(live, of: connection) { $0.handleAudioPacket(packet.bytes, at: now) }
         }
