@@ -94,7 +94,7 @@ import Testing
         }
         let all = Set(watched.descriptors.map(Int.init))
         var seen: Set<Int> = []
-        // The kernel reports ready handles in turns: two waits of each kind show all.
+        // The kernel reports ready handles in turns.
         for _ in 0..<100 where seen != all { seen.formUnion(watched.reported(waits: 1)) }
         #expect(seen == all)
     }
