@@ -20,6 +20,12 @@ extension Shard {
         publishMetrics()
     }
 
+    /// The first connection is there: what the process has by now is its start.
+    func beginAccount() {
+        publishMetrics()
+        services.metrics.account.begin(services.metrics.shards)
+    }
+
     /// Sets the gauges.
     private func publishMetrics() {
         metrics.publish(sessionContext.counters)
@@ -33,6 +39,11 @@ extension Shard {
         metrics.set(.phraseBytes, to: codecs.phraseBytes)
         metrics.set(.connectionsOpen, to: connections.count)
         metrics.set(.sendBufferBytes, to: chunks.heldBytes)
+        metrics.set(
+            .pooledBytes, to: chunks.idleBytes + codecs.pooledBytes + codecs.phraseBytes)
+        metrics.set(
+            .untouchedTableBytes,
+            to: Connection.tableBytes * max(0, configuration.maxConnections - connections.count))
         let shared = scratch.count + (wire?.sharedBytes ?? 0) + compression.heldBytes
         metrics.set(.scratchBytes, to: readBuffer.count + shared)
         metrics.set(.compressionContextBytes, to: compression.contextBytes)
