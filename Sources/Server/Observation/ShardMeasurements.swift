@@ -43,7 +43,8 @@ extension Shard {
             .pooledBytes, to: chunks.idleBytes + codecs.pooledBytes + codecs.phraseBytes)
         metrics.set(
             .untouchedTableBytes,
-            to: Connection.tableBytes * max(0, configuration.maxConnections - connections.count))
+            to: Connection.tableBytes
+                * max(0, Self.reservedPlaces(configuration) - connections.count))
         let shared = scratch.count + (wire?.sharedBytes ?? 0) + compression.heldBytes
         metrics.set(.scratchBytes, to: readBuffer.count + shared)
         metrics.set(.compressionContextBytes, to: compression.contextBytes)
