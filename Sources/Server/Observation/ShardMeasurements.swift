@@ -45,6 +45,7 @@ extension Shard {
         publishStore()
         metrics.observe(.eventLoopTick, nanoseconds: clock.tickNanoseconds)
     }
+
     /// Sets the gauges of what the shard's connections share.
     private func publishMemory(_ codecs: CodecUse) {
         metrics.set(.sendBufferBytes, to: chunks.heldBytes)
